@@ -1,0 +1,105 @@
+//! An observer that counts operations and bytes per peer: what turns the *Cost* line of a protocol into a test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::address::Rank;
+use crate::observed::{Kind, Observed, Observer, Operation};
+use crate::waist::Fabric;
+
+/// Counts per origin, kind and peer. Clones share the counts.
+#[derive(Clone)]
+pub struct Counts {
+    ranks: usize,
+    cells: Arc<[Cell]>,
+}
+
+#[derive(Default)]
+struct Cell {
+    operations: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counts {
+    /// Counts for a job of `ranks` ranks.
+    pub fn new(ranks: u32) -> Counts {
+        let ranks = ranks as usize;
+        // The last column is for operations that go to nobody in particular.
+        let cells = (0..ranks * Kind::ALL.len() * (ranks + 1)).map(|_| Cell::default()).collect();
+        Counts { ranks, cells }
+    }
+
+    /// Puts these counts in front of a fabric.
+    pub fn over(&self, fabric: Box<dyn Fabric>) -> Box<dyn Fabric> {
+        Box::new(Observed::new(fabric, Arc::new(self.clone())))
+    }
+
+    /// How many operations of `kind` `from` has done to `to`.
+    pub fn operations(&self, from: Rank, kind: Kind, to: Rank) -> u64 {
+        self.cell(from, kind, Some(to)).operations.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes those operations moved.
+    pub fn bytes(&self, from: Rank, kind: Kind, to: Rank) -> u64 {
+        self.cell(from, kind, Some(to)).bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many operations of `kind` `from` has done, whoever they went to.
+    pub fn total(&self, from: Rank, kind: Kind) -> u64 {
+        let to_somebody: u64 = (0..self.ranks as u32).map(|to| self.operations(from, kind, Rank(to))).sum();
+        to_somebody + self.cell(from, kind, None).operations.load(Ordering::Relaxed)
+    }
+
+    /// How many messages `from` has sent to other ranks: operations that leave it, whatever their kind.
+    pub fn messages(&self, from: Rank) -> u64 {
+        let sends = [Kind::Put, Kind::Get, Kind::Accumulate, Kind::Atomic, Kind::Post, Kind::PutSignal, Kind::Call];
+        let others = (0..self.ranks as u32).map(Rank).filter(|&to| to != from);
+        others.map(|to| sends.iter().map(|&kind| self.operations(from, kind, to)).sum::<u64>()).sum()
+    }
+
+    /// Back to zero.
+    pub fn reset(&self) {
+        for cell in self.cells.iter() {
+            cell.operations.store(0, Ordering::Relaxed);
+            cell.bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn cell(&self, from: Rank, kind: Kind, to: Option<Rank>) -> &Cell {
+        let to = to.map_or(self.ranks, Rank::index).min(self.ranks);
+        &self.cells[(from.index() * Kind::ALL.len() + kind as usize) * (self.ranks + 1) + to]
+    }
+}
+
+impl Observer for Counts {
+    fn begin(&self, rank: Rank, operation: &Operation) -> u64 {
+        let cell = self.cell(rank, operation.kind, operation.peer);
+        cell.operations.fetch_add(1, Ordering::Relaxed);
+        cell.bytes.fetch_add(operation.bytes, Ordering::Relaxed);
+        0
+    }
+
+    fn end(&self, _rank: Rank, _operation: &Operation, _begun: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_counted_where_they_belong() {
+        let counts = Counts::new(3);
+        let put = Operation { kind: Kind::Put, peer: Some(Rank(2)), bytes: 40 };
+        counts.begin(Rank(1), &put);
+        counts.begin(Rank(1), &put);
+        counts.begin(Rank(1), &Operation { kind: Kind::Fence, peer: None, bytes: 0 });
+        counts.begin(Rank(1), &Operation { kind: Kind::Atomic, peer: Some(Rank(1)), bytes: 8 });
+        assert_eq!(counts.operations(Rank(1), Kind::Put, Rank(2)), 2);
+        assert_eq!(counts.bytes(Rank(1), Kind::Put, Rank(2)), 80);
+        assert_eq!(counts.operations(Rank(2), Kind::Put, Rank(1)), 0);
+        assert_eq!(counts.total(Rank(1), Kind::Fence), 1);
+        assert_eq!(counts.messages(Rank(1)), 2, "an operation on oneself is no message");
+        counts.reset();
+        assert_eq!(counts.messages(Rank(1)), 0);
+    }
+}

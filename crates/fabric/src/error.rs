@@ -1,0 +1,230 @@
+//! The one error type. Every message names the value that was wrong and, where there is one, the way out.
+
+use crate::address::{Node, Rank, SegmentId};
+
+/// What every call of farside that can fail returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// How a rank ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal ended it.
+    Signal(i32),
+    /// It exited with this status, without leaving the job or with a failure.
+    Status(i32),
+    /// Its thread panicked.
+    Panicked,
+    /// Its thread returned an error.
+    Failed,
+    /// It left the job in order, while others still needed it.
+    Left,
+    /// It stopped answering.
+    Silent,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            Ended::Status(status) => write!(f, "exited with status {status}"),
+            Ended::Panicked => write!(f, "panicked"),
+            Ended::Failed => write!(f, "returned an error"),
+            Ended::Left => write!(f, "had left the job"),
+            Ended::Silent => write!(f, "stopped answering"),
+        }
+    }
+}
+
+/// Everything that can go wrong, on any fabric and in any layer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A rank number that the job does not have.
+    #[error("{rank} does not exist: the job has {ranks} ranks, 0 to {}", .ranks.saturating_sub(1))]
+    UnknownRank {
+        /// The number asked for.
+        rank: Rank,
+        /// How many ranks there are.
+        ranks: u32,
+    },
+    /// A rank of the job that has no part in this window or team.
+    #[error("{rank} is not a member of this {of}")]
+    NotAMember {
+        /// The rank asked for.
+        rank: Rank,
+        /// What it is not a member of.
+        of: &'static str,
+    },
+    /// A node number that the job does not have.
+    #[error("{node} does not exist: the job has {nodes} nodes, 0 to {}", .nodes.saturating_sub(1))]
+    UnknownNode {
+        /// The number asked for.
+        node: Node,
+        /// How many nodes there are.
+        nodes: u32,
+    },
+    /// An access that would leave the memory it was meant for.
+    #[error(
+        "{bytes} bytes at offset {offset} do not fit into the {segment_bytes} bytes that {rank} has there ({segment})"
+    )]
+    OutOfRange {
+        /// Whose memory.
+        rank: Rank,
+        /// Which segment.
+        segment: SegmentId,
+        /// The first byte asked for.
+        offset: u64,
+        /// How many bytes were asked for.
+        bytes: u64,
+        /// How many bytes there are.
+        segment_bytes: u64,
+    },
+    /// A segment that was freed, or never was.
+    #[error("{rank} has no {segment}: it was freed, or never allocated")]
+    NoSegment {
+        /// Whose memory.
+        rank: Rank,
+        /// Which segment.
+        segment: SegmentId,
+    },
+    /// A word that does not lie on a multiple of its size.
+    #[error("offset {offset} is not a multiple of {align}, as an atomic word there must be")]
+    Misaligned {
+        /// The offset asked for.
+        offset: u64,
+        /// What it must be a multiple of.
+        align: u64,
+    },
+    /// Two lengths or shapes of one call that must agree and do not.
+    #[error("{what}: {left} against {right}")]
+    Mismatch {
+        /// What must agree.
+        what: &'static str,
+        /// One of them.
+        left: u64,
+        /// The other.
+        right: u64,
+    },
+    /// Ranks that came to one collective with different arguments.
+    #[error("{what}: this rank says {mine}, {rank} says {theirs}; every rank must make the same call")]
+    Disagreement {
+        /// What the ranks disagree on.
+        what: String,
+        /// What this rank said.
+        mine: String,
+        /// Who said something else.
+        rank: Rank,
+        /// What that rank said.
+        theirs: String,
+    },
+    /// A rank that this call depends on has ended.
+    #[error("{rank} is lost: it {how}")]
+    RankLost {
+        /// Who.
+        rank: Rank,
+        /// How it ended.
+        how: Ended,
+    },
+    /// The time given for a wait has passed.
+    #[error("timed out after {after_ms} ms")]
+    TimedOut {
+        /// The time that was given.
+        after_ms: u64,
+    },
+    /// The memory that ranks may share is used up.
+    #[error(
+        "cannot allocate {asked} bytes: {free} of this rank's {limit} bytes of shared memory are free in one piece; \
+         raise the limit with `farside run --memory` or FARSIDE_MEMORY"
+    )]
+    OutOfMemory {
+        /// How much was asked for.
+        asked: u64,
+        /// The largest piece there is.
+        free: u64,
+        /// How much there is in all.
+        limit: u64,
+    },
+    /// A limit of the fabric was passed.
+    #[error("{what}: {value} is more than the {limit} that this fabric allows")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How much was asked for.
+        value: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// An operation that has no meaning for these operands, or that this machine cannot do.
+    #[error("not supported: {what}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+    },
+    /// A handler that nobody registered at that node.
+    #[error("{node} has no handler {handler}: register it on every rank with World::serve first")]
+    NoHandler {
+        /// The node that was called.
+        node: Node,
+        /// The handler asked for.
+        handler: u32,
+    },
+    /// A handler that panicked while it served a call.
+    #[error("handler {handler} at {node} panicked")]
+    HandlerPanicked {
+        /// The node that was called.
+        node: Node,
+        /// The handler.
+        handler: u32,
+    },
+    /// A wait on memory of another rank.
+    #[error("{rank} cannot wait on a word of {owner}: a rank waits on its own memory only")]
+    NotOwn {
+        /// Who wanted to wait.
+        rank: Rank,
+        /// Whose word it is.
+        owner: Rank,
+    },
+    /// A call that the rules forbid at this moment.
+    #[error("{0}")]
+    Misuse(String),
+    /// The job that this process was told to join is not there, or not what it should be.
+    #[error("cannot join the job: {0}")]
+    Join(String),
+    /// The system refused.
+    #[error("{call}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    System {
+        /// What was asked of the system.
+        call: &'static str,
+        /// Its answer.
+        errno: i32,
+    },
+}
+
+impl Error {
+    /// The rank whose loss this error reports, if that is what it reports.
+    pub fn lost_rank(&self) -> Option<Rank> {
+        match self {
+            Error::RankLost { rank, .. } => Some(*rank),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_value_and_the_way_out() {
+        let unknown = Error::UnknownRank { rank: Rank(7), ranks: 4 };
+        assert_eq!(unknown.to_string(), "rank 7 does not exist: the job has 4 ranks, 0 to 3");
+        let lost = Error::RankLost { rank: Rank(2), how: Ended::Signal(9) };
+        assert_eq!(lost.to_string(), "rank 2 is lost: it was ended by signal 9");
+        assert_eq!(lost.lost_rank(), Some(Rank(2)));
+    }
+
+    #[test]
+    fn an_error_stays_small_enough_to_return_by_value() {
+        assert!(size_of::<Error>() <= 112, "{} bytes", size_of::<Error>());
+    }
+}

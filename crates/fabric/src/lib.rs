@@ -1,0 +1,34 @@
+//! The waist of farside: what every fabric offers and every protocol stands on.
+//!
+//! A *fabric* moves bytes between ranks. This crate says what that means and nothing more:
+//!
+//! - [`address`]: ranks, nodes, segments, words, regions and links;
+//! - [`operation`]: the atomics and sums as plain data, each with its reference meaning;
+//! - [`waist`]: the [`Fabric`] trait, the one way to wait, tickets, capabilities;
+//! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
+//! - [`topology`]: who shares what with whom, in any number of levels;
+//! - [`observed`]: a decorator over any fabric, with [`counting`] and [`tracing`] as its observers;
+//! - [`Error`]: the one error type.
+//!
+//! It depends on nothing else of farside, knows no protocol, and makes no system call.
+
+pub mod address;
+pub mod counting;
+pub mod error;
+pub mod memory;
+pub mod observed;
+pub mod operation;
+pub mod topology;
+pub mod tracing;
+pub mod waist;
+
+pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
+pub use error::{Ended, Error, Result};
+pub use memory::Mapped;
+pub use observed::{Kind, Observed, Observer, Operation};
+pub use operation::{Atomic, Number, Sum, Width};
+pub use topology::Topology;
+pub use waist::{
+    Agent, Alarm, Caps, Condition, Effort, Event, Fabric, Fate, Handler, HandlerId, Ordering,
+    Reply, Started, Ticket, Wait, Wake,
+};

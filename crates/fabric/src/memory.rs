@@ -1,0 +1,483 @@
+//! Operations on memory that is mapped here and shared with others.
+//!
+//! This is where every fabric that reaches memory with the processor ends up: the near path of a rank, the agent that
+//! serves far ranks, the simulator. Other ranks may touch the same bytes at the same moment, so nothing here is a plain
+//! Rust access: words are relaxed atomics, and long runs are copied by one string instruction, whose effect on each
+//! byte is that of a relaxed access. A race therefore yields old or new bytes and is never undefined behaviour.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use portable_atomic::AtomicU128;
+
+use crate::operation::{Atomic, Number, Sum, Width};
+
+#[cfg(target_endian = "big")]
+compile_error!("farside's messages are little-endian; a big-endian port has to convert at the edges of memory.rs");
+
+/// From this length on a copy is one string instruction instead of a loop over words.
+const LONG_COPY: usize = 256;
+
+/// One rank's part of a segment, reachable from here by ordinary instructions.
+///
+/// All methods are safe: they check bounds and alignment, and a race with another rank is not undefined behaviour.
+pub struct Mapped {
+    base: NonNull<u8>,
+    bytes: u64,
+    parked: NonNull<AtomicU32>,
+    _hold: Arc<dyn Send + Sync>,
+}
+
+// SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses; `_hold` keeps it mapped.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; no method needs exclusive access.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Describes a mapping.
+    ///
+    /// # Safety
+    ///
+    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, `parked` must be valid,
+    /// both for as long as `hold` lives; and nobody may hold Rust references to the memory except under
+    /// the contract of [`Mapped::base`].
+    pub unsafe fn new(base: NonNull<u8>, bytes: u64, parked: NonNull<AtomicU32>, hold: Arc<dyn Send + Sync>) -> Mapped {
+        debug_assert!(base.as_ptr().addr().is_multiple_of(16));
+        Mapped { base, bytes, parked, _hold: hold }
+    }
+
+    /// How long this part is.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first byte. Dereferencing it as a plain reference is sound only while no other rank touches the same bytes
+    /// (while none writes them, for a shared reference).
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Whether the owner has a waiter asleep, who must be woken after a word was changed.
+    ///
+    /// The load is sequentially consistent, as are the atomics of [`Mapped::atomic`]: a waiter announces itself
+    /// before it looks at the word for the last time, so one of the two sees the other.
+    #[inline]
+    pub fn has_parked(&self) -> bool {
+        // SAFETY: `parked` is valid while `self` lives.
+        unsafe { self.parked.as_ref() }.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether `bytes` at `offset` are inside.
+    #[inline]
+    fn holds(&self, offset: u64, bytes: u64) -> bool {
+        bytes <= self.bytes && offset <= self.bytes - bytes
+    }
+
+    /// Writes `from` at `offset`; false, and nothing written, if it does not fit.
+    #[inline]
+    #[must_use]
+    pub fn put(&self, offset: u64, from: &[u8]) -> bool {
+        if !self.holds(offset, from.len() as u64) {
+            return false;
+        }
+        // SAFETY: inside the mapping, by the check above.
+        unsafe { copy_in(self.base.as_ptr().add(offset as usize), from.as_ptr(), from.len()) };
+        true
+    }
+
+    /// Reads into `into` from `offset`; false, and nothing read, if that is not all inside.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, offset: u64, into: &mut [u8]) -> bool {
+        // SAFETY: `into` is writable for its length.
+        unsafe { self.get_raw(offset, into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Like [`Mapped::get`], into memory that need not be initialized.
+    ///
+    /// # Safety
+    ///
+    /// `into` must be valid for writes of `bytes` bytes.
+    #[inline]
+    #[must_use]
+    pub unsafe fn get_raw(&self, offset: u64, into: *mut u8, bytes: usize) -> bool {
+        if !self.holds(offset, bytes as u64) {
+            return false;
+        }
+        // SAFETY: inside the mapping, by the check above; `into` by the caller's promise.
+        unsafe { copy_out(into, self.base.as_ptr().add(offset as usize), bytes) };
+        true
+    }
+
+    /// Executes `op` on the word at `offset` and returns what it held before; `None`, and nothing done, if
+    /// the word is outside or misaligned, or if the operation does not exist for that width.
+    #[inline]
+    #[must_use]
+    pub fn atomic(&self, offset: u64, width: Width, op: Atomic) -> Option<u128> {
+        if !self.holds(offset, width.bytes()) || !offset.is_multiple_of(width.bytes()) {
+            return None;
+        }
+        // SAFETY: inside and aligned by the check above; `base` is aligned to 16 bytes.
+        let word = unsafe { self.base.as_ptr().add(offset as usize) };
+        // SAFETY: as above.
+        unsafe {
+            match width {
+                Width::W32 => Some(atomic_32(&*word.cast::<AtomicU32>(), op).into()),
+                Width::W64 => Some(atomic_64(&*word.cast::<AtomicU64>(), op).into()),
+                Width::Pair => atomic_pair(&*word.cast::<AtomicU128>(), op),
+            }
+        }
+    }
+
+    /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if they are
+    /// not inside, misaligned, or if `from` is not a whole number of elements.
+    #[must_use]
+    pub fn accumulate(&self, offset: u64, sum: &Sum, from: &[u8]) -> bool {
+        if !self.holds(offset, from.len() as u64)
+            || !offset.is_multiple_of(sum.number.align())
+            || !(from.len() as u64).is_multiple_of(sum.number.bytes())
+        {
+            return false;
+        }
+        // SAFETY: inside and aligned, by the check above.
+        unsafe { accumulate(self.base.as_ptr().add(offset as usize), sum, from) };
+        true
+    }
+}
+
+/// Whether the processor swaps pairs without a lock. Where it does not, pair atomics are unsupported, because the
+/// emulation's lock would not be shared between processes.
+pub fn pairs_are_lock_free() -> bool {
+    AtomicU128::is_lock_free()
+}
+
+#[inline]
+fn atomic_32(word: &AtomicU32, op: Atomic) -> u32 {
+    const SC: Ordering = Ordering::SeqCst;
+    match op {
+        Atomic::Load => word.load(SC),
+        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u32, SC),
+        Atomic::Add(value) => word.fetch_add(value as u32, SC),
+        Atomic::And(value) => word.fetch_and(value as u32, SC),
+        Atomic::Or(value) => word.fetch_or(value as u32, SC),
+        Atomic::Xor(value) => word.fetch_xor(value as u32, SC),
+        Atomic::CompareSwap { expected, desired } => {
+            word.compare_exchange(expected as u32, desired as u32, SC, SC).unwrap_or_else(|held| held)
+        }
+    }
+}
+
+#[inline]
+fn atomic_64(word: &AtomicU64, op: Atomic) -> u64 {
+    const SC: Ordering = Ordering::SeqCst;
+    match op {
+        Atomic::Load => word.load(SC),
+        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u64, SC),
+        Atomic::Add(value) => word.fetch_add(value as u64, SC),
+        Atomic::And(value) => word.fetch_and(value as u64, SC),
+        Atomic::Or(value) => word.fetch_or(value as u64, SC),
+        Atomic::Xor(value) => word.fetch_xor(value as u64, SC),
+        Atomic::CompareSwap { expected, desired } => {
+            word.compare_exchange(expected as u64, desired as u64, SC, SC).unwrap_or_else(|held| held)
+        }
+    }
+}
+
+#[inline]
+fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {
+    const SC: Ordering = Ordering::SeqCst;
+    match op {
+        Atomic::Load => Some(word.load(SC)),
+        Atomic::Store(value) | Atomic::Swap(value) => Some(word.swap(value, SC)),
+        Atomic::CompareSwap { expected, desired } => {
+            Some(word.compare_exchange(expected, desired, SC, SC).unwrap_or_else(|held| held))
+        }
+        Atomic::Add(_) | Atomic::And(_) | Atomic::Or(_) | Atomic::Xor(_) => None,
+    }
+}
+
+/// Copies private bytes into shared memory.
+///
+/// # Safety
+///
+/// `to` must be mapped shared memory and `from` readable private memory, both for `len` bytes.
+#[inline]
+unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
+    if len == 8 && to.addr().is_multiple_of(8) {
+        // SAFETY: aligned and inside, by the caller's promise.
+        unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed) };
+    } else if len >= LONG_COPY {
+        // SAFETY: passed on.
+        unsafe { copy_long(to, from, len, copy_in_words) };
+    } else {
+        // SAFETY: passed on.
+        unsafe { copy_in_words(to, from, len) };
+    }
+}
+
+/// Copies shared memory into private bytes.
+///
+/// # Safety
+///
+/// `from` must be mapped shared memory and `to` writable private memory, both for `len` bytes.
+#[inline]
+unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
+    if len == 8 && from.addr().is_multiple_of(8) {
+        // SAFETY: aligned and inside, by the caller's promise.
+        unsafe { to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)) };
+    } else if len >= LONG_COPY {
+        // SAFETY: passed on.
+        unsafe { copy_long(to, from, len, copy_out_words) };
+    } else {
+        // SAFETY: passed on.
+        unsafe { copy_out_words(to, from, len) };
+    }
+}
+
+/// Copies a long run with the processor's string instruction, which compilers cannot reason about: for them it may well
+/// be a loop of relaxed byte accesses, and so it may race.
+///
+/// # Safety
+///
+/// `from` must be readable and `to` writable for `len` bytes, and they must not overlap.
+#[inline]
+unsafe fn copy_long(to: *mut u8, from: *const u8, len: usize, by_words: unsafe fn(*mut u8, *const u8, usize)) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let _ = by_words;
+        // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag is clear by the ABI.
+        unsafe {
+            std::arch::asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rdi") to => _,
+                inout("rsi") from => _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: passed on.
+    unsafe {
+        by_words(to, from, len);
+    }
+}
+
+/// # Safety
+///
+/// As [`copy_in`].
+unsafe fn copy_in_words(to: *mut u8, from: *const u8, len: usize) {
+    let head = to.align_offset(8).min(len);
+    let words = (len - head) / 8;
+    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
+    unsafe {
+        for at in 0..head {
+            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
+        }
+        for word in 0..words {
+            let at = head + word * 8;
+            (*to.add(at).cast::<AtomicU64>()).store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
+        }
+        for at in head + words * 8..len {
+            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`copy_out`].
+unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
+    let head = from.align_offset(8).min(len);
+    let words = (len - head) / 8;
+    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
+    unsafe {
+        for at in 0..head {
+            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
+        }
+        for word in 0..words {
+            let at = head + word * 8;
+            to.add(at).cast::<u64>().write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
+        }
+        for at in head + words * 8..len {
+            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
+        }
+    }
+}
+
+/// # Safety
+///
+/// `to` must be mapped shared memory for `from.len()` bytes, aligned as the elements must be.
+unsafe fn accumulate(to: *mut u8, sum: &Sum, from: &[u8]) {
+    let size = sum.number.bytes() as usize;
+    let scale_i32 = i32::from_le_bytes(part(&sum.scale, 0));
+    let scale_i64 = i64::from_le_bytes(part(&sum.scale, 0));
+    let scale_f32 = [0, 4].map(|at| f32::from_le_bytes(part(&sum.scale, at)));
+    let scale_f64 = [0, 8].map(|at| f64::from_le_bytes(part(&sum.scale, at)));
+    for (index, x) in from.chunks_exact(size).enumerate() {
+        // SAFETY: element `index` is inside by the caller's promise, and aligned to its parts.
+        unsafe {
+            let at = to.add(index * size);
+            let word_32 = |at: *mut u8| &*at.cast::<AtomicU32>();
+            let word_64 = |at: *mut u8| &*at.cast::<AtomicU64>();
+            match sum.number {
+                Number::I32 => {
+                    let term = scale_i32.wrapping_mul(i32::from_le_bytes(part(x, 0)));
+                    word_32(at).fetch_add(term as u32, Ordering::Relaxed);
+                }
+                Number::I64 => {
+                    let term = scale_i64.wrapping_mul(i64::from_le_bytes(part(x, 0)));
+                    word_64(at).fetch_add(term as u64, Ordering::Relaxed);
+                }
+                Number::F32 => add_f32(word_32(at), scale_f32[0] * f32::from_le_bytes(part(x, 0))),
+                Number::F64 => add_f64(word_64(at), scale_f64[0] * f64::from_le_bytes(part(x, 0))),
+                Number::C32 => {
+                    let [s, t] = scale_f32;
+                    let [re, im] = [0, 4].map(|at| f32::from_le_bytes(part(x, at)));
+                    add_f32(word_32(at), s * re - t * im);
+                    add_f32(word_32(at.add(4)), s * im + t * re);
+                }
+                Number::C64 => {
+                    let [s, t] = scale_f64;
+                    let [re, im] = [0, 8].map(|at| f64::from_le_bytes(part(x, at)));
+                    add_f64(word_64(at), s * re - t * im);
+                    add_f64(word_64(at.add(8)), s * im + t * re);
+                }
+            }
+        }
+    }
+}
+
+fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| from[at + i])
+}
+
+fn add_f32(word: &AtomicU32, term: f32) {
+    let mut held = word.load(Ordering::Relaxed);
+    while let Err(now) = word.compare_exchange_weak(
+        held,
+        (f32::from_bits(held) + term).to_bits(),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    ) {
+        held = now;
+    }
+}
+
+fn add_f64(word: &AtomicU64, term: f64) {
+    let mut held = word.load(Ordering::Relaxed);
+    while let Err(now) = word.compare_exchange_weak(
+        held,
+        (f64::from_bits(held) + term).to_bits(),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    ) {
+        held = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Heap memory that plays a shared segment.
+    struct Heap {
+        memory: Box<[u128]>,
+        parked: AtomicU32,
+    }
+
+    fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
+        let heap = Arc::new(Heap { memory: vec![0; bytes.div_ceil(16)].into(), parked: AtomicU32::new(0) });
+        let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
+        // SAFETY: the heap is held by the mapping, and these tests look at it only through the mapping.
+        let mapped = unsafe { Mapped::new(base, bytes as u64, NonNull::from(&heap.parked), heap.clone()) };
+        (mapped, heap)
+    }
+
+    fn atomics() -> impl Strategy<Value = Atomic> {
+        let v = any::<u128>();
+        prop_oneof![
+            Just(Atomic::Load),
+            v.prop_map(Atomic::Store),
+            v.prop_map(Atomic::Add),
+            v.prop_map(Atomic::Swap),
+            v.prop_map(Atomic::And),
+            v.prop_map(Atomic::Or),
+            v.prop_map(Atomic::Xor),
+            (0u128..3, v).prop_map(|(expected, desired)| Atomic::CompareSwap { expected, desired }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn atomics_do_what_the_reference_says(
+            start in prop_oneof![0u128..3, any::<u128>()], op in atomics(),
+            width in prop_oneof![Just(Width::W32), Just(Width::W64), Just(Width::Pair)],
+        ) {
+            prop_assume!(op.check(width).is_ok());
+            let (mapped, _heap) = mapped(64);
+            let start = width.truncate(start);
+            mapped.atomic(16, width, Atomic::Store(start)).unwrap();
+            prop_assert_eq!(mapped.atomic(16, width, op), Some(start));
+            prop_assert_eq!(mapped.atomic(16, width, Atomic::Load), Some(op.apply(width, start)));
+        }
+
+        #[test]
+        fn copies_move_exactly_the_bytes_asked_for(offset in 0usize..40, len in 0usize..700) {
+            let (mapped, _heap) = mapped(800);
+            let from: Vec<u8> = (0..len).map(|i| (i % 251) as u8 + 1).collect();
+            prop_assert!(mapped.put(offset as u64, &from));
+            let mut all = vec![0xEE; 800];
+            prop_assert!(mapped.get(0, &mut all));
+            prop_assert_eq!(&all[offset..offset + len], &from[..]);
+            prop_assert!(all[..offset].iter().chain(&all[offset + len..]).all(|&byte| byte == 0));
+        }
+
+        #[test]
+        fn sums_do_what_the_reference_says(
+            number in prop_oneof![Just(Number::I32), Just(Number::I64), Just(Number::F32), Just(Number::F64), Just(Number::C32), Just(Number::C64)],
+            start in proptest::collection::vec(-1000i16..1000, 4),
+            x in proptest::collection::vec(-1000i16..1000, 4),
+            scale in (-9i16..9, -9i16..9),
+        ) {
+            let encode = |values: &[i16]| -> Vec<u8> { values.iter().flat_map(|&v| match number {
+                Number::I32 => i32::from(v).to_le_bytes().to_vec(),
+                Number::I64 => i64::from(v).to_le_bytes().to_vec(),
+                Number::F32 | Number::C32 => f32::from(v).to_le_bytes().to_vec(),
+                Number::F64 | Number::C64 => f64::from(v).to_le_bytes().to_vec(),
+            }).collect() };
+            let (mapped, _heap) = mapped(64);
+            let (start, x) = (encode(&start), encode(&x));
+            let mut sum = Sum { number, scale: [0; 16] };
+            let scale = encode(&[scale.0, scale.1]);
+            let bytes = number.bytes() as usize;
+            sum.scale[..bytes].copy_from_slice(&scale[..bytes]);
+            prop_assert!(mapped.put(8, &start));
+            prop_assert!(mapped.accumulate(8, &sum, &x));
+            let mut expected = start.clone();
+            expected.chunks_exact_mut(bytes).zip(x.chunks_exact(bytes)).for_each(|(y, x)| sum.apply(y, x));
+            let mut held = vec![0; start.len()];
+            prop_assert!(mapped.get(8, &mut held));
+            prop_assert_eq!(held, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let (mapped, heap) = mapped(64);
+        assert!(!mapped.put(60, &[1; 8]));
+        assert!(!mapped.put(u64::MAX, &[1; 8]));
+        assert!(!mapped.get(64, &mut [0; 1]));
+        assert!(mapped.get(64, &mut []));
+        assert_eq!(mapped.atomic(60, Width::W64, Atomic::Add(1)), None);
+        assert_eq!(mapped.atomic(64, Width::W32, Atomic::Add(1)), None);
+        assert_eq!(mapped.atomic(4, Width::W64, Atomic::Add(1)), None, "misaligned");
+        let sum = Sum { number: Number::F64, scale: [0; 16] };
+        assert!(!mapped.accumulate(4, &sum, &[0; 8]), "misaligned");
+        assert!(!mapped.accumulate(0, &sum, &[0; 12]), "not whole elements");
+        assert!(heap.memory.iter().all(|&word| word == 0));
+    }
+}

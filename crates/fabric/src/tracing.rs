@@ -1,0 +1,78 @@
+//! An observer that records what every rank did and when.
+
+use std::sync::{Arc, Mutex};
+
+use crate::address::Rank;
+use crate::observed::{Observed, Observer, Operation};
+use crate::waist::Fabric;
+
+/// One operation in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Who did it.
+    pub rank: Rank,
+    /// What it was.
+    pub operation: Operation,
+    /// When it began.
+    pub begin_ns: u64,
+    /// When it returned.
+    pub end_ns: u64,
+}
+
+/// A recording. Clones share it.
+#[derive(Clone)]
+pub struct Trace {
+    clock: Arc<dyn Fn() -> u64 + Send + Sync>,
+    slices: Arc<Mutex<Vec<Slice>>>,
+}
+
+impl Trace {
+    /// An empty recording; `clock` tells the time in nanoseconds from any beginning.
+    pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Trace {
+        Trace { clock: Arc::new(clock), slices: Arc::default() }
+    }
+
+    /// Records what goes through `fabric`.
+    pub fn over(&self, fabric: Box<dyn Fabric>) -> Box<dyn Fabric> {
+        Box::new(Observed::new(fabric, Arc::new(self.clone())))
+    }
+
+    /// What was recorded so far, in the order in which operations returned; the recording starts anew.
+    pub fn take(&self) -> Vec<Slice> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Slice>> {
+        // A rank that panicked while recording leaves whole slices behind, never half of one.
+        self.slices.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Observer for Trace {
+    fn begin(&self, _rank: Rank, _operation: &Operation) -> u64 {
+        (self.clock)()
+    }
+
+    fn end(&self, rank: Rank, operation: &Operation, begun: u64) {
+        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns: (self.clock)() };
+        self.lock().push(slice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::Kind;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_slice_has_a_beginning_and_an_end() {
+        let now = AtomicU64::new(0);
+        let trace = Trace::new(move || now.fetch_add(5, Ordering::Relaxed));
+        let operation = Operation { kind: Kind::Get, peer: Some(Rank(1)), bytes: 8 };
+        let begun = trace.begin(Rank(0), &operation);
+        trace.end(Rank(0), &operation, begun);
+        assert_eq!(trace.take(), [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5 }]);
+        assert_eq!(trace.take(), []);
+    }
+}

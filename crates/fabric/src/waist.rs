@@ -1,0 +1,244 @@
+//! The [`Fabric`] trait: the few things that every way of reaching memory must offer.
+//!
+//! What is ordered by what is written in `docs/memory-model.md`; in short: puts, accumulates and posted atomics are
+//! *posted*, they land in any order until [`Fabric::fence`] or [`Fabric::flush`]; fetching operations complete when
+//! their ticket does.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use crate::address::{Node, Rank, Region, SegmentId, Word};
+use crate::error::{Ended, Result};
+use crate::memory::Mapped;
+use crate::operation::{Atomic, Sum};
+use crate::topology::Topology;
+
+/// One rank's (more exactly: one context's) connection to the job.
+///
+/// A fabric is used by one thread at a time; another thread takes a [`Fabric::context`] of its own. All methods take
+/// `&self` so that decorators and pending operations can share it.
+pub trait Fabric: Send {
+    /// Who I am.
+    fn rank(&self) -> Rank;
+    /// Who is where.
+    fn topology(&self) -> &Topology;
+    /// Numbers and orderings of this fabric.
+    fn caps(&self) -> &Caps;
+    /// Counts those who have gone.
+    fn alarm(&self) -> &Alarm;
+    /// What has become of `peer`, which must be a rank of the job.
+    fn fate(&self, peer: Rank) -> Fate;
+
+    /// Makes `bytes` of fresh, zeroed memory of mine reachable as `segment`, aligned to at least a page.
+    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()>;
+    /// Takes that memory back. Later operations on it fail with [`crate::Error::NoSegment`].
+    fn withdraw(&self, segment: SegmentId) -> Result<()>;
+    /// My own part of a segment as memory.
+    fn own(&self, segment: SegmentId) -> Result<Mapped>;
+    /// Another rank's part, if plain loads and stores reach it and need not be seen by the fabric.
+    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped>;
+
+    /// Posts a write of the packed `bytes`, which are reusable on return.
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;
+    /// Reads into `into`.
+    ///
+    /// # Safety
+    ///
+    /// `into` must be valid for writes of the region's bytes, and nobody may touch it, until the operation has completed.
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started>;
+    /// Posts an accumulate of the packed elements in `bytes`, which are reusable on return.
+    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()>;
+    /// Executes an atomic whose old value is wanted.
+    fn atomic(&self, at: Word, op: Atomic) -> Result<Started>;
+    /// Posts an atomic whose old value nobody wants. It wakes a waiter.
+    fn post(&self, at: Word, op: Atomic) -> Result<()>;
+    /// Orders what I posted before ahead of what I post to, or read from, the same peer afterwards.
+    fn fence(&self) -> Result<()>;
+    /// Returns when all that I posted to `peer` has landed.
+    fn flush(&self, peer: Rank) -> Result<()>;
+
+    /// Asks the agent of `node` to run a handler; the reply's bytes come with the completion.
+    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started>;
+    /// Gives the agent of my node a handler, if I am the rank that the agent lives with; otherwise does nothing.
+    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()>;
+
+    /// The reply of an operation if it has completed; the ticket is used up then.
+    fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
+    /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when time is up.
+    fn block(&self, wait: &Wait<'_>) -> Result<Wake>;
+    /// Stands in a loop that polls *far* memory: lets others run.
+    fn relax(&self);
+    /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see [`Mapped::has_parked`]).
+    fn wake(&self, peer: Rank);
+
+    /// A connection of the same rank for another thread: with completions and an order of its own.
+    fn context(&self) -> Result<Box<dyn Fabric>>;
+    /// How much waiting this connection has done.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
+
+    /// A put that need not copy: the bytes stay borrowed until completion.
+    ///
+    /// # Safety
+    ///
+    /// `from` must be valid for reads of the region's bytes, and nobody may write it, until the operation has completed.
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
+        let bytes = to.shape.bytes()? as usize;
+        // SAFETY: readable by the caller's promise.
+        self.put(to, unsafe { std::slice::from_raw_parts(from, bytes) })?;
+        Ok(Started::Done(Reply::None))
+    }
+
+    /// Posts a put and, after it at the target, an atomic on a word of the same rank.
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        self.put(to, bytes)?;
+        self.fence()?;
+        self.post(at, op)
+    }
+}
+
+/// Numbers and orderings of a fabric; never a bit per method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caps {
+    /// The fabric's name, as `--fabric` spells it.
+    pub name: &'static str,
+    /// In which order what was posted to one peer lands, without a fence.
+    pub ordering: Ordering,
+    /// Whether the processor's atomics on near memory and the fabric's exclude each other. Where they do not, all
+    /// atomics on a word go through the fabric, near ones too.
+    pub cpu_coherent: bool,
+    /// The longest argument and the longest reply of a call.
+    pub call_bytes_max: u64,
+    /// How many fetching operations one context may have under way.
+    pub outstanding_max: u32,
+    /// How many bytes [`SegmentId::ROOT`] has on every rank.
+    pub root_bytes: u64,
+}
+
+/// In which order posted operations land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordering {
+    /// In any order.
+    Unordered,
+    /// To one peer, in the order in which they were posted.
+    PerPeer,
+}
+
+/// Counts those who have gone, in memory that is cheap to look at before every operation.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Alarm {
+    /// How many ranks were lost.
+    pub losses: AtomicU32,
+    /// How many ranks were lost or have left in order.
+    pub departures: AtomicU32,
+}
+
+/// What has become of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It has not joined yet.
+    Starting,
+    /// It is a member of the job.
+    Alive,
+    /// It has left in order.
+    Left,
+    /// It ended without leaving, or failed.
+    Lost(Ended),
+}
+
+/// Names an operation that was started and has not completed. Each fabric numbers its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// What starting a fetching operation gave.
+#[derive(Debug)]
+#[must_use]
+pub enum Started {
+    /// It has completed already.
+    Done(Reply),
+    /// It is under way; ask with [`Fabric::poll`], wait with [`Event::Done`].
+    Pending(Ticket),
+}
+
+/// What a completed operation brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing but the fact.
+    None,
+    /// What the word held before.
+    Word(u128),
+    /// The answer of a handler.
+    Bytes(Vec<u8>),
+}
+
+/// A condition on a 32- or 64-bit word of the waiter's own memory.
+#[derive(Clone, Copy)]
+pub struct Condition<'a> {
+    /// The word.
+    pub at: Word,
+    /// What it must satisfy. Must depend on nothing but its argument.
+    pub until: &'a dyn Fn(u64) -> bool,
+}
+
+/// What a wait waits for.
+#[derive(Clone, Copy)]
+pub enum Event<'a> {
+    /// Any one of these conditions holds.
+    Words(&'a [Condition<'a>]),
+    /// The operation has completed.
+    Done(Ticket),
+}
+
+/// A wait.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// For what.
+    pub event: Event<'a>,
+    /// How many departures the caller knows of: one more, and the wait returns [`Wake::Alarm`].
+    pub known_departures: u32,
+    /// For how long.
+    pub timeout: Option<Duration>,
+}
+
+/// Why a wait returned. If the event has happened, that is what is returned, whatever else has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The event has happened.
+    Ready,
+    /// Somebody has left or was lost that the caller did not know of.
+    Alarm,
+    /// Time is up.
+    TimedOut,
+}
+
+/// Names a handler; the same on every rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HandlerId(pub u32);
+
+/// What an agent runs for a call: gets the agent, the caller and the argument, gives the reply. It must not block.
+pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
+
+/// What a handler can reach.
+pub trait Agent {
+    /// The node that the agent serves.
+    fn node(&self) -> Node;
+    /// Executes an atomic on a word of a rank of this node. It wakes a waiter.
+    fn atomic(&self, at: Word, op: Atomic) -> Result<u128>;
+    /// Posts an atomic to any rank of the job. It wakes a waiter.
+    fn post(&self, at: Word, op: Atomic) -> Result<()>;
+    /// Posts a put to any rank of the job.
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;
+}
+
+/// How much waiting was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effort {
+    /// Waits that did not find their event at once.
+    pub waits: u64,
+    /// How often the processor was given to others.
+    pub yields: u64,
+    /// How often the rank went to sleep.
+    pub parks: u64,
+}

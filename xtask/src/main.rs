@@ -1,0 +1,135 @@
+//! The chores of the workspace, run as `cargo xtask <command>`.
+//!
+//! `test` is the whole of what CI runs, so that a developer can run exactly the same; `tidy` checks
+//! the invariants of the workspace that no compiler knows; `setup` provides what the tests need from
+//! outside of Rust.
+
+mod process;
+mod setup;
+mod steps;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+
+use crate::process::Runner;
+use crate::steps::{Options, Step};
+
+/// How long one step may take unless the caller says otherwise.
+const STEP_MINUTES_MAX: u64 = 20;
+
+/// The chores of the farside workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One chore.
+#[derive(Subcommand)]
+enum Command {
+    /// Run every check that CI runs
+    Test(TestArgs),
+    /// Check the invariants of the workspace that no compiler knows
+    Tidy,
+    /// Provide the programs that the tests need from outside of Rust
+    Setup,
+}
+
+/// What can be chosen about a run of the checks.
+#[derive(Args)]
+struct TestArgs {
+    /// Give the tests larger budgets (sets FARSIDE_LONG=1)
+    #[arg(long)]
+    long: bool,
+    /// Run only these steps, in their usual order
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<Step>,
+    /// Run the remaining steps after one has failed
+    #[arg(long)]
+    keep_going: bool,
+    /// Kill a step that takes longer than this
+    #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
+    deadline: u64,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let root = workspace_root()?;
+    match &cli.command {
+        Command::Test(arguments) => steps::run(
+            &root,
+            &Options {
+                long: arguments.long,
+                only: arguments.only.clone(),
+                keep_going: arguments.keep_going,
+                deadline: Duration::from_secs(arguments.deadline * 60),
+            },
+        ),
+        Command::Tidy => tidy::run(&root),
+        Command::Setup => {
+            let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
+            setup::run(&root, &Runner::start()?, until).map(drop)
+        }
+    }
+}
+
+/// The directory of the workspace's manifest.
+///
+/// Cargo says at run time where this crate is. The place known at compile time is only for a program
+/// started by hand, because a checkout may have moved since.
+fn workspace_root() -> Result<PathBuf> {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = own.parent().unwrap_or(Path::new("/")).to_owned();
+    if !root.join("Cargo.toml").is_file() {
+        bail!(
+            "{} holds no Cargo.toml: run this as `cargo xtask`",
+            root.display()
+        );
+    }
+    root.canonicalize()
+        .with_context(|| format!("cannot resolve {}", root.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn several_steps_can_be_chosen_at_once() {
+        let cli = Cli::try_parse_from(["xtask", "test", "--only", "fmt,tidy", "--long"]).unwrap();
+        let Command::Test(arguments) = cli.command else {
+            panic!("`test` was given");
+        };
+        assert_eq!(arguments.only, [Step::Fmt, Step::Tidy]);
+        assert!(arguments.long && !arguments.keep_going);
+        assert_eq!(arguments.deadline, STEP_MINUTES_MAX);
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused() {
+        assert!(Cli::try_parse_from(["xtask", "test", "--only", "everything"]).is_err());
+    }
+}

@@ -1,0 +1,245 @@
+//! Running a program under a deadline, with everything it starts.
+//!
+//! A test that hangs usually hangs in a process that the test started, so what is killed is the whole
+//! process group. A group of its own does not receive the terminal's interrupt; the runner therefore
+//! passes interruption on by killing the group before it dies itself.
+
+use std::fmt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// A program to run: what, with what, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    directory: PathBuf,
+    program: String,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Task {
+    /// A run of `program` in `directory`, with the arguments that `line` separates by blanks.
+    pub(crate) fn new(directory: impl Into<PathBuf>, program: &str, line: &str) -> Self {
+        Self {
+            directory: directory.into(),
+            program: program.to_owned(),
+            arguments: line.split_whitespace().map(str::to_owned).collect(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Adds one argument, which may contain blanks.
+    pub(crate) fn argument(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds a variable to the environment.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn command(&self) -> Command {
+        // Under `cargo run` the variable names the very cargo that was asked for.
+        let mut command = match (self.program.as_str(), std::env::var_os("CARGO")) {
+            ("cargo", Some(cargo)) => Command::new(cargo),
+            (program, _) => Command::new(program),
+        };
+        command
+            .current_dir(&self.directory)
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            // A background group that reads the terminal is stopped, which would look like a hang.
+            .stdin(Stdio::null())
+            .process_group(0);
+        command
+    }
+}
+
+/// The task as a line for a shell.
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.environment {
+            write!(f, "{name}={} ", quoted(value))?;
+        }
+        f.write_str(&self.program)?;
+        for argument in &self.arguments {
+            write!(f, " {}", quoted(argument))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs tasks one at a time.
+pub(crate) struct Runner {
+    /// The group of the task that runs now; the thread that receives signals reads it.
+    group: Arc<Mutex<Option<Pid>>>,
+}
+
+impl Runner {
+    /// Begins to receive the signals that ask this process to end.
+    pub(crate) fn start() -> Result<Self> {
+        let group = Arc::new(Mutex::new(None));
+        let mut signals =
+            Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot receive signals")?;
+        thread::spawn({
+            let group = Arc::clone(&group);
+            move || {
+                for signal in signals.forever() {
+                    // The lock stays held: no task may start between this kill and our own end.
+                    let group = group.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(group) = *group {
+                        kill(group);
+                    }
+                    if emulate_default_handler(signal).is_err() {
+                        std::process::exit(1);
+                    }
+                }
+            }
+        });
+        Ok(Self { group })
+    }
+
+    /// Runs `task` to its end, or kills it with its whole group when `until` has passed.
+    pub(crate) fn run(&self, task: &Task, until: Instant) -> Result<()> {
+        let started = Instant::now();
+        let (mut child, group) = {
+            let mut current = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+            let child = task
+                .command()
+                .spawn()
+                .with_context(|| format!("cannot start `{}`", task.program))?;
+            let group = Pid::from_child(&child);
+            *current = Some(group);
+            (child, group)
+        };
+        let (sender, ended) = mpsc::channel();
+        let waiter = thread::spawn(move || {
+            // Nobody listens any more when the deadline has passed, and nothing is lost by that.
+            let _ = sender.send(child.wait());
+        });
+        let left = until.saturating_duration_since(Instant::now());
+        let result = match ended.recv_timeout(left) {
+            Ok(status) => explain(status.context("cannot wait for it")?),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                kill(group);
+                Err(anyhow!(
+                    "was killed with its process group after {} s, at the deadline of its step",
+                    started.elapsed().as_secs()
+                ))
+            }
+        };
+        *self.group.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        waiter
+            .join()
+            .map_err(|_| anyhow!("the thread that waited for it panicked"))?;
+        result
+    }
+}
+
+/// Kills every process of a group.
+fn kill(group: Pid) {
+    // The only failure that can happen is that the group has already gone, which is what we want.
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+/// An error that says how a process ended, unless it ended well.
+fn explain(status: ExitStatus) -> Result<()> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(anyhow!("exited with status {code}")),
+        (None, Some(signal)) => Err(anyhow!("was killed by signal {signal}")),
+        (None, None) => Err(anyhow!("ended with {status}")),
+    }
+}
+
+/// `word` as a shell must see it to read exactly that word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn shell(script: &str) -> Task {
+        Task::new(std::env::temp_dir(), "sh", "-c").argument(script)
+    }
+
+    #[test]
+    fn the_end_of_a_task_is_reported() {
+        let runner = Runner::start().unwrap();
+        runner.run(&shell("exit 0"), soon()).unwrap();
+        let failed = runner.run(&shell("exit 3"), soon()).unwrap_err();
+        assert_eq!(failed.to_string(), "exited with status 3");
+        let killed = runner.run(&shell("kill -TERM $$"), soon()).unwrap_err();
+        assert_eq!(killed.to_string(), "was killed by signal 15");
+        let absent = Task::new("/", "a-program-nobody-has", "");
+        let absent = runner.run(&absent, soon()).unwrap_err();
+        assert!(absent.to_string().contains("cannot start"));
+    }
+
+    #[test]
+    fn a_variable_reaches_the_task() {
+        let task = shell("test \"$FLAGS\" = '--cfg loom'").variable("FLAGS", "--cfg loom");
+        Runner::start().unwrap().run(&task, soon()).unwrap();
+    }
+
+    #[test]
+    fn at_the_deadline_what_the_task_started_dies_too() {
+        let file = std::env::temp_dir().join(format!("xtask-deadline-{}", std::process::id()));
+        let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
+        let until = Instant::now() + Duration::from_millis(500);
+        let late = Runner::start().unwrap().run(&shell(&script), until).unwrap_err();
+        assert!(late.to_string().contains("deadline"), "{late}");
+
+        let grandchild = fs::read_to_string(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let limit = soon();
+        while is_alive(grandchild.trim()) {
+            assert!(Instant::now() < limit, "process {grandchild} survived");
+            thread::yield_now();
+        }
+    }
+
+    /// A zombie is dead: whether it is collected depends on the machine's first process.
+    fn is_alive(process: &str) -> bool {
+        fs::read_to_string(format!("/proc/{process}/stat"))
+            .is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
+    #[test]
+    fn a_task_prints_as_a_line_for_a_shell() {
+        let task = Task::new("/", "cargo", "test --workspace")
+            .argument("it's")
+            .variable("RUSTFLAGS", "--cfg loom");
+        assert_eq!(
+            task.to_string(),
+            r"RUSTFLAGS='--cfg loom' cargo test --workspace 'it'\''s'"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! What the tests need from outside of Rust, and how to get it.
+//!
+//! Nothing is skipped silently: what is missing is installed if that is possible, else it is an error
+//! where nobody reads warnings (in CI) and a warning with the command to run everywhere else.
+
+use std::env;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::process::{Runner, Task};
+use crate::steps::Outcome;
+
+/// Something that the tests need.
+struct Need {
+    /// The Debian packages that bring it.
+    packages: &'static [&'static str],
+    /// Who uses it.
+    what_for: &'static str,
+    /// What does not run without it.
+    lost: &'static str,
+    /// How to see that it is there; all of them must hold.
+    probes: &'static [Probe],
+}
+
+/// A way to see that something is installed.
+enum Probe {
+    /// A program is on the path.
+    Program(&'static str),
+    /// A compiler is on the path and finds a header. On Debian the compilers of MPI come without the
+    /// headers that they compile against, so that the program alone says too little.
+    Header(&'static str, &'static str),
+}
+
+/// All that the tests need.
+const NEEDS: &[Need] = &[
+    Need {
+        packages: &["gcc", "libc6-dev"],
+        what_for: "compiling the programs of the rivals",
+        lost: "every test of `farside bench --against`",
+        probes: &[Probe::Header("gcc", "stdio.h")],
+    },
+    Need {
+        packages: &["mpich", "libmpich-dev"],
+        what_for: "the rival of `farside bench --against mpich`",
+        lost: "the tests of `farside bench --against mpich`",
+        probes: &[Probe::Header("mpicc.mpich", "mpi.h"), Probe::Program("mpiexec.mpich")],
+    },
+    Need {
+        packages: &["openmpi-bin", "libopenmpi-dev"],
+        what_for: "the rivals of `farside bench --against openmpi,openshmem`",
+        lost: "the tests of `farside bench --against openmpi` and of `openshmem`",
+        probes: &[
+            Probe::Header("mpicc.openmpi", "mpi.h"),
+            Probe::Header("oshcc", "shmem.h"),
+            Probe::Program("mpirun.openmpi"),
+        ],
+    },
+];
+
+/// Looks for everything that the tests need and installs what is missing, if that is possible.
+pub(crate) fn run(root: &Path, runner: &Runner, until: Instant) -> Result<Outcome> {
+    let mut missing = look(NEEDS);
+    let is_root = rustix::process::geteuid().is_root();
+    if !missing.is_empty() && is_root && on_path("apt-get") {
+        install(&missing, root, runner, until);
+        missing = look(NEEDS);
+    }
+    let in_ci = env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    judge(&missing, in_ci)
+}
+
+/// The needs that are not met; every need is printed with what was found.
+fn look(needs: &'static [Need]) -> Vec<&'static Need> {
+    let mut missing = Vec::new();
+    for need in needs {
+        let absent: Vec<String> = need.probes.iter().filter_map(Probe::absent).collect();
+        let packages = need.packages.join(" ");
+        if absent.is_empty() {
+            println!("found    {packages}: {}", need.what_for);
+        } else {
+            println!("missing  {packages}: {} ({})", need.what_for, absent.join(", "));
+            missing.push(need);
+        }
+    }
+    missing
+}
+
+/// Installs the packages of the missing needs. A failure is only printed: looking again tells what it
+/// cost, and that is what counts.
+fn install(missing: &[&Need], root: &Path, runner: &Runner, until: Instant) {
+    let update = Task::new(root, "apt-get", "update");
+    let install = Task::new(root, "apt-get", &install_arguments(missing))
+        .variable("DEBIAN_FRONTEND", "noninteractive");
+    for task in [update, install] {
+        println!("$ {task}");
+        if let Err(error) = runner.run(&task, until) {
+            println!("`{task}` {error:#}");
+            return;
+        }
+    }
+}
+
+/// The arguments of `apt-get` that install what is missing.
+fn install_arguments(missing: &[&Need]) -> String {
+    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    format!("install -y --no-install-recommends {}", packages.join(" "))
+}
+
+/// What it means that `missing` is not there and could not be installed.
+fn judge(missing: &[&Need], in_ci: bool) -> Result<Outcome> {
+    if missing.is_empty() {
+        return Ok(Outcome::Passed);
+    }
+    let command = format!("sudo apt-get update && sudo apt-get {}", install_arguments(missing));
+    if in_ci {
+        bail!("in CI nothing may be missing\n    to install it: {command}");
+    }
+    for need in missing {
+        println!("warning: {} will be skipped", need.lost);
+    }
+    println!("to install what is missing: {command}");
+    let packages: Vec<String> = missing.iter().map(|need| need.packages.join(" ")).collect();
+    Ok(Outcome::Warned(format!("missing: {}", packages.join(" "))))
+}
+
+impl Probe {
+    /// What is absent, if anything is.
+    fn absent(&self) -> Option<String> {
+        match *self {
+            Probe::Program(program) => (!on_path(program)).then(|| format!("no {program}")),
+            Probe::Header(compiler, _) if !on_path(compiler) => Some(format!("no {compiler}")),
+            Probe::Header(compiler, header) => {
+                (!finds_header(compiler, header)).then(|| format!("{compiler} finds no {header}"))
+            }
+        }
+    }
+}
+
+/// Whether `program` can be started by its name.
+fn on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|directory| {
+        fs::metadata(directory.join(program))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+/// Whether `compiler` can include `header`.
+fn finds_header(compiler: &str, header: &str) -> bool {
+    let child = Command::new(compiler)
+        .args(["-E", "-x", "c", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = child else { return false };
+    let written = match child.stdin.take() {
+        Some(mut input) => writeln!(input, "#include <{header}>").is_ok(),
+        None => false,
+    };
+    child.wait().is_ok_and(|status| written && status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Need = Need {
+        packages: &["left", "right"],
+        what_for: "a test",
+        lost: "the tests of nothing",
+        probes: &[Probe::Program("sh"), Probe::Program("a-program-nobody-has")],
+    };
+
+    #[test]
+    fn a_program_is_found_on_the_path_or_not() {
+        assert!(on_path("sh"));
+        assert!(!on_path("a-program-nobody-has"));
+        assert_eq!(Probe::Program("sh").absent(), None);
+        assert!(Probe::Header("a-compiler-nobody-has", "stdio.h").absent().is_some());
+    }
+
+    #[test]
+    fn a_compiler_without_the_header_is_not_enough() {
+        // Rust itself needs a C compiler to link on the machines that these tests run on.
+        assert_eq!(Probe::Header("cc", "stddef.h").absent(), None);
+        let absent = Probe::Header("cc", "a_header_nobody_has.h").absent();
+        assert_eq!(absent.unwrap(), "cc finds no a_header_nobody_has.h");
+    }
+
+    #[test]
+    fn one_failing_probe_makes_a_need_missing() {
+        static NEEDS: &[Need] = &[ABSENT];
+        assert_eq!(look(NEEDS).len(), 1);
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error_in_ci_and_a_warning_elsewhere() {
+        assert_eq!(judge(&[], true).unwrap(), Outcome::Passed);
+        let error = judge(&[&ABSENT], true).unwrap_err().to_string();
+        let command = "sudo apt-get install -y --no-install-recommends left right";
+        assert!(error.contains(command), "{error}");
+        let warned = Outcome::Warned("missing: left right".to_owned());
+        assert_eq!(judge(&[&ABSENT], false).unwrap(), warned);
+    }
+}

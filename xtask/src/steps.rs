@@ -1,0 +1,286 @@
+//! What `cargo xtask test` runs, in which order, and how it reports.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Error, Result, bail};
+use clap::ValueEnum;
+
+use crate::process::{Runner, Task};
+use crate::{setup, tidy};
+
+/// The test that explores the doorbell under loom.
+const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
+
+/// One step of the checks. Their order here is the order in which they run: cheap ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// Programs that the tests need from outside of Rust
+    Setup,
+    /// Formatting
+    Fmt,
+    /// Lints
+    Clippy,
+    /// Invariants of the workspace
+    Tidy,
+    /// Every target compiles
+    Build,
+    /// Unit, conformance and end-to-end tests
+    Test,
+    /// Examples in the documentation, and the documentation itself
+    Doc,
+    /// Every interleaving of the doorbell
+    Loom,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Step::Setup => "setup",
+            Step::Fmt => "fmt",
+            Step::Clippy => "clippy",
+            Step::Tidy => "tidy",
+            Step::Build => "build",
+            Step::Test => "test",
+            Step::Doc => "doc",
+            Step::Loom => "loom",
+        }
+    }
+}
+
+/// What can be chosen about a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Whether the tests get larger budgets.
+    pub(crate) long: bool,
+    /// The steps to run; none means all.
+    pub(crate) only: Vec<Step>,
+    /// Whether to run the remaining steps after one has failed.
+    pub(crate) keep_going: bool,
+    /// How long one step may take.
+    pub(crate) deadline: Duration,
+}
+
+/// How a step that did not fail ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It did all that it should.
+    Passed,
+    /// It passed, but something that the user should know is not as it should be.
+    Warned(String),
+    /// It did not run, for this reason.
+    Skipped(String),
+}
+
+/// Runs the chosen steps and prints a summary; an error names the steps that failed.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let runner = Runner::start()?;
+    let steps = chosen(&options.only);
+    let results = run_all(&steps, options.keep_going, |number, step| {
+        println!("\n=== {} ({} of {})", step.name(), number + 1, steps.len());
+        let result = run_step(step, root, options, &runner);
+        if let Err(error) = &result {
+            println!("\n--- {} failed: {error:#}", step.name());
+        }
+        result
+    });
+    print!("\n{}", summary(&results));
+    let failed = failed(&results);
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// What became of one step.
+struct StepResult {
+    step: Step,
+    /// `None` if an earlier failure kept it from running.
+    outcome: Option<Result<Outcome>>,
+    elapsed: Duration,
+}
+
+/// The steps to run, in their usual order whatever the order of the wish.
+fn chosen(only: &[Step]) -> Vec<Step> {
+    let all = Step::value_variants().iter().copied();
+    all.filter(|step| only.is_empty() || only.contains(step)).collect()
+}
+
+/// Runs `steps` with `run`, and after a failure only if told to keep going.
+fn run_all(
+    steps: &[Step],
+    keep_going: bool,
+    mut run: impl FnMut(usize, Step) -> Result<Outcome>,
+) -> Vec<StepResult> {
+    let mut stopped = false;
+    let mut results = Vec::new();
+    for (number, &step) in steps.iter().enumerate() {
+        let started = Instant::now();
+        let outcome = (!stopped).then(|| run(number, step));
+        stopped |= !keep_going && matches!(outcome, Some(Err(_)));
+        let elapsed = started.elapsed();
+        results.push(StepResult { step, outcome, elapsed });
+    }
+    results
+}
+
+/// Runs one step; its deadline is shared by everything that it starts.
+fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Result<Outcome> {
+    let until = Instant::now() + options.deadline;
+    match step {
+        Step::Setup => {
+            return setup::run(root, runner, until).map_err(|error| alone(error, "cargo xtask setup"));
+        }
+        Step::Tidy => {
+            tidy::run(root).map_err(|error| alone(error, "cargo xtask tidy"))?;
+            return Ok(Outcome::Passed);
+        }
+        Step::Loom if !root.join(LOOM_TEST).is_file() => {
+            let reason = format!("{LOOM_TEST} does not exist");
+            println!("skipped: {reason}");
+            return Ok(Outcome::Skipped(reason));
+        }
+        _ => {}
+    }
+    for task in tasks(step, root, options.long) {
+        println!("$ {task}");
+        runner
+            .run(&task, until)
+            .map_err(|error| alone(error.context(format!("`{task}`")), &task.to_string()))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Adds to an error how to run alone what failed.
+fn alone(error: Error, command: &str) -> Error {
+    anyhow::anyhow!("{error:#}\n    to run it alone: {command}")
+}
+
+/// The programs of a step; none for the steps that this program does itself.
+fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
+    let cargo = |line: &str| Task::new(root, "cargo", line);
+    let tests = |line: &str| {
+        let task = cargo(line);
+        if long { task.variable("FARSIDE_LONG", "1") } else { task }
+    };
+    match step {
+        Step::Setup | Step::Tidy => vec![],
+        Step::Fmt => vec![cargo("fmt --all --check")],
+        Step::Clippy => vec![cargo("clippy --workspace --all-targets -- -D warnings")],
+        Step::Build => vec![cargo("build --workspace --all-targets")],
+        Step::Test => vec![tests("test --workspace --all-targets")],
+        Step::Doc => vec![
+            tests("test --workspace --doc"),
+            cargo("doc --workspace --no-deps").variable("RUSTDOCFLAGS", "-D warnings"),
+        ],
+        Step::Loom => vec![
+            tests("test -p farside-shm --release --test loom_bell")
+                .variable("RUSTFLAGS", "--cfg loom")
+                .variable("CARGO_TARGET_DIR", &loom_target()),
+        ],
+    }
+}
+
+/// Where loom's build lives: other flags in the same directory would rebuild everything, twice.
+fn loom_target() -> String {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("loom").display().to_string()
+}
+
+/// The table of all steps.
+fn summary(results: &[StepResult]) -> String {
+    let mut table = format!("{:<8} {:<8} {:>8}\n", "step", "result", "seconds");
+    for result in results {
+        let (word, note) = match &result.outcome {
+            None => ("not run", ""),
+            Some(Err(_)) => ("FAILED", ""),
+            Some(Ok(Outcome::Passed)) => ("passed", ""),
+            Some(Ok(Outcome::Warned(note))) => ("warned", note.as_str()),
+            Some(Ok(Outcome::Skipped(reason))) => ("skipped", reason.as_str()),
+        };
+        let seconds = result.elapsed.as_secs_f64();
+        let line = format!("{:<8} {word:<8} {seconds:>8.1}  {note}", result.step.name());
+        table.push_str(line.trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+/// The names of the steps that failed.
+fn failed(results: &[StepResult]) -> Vec<&'static str> {
+    let failures = results.iter().filter(|result| matches!(result.outcome, Some(Err(_))));
+    failures.map(|result| result.step.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs three steps of which the second fails.
+    fn three(keep_going: bool) -> Vec<StepResult> {
+        run_all(&[Step::Fmt, Step::Build, Step::Loom], keep_going, |_, step| match step {
+            Step::Build => bail!("no"),
+            Step::Loom => Ok(Outcome::Skipped("no such test".to_owned())),
+            _ => Ok(Outcome::Passed),
+        })
+    }
+
+    #[test]
+    fn steps_run_in_their_usual_order() {
+        assert_eq!(chosen(&[Step::Doc, Step::Fmt]), [Step::Fmt, Step::Doc]);
+        assert_eq!(chosen(&[]), Step::value_variants());
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for step in Step::value_variants() {
+            assert_eq!(step.to_possible_value().unwrap().get_name(), step.name());
+        }
+    }
+
+    #[test]
+    fn a_failure_stops_the_rest_unless_told_to_keep_going() {
+        let stopped = three(false);
+        assert!(stopped[2].outcome.is_none());
+        assert_eq!(failed(&stopped), ["build"]);
+        let went_on = three(true);
+        assert!(went_on[2].outcome.is_some());
+        assert_eq!(failed(&went_on), ["build"]);
+    }
+
+    #[test]
+    fn the_summary_tells_every_result_apart() {
+        let text = summary(&three(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].starts_with("fmt      passed"), "{text}");
+        assert!(lines[2].starts_with("build    FAILED"), "{text}");
+        assert!(lines[3].starts_with("loom     skipped") && lines[3].ends_with("no such test"));
+        assert!(summary(&three(false)).contains("loom     not run"));
+    }
+
+    #[test]
+    fn long_budgets_reach_tests_and_nothing_else() {
+        let root = Path::new("/");
+        let line = |step| tasks(step, root, true)[0].to_string();
+        assert_eq!(line(Step::Test), "FARSIDE_LONG=1 cargo test --workspace --all-targets");
+        assert_eq!(line(Step::Fmt), "cargo fmt --all --check");
+        assert!(line(Step::Loom).contains("RUSTFLAGS='--cfg loom'"));
+    }
+
+    #[test]
+    fn a_failed_step_says_how_to_run_it_alone() {
+        let runner = Runner::start().unwrap();
+        let options = Options {
+            long: false,
+            only: vec![],
+            keep_going: false,
+            deadline: Duration::from_secs(60),
+        };
+        let nowhere = Path::new("/directory-that-is-not-there");
+        let error = run_step(Step::Fmt, nowhere, &options, &runner).unwrap_err();
+        assert!(format!("{error:#}").contains("to run it alone: cargo fmt --all --check"));
+        let skipped = run_step(Step::Loom, nowhere, &options, &runner).unwrap();
+        assert_eq!(skipped, Outcome::Skipped(format!("{LOOM_TEST} does not exist")));
+    }
+}
