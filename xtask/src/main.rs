@@ -1,8 +1,8 @@
 //! The chores of the workspace, run as `cargo xtask <command>`.
 //!
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `tidy` checks
-//! the invariants of the workspace that no compiler knows; `setup` provides what the tests need from
-//! outside of Rust.
+//! the invariants of the workspace that no compiler knows; `setup` provides what the tests need
+//! from outside of Rust.
 
 mod process;
 mod setup;
@@ -55,6 +55,7 @@ struct TestArgs {
     keep_going: bool,
     /// Kill a step that takes longer than this
     #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=24 * 60))]
     deadline: u64,
 }
 
@@ -90,20 +91,16 @@ fn run(cli: &Cli) -> Result<()> {
 
 /// The directory of the workspace's manifest.
 ///
-/// Cargo says at run time where this crate is. The place known at compile time is only for a program
-/// started by hand, because a checkout may have moved since.
+/// Cargo says at run time where this crate is. The place known at compile time is only for a
+/// program started by hand, because a checkout may have moved since.
 fn workspace_root() -> Result<PathBuf> {
-    let own = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let own =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = own.parent().unwrap_or(Path::new("/")).to_owned();
     if !root.join("Cargo.toml").is_file() {
-        bail!(
-            "{} holds no Cargo.toml: run this as `cargo xtask`",
-            root.display()
-        );
+        bail!("{} holds no Cargo.toml: run this as `cargo xtask`", root.display());
     }
-    root.canonicalize()
-        .with_context(|| format!("cannot resolve {}", root.display()))
+    root.canonicalize().with_context(|| format!("cannot resolve {}", root.display()))
 }
 
 #[cfg(test)]

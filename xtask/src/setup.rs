@@ -1,7 +1,7 @@
 //! What the tests need from outside of Rust, and how to get it.
 //!
-//! Nothing is skipped silently: what is missing is installed if that is possible, else it is an error
-//! where nobody reads warnings (in CI) and a warning with the command to run everywhere else.
+//! Nothing is skipped silently: what is missing is installed if that is possible, else it is an
+//! error where nobody reads warnings (in CI) and a warning with the command to run everywhere else.
 
 use std::env;
 use std::fs;
@@ -32,8 +32,8 @@ struct Need {
 enum Probe {
     /// A program is on the path.
     Program(&'static str),
-    /// A compiler is on the path and finds a header. On Debian the compilers of MPI come without the
-    /// headers that they compile against, so that the program alone says too little.
+    /// A compiler is on the path and finds a header. On Debian the compilers of MPI come without
+    /// the headers that they compile against, so that the program alone says too little.
     Header(&'static str, &'static str),
 }
 
@@ -91,12 +91,11 @@ fn look(needs: &'static [Need]) -> Vec<&'static Need> {
     missing
 }
 
-/// Installs the packages of the missing needs. A failure is only printed: looking again tells what it
-/// cost, and that is what counts.
+/// Installs the packages of the missing needs. A failure is only printed: looking again tells what
+/// it cost, and that is what counts.
 fn install(missing: &[&Need], root: &Path, runner: &Runner, until: Instant) {
     let update = Task::new(root, "apt-get", "update");
-    let install = Task::new(root, "apt-get", &install_arguments(missing))
-        .variable("DEBIAN_FRONTEND", "noninteractive");
+    let install = Task::new(root, "apt-get", &install_arguments(missing)).variable("DEBIAN_FRONTEND", "noninteractive");
     for task in [update, install] {
         println!("$ {task}");
         if let Err(error) = runner.run(&task, until) {
@@ -146,8 +145,7 @@ impl Probe {
 fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| {
-        fs::metadata(directory.join(program))
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        fs::metadata(directory.join(program)).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     })
 }
 

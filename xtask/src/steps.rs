@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Error, Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use clap::ValueEnum;
 
 use crate::process::{Runner, Task};
@@ -108,11 +108,7 @@ fn chosen(only: &[Step]) -> Vec<Step> {
 }
 
 /// Runs `steps` with `run`, and after a failure only if told to keep going.
-fn run_all(
-    steps: &[Step],
-    keep_going: bool,
-    mut run: impl FnMut(usize, Step) -> Result<Outcome>,
-) -> Vec<StepResult> {
+fn run_all(steps: &[Step], keep_going: bool, mut run: impl FnMut(usize, Step) -> Result<Outcome>) -> Vec<StepResult> {
     let mut stopped = false;
     let mut results = Vec::new();
     for (number, &step) in steps.iter().enumerate() {
@@ -145,16 +141,14 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
     }
     for task in tasks(step, root, options.long) {
         println!("$ {task}");
-        runner
-            .run(&task, until)
-            .map_err(|error| alone(error.context(format!("`{task}`")), &task.to_string()))?;
+        runner.run(&task, until).map_err(|error| alone(anyhow!("`{task}` {error:#}"), &task.to_string()))?;
     }
     Ok(Outcome::Passed)
 }
 
 /// Adds to an error how to run alone what failed.
 fn alone(error: Error, command: &str) -> Error {
-    anyhow::anyhow!("{error:#}\n    to run it alone: {command}")
+    anyhow!("{error:#}\n    to run it alone: {command}")
 }
 
 /// The programs of a step; none for the steps that this program does itself.
@@ -271,12 +265,7 @@ mod tests {
     #[test]
     fn a_failed_step_says_how_to_run_it_alone() {
         let runner = Runner::start().unwrap();
-        let options = Options {
-            long: false,
-            only: vec![],
-            keep_going: false,
-            deadline: Duration::from_secs(60),
-        };
+        let options = Options { long: false, only: vec![], keep_going: false, deadline: Duration::from_secs(60) };
         let nowhere = Path::new("/directory-that-is-not-there");
         let error = run_step(Step::Fmt, nowhere, &options, &runner).unwrap_err();
         assert!(format!("{error:#}").contains("to run it alone: cargo fmt --all --check"));

@@ -142,9 +142,9 @@ impl Shape<'_> {
     fn end(&self) -> Option<u64> {
         match self {
             Shape::Block(piece) => piece.offset.checked_add(piece.bytes),
-            Shape::Pieces(pieces) => pieces
-                .iter()
-                .try_fold(0u64, |end, piece| Some(end.max(piece.offset.checked_add(piece.bytes)?))),
+            Shape::Pieces(pieces) => {
+                pieces.iter().try_fold(0u64, |end, piece| Some(end.max(piece.offset.checked_add(piece.bytes)?)))
+            }
             Shape::Strided { offset, unit, counts, strides } => {
                 if counts.contains(&0) {
                     return Some(*offset);
@@ -313,13 +313,10 @@ mod tests {
     fn a_misaligned_word_is_named() {
         let word = Word { rank: Rank(0), segment: SegmentId(7), offset: 12, width: Width::W64 };
         assert_eq!(word.check(100), Err(Error::Misaligned { offset: 12, align: 8 }));
-        assert_eq!(Word { offset: 96, ..word }.check(100), Err(Error::OutOfRange {
-            rank: Rank(0),
-            segment: SegmentId(7),
-            offset: 96,
-            bytes: 8,
-            segment_bytes: 100
-        }));
+        assert_eq!(
+            Word { offset: 96, ..word }.check(100),
+            Err(Error::OutOfRange { rank: Rank(0), segment: SegmentId(7), offset: 96, bytes: 8, segment_bytes: 100 })
+        );
     }
 
     proptest! {

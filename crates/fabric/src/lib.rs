@@ -29,6 +29,6 @@ pub use observed::{Kind, Observed, Observer, Operation};
 pub use operation::{Atomic, Number, Sum, Width};
 pub use topology::Topology;
 pub use waist::{
-    Agent, Alarm, Caps, Condition, Effort, Event, Fabric, Fate, Handler, HandlerId, Ordering,
-    Reply, Started, Ticket, Wait, Wake,
+    Agent, Alarm, Caps, Condition, Effort, Event, Fabric, Fate, Handler, HandlerId, Ordering, Reply, Started, Ticket,
+    Wait, Wake,
 };

@@ -9,9 +9,7 @@ use crate::error::Result;
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Sum};
 use crate::topology::Topology;
-use crate::waist::{
-    Alarm, Caps, Effort, Event, Fabric, Fate, Handler, HandlerId, Reply, Started, Ticket, Wait, Wake,
-};
+use crate::waist::{Alarm, Caps, Effort, Event, Fabric, Fate, Handler, HandlerId, Reply, Started, Ticket, Wait, Wake};
 
 /// What is seen of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +143,9 @@ impl Fabric for Observed {
     }
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         self.inner.poll(ticket)
+    }
+    fn cancel(&self, ticket: Ticket) {
+        self.inner.cancel(ticket);
     }
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let peer = match wait.event {

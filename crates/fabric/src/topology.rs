@@ -32,7 +32,9 @@ impl Topology {
     /// out in blocks, as evenly as they go. Without `node` all ranks are on one node, above the levels named.
     pub fn parse(description: &str, ranks: u32) -> Result<Topology> {
         let bad = |why: String| {
-            Error::Misuse(format!("topology {description:?}: {why}; expected something like \"rack:2,node:2,socket:2\""))
+            Error::Misuse(format!(
+                "topology {description:?}: {why}; expected something like \"rack:2,node:2,socket:2\""
+            ))
         };
         let mut parts: Vec<(String, u32)> = Vec::new();
         for part in description.split([',', ' ']).filter(|part| !part.is_empty()) {
@@ -68,8 +70,7 @@ impl Topology {
         if ranks == 0 {
             return Err(Error::Misuse("a job needs at least one rank, not 0".into()));
         }
-        let mut levels =
-            vec![Level { name: "machine".into(), element_of: vec![0; ranks as usize], elements: 1 }];
+        let mut levels = vec![Level { name: "machine".into(), element_of: vec![0; ranks as usize], elements: 1 }];
         for (name, raw) in named {
             if raw.len() != ranks as usize {
                 return Err(Error::Mismatch {
@@ -154,10 +155,30 @@ impl Topology {
         if rank.0 < self.ranks() { Ok(()) } else { Err(Error::UnknownRank { rank, ranks: self.ranks() }) }
     }
 
-    /// The description that [`Topology::parse`] would accept, as far as one exists, for people to read.
+    /// All levels as text, for another process of the job.
+    pub fn encode(&self) -> String {
+        let level = |level: &Level| {
+            let elements: Vec<String> = level.element_of.iter().map(u32::to_string).collect();
+            format!("{}={}", level.name, elements.join(","))
+        };
+        self.levels[1..].iter().map(level).collect::<Vec<_>>().join(";")
+    }
+
+    /// What [`Topology::encode`] wrote.
+    pub fn decode(text: &str, ranks: u32) -> Result<Topology> {
+        let bad = || Error::Join(format!("the topology {text:?} is damaged"));
+        let mut levels = Vec::new();
+        for level in text.split(';') {
+            let (name, elements) = level.split_once('=').ok_or_else(bad)?;
+            let elements = elements.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>().map_err(|_| bad())?;
+            levels.push((name.to_owned(), elements));
+        }
+        Topology::from_levels(ranks, levels)
+    }
+
+    /// The levels and their sizes, for people to read.
     pub fn describe(&self) -> String {
-        let names: Vec<String> =
-            self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();
+        let names: Vec<String> = self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();
         format!("{}, {} ranks", names.join(", "), self.ranks())
     }
 }
@@ -178,6 +199,7 @@ mod tests {
         assert_eq!(topology.shared_level(Rank(0), Rank(2)), 2);
         assert_eq!(topology.shared_level(Rank(0), Rank(4)), 1);
         assert_eq!(topology.shared_level(Rank(0), Rank(8)), 0);
+        assert_eq!(Topology::decode(&topology.encode(), 16), Ok(topology));
     }
 
     #[test]
@@ -206,9 +228,13 @@ mod tests {
 
     #[test]
     fn bad_descriptions_are_named() {
-        for (text, part) in
-            [("node", "no count"), ("node:x", "\"x\""), ("node:0", "empty"), ("node:2,node:2", "twice"), ("node:9", "9")]
-        {
+        for (text, part) in [
+            ("node", "no count"),
+            ("node:x", "\"x\""),
+            ("node:0", "empty"),
+            ("node:2,node:2", "twice"),
+            ("node:9", "9"),
+        ] {
             let message = Topology::parse(text, 8).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");
         }

@@ -64,11 +64,13 @@ pub trait Fabric: Send {
 
     /// The reply of an operation if it has completed; the ticket is used up then.
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
+    /// Gives up on an operation: when this returns, its buffer will not be touched any more.
+    fn cancel(&self, ticket: Ticket);
     /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when time is up.
     fn block(&self, wait: &Wait<'_>) -> Result<Wake>;
     /// Stands in a loop that polls *far* memory: lets others run.
     fn relax(&self);
-    /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see [`Mapped::has_parked`]).
+    /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see [`Mapped::is_watched`]).
     fn wake(&self, peer: Rank);
 
     /// A connection of the same rank for another thread: with completions and an order of its own.
@@ -112,6 +114,8 @@ pub struct Caps {
     pub call_bytes_max: u64,
     /// How many fetching operations one context may have under way.
     pub outstanding_max: u32,
+    /// How many ranks of this node can run at the same time.
+    pub processors: u32,
     /// How many bytes [`SegmentId::ROOT`] has on every rank.
     pub root_bytes: u64,
 }

@@ -1,0 +1,230 @@
+//! Joining a job, and making one: the one place that knows which fabrics there are.
+//!
+//! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
+//! who died with [`Host::declare_lost`]. A rank calls [`join`].
+
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
+use farside_rma::{World, root_bytes};
+
+/// The environment variable that names the fabric.
+pub const FABRIC: &str = "FARSIDE_FABRIC";
+/// The environment variable that says which rank a process is.
+pub const RANK: &str = "FARSIDE_RANK";
+/// The environment variable that names the inherited file of the job.
+pub const FILE: &str = "FARSIDE_JOB_FD";
+/// The environment variable that limits the memory that each rank may share, in bytes or with a unit: `512M`, `4G`.
+pub const MEMORY: &str = "FARSIDE_MEMORY";
+/// The environment variable that overrides the topology: `node:2,socket:2`.
+pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
+/// The environment variable that overrides how many processors the ranks may use together.
+pub const CORES: &str = "FARSIDE_CORES";
+
+/// The fabrics that a job can run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Ranks of one machine over mapped memory.
+    #[default]
+    Shm,
+}
+
+impl std::str::FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Kind> {
+        match name {
+            "shm" => Ok(Kind::Shm),
+            other => Err(Error::Join(format!("there is no fabric {other:?}; there is: shm"))),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Shm => write!(f, "shm"),
+        }
+    }
+}
+
+/// What a job is to be like.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// On which fabric.
+    pub fabric: Kind,
+    /// A description such as `node:2,socket:2`, instead of what this machine is like.
+    pub topology: Option<String>,
+    /// How much memory each rank may share, in bytes.
+    pub memory: Option<u64>,
+    /// How many processors the ranks may use together, instead of what this machine has.
+    pub cores: Option<u32>,
+}
+
+impl Options {
+    /// The default job of so many ranks, with what the environment overrides.
+    pub fn new(ranks: u32) -> Result<Options> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let memory = variable(MEMORY).map(|text| parse_bytes(&text)).transpose()?;
+        let cores = variable(CORES).map(|text| {
+            let cores = text.parse().ok().filter(|&cores| cores > 0);
+            cores.ok_or_else(|| Error::Misuse(format!("{CORES}={text:?}: expected a number of processors")))
+        });
+        Ok(Options { ranks, fabric: Kind::default(), topology: variable(TOPOLOGY), memory, cores: cores.transpose()? })
+    }
+}
+
+/// Reads a number of bytes such as `4096`, `512M` or `4GiB`.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let bad = || Error::Misuse(format!("{text:?} is no number of bytes; expected something like 4096, 512M or 4G"));
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let shift = match unit.trim().trim_end_matches(['B', 'b']).trim_end_matches('i') {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(bad)
+}
+
+/// A job, as its launcher sees it.
+pub struct Host {
+    state: State,
+}
+
+enum State {
+    Shm(Arc<farside_shm::Job>),
+}
+
+impl Host {
+    /// Makes a job that ranks can join.
+    pub fn create(options: &Options) -> Result<Host> {
+        match options.fabric {
+            Kind::Shm => {
+                let topology = match &options.topology {
+                    Some(description) => Topology::parse(description, options.ranks)?,
+                    None => farside_shm::topology_of_this_machine(options.ranks)?,
+                };
+                let mut config = farside_shm::Config::new(topology, root_bytes(options.ranks));
+                config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
+                config.cores = options.cores.unwrap_or(config.cores);
+                Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
+            }
+        }
+    }
+
+    /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
+    pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
+        let kind = match &self.state {
+            State::Shm(_) => Kind::Shm,
+        };
+        vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
+    }
+
+    /// The file that a rank's process must inherit.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        match &self.state {
+            State::Shm(job) => job.file(),
+        }
+    }
+
+    /// Who is where.
+    pub fn topology(&self) -> &Topology {
+        match &self.state {
+            State::Shm(job) => job.topology(),
+        }
+    }
+
+    /// What has become of a rank, as far as the job knows.
+    pub fn fate(&self, rank: Rank) -> Fate {
+        match &self.state {
+            State::Shm(job) => job.fate(rank),
+        }
+    }
+
+    /// Tells all ranks that one has ended without leaving, or has failed.
+    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+        match &self.state {
+            State::Shm(job) => job.declare_lost(rank, how),
+        }
+    }
+
+    /// Joins from inside this process, as one of its threads.
+    pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
+        match &self.state {
+            State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
+        }
+    }
+}
+
+/// Joins the job that this process was started for, or, if it was started without a launcher, a job of one rank.
+///
+/// ```
+/// let world = farside::join()?;
+/// assert_eq!(world.size(), 1);
+/// # Ok::<(), farside::Error>(())
+/// ```
+pub fn join() -> Result<World> {
+    World::new(connect()?)
+}
+
+/// The connection under [`join`], for programs that decorate it before they build a [`World`] over it.
+pub fn connect() -> Result<Box<dyn Fabric>> {
+    let Ok(kind) = std::env::var(FABRIC) else {
+        return Host::create(&Options::new(1)?)?.connect(Rank(0));
+    };
+    let number = |name: &str| {
+        let text = std::env::var(name).unwrap_or_default();
+        text.parse::<u32>().map_err(|_| {
+            Error::Join(format!("{name}={text:?} is no number; the variables FARSIDE_… are set by `farside run`"))
+        })
+    };
+    let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
+    match kind.parse()? {
+        Kind::Shm => {
+            let job = farside_shm::Job::attach(inherited(file)?)?;
+            Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
+        }
+    }
+}
+
+/// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the
+/// rank has joined, instead of meeting whatever file has that number by then.
+fn inherited(number: u32) -> Result<OwnedFd> {
+    let bad = |error: std::io::Error| {
+        Error::Join(format!(
+            "the job's file, number {number}, is not open here ({error}); does a wrapper close inherited files?"
+        ))
+    };
+    // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that fails.
+    let copy = unsafe { BorrowedFd::borrow_raw(number as RawFd) }.try_clone_to_owned().map_err(bad)?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bytes_have_units() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
+        assert_eq!(parse_bytes("4GiB"), Ok(4 << 30));
+        for bad in ["", "M", "-1", "4X", "0", "99999999999T"] {
+            assert!(parse_bytes(bad).unwrap_err().to_string().contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_fabric_is_named() {
+        assert!("ib".parse::<Kind>().unwrap_err().to_string().contains("\"ib\""));
+        assert_eq!("shm".parse::<Kind>(), Ok(Kind::Shm));
+    }
+}

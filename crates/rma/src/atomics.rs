@@ -1,0 +1,162 @@
+//! The atomics of a context.
+
+use farside_fabric::{Atomic, Error, Rank, Reply, Result, Started, Ticket};
+
+use crate::context::Context;
+use crate::place::Place;
+use crate::plain::{Cell, Integer};
+
+impl Context {
+    /// Adds to a word, wrapping, and returns what it held before.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(3, |world| {
+    /// let tickets = world.window::<u64>(1)?;
+    /// let mine = world.fetch_add(tickets.at(Rank(0), 0), 1)?;
+    /// assert!(mine < 3);
+    /// # tickets.free(&world) }).unwrap();
+    /// ```
+    #[inline]
+    pub fn fetch_add<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
+        self.atomic(at, Atomic::Add(value.to_bits()))
+    }
+
+    /// Keeps the bits of a word that `value` has too, and returns what it held before.
+    #[inline]
+    pub fn fetch_and<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
+        self.atomic(at, Atomic::And(value.to_bits()))
+    }
+
+    /// Sets the bits of `value` in a word, and returns what it held before.
+    #[inline]
+    pub fn fetch_or<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
+        self.atomic(at, Atomic::Or(value.to_bits()))
+    }
+
+    /// Flips the bits of `value` in a word, and returns what it held before.
+    #[inline]
+    pub fn fetch_xor<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<I> {
+        self.atomic(at, Atomic::Xor(value.to_bits()))
+    }
+
+    /// Writes a word, and returns what it held before.
+    #[inline]
+    pub fn swap<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<C> {
+        self.atomic(at, Atomic::Swap(value.to_bits()))
+    }
+
+    /// Writes `desired` if the word holds `expected`; returns what it held before, which is `expected` if it was written.
+    ///
+    /// ```
+    /// # use farside::{Pair, Rank};
+    /// # farside::local(2, |world| {
+    /// let heads = world.window::<Pair>(1)?;
+    /// let head = heads.at(Rank(1), 0);
+    /// let winner = world.compare_swap(head, Pair(0, 0), Pair(1, world.rank().0.into()))? == Pair(0, 0);
+    /// assert_eq!(world.load(head)?.0, 1);
+    /// # let _ = winner;
+    /// # heads.free(&world) }).unwrap();
+    /// ```
+    #[inline]
+    pub fn compare_swap<C: Cell>(&self, at: Place<'_, C>, expected: C, desired: C) -> Result<C> {
+        let op = Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() };
+        self.atomic(at, op)
+    }
+
+    /// Reads a word atomically.
+    #[inline]
+    pub fn load<C: Cell>(&self, at: Place<'_, C>) -> Result<C> {
+        self.atomic(at, Atomic::Load)
+    }
+
+    /// Writes a word atomically and wakes who waits for it. Returns when it has landed.
+    #[inline]
+    pub fn store<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
+        self.atomic(at, Atomic::Store(value.to_bits())).map(|_| ())
+    }
+
+    /// Writes a word atomically and wakes who waits for it. Returns at once: it lands later, in order with what was put before
+    /// only if a fence stands between.
+    #[inline]
+    pub fn signal<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
+        at.check(C::WIDTH.bytes())?;
+        self.post_at(at.segment, at.rank, at.offset, C::WIDTH, Atomic::Store(value.to_bits()))
+    }
+
+    #[inline]
+    fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
+        at.check(C::WIDTH.bytes())?;
+        self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op).map(C::from_bits)
+    }
+
+    /// Starts a [`Context::fetch_add`].
+    pub fn fetch_add_nb<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<Fetch<'_, I>> {
+        self.atomic_nb(at, Atomic::Add(value.to_bits()))
+    }
+
+    /// Starts a [`Context::swap`].
+    pub fn swap_nb<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<Fetch<'_, C>> {
+        self.atomic_nb(at, Atomic::Swap(value.to_bits()))
+    }
+
+    /// Starts a [`Context::compare_swap`].
+    pub fn compare_swap_nb<C: Cell>(&self, at: Place<'_, C>, expected: C, desired: C) -> Result<Fetch<'_, C>> {
+        self.atomic_nb(at, Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() })
+    }
+
+    fn atomic_nb<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
+        at.check(C::WIDTH.bytes())?;
+        // Near, it is done before its handle exists.
+        if at.segment.part(at.rank)?.near.is_some() {
+            let held = self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op)?;
+            return Ok(Fetch { context: self, peer: at.rank, state: State::Done(C::from_bits(held)) });
+        }
+        self.tally().atomic(at.rank);
+        let state = match self.fabric().atomic(at.word(), op)? {
+            Started::Done(reply) => State::Done(value(reply)?),
+            Started::Pending(ticket) => State::Pending(ticket),
+        };
+        Ok(Fetch { context: self, peer: at.rank, state })
+    }
+}
+
+/// An atomic that was started.
+#[must_use = "the old value is lost, and the operation given up, unless `wait` is called"]
+pub struct Fetch<'c, C: Cell> {
+    context: &'c Context,
+    peer: Rank,
+    state: State<C>,
+}
+
+enum State<C> {
+    Done(C),
+    Pending(Ticket),
+    Taken,
+}
+
+impl<C: Cell> Fetch<'_, C> {
+    /// Waits until it is done, and returns what the word held before.
+    pub fn wait(mut self) -> Result<C> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Done(held) => Ok(held),
+            State::Pending(ticket) => value(self.context.complete(ticket, self.peer)?),
+            State::Taken => Err(Error::Misuse("this operation was waited for before".into())),
+        }
+    }
+}
+
+impl<C: Cell> Drop for Fetch<'_, C> {
+    fn drop(&mut self) {
+        if let State::Pending(ticket) = self.state {
+            self.context.fabric().cancel(ticket);
+        }
+    }
+}
+
+fn value<C: Cell>(reply: Reply) -> Result<C> {
+    match reply {
+        Reply::Word(held) => Ok(C::from_bits(held)),
+        other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
+    }
+}

@@ -1,0 +1,117 @@
+//! Collectives of members that share memory: everybody writes to its own scratch space, a barrier, everybody reads what it needs.
+//!
+//! Paper:     none.
+//! Differs:   -
+//! State:     2 x 32 KiB on every member.
+//! Invariant: between a step's barrier and the next one's, the scratch space of that step holds what its owner wrote.
+//! Ordering:  two scratch spaces, used in turn: a member may write for the next step while others still read this one
+//!            (`collectives_in_a_row_do_not_mix`).
+//! Cost:      1 barrier for each 32 KiB, and 1 get from each member whose data is needed.
+//! Checked:   conformance suite, with thread and process ranks.
+
+use farside_fabric::Result;
+
+use super::{Call, SCRATCH_BYTES, Step, at};
+use crate::team::Team;
+
+pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
+    for_each_chunk(data.len(), SCRATCH_BYTES as usize, |range| {
+        let mine = (team.group().me == root).then_some(&data[range.clone()]);
+        let step = exchange(team, call, mine.unwrap_or_default())?;
+        if mine.is_none() {
+            read(team, &step, root, 0, &mut data[range])?;
+        }
+        Ok(())
+    })
+}
+
+/// Folds everybody's data, in the order of the members, into the data of `root`, or of everybody.
+pub(crate) fn reduce(
+    team: &Team<'_>,
+    call: Call,
+    root: Option<usize>,
+    element: usize,
+    data: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
+    let mut theirs = vec![0; chunk.min(data.len())];
+    for_each_chunk(data.len(), chunk, |range| {
+        let step = exchange(team, call, &data[range.clone()])?;
+        if root.is_some_and(|root| root != team.group().me) {
+            return Ok(());
+        }
+        let mut result = vec![0; range.len()];
+        read(team, &step, 0, 0, &mut result)?;
+        for member in 1..team.group().members.len() {
+            read(team, &step, member, 0, &mut theirs[..range.len()])?;
+            fold(&mut result, &theirs[..range.len()]);
+        }
+        data[range].copy_from_slice(&result);
+        Ok(())
+    })
+}
+
+pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    let block = mine.len();
+    for_each_chunk(block, SCRATCH_BYTES as usize, |range| {
+        let step = exchange(team, call, &mine[range.clone()])?;
+        for member in 0..team.group().members.len() {
+            let start = member * block;
+            read(team, &step, member, 0, &mut all[start + range.start..start + range.end])?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send: &[u8], receive: &mut [u8]) -> Result<()> {
+    let (size, me) = (team.group().members.len(), team.group().me);
+    let block = send.len() / size;
+    // One byte for each is always possible: a team that shares memory is smaller than the scratch space.
+    let chunk = (SCRATCH_BYTES as usize / size).max(1);
+    let mut packed = Vec::new();
+    for_each_chunk(block, chunk, |range| {
+        packed.clear();
+        for member in 0..size {
+            packed.extend_from_slice(&send[member * block + range.start..member * block + range.end]);
+        }
+        let step = exchange(team, call, &packed)?;
+        for member in 0..size {
+            let into = &mut receive[member * block + range.start..member * block + range.end];
+            read(team, &step, member, (me * range.len()) as u64, into)?;
+        }
+        Ok(())
+    })
+}
+
+/// One step: everybody's `mine` can be read when this returns.
+fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
+    let step = team.enter(call)?;
+    let group = team.group();
+    let written = group.area.own.put(at::scratch(step.sequence), mine);
+    debug_assert!(written, "a chunk fits into the scratch space");
+    team.meet(&step)?;
+    Ok(step)
+}
+
+fn read(team: &Team<'_>, step: &Step, member: usize, skip: u64, into: &mut [u8]) -> Result<()> {
+    let group = team.group();
+    team.context().get_at(&group.area, group.members[member], at::scratch(step.sequence) + skip, into)
+}
+
+/// Calls `each` with consecutive ranges; with one empty range if there is nothing, so that an empty collective is checked, too.
+fn for_each_chunk(
+    bytes: usize,
+    chunk: usize,
+    mut each: impl FnMut(std::ops::Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let mut start = 0;
+    loop {
+        let end = bytes.min(start + chunk);
+        each(start..end)?;
+        if end == bytes {
+            return Ok(());
+        }
+        start = end;
+    }
+}

@@ -1,0 +1,175 @@
+//! Collectives across nodes: messages along a binomial tree, or around a ring in doubling steps.
+//!
+//! Paper:     the tree of [BST97] section 3 (parent by clearing the leftmost 1 bit); the gather of [ARMCI03] figure 2,
+//!            for any number of members.
+//! Differs:   members are numbered from the root on around a ring, so that a member's partners are always 2^k away,
+//!            whatever the root: log2 N channels in either direction serve all collectives.
+//! State:     2 x log2 N channels of two 16 KiB buffers and three words on every member.
+//! Invariant: a channel holds at most two messages; message n is written only after n - 2 was taken.
+//! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the sender hears so
+//!            (`collectives_in_a_row_do_not_mix`).
+//! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce both; all-gather log2 N messages
+//!            from each member; all-to-all log2 N messages of half the data from each member. Each message has 1 acknowledging signal.
+//! Checked:   conformance suite on a topology of several nodes, with thread and process ranks.
+
+use std::ops::Range;
+
+use farside_fabric::{Result, Width};
+
+use super::{Call, MESSAGE_BYTES, Step, at};
+use crate::team::Team;
+
+const MESSAGE: usize = MESSAGE_BYTES as usize;
+
+pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
+    let step = team.enter(call)?;
+    let tree = Tree::new(team, root);
+    for range in chunks(data.len(), MESSAGE) {
+        if let Some(round) = tree.parent {
+            receive(team, &step, true, round, &mut data[range.clone()])?;
+        }
+        for round in tree.children() {
+            send(team, &step, true, round, &data[range.clone()])?;
+        }
+    }
+    Ok(())
+}
+
+/// Folds everybody's data into the root's; what the others have afterwards is unspecified.
+pub(crate) fn reduce(
+    team: &Team<'_>,
+    call: Call,
+    root: usize,
+    element: usize,
+    data: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let step = team.enter(call)?;
+    let tree = Tree::new(team, root);
+    let chunk = (MESSAGE / element).max(1) * element;
+    let mut theirs = vec![0; chunk.min(data.len())];
+    for range in chunks(data.len(), chunk) {
+        for round in tree.children() {
+            receive(team, &step, false, round, &mut theirs[..range.len()])?;
+            fold(&mut data[range.clone()], &theirs[..range.len()]);
+        }
+        if let Some(round) = tree.parent {
+            send(team, &step, false, round, &data[range])?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    let step = team.enter(call)?;
+    let (size, me, block) = (team.group().members.len(), team.group().me, mine.len());
+    // Blocks are collected from this member on upwards, and turned into place at the end.
+    all[..block].copy_from_slice(mine);
+    let mut have = 1;
+    for round in rounds(size) {
+        let count = have.min(size - have);
+        let (known, fresh) = all.split_at_mut(have * block);
+        for range in chunks(count * block, MESSAGE) {
+            send(team, &step, false, round, &known[range.clone()])?;
+            receive(team, &step, false, round, &mut fresh[range])?;
+        }
+        have += count;
+    }
+    all.rotate_right(me * block);
+    Ok(())
+}
+
+pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send_: &[u8], receive_: &mut [u8]) -> Result<()> {
+    let step = team.enter(call)?;
+    let (size, me) = (team.group().members.len(), team.group().me);
+    let block = send_.len() / size;
+    // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has bit k.
+    let mut travelling = send_.to_vec();
+    travelling.rotate_left(me * block);
+    for round in rounds(size) {
+        let movers: Vec<usize> = (0..size).filter(|to| to & (1 << round) != 0).collect();
+        let mut outgoing: Vec<u8> =
+            movers.iter().flat_map(|&to| &travelling[to * block..(to + 1) * block]).copied().collect();
+        for range in chunks(outgoing.len(), MESSAGE) {
+            send(team, &step, true, round, &outgoing[range.clone()])?;
+            receive(team, &step, true, round, &mut outgoing[range])?;
+        }
+        for (&to, bytes) in movers.iter().zip(outgoing.chunks_exact(block.max(1))) {
+            travelling[to * block..(to + 1) * block].copy_from_slice(bytes);
+        }
+    }
+    // Block i has come from i members down the ring.
+    for distance in 0..size {
+        let from = (me + size - distance) % size;
+        receive_[from * block..(from + 1) * block]
+            .copy_from_slice(&travelling[distance * block..(distance + 1) * block]);
+    }
+    Ok(())
+}
+
+/// This member's place in the binomial tree, as rounds: a partner in round k is 2^k members away.
+struct Tree {
+    parent: Option<u32>,
+    first_child: u32,
+    size: usize,
+    number: usize,
+}
+
+impl Tree {
+    fn new(team: &Team<'_>, root: usize) -> Tree {
+        let size = team.group().members.len();
+        let number = (team.group().me + size - root) % size;
+        let parent = number.checked_ilog2();
+        Tree { parent, first_child: parent.map_or(0, |round| round + 1), size, number }
+    }
+
+    fn children(&self) -> impl Iterator<Item = u32> + use<> {
+        let (size, number) = (self.size, self.number);
+        (self.first_child..usize::BITS).take_while(move |round| number + (1 << round) < size)
+    }
+}
+
+fn rounds(size: usize) -> Range<u32> {
+    0..size.next_power_of_two().ilog2()
+}
+
+/// Consecutive ranges; one empty range if there is nothing, so that an empty collective is checked, too.
+fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = bytes.div_ceil(chunk).max(1);
+    (0..count).map(move |at| at * chunk..bytes.min((at + 1) * chunk))
+}
+
+/// Sends a message to the member `2^round` further up (or down) the ring.
+fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Result<()> {
+    let group = team.group();
+    let channel = at::channel(up, round);
+    let counter = &group.sent[channel as usize];
+    let number = counter.get().wrapping_add(1);
+    counter.set(number);
+    team.await_word(step, at::taken(channel), &|taken| number.wrapping_sub(taken as u32) <= 2)?;
+    let to = group.members[neighbour(team, up, round)];
+    let flag = (&*group.area, at::full(channel, number), Width::W64);
+    let (context, place) = (team.context(), at::message(channel, number));
+    context.put_signal_at(&group.area, to, place, bytes, flag, step.tag(number).into())
+}
+
+/// Receives a message from the member `2^round` further down (or up) the ring: the one whose `send` goes `up` (or down).
+fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) -> Result<()> {
+    let group = team.group();
+    let channel = at::channel(up, round);
+    let counter = &group.received[channel as usize];
+    let number = counter.get().wrapping_add(1);
+    counter.set(number);
+    let from = neighbour(team, !up, round);
+    let word = team.await_number(step, at::full(channel, number), number)?;
+    team.check_tag(step, word, from)?;
+    let read = group.area.own.get(at::message(channel, number), into);
+    debug_assert!(read, "a message fits into its buffer");
+    team.signal(from, at::taken(channel), number.into())
+}
+
+fn neighbour(team: &Team<'_>, up: bool, round: u32) -> usize {
+    let size = team.group().members.len();
+    let distance = (1 << round) % size;
+    (team.group().me + if up { distance } else { size - distance }) % size
+}

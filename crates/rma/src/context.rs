@@ -1,0 +1,457 @@
+//! A thread's way into the job: one-sided operations, ordering, waiting.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use farside_fabric::{
+    Atomic, Condition, Ended, Error, Event, Fabric, Fate, HandlerId, Node, Rank, Region, Reply, Result, Started,
+    Ticket, Topology, Wait, Wake, Width, Word,
+};
+use zerocopy::IntoBytes;
+
+use crate::counters::{Counters, Tally};
+use crate::place::Place;
+use crate::plain::{Integer, Plain, Summand};
+use crate::segment::Segment;
+
+/// One thread's way into the job, with completions and an order of its own.
+///
+/// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs with
+/// [`Context::context`]. All one-sided operations are methods of it.
+pub struct Context {
+    fabric: Box<dyn Fabric>,
+    rank: Rank,
+    ranks: u32,
+    /// Whether the processor's atomics may be used on near memory.
+    direct_atomics: bool,
+    tally: Tally,
+}
+
+/// Whose end concerns a wait.
+pub(crate) enum Concern<'a> {
+    /// Anybody's loss, and that all others have left.
+    Everyone,
+    /// The loss, or the leave, of one rank.
+    Peer(Rank),
+    /// The loss of a member, or its leave unless it has done its part.
+    Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
+}
+
+impl Context {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Context {
+        let (rank, ranks) = (fabric.rank(), fabric.topology().ranks());
+        let direct_atomics = fabric.caps().cpu_coherent;
+        Context { fabric, rank, ranks, direct_atomics, tally: Tally::new(ranks) }
+    }
+
+    /// Who I am.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.ranks
+    }
+
+    /// All ranks, in order.
+    pub fn ranks(&self) -> impl DoubleEndedIterator<Item = Rank> + ExactSizeIterator + use<> {
+        (0..self.ranks).map(Rank)
+    }
+
+    /// Who is where.
+    pub fn topology(&self) -> &Topology {
+        self.fabric.topology()
+    }
+
+    /// The fabric underneath.
+    pub fn fabric(&self) -> &dyn Fabric {
+        &*self.fabric
+    }
+
+    /// A way into the job for another thread of this rank.
+    ///
+    /// ```
+    /// # farside::local(2, |world| {
+    /// let window = world.window::<u64>(1)?;
+    /// let context = world.context()?;
+    /// std::thread::scope(|threads| {
+    ///     threads.spawn(|| { let context = context; context.fetch_add(window.at(farside::Rank(0), 0), 1) });
+    ///     world.fetch_add(window.at(farside::Rank(0), 0), 1)
+    /// })?;
+    /// world.sync()?;
+    /// assert_eq!(world.load(window.at(farside::Rank(0), 0))?, 4);
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    pub fn context(&self) -> Result<Context> {
+        Ok(Context::new(self.fabric.context()?))
+    }
+
+    /// What this context has done so far.
+    pub fn counters(&self) -> Counters {
+        self.tally.read(self.fabric.effort())
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Writes `data` to a place. Returns as soon as `data` may be reused; [`Context::flush`] tells when it has landed.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(2, |world| {
+    /// let window = world.window::<f64>(100)?;
+    /// if world.rank() == Rank(0) {
+    ///     world.put(&[1.0, 2.0, 3.0], window.at(Rank(1), 10))?;
+    /// }
+    /// world.sync()?;
+    /// assert_eq!(world.get_value(window.at(Rank(1), 12))?, 3.0);
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    #[inline]
+    pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
+        let bytes = data.as_bytes();
+        to.check(bytes.len() as u64)?;
+        self.put_at(to.segment, to.rank, to.offset, bytes)
+    }
+
+    /// Writes one element.
+    #[inline]
+    pub fn put_value<T: Plain>(&self, value: T, to: Place<'_, T>) -> Result<()> {
+        self.put(std::slice::from_ref(&value), to)
+    }
+
+    /// Reads from a place into `into`.
+    #[inline]
+    pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
+        let bytes = into.as_mut_bytes();
+        from.check(bytes.len() as u64)?;
+        self.get_at(from.segment, from.rank, from.offset, bytes)
+    }
+
+    /// Reads one element.
+    #[inline]
+    pub fn get_value<T: Plain>(&self, from: Place<'_, T>) -> Result<T> {
+        let mut value = T::new_zeroed();
+        self.get(from, std::slice::from_mut(&mut value))?;
+        Ok(value)
+    }
+
+    /// Adds `scale * data` to what is at a place, element by element; accumulates on the same elements do not disturb each other.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(4, |world| {
+    /// let window = world.window::<f64>(2)?;
+    /// world.accumulate(0.5, &[2.0, 4.0], window.at(Rank(0), 0))?;
+    /// world.sync()?;
+    /// assert_eq!(world.get_value(window.at(Rank(0), 1))?, 8.0);
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>) -> Result<()> {
+        let bytes = data.as_bytes();
+        to.check(bytes.len() as u64)?;
+        self.tally.accumulate(to.rank, bytes.len() as u64);
+        let part = to.segment.part(to.rank)?;
+        match &part.near {
+            // Where atomics must not be done by the processor, sums must not be either.
+            Some(mapped) if self.direct_atomics => {
+                self.check_lost(mapped.somebody_lost(), to.rank)?;
+                let done = mapped.accumulate(to.offset, &scale.sum(), bytes);
+                if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
+            }
+            _ => {
+                let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
+                self.fabric.accumulate(&region, &scale.sum(), bytes)
+            }
+        }
+    }
+
+    /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank, waking who waits for it.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(2, |world| {
+    /// let (data, flag) = (world.window::<u8>(100)?, world.window::<u64>(1)?);
+    /// if world.rank() == Rank(0) {
+    ///     world.put_signal(b"news", data.at(Rank(1), 0), 1, flag.at(Rank(1), 0))?;
+    /// } else {
+    ///     world.wait(flag.at(Rank(1), 0), |flag| flag == 1)?;
+    ///     assert_eq!(world.get_value(data.at(Rank(1), 3))?, b's');
+    /// }
+    /// # data.free(&world)?; flag.free(&world) }).unwrap();
+    /// ```
+    pub fn put_signal<T: Plain, I: Integer>(
+        &self,
+        data: &[T],
+        to: Place<'_, T>,
+        value: I,
+        signal: Place<'_, I>,
+    ) -> Result<()> {
+        if to.rank != signal.rank {
+            return Err(Error::Mismatch {
+                what: "rank of the data and rank of the signal of a put_signal",
+                left: to.rank.0.into(),
+                right: signal.rank.0.into(),
+            });
+        }
+        signal.check(size_of::<I>() as u64)?;
+        to.check(size_of_val(data) as u64)?;
+        let at = (signal.segment, signal.offset, I::WIDTH);
+        self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits())
+    }
+
+    /// Orders: what I put before comes ahead of what I put, signal or read at the same rank afterwards.
+    #[inline]
+    pub fn fence(&self) -> Result<()> {
+        self.fabric.fence()
+    }
+
+    /// Returns when all that I put to `peer` has landed there.
+    #[inline]
+    pub fn flush(&self, peer: Rank) -> Result<()> {
+        self.fabric.flush(peer)
+    }
+
+    /// Returns when all that I put to anybody has landed.
+    pub fn flush_all(&self) -> Result<()> {
+        self.ranks().try_for_each(|peer| match self.fabric.fate(peer) {
+            // Who has gone in order needs nothing any more.
+            Fate::Left => Ok(()),
+            _ => self.fabric.flush(peer),
+        })
+    }
+
+    /// Waits until a word of this rank's own memory satisfies `until`, and returns what it holds.
+    ///
+    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
+    /// was lost, since it might have been the one to signal.
+    pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
+        self.wait_for(at, until, None)
+    }
+
+    /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
+    pub fn wait_timeout<I: Integer>(
+        &self,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+        timeout: Duration,
+    ) -> Result<I> {
+        self.wait_for(at, until, Some(timeout))
+    }
+
+    fn wait_for<I: Integer>(
+        &self,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+        timeout: Option<Duration>,
+    ) -> Result<I> {
+        at.check(size_of::<I>() as u64)?;
+        let until = |bits: u64| until(I::from_bits(bits.into()));
+        let condition = [Condition { at: at.word(), until: &until }];
+        self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
+        self.atomic_at(at.segment, at.rank, at.offset, I::WIDTH, Atomic::Load).map(I::from_bits)
+    }
+
+    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost.
+    pub fn relax(&self) -> Result<()> {
+        self.fabric.relax();
+        if self.fabric.alarm().losses.load(Ordering::Relaxed) != 0 {
+            self.judge(&Concern::Everyone)?;
+        }
+        Ok(())
+    }
+
+    /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
+    pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
+        let leader = self.topology().leader_of(node)?;
+        self.tally.call(leader);
+        match self.finish(self.fabric.call(node, handler, bytes)?, leader)? {
+            Reply::Bytes(bytes) => Ok(bytes),
+            other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
+        }
+    }
+
+    /// Waits for an operation on `peer` that was started.
+    pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
+        match started {
+            Started::Done(reply) => Ok(reply),
+            Started::Pending(ticket) => self.complete(ticket, peer),
+        }
+    }
+
+    /// Waits for an operation on `peer`; whatever happens, its buffer is free afterwards.
+    pub(crate) fn complete(&self, ticket: Ticket, peer: Rank) -> Result<Reply> {
+        loop {
+            match self.fabric.poll(ticket) {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(error) => return Err(error),
+            }
+            if let Err(error) = self.wait_event(Event::Done(ticket), &Concern::Peer(peer), None) {
+                self.fabric.cancel(ticket);
+                return Err(error);
+            }
+        }
+    }
+
+    /// The one place where this crate waits.
+    pub(crate) fn wait_event(&self, event: Event<'_>, concern: &Concern<'_>, timeout: Option<Duration>) -> Result<()> {
+        let mut known_departures = 0;
+        loop {
+            match self.fabric.block(&Wait { event, known_departures, timeout })? {
+                Wake::Ready => return Ok(()),
+                Wake::TimedOut => {
+                    let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+                    return Err(Error::TimedOut { after_ms });
+                }
+                Wake::Alarm => {
+                    // Read first, judged second: who departs in between raises the alarm again.
+                    known_departures = self.fabric.alarm().departures.load(Ordering::SeqCst);
+                    self.judge(concern)?;
+                }
+            }
+        }
+    }
+
+    /// Whether the departures so far are an error for a wait.
+    fn judge(&self, concern: &Concern<'_>) -> Result<()> {
+        let lost = |rank: Rank| match self.fabric.fate(rank) {
+            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
+            _ => Ok(()),
+        };
+        let left = |rank: Rank| self.fabric.fate(rank) == Fate::Left;
+        match concern {
+            Concern::Everyone => {
+                self.ranks().try_for_each(lost)?;
+                match self.ranks().find(|&rank| rank != self.rank) {
+                    Some(first) if self.ranks().all(|rank| rank == self.rank || left(rank)) => {
+                        Err(Error::RankLost { rank: first, how: Ended::Left })
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Concern::Peer(rank) => {
+                lost(*rank)?;
+                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
+            }
+            Concern::Members(members, has_done_its_part) => members.iter().try_for_each(|&rank| {
+                lost(rank)?;
+                if left(rank) && !has_done_its_part(rank)? {
+                    return Err(Error::RankLost { rank, how: Ended::Left });
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    #[inline]
+    fn check_lost(&self, somebody_lost: bool, peer: Rank) -> Result<()> {
+        if somebody_lost { self.check_alive(peer) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_alive(&self, peer: Rank) -> Result<()> {
+        match self.fabric.fate(peer) {
+            Fate::Lost(how) => Err(Error::RankLost { rank: peer, how }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The same operations by segment and byte offset, for the rest of this crate.
+impl Context {
+    #[inline]
+    pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
+        let part = segment.part(to)?;
+        self.tally.put(to, bytes.len() as u64);
+        let Some(mapped) = &part.near else {
+            return self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes);
+        };
+        self.check_lost(mapped.somebody_lost(), to)?;
+        if mapped.put(offset, bytes) { Ok(()) } else { Err(segment.out_of_range(to, offset, bytes.len() as u64)) }
+    }
+
+    #[inline]
+    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+        let part = segment.part(from)?;
+        self.tally.get(from, into.len() as u64);
+        let Some(mapped) = &part.near else {
+            return self.get_far(segment, from, offset, into);
+        };
+        self.check_lost(mapped.somebody_lost(), from)?;
+        if mapped.get(offset, into) { Ok(()) } else { Err(segment.out_of_range(from, offset, into.len() as u64)) }
+    }
+
+    fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+        let region = Region::block(from, segment.id, offset, into.len() as u64);
+        // SAFETY: `into` is exclusively borrowed, and `finish` returns only when the operation is over.
+        let started = unsafe { self.fabric.get(&region, into.as_mut_ptr())? };
+        self.finish(started, from).map(|_| ())
+    }
+
+    #[inline]
+    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+        let part = segment.part(at)?;
+        self.tally.atomic(at);
+        if let Some(mapped) = &part.near
+            && self.direct_atomics
+        {
+            self.check_lost(mapped.somebody_lost(), at)?;
+            let held = mapped.atomic(offset, width, op);
+            // A load changes nothing that anybody could wait for.
+            if op.writes() && mapped.is_watched(offset) {
+                self.fabric.wake(at);
+            }
+            return held.ok_or_else(|| self.bad_word(segment, at, offset, width, op));
+        }
+        match self.finish(self.fabric.atomic(Word { rank: at, segment: segment.id, offset, width }, op)?, at)? {
+            Reply::Word(held) => Ok(held),
+            other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
+        }
+    }
+
+    /// An atomic whose old value nobody wants: it need not be waited for.
+    #[inline]
+    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+        if segment.part(at)?.near.is_some() && self.direct_atomics {
+            return self.atomic_at(segment, at, offset, width, op).map(|_| ());
+        }
+        self.tally.atomic(at);
+        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)
+    }
+
+    pub(crate) fn put_signal_at(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+        (flags, flag, width): (&Segment, u64, Width),
+        value: u128,
+    ) -> Result<()> {
+        if segment.part(to)?.near.is_some() {
+            self.put_at(segment, to, offset, bytes)?;
+            // The atomic that follows orders the bytes before itself.
+            return self.post_at(flags, to, flag, width, Atomic::Store(value));
+        }
+        self.tally.put(to, bytes.len() as u64);
+        self.tally.atomic(to);
+        let region = Region::block(to, segment.id, offset, bytes.len() as u64);
+        let at = Word { rank: to, segment: flags.id, offset: flag, width };
+        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))
+    }
+
+    #[cold]
+    fn bad_word(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Error {
+        let word = Word { rank: at, segment: segment.id, offset, width };
+        let segment_bytes = segment.part(at).map_or(0, |part| part.bytes);
+        match op.check(width).and_then(|()| word.check(segment_bytes)) {
+            Err(error) => error,
+            Ok(()) => Error::Misuse(format!("{} on {word:?} was refused", op.name())),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Windows: memory with a part on every member, allocated and freed by all of them together.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use farside_fabric::{Error, Rank, Result, SegmentId};
+use zerocopy::IntoBytes;
+
+use crate::place::Place;
+use crate::plain::Plain;
+use crate::segment::Segment;
+use crate::team::Team;
+
+/// A collective allocation of plain data with a part on every member of a team.
+///
+/// Each member chooses the length of its own part. Fresh memory is zero. Freeing is collective, too; a window that is dropped
+/// without being freed stays allocated until the job ends.
+#[must_use = "a window that is dropped without `free` stays allocated until the job ends"]
+pub struct Window<T> {
+    segment: Arc<Segment>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Plain> Window<T> {
+    pub(crate) fn of(segment: Arc<Segment>) -> Window<T> {
+        Window { segment, element: PhantomData }
+    }
+
+    /// Element `index` of `rank`'s part. Whether there is one is checked when the place is used.
+    #[inline]
+    pub fn at(&self, rank: Rank, index: usize) -> Place<'_, T> {
+        Place::new(&self.segment, rank, 0, u64::MAX).skip(index)
+    }
+
+    /// How many elements `rank`'s part has.
+    pub fn len(&self, rank: Rank) -> Result<usize> {
+        Ok(self.segment.part(rank)?.bytes as usize / size_of::<T>())
+    }
+
+    /// Who has a part.
+    pub fn members(&self) -> &[Rank] {
+        &self.segment.members
+    }
+
+    /// The name of the memory underneath, for the layers that deal in addresses.
+    pub fn segment(&self) -> SegmentId {
+        self.segment.id
+    }
+
+    /// This rank's own part, as memory.
+    pub fn own(&self) -> Own<'_, T> {
+        Own { segment: &self.segment, element: PhantomData }
+    }
+
+    /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two `f32`, but no `[u8; 3]`.
+    pub fn cast<U: Plain>(self) -> Result<Window<U>> {
+        for &rank in self.segment.members.iter() {
+            let bytes = self.segment.part(rank)?.bytes;
+            if !bytes.is_multiple_of(size_of::<U>() as u64) {
+                return Err(Error::Mismatch {
+                    what: "bytes of a window's part against the size of the type it is cast to",
+                    left: bytes,
+                    right: size_of::<U>() as u64,
+                });
+            }
+        }
+        Ok(Window::of(self.segment))
+    }
+
+    /// Gives the memory back. Every member must do so; nobody's memory goes before all have come.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        team.into().free_segment(&self.segment)
+    }
+}
+
+/// A rank's own part of a window, as memory.
+///
+/// Other ranks may read and write it at any time, so Rust's references to it are a promise that only the program as a whole can keep:
+/// [`Own::as_slice`] and [`Own::as_mut_slice`] are therefore `unsafe`. Everything else here is safe: elements are copied in
+/// and out, and what races with another rank's put yields old or new bytes.
+pub struct Own<'w, T> {
+    segment: &'w Segment,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<'w, T: Plain> Own<'w, T> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.segment.own.bytes() as usize / size_of::<T>()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies elements out, from `index` on.
+    pub fn read(&self, index: usize, into: &mut [T]) -> Result<()> {
+        let count = into.len();
+        self.check(index, count, |offset| self.segment.own.get(offset, into.as_mut_bytes()))
+    }
+
+    /// Copies elements in, from `index` on.
+    pub fn write(&self, index: usize, data: &[T]) -> Result<()> {
+        self.check(index, data.len(), |offset| self.segment.own.put(offset, data.as_bytes()))
+    }
+
+    /// One element.
+    pub fn get(&self, index: usize) -> Result<T> {
+        let mut value = T::new_zeroed();
+        self.read(index, std::slice::from_mut(&mut value))?;
+        Ok(value)
+    }
+
+    /// Sets one element.
+    pub fn set(&self, index: usize, value: T) -> Result<()> {
+        self.write(index, std::slice::from_ref(&value))
+    }
+
+    /// A copy of all elements.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut all = vec![T::new_zeroed(); self.len()];
+        self.read(0, &mut all)?;
+        Ok(all)
+    }
+
+    /// All elements as a slice, without a copy.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one through the window) may
+    /// write these elements. Barriers and locks are the usual way to make sure.
+    pub unsafe fn as_slice(&self) -> &'w [T] {
+        // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes are a `T`;
+        // that nobody writes is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
+    }
+
+    /// All elements as a slice that can be written, without a copy.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one through the window or through
+    /// another such slice) may read or write these elements.
+    pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
+        // SAFETY: as in `as_slice`; that nobody else touches it is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len()) }
+    }
+
+    fn check(&self, index: usize, count: usize, copy: impl FnOnce(u64) -> bool) -> Result<()> {
+        let offset = (index as u64).saturating_mul(size_of::<T>() as u64);
+        if copy(offset) {
+            return Ok(());
+        }
+        Err(Error::Misuse(format!(
+            "{count} elements from index {index} on do not fit into the {} of this rank's part",
+            self.len()
+        )))
+    }
+}

@@ -1,0 +1,115 @@
+//! Symmetric small words: the raw material of protocols.
+
+use std::sync::Arc;
+
+use farside_fabric::{Error, Rank, Result};
+
+use crate::collective::{Call, Kind};
+use crate::place::Place;
+use crate::segment::Segment;
+use crate::team::Team;
+
+/// How many words a block of the pool has.
+const BLOCK_WORDS: usize = 4096;
+
+/// A few 64-bit words on every member of a team, at the same index everywhere.
+///
+/// ```
+/// # use farside::Rank;
+/// # farside::local(2, |world| {
+/// let words = world.words(2)?;
+/// world.fetch_add(words.at(Rank(1), 0), 5)?;
+/// world.barrier()?;
+/// assert_eq!(world.load(words.at(Rank(1), 0))?, 10);
+/// words.free(&world)
+/// # }).unwrap();
+/// ```
+#[must_use = "words that are dropped without `free` stay allocated until the job ends"]
+pub struct Words {
+    block: Arc<Segment>,
+    start: usize,
+    count: usize,
+}
+
+/// The blocks that a team's words are cut from. Members allocate in the same order, so the same words are free everywhere.
+#[derive(Default)]
+pub(crate) struct Pool {
+    blocks: Vec<Block>,
+}
+
+struct Block {
+    segment: Arc<Segment>,
+    used: Box<[bool]>,
+}
+
+impl Words {
+    pub(crate) fn allocate(team: &Team<'_>, count: usize) -> Result<Words> {
+        if count > BLOCK_WORDS {
+            return Err(Error::TooMuch {
+                what: "words of one allocation (use a window)",
+                value: count as u64,
+                limit: BLOCK_WORDS as u64,
+            });
+        }
+        // Checks that all members ask for the same number. It also keeps words that were just freed, and zeroed by their owners,
+        // from being used before all owners have done so.
+        team.meet(&team.enter(Call::new(Kind::Words, count))?)?;
+        let mut pool = team.group().pool.borrow_mut();
+        if let Some(words) = pool.take(count) {
+            return Ok(words);
+        }
+        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8)?);
+        pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
+        pool.take(count).ok_or_else(|| Error::Misuse("a fresh block of words has no room".into()))
+    }
+
+    /// Word `index` of `rank`.
+    #[inline]
+    pub fn at(&self, rank: Rank, index: usize) -> Place<'_, u64> {
+        let end = (self.start + self.count) as u64 * 8;
+        Place::new(&self.block, rank, self.start as u64 * 8, end).skip(index)
+    }
+
+    /// How many words each member has.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Gives the words back. Every member must do so.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        let team = team.into();
+        let mut pool = team.group().pool.borrow_mut();
+        let block = pool.blocks.iter_mut().find(|block| Arc::ptr_eq(&block.segment, &self.block));
+        let Some(block) = block else {
+            return Err(Error::Misuse("words are freed by the team that allocated them, not by another".into()));
+        };
+        team.sync()?;
+        block.used[self.start..self.start + self.count].fill(false);
+        let zeroed = self.block.own.put(self.start as u64 * 8, &vec![0; self.count * 8]);
+        debug_assert!(zeroed);
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// The first run of free words that is long enough.
+    fn take(&mut self, count: usize) -> Option<Words> {
+        for block in &mut self.blocks {
+            let mut run = 0;
+            for at in 0..=BLOCK_WORDS {
+                if run == count {
+                    let start = at - count;
+                    block.used[start..at].fill(true);
+                    return Some(Words { block: block.segment.clone(), start, count });
+                }
+                run = if at < BLOCK_WORDS && !block.used[at] { run + 1 } else { 0 };
+            }
+        }
+        None
+    }
+}

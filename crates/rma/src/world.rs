@@ -1,0 +1,147 @@
+//! The world: a rank's handle on the job.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use farside_fabric::{Agent, Error, Fabric, HandlerId, Rank, Result, SegmentId, Topology};
+
+use crate::collective::at;
+use crate::context::Context;
+use crate::plain::Plain;
+use crate::segment::Segment;
+use crate::team::{Group, Team};
+use crate::window::Window;
+use crate::words::Words;
+
+/// A rank's handle on the job: the context of its first thread, and the team of all ranks.
+///
+/// Dropping it leaves the job.
+pub struct World {
+    context: Context,
+    group: Group,
+    handlers: Cell<u32>,
+}
+
+/// How many bytes a fabric's first segment must have for a job of `ranks` ranks.
+pub fn root_bytes(ranks: u32) -> u64 {
+    at::area_bytes(ranks)
+}
+
+impl World {
+    /// Builds a world over a connection to a job.
+    pub fn new(fabric: Box<dyn Fabric>) -> Result<World> {
+        let ranks = fabric.topology().ranks();
+        let (needed, given) = (root_bytes(ranks), fabric.caps().root_bytes);
+        if given < needed {
+            return Err(Error::Join(format!("the first segment has {given} bytes, and {ranks} ranks need {needed}")));
+        }
+        let members: Arc<[Rank]> = (0..ranks).map(Rank).collect();
+        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &vec![given; ranks as usize])?;
+        let group = Group::new(&*fabric, area)?;
+        Ok(World { context: Context::new(fabric), group, handlers: Cell::new(0) })
+    }
+
+    /// All ranks, as a team.
+    pub fn team(&self) -> Team<'_> {
+        Team::borrowed(&self.context, &self.group)
+    }
+
+    /// Who is where.
+    pub fn topology(&self) -> &Topology {
+        self.context.topology()
+    }
+
+    /// Registers a handler with the agent of every node. Collective: every rank registers the same program's handlers in
+    /// the same order; the node's first rank provides the one that runs. A handler must not block.
+    ///
+    /// ```
+    /// # use farside::Node;
+    /// # farside::local(3, |world| {
+    /// let mut visitors = 0;
+    /// let count = world.serve(move |_agent, _from, bytes| {
+    ///     visitors += bytes[0];
+    ///     vec![visitors]
+    /// })?;
+    /// let seen = world.call(Node(0), count, &[1])?;
+    /// assert!((1..=3).contains(&seen[0]));
+    /// world.barrier()
+    /// # }).unwrap();
+    /// ```
+    pub fn serve(&self, handler: impl FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static) -> Result<HandlerId> {
+        let id = HandlerId(self.handlers.get());
+        self.handlers.set(id.0 + 1);
+        self.context.fabric().serve(id, Box::new(handler))?;
+        self.barrier()?;
+        Ok(id)
+    }
+
+    /// See [`Team::barrier`].
+    pub fn barrier(&self) -> Result<()> {
+        self.team().barrier()
+    }
+
+    /// See [`Team::sync`].
+    pub fn sync(&self) -> Result<()> {
+        self.team().sync()
+    }
+
+    /// See [`Team::broadcast`].
+    pub fn broadcast<T: Plain>(&self, root: Rank, data: &mut [T]) -> Result<()> {
+        self.team().broadcast(root, data)
+    }
+
+    /// See [`Team::reduce`].
+    pub fn reduce<T: Plain>(&self, root: Rank, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
+        self.team().reduce(root, data, fold)
+    }
+
+    /// See [`Team::all_reduce`].
+    pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
+        self.team().all_reduce(data, fold)
+    }
+
+    /// See [`Team::all_gather`].
+    pub fn all_gather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
+        self.team().all_gather(mine)
+    }
+
+    /// See [`Team::all_to_all`].
+    pub fn all_to_all<T: Plain>(&self, send: &[T]) -> Result<Vec<T>> {
+        self.team().all_to_all(send)
+    }
+
+    /// See [`Team::window`].
+    pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        self.team().window(len)
+    }
+
+    /// See [`Team::words`].
+    pub fn words(&self, count: usize) -> Result<Words> {
+        self.team().words(count)
+    }
+
+    /// See [`Team::split`].
+    pub fn split(&self, colour: Option<u64>, key: u64) -> Result<Option<Team<'_>>> {
+        self.team().split(colour, key)
+    }
+
+    /// See [`Team::split_by_node`].
+    pub fn split_by_node(&self) -> Result<Team<'_>> {
+        self.team().split_by_node()
+    }
+}
+
+impl Deref for World {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
+impl<'w> From<&'w World> for Team<'w> {
+    fn from(world: &'w World) -> Team<'w> {
+        world.team()
+    }
+}

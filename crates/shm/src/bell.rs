@@ -1,0 +1,125 @@
+//! How a rank sleeps until somebody changes its memory.
+//!
+//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (a bit each), looks at its
+//! condition once more, and sleeps until the bell has rung again. A waker changes the memory, looks at `watched`, and if the word's
+//! bit is there, clears all bits and rings. All these accesses are sequentially consistent, so at least one of the two
+//! sees the other: either the sleeper finds its condition true, or the waker finds the bit. A ring wakes all sleepers of the rank, and each
+//! announces itself anew; that is why bits need no counts, and why the rings are read *before* the announcement: bits that a
+//! waker has cleared are bits of sleepers that its ring will wake.
+//!
+//! `tests/loom_bell.rs` tries every interleaving, and fails when the rings are read after the announcement, or when the
+//! condition is not looked at again.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// One rank's bell, in shared memory. Fresh, zeroed memory is a bell that never rang.
+#[repr(C)]
+pub(crate) struct Bell {
+    watched: AtomicU64,
+    rings: AtomicU32,
+    #[cfg(loom)]
+    sleepers: (loom::sync::Mutex<()>, loom::sync::Condvar),
+}
+
+/// All bits: whatever changes, the sleeper wants to know.
+pub(crate) const ANYTHING: u64 = u64::MAX;
+
+impl Bell {
+    /// The bits of the words that sleepers wait for, to be looked at by those who change memory directly.
+    pub(crate) fn watched(&self) -> &AtomicU64 {
+        &self.watched
+    }
+
+    /// Wakes all sleepers, now.
+    pub(crate) fn ring(&self) {
+        self.watched.swap(0, Ordering::SeqCst);
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        futex::wake_all(self);
+    }
+
+    /// Wakes all sleepers if there is one that waits for any of `bits`. To be called after the memory was changed.
+    #[inline]
+    pub(crate) fn ring_if_watched(&self, bits: u64) {
+        seen_in_one_order();
+        if self.watched.load(Ordering::SeqCst) & bits != 0 {
+            self.ring();
+        }
+    }
+
+    /// Sleeps until the bell rings, unless `ready` holds once the sleep was announced. May return for no reason.
+    pub(crate) fn park(&self, bits: u64, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
+        let rings = self.rings.load(Ordering::SeqCst);
+        self.watched.fetch_or(bits, Ordering::SeqCst);
+        seen_in_one_order();
+        if !ready() {
+            futex::wait(self, rings, timeout);
+        }
+    }
+}
+
+/// The model treats sequentially consistent accesses as acquire and release only, so it needs a fence where the real
+/// code has none: there a read-modify-write stands before every such place.
+#[inline]
+fn seen_in_one_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(not(loom))]
+mod futex {
+    use std::time::Duration;
+
+    use rustix::thread::futex::{self, Flags, Timespec};
+
+    use super::Bell;
+
+    /// Sleeps while the bell has rung `rings` times. The flag PRIVATE must not be set: the waker may be another process.
+    pub(super) fn wait(bell: &Bell, rings: u32, timeout: Option<Duration>) {
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(time.subsec_nanos()),
+        });
+        // Every error (changed already, interrupted, timed out) means the same here: look again.
+        let _ = futex::wait(&bell.rings, Flags::empty(), rings, timeout.as_ref());
+    }
+
+    pub(super) fn wake_all(bell: &Bell) {
+        // Waking cannot fail for a word that is mapped.
+        let _ = futex::wake(&bell.rings, Flags::empty(), i32::MAX as u32);
+    }
+}
+
+#[cfg(loom)]
+mod futex {
+    //! A futex for the model. A sleeper that nobody wakes is a deadlock, which the model reports.
+    use std::time::Duration;
+
+    use loom::sync::atomic::Ordering;
+
+    use super::Bell;
+
+    pub(super) fn wait(bell: &Bell, rings: u32, _timeout: Option<Duration>) {
+        let mut guard = bell.sleepers.0.lock().unwrap();
+        while bell.rings.load(Ordering::SeqCst) == rings {
+            guard = bell.sleepers.1.wait(guard).unwrap();
+        }
+    }
+
+    pub(super) fn wake_all(bell: &Bell) {
+        let _guard = bell.sleepers.0.lock().unwrap();
+        bell.sleepers.1.notify_all();
+    }
+}
+
+#[cfg(loom)]
+impl Bell {
+    /// A bell for the model.
+    pub(crate) fn new() -> Bell {
+        let sleepers = (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
+        Bell { watched: AtomicU64::new(0), rings: AtomicU32::new(0), sleepers }
+    }
+}

@@ -1,0 +1,346 @@
+//! The fabric itself: one thread's connection to the job.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use farside_fabric::memory::full_fence;
+use farside_fabric::{
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region,
+    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+};
+
+use crate::agent::{Agent, Calls};
+use crate::arena::Arena;
+use crate::bell::ANYTHING;
+use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
+use crate::waiting;
+
+/// One thread's connection to a job on this machine.
+pub struct Endpoint {
+    seat: Arc<Seat>,
+    effort: Cell<Effort>,
+}
+
+/// What all connections of a rank share. The rank leaves the job when the last of them is dropped.
+struct Seat {
+    rank: Rank,
+    job: Arc<Job>,
+    topology: Arc<Topology>,
+    caps: Caps,
+    arena: Mutex<Arena>,
+    calls: Calls,
+    agent: Mutex<Option<Agent>>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // A rank that unwinds has not left in order: whoever supervises it will report how it ended.
+        if !std::thread::panicking() {
+            self.job.leave(self.rank);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Takes a rank's place in the job. Each rank joins once.
+    pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
+        job.topology().check(rank)?;
+        if !job.join(rank) {
+            return Err(Error::Join(format!(
+                "{rank} has joined before (its state is {:?}); a process joins once, more threads take contexts",
+                job.fate(rank)
+            )));
+        }
+        let caps = Caps {
+            name: "shm",
+            ordering: farside_fabric::Ordering::PerPeer,
+            cpu_coherent: true,
+            call_bytes_max: CALL_BYTES,
+            outstanding_max: CALL_SLOTS,
+            processors: job.cores(),
+            root_bytes: job.root_bytes(),
+        };
+        let arena = Mutex::new(Arena::new(job.arena_bytes(), job.root_bytes(), job.page()));
+        let topology = job.topology().clone();
+        let seat = Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), agent: Mutex::new(None) };
+        Ok(Endpoint::of(Arc::new(seat)))
+    }
+
+    fn of(seat: Arc<Seat>) -> Endpoint {
+        seat.job.endpoints().fetch_add(1, Ordering::SeqCst);
+        Endpoint { seat, effort: Cell::default() }
+    }
+
+    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its memory is still there.
+    fn check_alive(&self, peer: Rank) -> Result<()> {
+        self.seat.topology.check(peer)?;
+        if self.alarm().losses.load(Ordering::Relaxed) != 0
+            && let Fate::Lost(how) = self.fate(peer)
+        {
+            return Err(Error::RankLost { rank: peer, how });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.seat.job.endpoints().fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Fabric for Endpoint {
+    fn rank(&self) -> Rank {
+        self.seat.rank
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.seat.topology
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.seat.caps
+    }
+
+    fn alarm(&self) -> &Alarm {
+        self.seat.job.alarm()
+    }
+
+    fn fate(&self, peer: Rank) -> Fate {
+        self.seat.job.fate(peer)
+    }
+
+    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        let mut arena = lock(&self.seat.arena);
+        let offset = arena.allocate(bytes)?;
+        let published = self.seat.job.publish(self.seat.rank, segment, offset, bytes);
+        if published.is_err() {
+            arena.release(offset, bytes);
+        }
+        published
+    }
+
+    fn withdraw(&self, segment: SegmentId) -> Result<()> {
+        let (offset, bytes) = self.seat.job.retract(self.seat.rank, segment)?;
+        lock(&self.seat.arena).release(offset, bytes);
+        Ok(())
+    }
+
+    fn own(&self, segment: SegmentId) -> Result<Mapped> {
+        self.seat.job.segment(self.seat.rank, segment)
+    }
+
+    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped> {
+        self.seat.job.segment(peer, segment).ok()
+    }
+
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+        self.check_alive(to.rank)?;
+        write(&self.seat.job, to, bytes)
+    }
+
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+        self.check_alive(from.rank)?;
+        let mapped = self.seat.job.segment(from.rank, from.segment)?;
+        from.check(mapped.bytes())?;
+        let mut packed = 0;
+        from.shape.for_each(|piece| {
+            // SAFETY: `into` has room for all pieces together, by the caller's promise.
+            let read = unsafe { mapped.get_raw(piece.offset, into.add(packed), piece.bytes as usize) };
+            debug_assert!(read);
+            packed += piece.bytes as usize;
+        });
+        Ok(Started::Done(Reply::None))
+    }
+
+    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+        self.check_alive(to.rank)?;
+        let mapped = self.seat.job.segment(to.rank, to.segment)?;
+        check_message(to, &mapped, bytes)?;
+        let (size, align) = (sum.number.bytes(), sum.number.align());
+        let mut fault = None;
+        to.shape.for_each(|piece| {
+            if !piece.offset.is_multiple_of(align) {
+                fault.get_or_insert(Error::Misaligned { offset: piece.offset, align });
+            } else if !piece.bytes.is_multiple_of(size) {
+                fault.get_or_insert(Error::Mismatch {
+                    what: "bytes of a piece against the size of a number",
+                    left: piece.bytes,
+                    right: size,
+                });
+            }
+        });
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        for_each_packed(to, bytes, |piece, part| {
+            let done = mapped.accumulate(piece.offset, sum, part);
+            debug_assert!(done);
+        });
+        Ok(())
+    }
+
+    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+        self.check_alive(at.rank)?;
+        Ok(Started::Done(Reply::Word(execute(&self.seat.job, at, op)?)))
+    }
+
+    fn post(&self, at: Word, op: Atomic) -> Result<()> {
+        self.check_alive(at.rank)?;
+        execute(&self.seat.job, at, op).map(|_| ())
+    }
+
+    fn fence(&self) -> Result<()> {
+        full_fence();
+        Ok(())
+    }
+
+    fn flush(&self, peer: Rank) -> Result<()> {
+        self.check_alive(peer)?;
+        full_fence();
+        Ok(())
+    }
+
+    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        let leader = self.seat.topology.leader_of(node)?;
+        self.check_alive(leader)?;
+        if self.fate(leader) == Fate::Left {
+            return Err(Error::RankLost { rank: leader, how: farside_fabric::Ended::Left });
+        }
+        Ok(Started::Pending(self.seat.calls.begin(&self.seat.job, node, handler, bytes)?))
+    }
+
+    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
+        let node = self.seat.topology.node_of(self.seat.rank);
+        if self.seat.topology.leader_of(node)? != self.seat.rank {
+            return Ok(());
+        }
+        let mut agent = lock(&self.seat.agent);
+        let agent = match &mut *agent {
+            Some(agent) => agent,
+            none => none.insert(Agent::start(self.seat.job.clone(), node)?),
+        };
+        agent.register(handler, run);
+        Ok(())
+    }
+
+    fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        self.seat.calls.finish(&self.seat.job, self.seat.rank, ticket)
+    }
+
+    fn cancel(&self, _ticket: Ticket) {
+        // Only calls are ever pending here, and they have no buffer. The slot of one that was given up stays taken:
+        // the agent may still answer it.
+    }
+
+    fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        let job = &self.seat.job;
+        let bell = job.bell(self.seat.rank);
+        let run = |bits: u64, ready: &mut dyn FnMut() -> bool| {
+            waiting::wait(job, (bell, bits), ready, wait.known_departures, wait.timeout, &self.effort)
+        };
+        match wait.event {
+            Event::Done(ticket) => Ok(run(ANYTHING, &mut || Calls::is_done(job, ticket))),
+            Event::Words(conditions) => {
+                let mapped = conditions.iter().map(|each| self.watch(each.at)).collect::<Result<Vec<Mapped>>>()?;
+                let bits = conditions.iter().zip(&mapped).map(|(each, mapped)| mapped.watch_bit(each.at.offset));
+                Ok(run(bits.fold(0, |all, bit| all | bit), &mut || {
+                    conditions.iter().zip(&mapped).any(|(each, mapped)| (each.until)(load(mapped, each.at)))
+                }))
+            }
+        }
+    }
+
+    fn relax(&self) {
+        let job = &self.seat.job;
+        if job.endpoints().load(Ordering::Relaxed) <= job.cores() {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+
+    fn wake(&self, peer: Rank) {
+        if self.seat.topology.check(peer).is_ok() {
+            self.seat.job.bell(peer).ring();
+        }
+    }
+
+    fn context(&self) -> Result<Box<dyn Fabric>> {
+        Ok(Box::new(Endpoint::of(self.seat.clone())))
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort.get()
+    }
+}
+
+impl Endpoint {
+    /// The memory of a word that this rank may wait on.
+    fn watch(&self, at: Word) -> Result<Mapped> {
+        if at.rank != self.seat.rank {
+            return Err(Error::NotOwn { rank: self.seat.rank, owner: at.rank });
+        }
+        if at.width == Width::Pair {
+            return Err(Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() });
+        }
+        let mapped = self.seat.job.segment(at.rank, at.segment)?;
+        at.check(mapped.bytes())?;
+        Ok(mapped)
+    }
+}
+
+fn load(mapped: &Mapped, at: Word) -> u64 {
+    mapped.atomic(at.offset, at.width, Atomic::Load).unwrap_or(0) as u64
+}
+
+/// Writes a message into mapped memory.
+pub(crate) fn write(job: &Arc<Job>, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+    let mapped = job.segment(to.rank, to.segment)?;
+    check_message(to, &mapped, bytes)?;
+    for_each_packed(to, bytes, |piece, part| {
+        let written = mapped.put(piece.offset, part);
+        debug_assert!(written);
+    });
+    Ok(())
+}
+
+/// Executes an atomic on mapped memory, and wakes the owner if it sleeps.
+pub(crate) fn execute(job: &Arc<Job>, at: Word, op: Atomic) -> Result<u128> {
+    op.check(at.width)?;
+    let mapped = job.segment(at.rank, at.segment)?;
+    at.check(mapped.bytes())?;
+    let held = mapped
+        .atomic(at.offset, at.width, op)
+        .ok_or(Error::Misaligned { offset: at.offset, align: at.width.bytes() })?;
+    if op.writes() {
+        job.bell(at.rank).ring_if_watched(mapped.watch_bit(at.offset));
+    }
+    Ok(held)
+}
+
+fn check_message(to: &Region<'_>, mapped: &Mapped, bytes: &[u8]) -> Result<()> {
+    let expected = to.check(mapped.bytes())?;
+    if expected != bytes.len() as u64 {
+        return Err(Error::Mismatch {
+            what: "bytes of a region against bytes of the message",
+            left: expected,
+            right: bytes.len() as u64,
+        });
+    }
+    Ok(())
+}
+
+fn for_each_packed<'b>(to: &Region<'_>, mut bytes: &'b [u8], mut each: impl FnMut(Piece, &'b [u8])) {
+    to.shape.for_each(|piece| {
+        let (part, rest) = bytes.split_at(piece.bytes as usize);
+        bytes = rest;
+        each(piece, part);
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,25 @@
+//! The shm fabric: ranks of one machine, processes or threads, over memory that all of them map.
+//!
+//! A [`Job`] is one anonymous file in memory (`memfd`): a header, a block for each rank, slots for calls, tables of segments,
+//! and an arena for each rank that its segments are cut from. Nobody outside the job can open it, and it is gone when
+//! the last process is. Everybody maps all of it once; near operations are plain instructions on that mapping.
+//!
+//! - `memory`: the file, its layout and its mapping; all `unsafe` of this crate is there and in `bell`'s system call;
+//! - `bell`: how a rank sleeps and is woken;
+//! - `waiting`: spin, yield or sleep, as the machine allows;
+//! - `arena`: which bytes of a rank's memory are free;
+//! - `endpoint`: the [`farside_fabric::Fabric`] itself;
+//! - `agent`: the thread that runs handlers;
+//! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
+
+mod agent;
+mod arena;
+mod bell;
+mod endpoint;
+mod machine;
+mod memory;
+mod waiting;
+
+pub use endpoint::Endpoint;
+pub use machine::{cores, topology_of_this_machine};
+pub use memory::{Config, Job};

@@ -1,0 +1,564 @@
+//! The job's memory: one anonymous file, its layout, its mapping.
+//!
+//! ```text
+//! header | a block per rank | a bell per agent | which calls wait | call slots | tables of segments | topology | an arena per rank
+//! ```
+//!
+//! Everything before the arenas consists of atomics, so that references to it are sound whoever else maps it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use farside_fabric::{Alarm, Ended, Error, Fate, Mapped, Node, Rank, Result, SegmentId, Topology};
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::bell::{ANYTHING, Bell};
+
+/// "farside" and the version of the layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
+/// The largest number of ranks of one job on one machine.
+const RANKS_MAX: u32 = 4096;
+/// How many segments a rank may have at a time.
+const SEGMENTS: u64 = 16 * 1024;
+/// How many calls a rank may have under way.
+pub(crate) const CALL_SLOTS: u32 = 16;
+/// The longest argument or reply of a call.
+pub(crate) const CALL_BYTES: u64 = 4096;
+/// An entry of a segment table that was used and is free again.
+const TOMBSTONE: u64 = u64::MAX;
+
+/// What a job is made of.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Who is where.
+    pub topology: Topology,
+    /// How many processors the ranks may use together.
+    pub cores: u32,
+    /// How much memory each rank may share.
+    pub arena_bytes: u64,
+    /// How long the first segment of each rank is.
+    pub root_bytes: u64,
+}
+
+impl Config {
+    /// The default for a topology: as much memory per rank as the machine has, as long as addresses last.
+    pub fn new(topology: Topology, root_bytes: u64) -> Config {
+        let ranks = u64::from(topology.ranks());
+        let machine = rustix::system::sysinfo();
+        let ram = machine.totalram * u64::from(machine.mem_unit);
+        Config { topology, cores: crate::machine::cores(), arena_bytes: ram.min((16 << 40) / ranks), root_bytes }
+    }
+}
+
+#[repr(C, align(128))]
+struct Header {
+    magic: AtomicU64,
+    ranks: AtomicU32,
+    /// More than one if the topology pretends so: then each has an agent of its own.
+    nodes: AtomicU32,
+    cores: AtomicU32,
+    arena_bytes: AtomicU64,
+    root_bytes: AtomicU64,
+    topology_bytes: AtomicU64,
+    /// On a line of its own: every operation looks at it, and it hardly ever changes.
+    alarm: AlarmLine,
+    endpoints: Line<AtomicU32>,
+}
+
+#[repr(C, align(128))]
+struct AlarmLine(Alarm);
+
+#[repr(C, align(128))]
+struct Line<T>(T);
+
+/// What others know of a rank.
+#[repr(C, align(128))]
+struct Member {
+    bell: Bell,
+    fate: AtomicU64,
+}
+
+/// An entry of a rank's table of segments.
+#[repr(C)]
+struct Entry {
+    id: AtomicU64,
+    offset: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The control words of a call; the bytes follow it.
+#[repr(C, align(64))]
+pub(crate) struct CallSlot {
+    /// Where the call stands: see `agent`.
+    pub(crate) state: AtomicU32,
+    /// Which handler is wanted.
+    pub(crate) handler: AtomicU32,
+    /// Which node's agent is asked.
+    pub(crate) node: AtomicU32,
+    /// How long the argument, then the reply, is.
+    pub(crate) bytes: AtomicU64,
+}
+
+/// Where everything is; computed alike by everybody from the header's numbers.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    members: u64,
+    agents: u64,
+    waiting_calls: u64,
+    slots: u64,
+    tables: u64,
+    topology: u64,
+    arenas: u64,
+    total: u64,
+}
+
+impl Layout {
+    fn new(ranks: u32, nodes: u32, arena_bytes: u64, topology_bytes: u64, page: u64) -> Option<Layout> {
+        let (ranks, nodes) = (u64::from(ranks), u64::from(nodes));
+        let mut next = (size_of::<Header>() as u64).next_multiple_of(page);
+        let mut take = |bytes: u64| {
+            let at = next;
+            next = next.checked_add(bytes)?.checked_next_multiple_of(page)?;
+            Some(at)
+        };
+        let members = take(ranks * size_of::<Member>() as u64)?;
+        let agents = take(nodes * size_of::<Line<Bell>>() as u64)?;
+        let waiting_calls = take(nodes * (ranks * u64::from(CALL_SLOTS)).div_ceil(64) * 8)?;
+        let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
+        let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
+        let topology = take(topology_bytes)?;
+        let arenas = take(arena_bytes.checked_mul(ranks)?)?;
+        Some(Layout { members, agents, waiting_calls, slots, tables, topology, arenas, total: next })
+    }
+}
+
+const SLOT_BYTES: u64 = size_of::<CallSlot>() as u64 + CALL_BYTES;
+
+/// The memory of a job, mapped into this process. The launcher makes it; ranks attach to it.
+pub struct Job {
+    base: NonNull<u8>,
+    layout: Layout,
+    file: OwnedFd,
+    topology: Arc<Topology>,
+    page: u64,
+}
+
+// SAFETY: the mapping is shared memory that is only touched through atomics or `Mapped`, from any thread.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+impl Job {
+    /// Makes a new job.
+    pub fn create(config: &Config) -> Result<Arc<Job>> {
+        let page = rustix::param::page_size() as u64;
+        let ranks = config.topology.ranks();
+        if ranks > RANKS_MAX {
+            return Err(Error::TooMuch { what: "ranks on one machine", value: ranks.into(), limit: RANKS_MAX.into() });
+        }
+        let topology = config.topology.encode();
+        let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        let root_bytes = config.root_bytes.next_multiple_of(page);
+        if root_bytes > arena_bytes {
+            return Err(Error::OutOfMemory { asked: root_bytes, free: arena_bytes, limit: arena_bytes });
+        }
+        let nodes = config.topology.nodes();
+        let layout = Layout::new(ranks, nodes, arena_bytes, topology.len() as u64, page).ok_or(Error::TooMuch {
+            what: "bytes of shared memory for each rank",
+            value: arena_bytes,
+            limit: (16 << 40) / u64::from(ranks),
+        })?;
+        let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC).map_err(system("memfd_create"))?;
+        rustix::fs::ftruncate(&file, layout.total).map_err(system("ftruncate of the job's memory"))?;
+        let base = map(&file, layout.total)?;
+        let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
+        let header = job.header();
+        header.ranks.store(ranks, Ordering::Relaxed);
+        header.nodes.store(nodes, Ordering::Relaxed);
+        header.cores.store(config.cores.max(1), Ordering::Relaxed);
+        header.arena_bytes.store(arena_bytes, Ordering::Relaxed);
+        header.root_bytes.store(root_bytes, Ordering::Relaxed);
+        header.topology_bytes.store(topology.len() as u64, Ordering::Relaxed);
+        let job = Arc::new(job);
+        let written = job.mapped(job.layout.topology, topology.len() as u64, Rank(0)).put(0, topology.as_bytes());
+        debug_assert!(written);
+        for rank in 0..ranks {
+            job.publish(Rank(rank), SegmentId::ROOT, 0, root_bytes)?;
+        }
+        job.header().magic.store(MAGIC, Ordering::SeqCst);
+        Ok(job)
+    }
+
+    /// Maps a job that somebody else made.
+    pub fn attach(file: OwnedFd) -> Result<Arc<Job>> {
+        let page = rustix::param::page_size() as u64;
+        let no_job = |why: &str| Error::Join(format!("{why}; was this program started by `farside run`?"));
+        let size = rustix::fs::fstat(&file).map_err(system("fstat of the job's memory"))?.st_size as u64;
+        if size < size_of::<Header>() as u64 {
+            return Err(no_job("the file handed over is no job's memory"));
+        }
+        let first = map(&file, page)?;
+        // SAFETY: the first page was just mapped, is longer than a header and consists of atomics.
+        let header = unsafe { first.cast::<Header>().as_ref() };
+        let (magic, ranks) = (header.magic.load(Ordering::SeqCst), header.ranks.load(Ordering::Relaxed));
+        let nodes = header.nodes.load(Ordering::Relaxed);
+        let arena_bytes = header.arena_bytes.load(Ordering::Relaxed);
+        let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
+        unmap(first, page);
+        if magic != MAGIC || ranks == 0 || ranks > RANKS_MAX || nodes == 0 || nodes > ranks {
+            return Err(no_job("the file handed over is no job's memory, or one of another version"));
+        }
+        let layout = Layout::new(ranks, nodes, arena_bytes, topology_bytes, page)
+            .filter(|layout| layout.total == size)
+            .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
+        let base = map(&file, layout.total)?;
+        let mut job = Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
+        let mut text = vec![0; topology_bytes as usize];
+        if !job.mapped(layout.topology, topology_bytes, Rank(0)).get(0, &mut text) {
+            return Err(no_job("the topology is missing"));
+        }
+        let topology = Topology::decode(&String::from_utf8_lossy(&text), ranks)?;
+        if topology.nodes() != nodes {
+            return Err(no_job("the topology has the wrong number of nodes"));
+        }
+        Arc::get_mut(&mut job).expect("nobody else has it yet").topology = Arc::new(topology);
+        Ok(job)
+    }
+
+    /// The file, to be handed to the processes of the job.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Who is where.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.header().ranks.load(Ordering::Relaxed)
+    }
+
+    /// How long the first segment of each rank is.
+    pub fn root_bytes(&self) -> u64 {
+        self.header().root_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What has become of a rank.
+    pub fn fate(&self, rank: Rank) -> Fate {
+        fate_from_bits(self.member(rank).fate.load(Ordering::SeqCst))
+    }
+
+    /// Tells everybody that a rank has ended without leaving, or has failed. Only the first report counts.
+    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+        let lost = fate_bits(Fate::Lost(how));
+        let before = self.member(rank).fate.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |bits| {
+            (!matches!(fate_from_bits(bits), Fate::Lost(_))).then_some(lost)
+        });
+        if before.is_ok() {
+            self.alarm().losses.fetch_add(1, Ordering::SeqCst);
+            self.depart();
+        }
+    }
+
+    /// A rank joins; false if somebody has joined as that rank before.
+    pub(crate) fn join(&self, rank: Rank) -> bool {
+        let (starting, alive) = (fate_bits(Fate::Starting), fate_bits(Fate::Alive));
+        let fate = &self.member(rank).fate;
+        fate.compare_exchange(starting, alive, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// A rank leaves in order.
+    pub(crate) fn leave(&self, rank: Rank) {
+        let (alive, left) = (fate_bits(Fate::Alive), fate_bits(Fate::Left));
+        let fate = &self.member(rank).fate;
+        if fate.compare_exchange(alive, left, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.depart();
+        }
+    }
+
+    fn depart(&self) {
+        self.alarm().departures.fetch_add(1, Ordering::SeqCst);
+        for rank in 0..self.ranks() {
+            self.bell(Rank(rank)).ring_if_watched(ANYTHING);
+        }
+        for node in 0..self.topology.nodes() {
+            self.agent_bell(Node(node)).ring_if_watched(ANYTHING);
+        }
+    }
+
+    pub(crate) fn alarm(&self) -> &Alarm {
+        &self.header().alarm.0
+    }
+
+    pub(crate) fn bell(&self, rank: Rank) -> &Bell {
+        &self.member(rank).bell
+    }
+
+    pub(crate) fn agent_bell(&self, node: Node) -> &Bell {
+        assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
+        let at = self.layout.agents + u64::from(node.0) * size_of::<Line<Bell>>() as u64;
+        // SAFETY: the layout reserves a bell for each node, which consists of atomics.
+        &unsafe { self.at(at).cast::<Line<Bell>>().as_ref() }.0
+    }
+
+    /// How many threads of the job communicate.
+    pub(crate) fn endpoints(&self) -> &AtomicU32 {
+        &self.header().endpoints.0
+    }
+
+    /// How many processors the job may use.
+    pub(crate) fn cores(&self) -> u32 {
+        self.header().cores.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn page(&self) -> u64 {
+        self.page
+    }
+
+    pub(crate) fn arena_bytes(&self) -> u64 {
+        self.header().arena_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Enters a segment of `rank` into its table. Only the owner does that.
+    pub(crate) fn publish(&self, rank: Rank, segment: SegmentId, offset: u64, bytes: u64) -> Result<()> {
+        let free = self.probe(rank, segment).find(|entry| {
+            let id = entry.id.load(Ordering::Relaxed);
+            id == 0 || id == TOMBSTONE
+        });
+        let entry =
+            free.ok_or(Error::TooMuch { what: "segments of one rank", value: SEGMENTS + 1, limit: SEGMENTS })?;
+        entry.offset.store(offset, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        entry.id.store(segment.0.into(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes a segment of `rank` from its table, and gives its memory back to the system.
+    pub(crate) fn retract(&self, rank: Rank, segment: SegmentId) -> Result<(u64, u64)> {
+        let entry = self.find(rank, segment)?;
+        let (offset, bytes) = (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
+        entry.id.store(TOMBSTONE, Ordering::SeqCst);
+        if bytes > 0 {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let whole_pages = bytes.next_multiple_of(self.page);
+            rustix::fs::fallocate(&self.file, hole, self.arena(rank) + offset, whole_pages)
+                .map_err(system("fallocate, to free a segment"))?;
+        }
+        Ok((offset, bytes))
+    }
+
+    /// A rank's part of a segment.
+    pub(crate) fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+        let entry = self.find(rank, segment)?;
+        let (offset, bytes) = (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.arena_bytes());
+        if !inside {
+            return Err(Error::NoSegment { rank, segment });
+        }
+        Ok(self.mapped(self.arena(rank) + offset, bytes, rank))
+    }
+
+    /// The words that say which calls wait for a node's agent: a bit for each slot of each rank.
+    pub(crate) fn waiting_calls(&self, node: Node) -> &[AtomicU64] {
+        assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
+        let words = (self.ranks() * CALL_SLOTS).div_ceil(64) as usize;
+        let at = self.layout.waiting_calls + u64::from(node.0) * words as u64 * 8;
+        // SAFETY: the layout reserves that many words of atomics for each node at this page-aligned place.
+        unsafe { std::slice::from_raw_parts(self.at(at).cast().as_ptr(), words) }
+    }
+
+    /// The control words and the bytes of a call slot, counted over all ranks.
+    pub(crate) fn call_slot(self: &Arc<Job>, index: u32) -> (&CallSlot, Mapped) {
+        let index = index % (self.ranks() * CALL_SLOTS);
+        let at = self.layout.slots + u64::from(index) * SLOT_BYTES;
+        // SAFETY: the layout reserves a slot at this place, aligned to 64 bytes; it consists of atomics.
+        let slot = unsafe { self.at(at).cast::<CallSlot>().as_ref() };
+        (slot, self.mapped(at + size_of::<CallSlot>() as u64, CALL_BYTES, Rank(index / CALL_SLOTS)))
+    }
+
+    fn probe(&self, rank: Rank, segment: SegmentId) -> impl Iterator<Item = &Entry> {
+        let table = self.layout.tables + u64::from(rank.0) * SEGMENTS * size_of::<Entry>() as u64;
+        // SAFETY: the layout reserves a table of that length for each rank; it consists of atomics.
+        let table: &[Entry] = unsafe { std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize) };
+        let start = segment.0 as usize % table.len();
+        table[start..].iter().chain(&table[..start])
+    }
+
+    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Entry> {
+        self.topology.check(rank)?;
+        for entry in self.probe(rank, segment) {
+            match entry.id.load(Ordering::Acquire) {
+                0 => break,
+                id if id == u64::from(segment.0) => return Ok(entry),
+                _ => {}
+            }
+        }
+        Err(Error::NoSegment { rank, segment })
+    }
+
+    fn arena(&self, rank: Rank) -> u64 {
+        self.layout.arenas + u64::from(rank.0) * self.arena_bytes()
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping starts with a header, which consists of atomics.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    fn member(&self, rank: Rank) -> &Member {
+        assert!(rank.0 < self.ranks(), "{rank} of {}", self.ranks());
+        let at = self.layout.members + u64::from(rank.0) * size_of::<Member>() as u64;
+        // SAFETY: the layout reserves a block for each rank, which consists of atomics.
+        unsafe { self.at(at).cast::<Member>().as_ref() }
+    }
+
+    fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {
+        let watched = NonNull::from(self.bell(owner).watched()).cast::<AtomicU64>();
+        let losses = NonNull::from(&self.alarm().losses);
+        // SAFETY: the caller takes a range inside the mapping, at a multiple of 64 bytes; the mapping,
+        // the bell and the alarm live as long as the job, which is held.
+        unsafe { Mapped::new(self.at(at), bytes, at, watched, losses, self.clone()) }
+    }
+
+    fn at(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset < self.layout.total || self.layout.total == offset);
+        // SAFETY: all offsets come from the layout, which ends where the mapping does.
+        unsafe { self.base.add(offset as usize) }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        unmap(self.base, self.layout.total);
+    }
+}
+
+fn map(file: &OwnedFd, bytes: u64) -> Result<NonNull<u8>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
+    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, flags, file, 0) }
+        .map_err(system("mmap of the job's memory"))?;
+    NonNull::new(base.cast()).ok_or(Error::System { call: "mmap of the job's memory", errno: 0 })
+}
+
+fn unmap(base: NonNull<u8>, bytes: u64) {
+    // SAFETY: only called with what `map` returned, by the last user of the mapping.
+    let _ = unsafe { rustix::mm::munmap(base.as_ptr().cast(), bytes as usize) };
+}
+
+/// Turns the system's answer into an error that says what was asked.
+pub(crate) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::System { call, errno: errno.raw_os_error() }
+}
+
+fn fate_bits(fate: Fate) -> u64 {
+    let with = |kind: u64, code: i32| kind | (u64::from(code as u32) << 32);
+    match fate {
+        Fate::Starting => 0,
+        Fate::Alive => 1,
+        Fate::Left => 2,
+        Fate::Lost(Ended::Signal(signal)) => with(3, signal),
+        Fate::Lost(Ended::Status(status)) => with(4, status),
+        Fate::Lost(Ended::Panicked) => 5,
+        Fate::Lost(Ended::Failed) => 6,
+        Fate::Lost(Ended::Left) => 7,
+        Fate::Lost(Ended::Silent) => 8,
+    }
+}
+
+fn fate_from_bits(bits: u64) -> Fate {
+    let code = (bits >> 32) as u32 as i32;
+    match bits as u32 {
+        0 => Fate::Starting,
+        1 => Fate::Alive,
+        2 => Fate::Left,
+        3 => Fate::Lost(Ended::Signal(code)),
+        4 => Fate::Lost(Ended::Status(code)),
+        5 => Fate::Lost(Ended::Panicked),
+        6 => Fate::Lost(Ended::Failed),
+        7 => Fate::Lost(Ended::Left),
+        _ => Fate::Lost(Ended::Silent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(ranks: u32) -> Arc<Job> {
+        Job::create(&Config { topology: Topology::flat(ranks), cores: 2, arena_bytes: 1 << 20, root_bytes: 100 })
+            .unwrap()
+    }
+
+    #[test]
+    fn two_mappings_of_one_job_see_the_same_memory() {
+        let made = job(2);
+        let attached = Job::attach(made.file().try_clone_to_owned().unwrap()).unwrap();
+        assert!(made.segment(Rank(1), SegmentId::ROOT).unwrap().put(8, b"hello"));
+        let mut text = [0; 5];
+        assert!(attached.segment(Rank(1), SegmentId::ROOT).unwrap().get(8, &mut text));
+        assert_eq!(&text, b"hello");
+        assert_eq!(attached.topology(), made.topology());
+        assert_eq!(attached.root_bytes(), made.page());
+    }
+
+    #[test]
+    fn a_retracted_segment_is_gone_and_its_memory_is_zero_again() {
+        let job = job(1);
+        job.publish(Rank(0), SegmentId(9), 8192, 5000).unwrap();
+        assert!(job.segment(Rank(0), SegmentId(9)).unwrap().put(4999, &[7]));
+        assert_eq!(job.retract(Rank(0), SegmentId(9)), Ok((8192, 5000)));
+        let gone = Error::NoSegment { rank: Rank(0), segment: SegmentId(9) };
+        assert_eq!(job.segment(Rank(0), SegmentId(9)).err(), Some(gone.clone()));
+        assert_eq!(job.retract(Rank(0), SegmentId(9)), Err(gone));
+        job.publish(Rank(0), SegmentId(10), 8192, 5000).unwrap();
+        let mut byte = [1];
+        assert!(job.segment(Rank(0), SegmentId(10)).unwrap().get(4999, &mut byte));
+        assert_eq!(byte, [0]);
+    }
+
+    #[test]
+    fn segments_whose_numbers_collide_are_told_apart() {
+        let job = job(1);
+        let (a, b) = (SegmentId(5), SegmentId(5 + SEGMENTS as u32));
+        job.publish(Rank(0), a, 4096, 1).unwrap();
+        job.publish(Rank(0), b, 8192, 2).unwrap();
+        job.retract(Rank(0), a).unwrap();
+        assert_eq!(job.segment(Rank(0), b).unwrap().bytes(), 2);
+        assert!(job.segment(Rank(0), a).is_err());
+    }
+
+    #[test]
+    fn the_first_report_of_a_loss_counts() {
+        let job = job(2);
+        assert!(job.join(Rank(1)));
+        assert!(!job.join(Rank(1)), "nobody joins twice");
+        job.leave(Rank(1));
+        assert_eq!(job.fate(Rank(1)), Fate::Left);
+        job.declare_lost(Rank(1), Ended::Signal(9));
+        job.declare_lost(Rank(1), Ended::Status(1));
+        assert_eq!(job.fate(Rank(1)), Fate::Lost(Ended::Signal(9)));
+        assert_eq!(job.alarm().losses.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn fates_survive_packing() {
+        for how in [Ended::Signal(9), Ended::Status(-1), Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent] {
+            assert_eq!(fate_from_bits(fate_bits(Fate::Lost(how))), Fate::Lost(how));
+        }
+    }
+
+    #[test]
+    fn a_stranger_file_is_no_job() {
+        let file = rustix::fs::memfd_create("stranger", MemfdFlags::CLOEXEC).unwrap();
+        assert!(matches!(Job::attach(file.try_clone().unwrap()).err(), Some(Error::Join(_))));
+        rustix::fs::ftruncate(&file, 1 << 20).unwrap();
+        assert!(matches!(Job::attach(file).err(), Some(Error::Join(_))));
+    }
+}

@@ -1,0 +1,70 @@
+//! How a rank waits on a real machine: spin while there is a processor for everybody, else yield a bounded number of times,
+//! then sleep until the bell rings.
+//!
+//! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank from running that it waits
+//! for. A yield costs a fraction of a sleep and a wake-up as long as the ranks share a scheduling group, so some yields come before
+//! the sleep. `farside bench ops` measures both (`barrier` at 2 and at 16 ranks).
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use farside_fabric::{Effort, Wake};
+
+use crate::bell::Bell;
+use crate::memory::Job;
+
+/// How often the condition is looked at before the first yield, when there is a processor for each waiter.
+const SPINS: u32 = 20_000;
+/// How many yields come before the sleep.
+const YIELDS: u32 = 200;
+
+/// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever makes `ready` true rings
+/// the bell if any of `bits` is announced there.
+pub(crate) fn wait(
+    job: &Job,
+    (bell, bits): (&Bell, u64),
+    ready: &mut dyn FnMut() -> bool,
+    known_departures: u32,
+    timeout: Option<Duration>,
+    effort: &Cell<Effort>,
+) -> Wake {
+    if ready() {
+        return Wake::Ready;
+    }
+    let departures = &job.alarm().departures;
+    let gone = || departures.load(Ordering::SeqCst) != known_departures;
+    let mut spent = effort.get();
+    spent.waits += 1;
+    // A time out of the clock's range is no limit.
+    let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
+    let spins = if job.endpoints().load(Ordering::Relaxed) <= job.cores() { SPINS } else { 0 };
+    let mut looks = 0;
+    let wake = loop {
+        if ready() {
+            break Wake::Ready;
+        }
+        if gone() {
+            // What happened before the departure counts: the one who left may have done its part.
+            break if ready() { Wake::Ready } else { Wake::Alarm };
+        }
+        if looks < spins {
+            std::hint::spin_loop();
+        } else {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break Wake::TimedOut;
+            }
+            if looks < spins + YIELDS {
+                std::thread::yield_now();
+                spent.yields += 1;
+            } else {
+                bell.park(bits, || ready() || gone(), left);
+                spent.parks += 1;
+            }
+        }
+        looks = looks.saturating_add(1);
+    };
+    effort.set(spent);
+    wake
+}

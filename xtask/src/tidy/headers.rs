@@ -1,0 +1,171 @@
+//! A file that holds a protocol opens with what a reader must know to judge it.
+
+use std::collections::BTreeSet;
+
+use super::Report;
+use super::source::{Source, Tree};
+use super::tokens;
+
+/// The directories whose files each hold one protocol; directories below them are not meant.
+const PROTOCOLS: &[&str] = &["crates/sync/src/", "crates/epoch/src/", "crates/rma/src/collective/"];
+
+/// Files which bind the others together and hold no protocol.
+const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs"];
+
+/// What a header must say, each at the beginning of a line.
+const KEYS: &[&str] = &["Paper:", "Differs:", "State:", "Invariant:", "Ordering:", "Cost:", "Checked:"];
+
+/// The key whose value names tests.
+const KEY_WITH_TESTS: &str = "Ordering:";
+
+/// Checks the headers of all protocols.
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    let in_crates = tree.sources.iter().filter(|source| source.path.starts_with("crates/"));
+    let functions: BTreeSet<String> =
+        in_crates.flat_map(|source| tokens::functions(&source.tokens)).map(|function| function.name).collect();
+    for source in tree.sources.iter().filter(|source| holds_protocol(source)) {
+        check_one(source, &functions, report);
+    }
+}
+
+fn holds_protocol(source: &Source) -> bool {
+    let files = PROTOCOLS.iter().filter_map(|directory| source.path.strip_prefix(directory));
+    let mut protocols = files.filter(|file| !file.contains('/') && !NO_PROTOCOL.contains(file));
+    !source.test_only && protocols.next().is_some()
+}
+
+fn check_one(source: &Source, functions: &BTreeSet<String>, report: &mut Report) {
+    let values = values(&source.text);
+    for key in KEYS {
+        let message = match values.iter().find(|value| value.key == *key) {
+            None => {
+                format!("the header does not say `{key}`: open the file with it, `//! {key} …`")
+            }
+            Some(value) if value.text.trim().is_empty() => {
+                format!("`{key}` says nothing: write `none` if there is nothing")
+            }
+            Some(_) => continue,
+        };
+        let line = values.iter().find(|value| value.key == *key).map_or(1, |value| value.line);
+        report.violation(&source.path, line, message);
+    }
+    let with_tests = values.iter().filter(|value| value.key == KEY_WITH_TESTS);
+    for value in with_tests {
+        for test in backticked(&value.text).filter(|name| !functions.contains(*name)) {
+            let message = format!(
+                "`{KEY_WITH_TESTS}` names `{test}`, but no function in crates/ is called so: \
+                 write the test, or correct the name"
+            );
+            report.violation(&source.path, value.line, message);
+        }
+    }
+}
+
+/// What a header says under one key, further lines included.
+struct Value {
+    key: &'static str,
+    line: usize,
+    text: String,
+}
+
+/// Reads the header with which a file opens; a blank line ends a value.
+fn values(text: &str) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    let mut open = false;
+    let header = text.lines().map_while(|line| line.strip_prefix("//!"));
+    for (index, line) in header.map(str::trim).enumerate() {
+        let key = KEYS.iter().find_map(|key| Some((*key, line.strip_prefix(key)?)));
+        if let Some((key, text)) = key {
+            values.push(Value { key, line: index + 1, text: text.to_owned() });
+            open = true;
+        } else if line.is_empty() {
+            open = false;
+        } else if open && let Some(value) = values.last_mut() {
+            value.text.push(' ');
+            value.text.push_str(line);
+        }
+    }
+    values
+}
+
+/// The plain names between backticks; a path or a call with arguments is no name of a test.
+fn backticked(text: &str) -> impl Iterator<Item = &str> {
+    let between = text.split('`').skip(1).step_by(2);
+    between.filter(|name| {
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        plain && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "\
+//! A lock.
+//!
+//! Paper:     none
+//! Differs:   no.
+//! State:     1 word.
+//! Invariant: one at a time.
+//! Ordering:  release flushes first (`it_fails`
+//!            and `it_fails_too` without), `Fabric::flush`.
+//! Cost:      1 atomic.
+//! Checked:   3 ranks.
+
+fn it_fails() {}
+";
+
+    fn check_text(path: &str, text: &str) -> Report {
+        let mut report = Report::default();
+        let tests = Source::parse("crates/sim/tests/a.rs", "fn it_fails_too() {}").unwrap();
+        let tree = Tree::new(vec![Source::parse(path, text).unwrap(), tests]);
+        check(&tree, &mut report);
+        report
+    }
+
+    #[test]
+    fn a_complete_header_is_accepted() {
+        assert_eq!(check_text("crates/sync/src/mcs.rs", HEADER).text(), "");
+    }
+
+    #[test]
+    fn every_key_is_needed_and_needs_a_value() {
+        for key in KEYS {
+            let without = HEADER.replace(key, "Nothing:");
+            let report = check_text("crates/sync/src/mcs.rs", &without);
+            assert!(report.text().contains(&format!("does not say `{key}`")), "{key}");
+        }
+        let empty = HEADER.replace("1 atomic.", "");
+        let report = check_text("crates/epoch/src/lock.rs", &empty);
+        assert!(report.text().contains("`Cost:` says nothing") && report.lines() == [9]);
+    }
+
+    #[test]
+    fn the_header_opens_the_file() {
+        let late = format!("// First.\n{HEADER}");
+        assert_eq!(check_text("crates/sync/src/mcs.rs", &late).lines().len(), KEYS.len());
+    }
+
+    #[test]
+    fn tests_named_for_an_ordering_exist() {
+        let report = check_text("crates/sync/src/mcs.rs", &HEADER.replace("it_fails_too", "it_fell"));
+        assert!(report.text().contains("names `it_fell`"), "{}", report.text());
+        assert_eq!(report.lines(), [7]);
+    }
+
+    #[test]
+    fn only_protocols_need_a_header() {
+        for path in [
+            "crates/sync/src/lib.rs",
+            "crates/sync/src/deep/mcs.rs",
+            "crates/rma/src/world.rs",
+            "crates/rma/src/collective/mod.rs",
+            "crates/sync/tests/mcs.rs",
+        ] {
+            assert_eq!(check_text(path, "").text(), "", "{path}");
+        }
+        assert_eq!(check_text("crates/rma/src/collective/gather.rs", "").lines().len(), KEYS.len());
+        assert_eq!(check_text("crates/sync/src/tests.rs", "#![cfg(test)]").text(), "");
+    }
+}

@@ -1,0 +1,110 @@
+//! What the layers may not know: a protocol knows no thread, socket, clock or fabric, and the
+//! choice of a fabric is made in one place.
+
+use super::Report;
+use super::source::Source;
+use super::tokens;
+
+/// The directories of the crates that run on every fabric, the simulator included.
+const PORTABLE: &[&str] = &["rma", "sync", "epoch", "dsm", "containers"];
+
+/// What a portable crate may not mention, and what to do instead.
+const NOT_PORTABLE: &[(&str, &str)] = &[
+    ("std::thread", "wait with `wait` or `relax`; threads belong to a fabric"),
+    ("thread::sleep", "wait with `wait` or `relax`"),
+    ("std::net", "bytes move through the fabric"),
+    ("core::net", "bytes move through the fabric"),
+    ("std::os", "the operating system belongs to a fabric"),
+    ("time::Instant", "time is the fabric's, in the simulator it is virtual"),
+    ("SystemTime", "time is the fabric's, in the simulator it is virtual"),
+    ("std::time::*", "name what is used, so that a clock is seen"),
+    ("std::*", "name what is used, so that a thread or a clock is seen"),
+    ("rustix", "the operating system belongs to a fabric"),
+    ("libc", "the operating system belongs to a fabric"),
+];
+
+/// The crates of fabrics as sources name them, each with its directory.
+const FABRICS: &[(&str, &str)] =
+    &[("farside_shm", "shm"), ("farside_nic", "nic"), ("farside_ofi", "ofi"), ("farside_sim", "sim")];
+
+/// The one place that chooses a fabric.
+const CHOICE: &str = "crates/farside/src/job.rs";
+
+/// Other places that may name a fabric.
+const MAY_NAME_FABRICS: &[&str] = &[
+    // The `limit` measurements touch mapped memory without the runtime, to show what it costs.
+    "crates/bench/src/",
+];
+
+/// Checks what one file mentions. Tests may use everything: they bring their own fabric.
+pub(super) fn check(source: &Source, report: &mut Report) {
+    let Some(directory) = source.crate_directory() else {
+        return;
+    };
+    let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
+    let portable = in_src && PORTABLE.contains(&directory);
+    let may_name_fabrics =
+        source.path == CHOICE || MAY_NAME_FABRICS.iter().any(|prefix| source.path.starts_with(prefix));
+    for path in tokens::paths(&source.tokens) {
+        if source.is_test(path.line) {
+            continue;
+        }
+        if portable {
+            for (part, instead) in NOT_PORTABLE.iter().filter(|(part, _)| path.mentions(part)) {
+                let message = format!("`{part}` in a crate that runs on every fabric: {instead}");
+                report.violation(&source.path, path.line, message);
+            }
+        }
+        for (fabric, home) in FABRICS {
+            if path.mentions(fabric) && *home != directory && !may_name_fabrics {
+                let message = format!("`{fabric}` outside of the one choice of a fabric: go through {CHOICE}");
+                report.violation(&source.path, path.line, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_text(path: &str, text: &str) -> Report {
+        let mut report = Report::default();
+        check(&Source::parse(path, text).unwrap(), &mut report);
+        report
+    }
+
+    #[test]
+    fn a_protocol_may_not_know_threads_sockets_and_clocks() {
+        let text = "use std::{sync::Arc, thread};\nuse std::net::UdpSocket;\nuse std::time;\n\
+                    fn a() { time::Instant::now(); }\nuse std::time::SystemTime;\nuse std::os::fd::OwnedFd;\n\
+                    fn b() { libc::abort(); }\nfn c() { rustix::rand(); }\nuse std::time::*;";
+        let report = check_text("crates/sync/src/mcs.rs", text);
+        assert_eq!(report.lines(), [1, 2, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn durations_comments_strings_and_tests_are_allowed() {
+        let text = "//! Unlike std::thread.\nuse std::time::Duration; // not std::net\n\
+                    fn a() -> &'static str { \"libc\" }\n#[cfg(test)]\nmod tests {\n use std::thread;\n use farside_sim::World;\n}";
+        assert_eq!(check_text("crates/sync/src/mcs.rs", text).text(), "");
+    }
+
+    #[test]
+    fn a_fabric_may_use_threads() {
+        assert_eq!(check_text("crates/nic/src/agent.rs", "use std::thread;").text(), "");
+        assert_eq!(check_text("crates/sync/tests/mcs.rs", "use std::thread;").text(), "");
+    }
+
+    #[test]
+    fn only_the_choice_names_fabrics() {
+        let text = "use farside_shm::Shm;\nfn a() { farside_nic::b(); }";
+        assert_eq!(check_text("crates/launch/src/lib.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text("crates/farside/src/lib.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text("crates/farside/examples/hello.rs", text).lines(), [1, 2]);
+        assert_eq!(check_text(CHOICE, text).text(), "");
+        assert_eq!(check_text("crates/bench/src/limit.rs", text).text(), "");
+        assert_eq!(check_text("crates/shm/src/lib.rs", text).lines(), [2]);
+        assert_eq!(check_text("crates/rma/tests/put.rs", text).text(), "");
+    }
+}

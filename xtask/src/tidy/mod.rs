@@ -1,0 +1,154 @@
+//! The invariants of the workspace as a program.
+//!
+//! A rule that is only written down is followed until the first hurry. Each module here is one rule
+//! or a few related ones; what they look at is prepared by [`source`] and [`tokens`], so that no
+//! rule is fooled by a comment or a string.
+
+mod dependencies;
+mod headers;
+mod layers;
+mod lengths;
+mod links;
+mod source;
+mod tokens;
+mod unsafe_code;
+mod words;
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use self::source::Tree;
+
+/// Where the list of the files that may contain `unsafe` is.
+const UNSAFE_LIST: &str = "xtask/unsafe-files.txt";
+
+/// Checks the workspace at `root`; an error says how many violations were printed.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut report = Report::default();
+    let tree = Tree::load(root, &mut report)?;
+    match dependencies::metadata(root) {
+        Ok(metadata) => dependencies::check(root, &metadata, &mut report),
+        // The other rules can do without, and what they find may be the cause.
+        Err(error) => report.violation("Cargo.toml", 1, format!("correct this first: {error:#}")),
+    }
+    for source in &tree.sources {
+        layers::check(source, &mut report);
+        lengths::check(source, &mut report);
+        words::check(source, &mut report);
+    }
+    let list = root.join(UNSAFE_LIST);
+    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    unsafe_code::check(&tree, &list, &mut report);
+    headers::check(&tree, &mut report);
+    links::check(root, &mut report)?;
+    report.print();
+    println!(
+        "tidy: {} violations, {} warnings in {} source files",
+        report.violations.len(),
+        report.warnings.len(),
+        tree.sources.len()
+    );
+    match report.violations.len() {
+        0 => Ok(()),
+        1 => bail!("1 violation"),
+        many => bail!("{many} violations"),
+    }
+}
+
+/// A place in the workspace and what is wrong there.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// All that the rules have found.
+#[derive(Debug, Default)]
+struct Report {
+    violations: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+impl Report {
+    /// Records something that must not be.
+    fn violation(&mut self, path: &str, line: usize, message: impl Into<String>) {
+        let (path, message) = (path.to_owned(), message.into());
+        self.violations.push(Finding { path, line, message });
+    }
+
+    /// Records something that should be looked at.
+    fn warning(&mut self, path: &str, line: usize, message: impl Into<String>) {
+        let (path, message) = (path.to_owned(), message.into());
+        self.warnings.push(Finding { path, line, message });
+    }
+
+    /// Prints everything, in the order of the places, warnings first so that violations stay in
+    /// sight.
+    fn print(&mut self) {
+        self.warnings.sort();
+        self.violations.sort();
+        self.violations.dedup();
+        for warning in &self.warnings {
+            println!("{}:{}: warning: {}", warning.path, warning.line, warning.message);
+        }
+        for violation in &self.violations {
+            println!("{violation}");
+        }
+    }
+}
+
+/// The lines of no violation, for tests to compare with.
+#[cfg(test)]
+const NOWHERE: [usize; 0] = [];
+
+#[cfg(test)]
+impl Report {
+    /// The lines of all violations, for tests which know what stands there.
+    fn lines(&self) -> Vec<usize> {
+        self.violations.iter().map(|finding| finding.line).collect()
+    }
+
+    /// The messages of all violations in one text.
+    fn text(&self) -> String {
+        let lines: Vec<String> = self.violations.iter().map(Finding::to_string).collect();
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_prints_as_path_line_message() {
+        let mut report = Report::default();
+        report.violation("crates/a/src/b.rs", 7, "wrong: make it right");
+        assert_eq!(report.text(), "crates/a/src/b.rs:7: wrong: make it right");
+    }
+
+    #[test]
+    fn the_rules_accept_the_program_that_states_them() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut report = Report::default();
+        let tree = Tree::load(root, &mut report).unwrap();
+        assert!(tree.sources.len() > 10, "the sources of this crate were not found");
+        for source in &tree.sources {
+            layers::check(source, &mut report);
+            lengths::check(source, &mut report);
+            words::check(source, &mut report);
+        }
+        unsafe_code::check(&tree, "", &mut report);
+        assert_eq!(report.text(), "");
+        assert_eq!(report.warnings, []);
+    }
+}
