@@ -28,7 +28,7 @@
 pub mod job;
 mod local;
 
-pub use farside_fabric::{Atomic, Fabric, Fate, SegmentId, Width, Word, counting, observed, tracing};
+pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{
     Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Own, Pair, Patch,
     PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words, World,

@@ -27,7 +27,7 @@ pub struct Local {
     decorate: Option<Box<Decorate>>,
 }
 
-type Decorate = dyn Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Sync;
+type Decorate = dyn Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync;
 
 impl Local {
     /// A job of so many threads.
@@ -71,7 +71,7 @@ impl Local {
     /// # Ok::<(), farside::Error>(())
     /// ```
     #[must_use]
-    pub fn decorate(mut self, decorate: impl Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Sync + 'static) -> Local {
+    pub fn decorate(mut self, decorate: impl Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync + 'static) -> Local {
         self.decorate = Some(Box::new(decorate));
         self
     }

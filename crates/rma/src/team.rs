@@ -125,7 +125,7 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::broadcast(self, call, at, data)
         } else {
-            tree::broadcast(self, call, at, data)
+            tree::broadcast(self, &self.enter(call)?, at, data)
         }
     }
 
@@ -140,7 +140,7 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::reduce(self, call, Some(at), size_of::<T>(), data.as_mut_bytes(), &mut fold)
         } else {
-            tree::reduce(self, call, at, size_of::<T>(), data.as_mut_bytes(), &mut fold)
+            tree::reduce(self, &self.enter(call)?, at, size_of::<T>(), data.as_mut_bytes(), &mut fold)
         }
     }
 
@@ -160,8 +160,9 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::reduce(self, call, None, size_of::<T>(), data.as_mut_bytes(), &mut fold)
         } else {
-            tree::reduce(self, call, 0, size_of::<T>(), data.as_mut_bytes(), &mut fold)?;
-            tree::broadcast(self, call, 0, data.as_mut_bytes())
+            let step = self.enter(call)?;
+            tree::reduce(self, &step, 0, size_of::<T>(), data.as_mut_bytes(), &mut fold)?;
+            tree::broadcast(self, &step, 0, data.as_mut_bytes())
         }
     }
 
@@ -178,7 +179,7 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())?;
         } else {
-            tree::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())?;
+            tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())?;
         }
         Ok(all)
     }
@@ -204,7 +205,7 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())?;
         } else {
-            tree::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())?;
+            tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())?;
         }
         Ok(receive)
     }

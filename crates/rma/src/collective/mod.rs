@@ -171,11 +171,11 @@ impl Team<'_> {
     pub(crate) fn enter(&self, call: Call) -> Result<Step> {
         let group = self.group();
         let own = &group.area.own;
-        if own.atomic(at::POISON, Width::W64, Atomic::Load) != Some(0) {
-            return Err(self.poisoned(&Step { sequence: group.sequence.get(), call }));
-        }
         let sequence = group.sequence.get().wrapping_add(1);
         group.sequence.set(sequence);
+        if own.atomic(at::POISON, Width::W64, Atomic::Load) != Some(0) {
+            return Err(self.poisoned(&Step { sequence, call }));
+        }
         let record = [u64::from(sequence), call.kind as u64, call.size, call.root];
         let mut bytes = [0; 32];
         bytes.chunks_exact_mut(8).zip(record).for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));

@@ -16,20 +16,19 @@ use std::ops::Range;
 
 use farside_fabric::{Result, Width};
 
-use super::{Call, MESSAGE_BYTES, Step, at};
+use super::{MESSAGE_BYTES, Step, at};
 use crate::team::Team;
 
 const MESSAGE: usize = MESSAGE_BYTES as usize;
 
-pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
-    let step = team.enter(call)?;
+pub(crate) fn broadcast(team: &Team<'_>, step: &Step, root: usize, data: &mut [u8]) -> Result<()> {
     let tree = Tree::new(team, root);
     for range in chunks(data.len(), MESSAGE) {
         if let Some(round) = tree.parent {
-            receive(team, &step, true, round, &mut data[range.clone()])?;
+            receive(team, step, true, round, &mut data[range.clone()])?;
         }
         for round in tree.children() {
-            send(team, &step, true, round, &data[range.clone()])?;
+            send(team, step, true, round, &data[range.clone()])?;
         }
     }
     Ok(())
@@ -38,30 +37,28 @@ pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8
 /// Folds everybody's data into the root's; what the others have afterwards is unspecified.
 pub(crate) fn reduce(
     team: &Team<'_>,
-    call: Call,
+    step: &Step,
     root: usize,
     element: usize,
     data: &mut [u8],
     fold: &mut dyn FnMut(&mut [u8], &[u8]),
 ) -> Result<()> {
-    let step = team.enter(call)?;
     let tree = Tree::new(team, root);
     let chunk = (MESSAGE / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     for range in chunks(data.len(), chunk) {
         for round in tree.children() {
-            receive(team, &step, false, round, &mut theirs[..range.len()])?;
+            receive(team, step, false, round, &mut theirs[..range.len()])?;
             fold(&mut data[range.clone()], &theirs[..range.len()]);
         }
         if let Some(round) = tree.parent {
-            send(team, &step, false, round, &data[range])?;
+            send(team, step, false, round, &data[range])?;
         }
     }
     Ok(())
 }
 
-pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
-    let step = team.enter(call)?;
+pub(crate) fn all_gather(team: &Team<'_>, step: &Step, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let (size, me, block) = (team.group().members.len(), team.group().me, mine.len());
     // Blocks are collected from this member on upwards, and turned into place at the end.
     all[..block].copy_from_slice(mine);
@@ -70,8 +67,8 @@ pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8
         let count = have.min(size - have);
         let (known, fresh) = all.split_at_mut(have * block);
         for range in chunks(count * block, MESSAGE) {
-            send(team, &step, false, round, &known[range.clone()])?;
-            receive(team, &step, false, round, &mut fresh[range])?;
+            send(team, step, false, round, &known[range.clone()])?;
+            receive(team, step, false, round, &mut fresh[range])?;
         }
         have += count;
     }
@@ -79,8 +76,7 @@ pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8
     Ok(())
 }
 
-pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send_: &[u8], receive_: &mut [u8]) -> Result<()> {
-    let step = team.enter(call)?;
+pub(crate) fn all_to_all(team: &Team<'_>, step: &Step, send_: &[u8], receive_: &mut [u8]) -> Result<()> {
     let (size, me) = (team.group().members.len(), team.group().me);
     let block = send_.len() / size;
     // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has bit k.
@@ -91,8 +87,8 @@ pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send_: &[u8], receive_: &m
         let mut outgoing: Vec<u8> =
             movers.iter().flat_map(|&to| &travelling[to * block..(to + 1) * block]).copied().collect();
         for range in chunks(outgoing.len(), MESSAGE) {
-            send(team, &step, true, round, &outgoing[range.clone()])?;
-            receive(team, &step, true, round, &mut outgoing[range])?;
+            send(team, step, true, round, &outgoing[range.clone()])?;
+            receive(team, step, true, round, &mut outgoing[range])?;
         }
         for (&to, bytes) in movers.iter().zip(outgoing.chunks_exact(block.max(1))) {
             travelling[to * block..(to + 1) * block].copy_from_slice(bytes);

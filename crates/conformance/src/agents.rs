@@ -1,0 +1,138 @@
+//! Calls: handlers that the agents run.
+
+use std::sync::Mutex;
+
+use farside::{Atomic, Error, HandlerId, Node, Rank, Result, Width, Word, World};
+
+use crate::{ensure, ensure_eq};
+
+pub(crate) fn calls_are_answered(world: World) -> Result<()> {
+    let reverse = world.serve(|agent, from, bytes| {
+        let mut reply: Vec<u8> = bytes.iter().rev().copied().collect();
+        reply.push(from.0 as u8);
+        reply.push(agent.node().0 as u8);
+        reply
+    })?;
+    for node in 0..world.topology().nodes() {
+        for len in [0, 1, 100, 4000] {
+            let argument: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let reply = world.call(Node(node), reverse, &argument)?;
+            let mut expected: Vec<u8> = argument.into_iter().rev().collect();
+            expected.extend([world.rank().0 as u8, node as u8]);
+            ensure(reply == expected, || format!("a call of {len} bytes to node {node}"))?;
+        }
+    }
+    world.barrier()
+}
+
+pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
+    // The handler's own state needs no lock: an agent runs one handler at a time.
+    let mut count = 0u64;
+    let counter = world.serve(move |_, _, _| {
+        count += 1;
+        count.to_le_bytes().to_vec()
+    })?;
+    let mut last = 0;
+    for _ in 0..200 {
+        let reply = world.call(Node(0), counter, &[])?;
+        let value = u64::from_le_bytes(reply.try_into().expect("eight bytes"));
+        ensure(value > last, || "replies of one caller come in order".into())?;
+        last = value;
+    }
+    let mut largest = [last];
+    world.all_reduce(&mut largest, u64::max)?;
+    ensure_eq(largest[0], 200 * u64::from(world.size()), "calls")
+}
+
+pub(crate) fn a_handler_signals_a_waiter(world: World) -> Result<()> {
+    // A lock server in small: who calls is queued, and signalled when the one before says that it is done.
+    let words = world.words(1)?;
+    let word = |rank: Rank| words.at(rank, 0).word();
+    let grants: Vec<Word> = world.ranks().map(word).collect();
+    let state = Mutex::new((None::<Rank>, std::collections::VecDeque::new()));
+    let server = world.serve(move |agent, from, bytes| {
+        let (holder, queue) = &mut *state.lock().expect("handlers of this test do not panic");
+        let asks = bytes == b"lock";
+        if asks {
+            queue.push_back(from);
+        } else {
+            *holder = None;
+        }
+        if holder.is_none()
+            && let Some(next) = queue.pop_front()
+        {
+            *holder = Some(next);
+            if agent.post(grants[next.index()], Atomic::Store(1)).is_err() {
+                return b"failed".to_vec();
+            }
+        }
+        Vec::new()
+    })?;
+    let window = world.window::<u64>(1)?;
+    let inside = window.at(Rank(0), 0);
+    for _ in 0..20 {
+        world.call(Node(0), server, b"lock")?;
+        world.wait(words.at(world.rank(), 0), |granted| granted == 1)?;
+        world.store(words.at(world.rank(), 0), 0)?;
+        // Not atomic: the lock must keep the others out.
+        let value = world.get_value(inside)?;
+        std::thread::yield_now();
+        world.put(&[value + 1], inside)?;
+        world.flush(Rank(0))?;
+        world.call(Node(0), server, b"unlock")?;
+    }
+    world.sync()?;
+    ensure_eq(world.get_value(inside)?, 20 * u64::from(world.size()), "increments under the lock")?;
+    world.sync()?;
+    window.free(&world)?;
+    words.free(&world)
+}
+
+pub(crate) fn a_handler_reads_and_writes(world: World) -> Result<()> {
+    let window = world.window::<u64>(4)?;
+    let segment = window.segment();
+    let run = world.serve(move |agent, from, _| {
+        let word = Word { rank: Rank(0), segment, offset: 8, width: Width::W64 };
+        let held = agent.atomic(word, Atomic::Add(from.0.into()));
+        let region = block_of(from, segment);
+        let put = agent.put(&region, &7u64.to_le_bytes());
+        let outside = agent.atomic(Word { offset: 1 << 40, ..word }, Atomic::Load);
+        vec![u8::from(held.is_ok()), u8::from(put.is_ok()), u8::from(outside.is_err())]
+    })?;
+    // The word is on node 0, whose agent may change it.
+    let reply = world.call(Node(0), run, &[])?;
+    ensure_eq(reply, vec![1, 1, 1], "what the handler could do")?;
+    world.sync()?;
+    ensure_eq(window.own().get(2)?, 7, "what the handler wrote")?;
+    let n = u64::from(world.size());
+    ensure_eq(world.load(window.at(Rank(0), 1))?, n * (n - 1) / 2, "what the handler added")?;
+    world.sync()?;
+    window.free(&world)
+}
+
+fn block_of(rank: Rank, segment: farside::SegmentId) -> farside::Region<'static> {
+    farside::Region::block(rank, segment, 16, 8)
+}
+
+pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()> {
+    let fine = world.serve(|_, _, _| vec![1])?;
+    let too_long = world.serve(|_, _, _| vec![0; 1 << 20])?;
+    ensure_eq(
+        world.call(Node(0), HandlerId(77), &[]),
+        Err(Error::NoHandler { node: Node(0), handler: 77 }),
+        "an unknown handler",
+    )?;
+    let nodes = world.topology().nodes();
+    ensure_eq(
+        world.call(Node(nodes), fine, &[]),
+        Err(Error::UnknownNode { node: Node(nodes), nodes }),
+        "an unknown node",
+    )?;
+    let limit = world.fabric().caps().call_bytes_max;
+    let refused = world.call(Node(0), fine, &vec![0; limit as usize + 1]);
+    ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("an argument too long: {refused:?}"))?;
+    let refused = world.call(Node(0), too_long, &[]);
+    ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("a reply too long: {refused:?}"))?;
+    ensure_eq(world.call(Node(0), fine, &[]), Ok(vec![1]), "a call after all that")?;
+    world.barrier()
+}

@@ -1,0 +1,96 @@
+//! One test suite over every fabric and every way to be a rank.
+//!
+//! A test is a function of a [`World`] that every rank runs. `for_each_test!` lists them all, so that a harness can make one test case
+//! of each, under the same name, whatever the ranks are: threads, processes, far or near.
+
+mod agents;
+mod atomics;
+mod collectives;
+mod failures;
+mod memory;
+mod ordering;
+mod teams;
+mod transfers;
+
+use std::time::Duration;
+
+use farside::{Error, Result, World};
+
+/// How long a test may take before it counts as hanging.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A test: every rank runs it.
+pub type Test = fn(World) -> Result<()>;
+
+macro_rules! tests {
+    ($dollar:tt $($module:ident: $($name:ident)*;)*) => {
+        /// Finds a test by its name.
+        pub fn test(name: &str) -> Option<Test> {
+            match name {
+                $($(stringify!($name) => Some($module::$name),)*)*
+                _ => None,
+            }
+        }
+
+        /// Calls the macro of that name with the names of all tests.
+        #[macro_export]
+        macro_rules! for_each_test {
+            ($dollar callback:ident) => {
+                $dollar callback! { $($($name)*)* }
+            };
+        }
+    };
+}
+
+tests! { $
+    memory: fresh_windows_are_zero parts_have_the_lengths_asked_for alignment_is_kept freed_memory_comes_back_zero
+        own_part_is_memory words_are_symmetric many_windows_come_and_go a_window_can_be_cast
+        too_much_memory_is_refused_by_all;
+    transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope strided_matches_the_reference
+        vector_matches_the_reference strided_of_four_dimensions accumulate_scales_every_number accumulates_do_not_disturb_each_other
+        counters_count;
+    atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing compare_swap_counts
+        pairs_change_together narrow_words_do_not_touch_their_neighbours bits_are_set_once atomics_can_be_started
+        contexts_are_contenders;
+    ordering: a_signal_comes_after_the_fenced_put put_signal_brings_its_data flush_is_seen_by_a_third_rank wait_sees_atomics
+        wait_wakes_a_sleeper wait_times_out fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get
+        relax_lets_others_run ranks_wait_in_a_chain;
+    collectives: barriers_in_a_row_separate broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
+        all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix empty_collectives_are_fine
+        sync_completes_puts;
+    teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node windows_of_a_team
+        who_has_no_colour_has_no_team;
+    agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter a_handler_reads_and_writes
+        calls_that_cannot_be_served_are_errors;
+    failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused misaligned_words_are_refused
+        different_lengths_are_a_disagreement different_collectives_are_a_disagreement different_types_are_a_disagreement
+        different_word_counts_are_a_disagreement who_left_early_is_missed who_left_in_order_is_not_missed
+        shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for strangers_have_no_part;
+}
+
+/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of it.
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
+}
+
+/// Likewise, for equality.
+fn ensure_eq<T: PartialEq + std::fmt::Debug>(left: T, right: T, what: &str) -> Result<()> {
+    ensure(left == right, || format!("{what}: {left:?} is not {right:?}"))
+}
+
+/// A small generator of numbers that are the same on every rank: tests must not depend on chance.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        // Marsaglia's xorshift.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}

@@ -1,0 +1,201 @@
+//! The promises of the memory model, each with its test.
+
+use std::time::Duration;
+
+use farside::{Error, Rank, Result, World};
+
+use crate::{ensure, ensure_eq};
+
+const ROUNDS: u64 = 300;
+
+/// Rank 0 sends rounds to rank 1, and rank 1 says when it has looked.
+fn rounds(
+    world: &World,
+    send: impl Fn(u64) -> Result<()>,
+    look: impl Fn(u64) -> Result<()>,
+    done: &farside::Window<u64>,
+) -> Result<()> {
+    for round in 1..=ROUNDS {
+        match world.rank() {
+            Rank(0) => {
+                send(round)?;
+                world.wait(done.at(Rank(0), 0), |done| done >= round)?;
+            }
+            Rank(1) => {
+                look(round)?;
+                world.signal(done.at(Rank(0), 0), round)?;
+            }
+            _ => {}
+        }
+    }
+    world.sync()
+}
+
+pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
+    let (data, flag, done) = (world.window::<u64>(512)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
+    let send = |round| {
+        world.put(&[round; 512], data.at(Rank(1), 0))?;
+        world.fence()?;
+        world.signal(flag.at(Rank(1), 0), round)
+    };
+    let look = |round| {
+        world.wait(flag.at(Rank(1), 0), |flag| flag == round)?;
+        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || format!("round {round}: old data"))
+    };
+    rounds(&world, send, look, &done)?;
+    data.free(&world)?;
+    flag.free(&world)?;
+    done.free(&world)
+}
+
+pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
+    let (data, flag, done) = (world.window::<u64>(3000)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
+    let send = |round| world.put_signal(&[round; 3000], data.at(Rank(1), 0), round as u32, flag.at(Rank(1), 0));
+    let look = |round| {
+        world.wait(flag.at(Rank(1), 0), |flag| u64::from(flag) == round)?;
+        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || format!("round {round}: old data"))
+    };
+    rounds(&world, send, look, &done)?;
+    let elsewhere = world.put_signal(&[1], data.at(Rank(0), 0), 1, flag.at(Rank(1), 0));
+    ensure(matches!(elsewhere, Err(Error::Mismatch { .. })), || "a signal to another rank".into())?;
+    data.free(&world)?;
+    flag.free(&world)?;
+    done.free(&world)
+}
+
+pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
+    // Rank 0 writes to rank 2, flushes, and tells rank 1, who reads at rank 2.
+    let (data, flag, done) = (world.window::<u64>(64)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
+    let send = |round| {
+        world.put(&[round; 64], data.at(Rank(2), 0))?;
+        world.flush(Rank(2))?;
+        world.signal(flag.at(Rank(1), 0), round)
+    };
+    let look = |round| {
+        world.wait(flag.at(Rank(1), 0), |flag| flag == round)?;
+        let mut got = [0; 64];
+        world.get(data.at(Rank(2), 0), &mut got)?;
+        ensure_eq(got, [round; 64], "what was flushed")
+    };
+    rounds(&world, send, look, &done)?;
+    data.free(&world)?;
+    flag.free(&world)?;
+    done.free(&world)
+}
+
+pub(crate) fn flush_orders_a_put_before_a_later_get(world: World) -> Result<()> {
+    // Each of two ranks writes its own word and then reads the other's: at least one sees the other (Dekker).
+    let words = world.window::<u64>(2)?;
+    let home = Rank(2);
+    for round in 1..=ROUNDS {
+        world.barrier()?;
+        let mut saw = 1u8;
+        if world.rank().0 < 2 {
+            let me = world.rank().index();
+            world.put(&[round], words.at(home, me))?;
+            world.flush(home)?;
+            saw = u8::from(world.get_value(words.at(home, 1 - me))? == round);
+        }
+        let all = world.all_gather(&[saw])?;
+        ensure(all[0] + all[1] > 0, || format!("round {round}: both read before the other had written"))?;
+    }
+    words.free(&world)
+}
+
+pub(crate) fn fence_orders_puts_to_one_rank(world: World) -> Result<()> {
+    // A reader that sees the second put sees the first.
+    let words = world.window::<u64>(16)?;
+    if world.rank() == Rank(0) {
+        for round in 1..=5000 {
+            world.put(&[round], words.at(Rank(1), 0))?;
+            world.fence()?;
+            world.put(&[round], words.at(Rank(1), 8))?;
+            world.fence()?;
+        }
+    } else {
+        let mut last = 0;
+        while last < 5000 {
+            last = world.get_value(words.at(Rank(1), 8))?;
+            let first = world.get_value(words.at(Rank(1), 0))?;
+            ensure(first >= last, || format!("saw the second put of round {last} and the first of round {first}"))?;
+            world.relax()?;
+        }
+    }
+    world.sync()?;
+    words.free(&world)
+}
+
+pub(crate) fn wait_sees_atomics(world: World) -> Result<()> {
+    let words = world.words(2)?;
+    let n = u64::from(world.size());
+    for round in 1..=50 {
+        for peer in world.ranks() {
+            world.fetch_add(words.at(peer, 0), 1)?;
+        }
+        let seen = world.wait(words.at(world.rank(), 0), |count| count >= round * n)?;
+        ensure_eq(seen, round * n, "arrivals")?;
+        world.barrier()?;
+    }
+    words.free(&world)
+}
+
+pub(crate) fn wait_wakes_a_sleeper(world: World) -> Result<()> {
+    // The sleeper has gone to sleep when it is told so by nothing but the other's long work: however long, it must be woken.
+    let words = world.words(2)?;
+    for round in 1..=20 {
+        if world.rank() == Rank(0) {
+            let mut work = round;
+            for _ in 0..200_000 {
+                work = std::hint::black_box(work ^ (work << 7));
+            }
+            world.fetch_or(words.at(Rank(1), 0), 1 << round)?;
+            world.wait(words.at(Rank(0), 1), |seen| seen == round)?;
+        } else if world.rank() == Rank(1) {
+            world.wait(words.at(Rank(1), 0), |bits| bits & (1 << round) != 0)?;
+            world.signal(words.at(Rank(0), 1), round)?;
+        }
+    }
+    world.sync()?;
+    words.free(&world)
+}
+
+pub(crate) fn wait_times_out(world: World) -> Result<()> {
+    let words = world.words(1)?;
+    let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::from_millis(20));
+    ensure_eq(result, Err(Error::TimedOut { after_ms: 20 }), "a wait for nothing")?;
+    world.store(words.at(world.rank(), 0), 1)?;
+    let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::ZERO);
+    ensure_eq(result, Ok(1), "a wait for what is there, without time")?;
+    words.free(&world)
+}
+
+pub(crate) fn relax_lets_others_run(world: World) -> Result<()> {
+    // Everybody polls a word of rank 0, which changes only once all have read it.
+    let words = world.words(2)?;
+    world.fetch_add(words.at(Rank(0), 0), 1)?;
+    if world.rank() == Rank(0) {
+        world.wait(words.at(Rank(0), 0), |count| count == u64::from(world.size()))?;
+        world.store(words.at(Rank(0), 1), 1)?;
+    }
+    while world.load(words.at(Rank(0), 1))? == 0 {
+        world.relax()?;
+    }
+    world.sync()?;
+    words.free(&world)
+}
+
+pub(crate) fn ranks_wait_in_a_chain(world: World) -> Result<()> {
+    // A token goes round: with more ranks than processors, everybody sleeps most of the time.
+    let words = world.words(1)?;
+    let next = Rank((world.rank().0 + 1) % world.size());
+    for round in 1..=100 {
+        if world.rank() != Rank(0) {
+            world.wait(words.at(world.rank(), 0), |token| token == round)?;
+        }
+        world.signal(words.at(next, 0), round)?;
+        if world.rank() == Rank(0) {
+            world.wait(words.at(world.rank(), 0), |token| token == round)?;
+        }
+    }
+    words.free(&world)
+}

@@ -1,0 +1,71 @@
+//! The suite with thread ranks: as they are, crowded, on pretended nodes, and with every operation passing through the fabric.
+
+use std::sync::mpsc;
+
+use farside::Local;
+use farside_conformance::{DEADLINE, for_each_test, test};
+
+/// Runs a test, and ends the whole process if it hangs.
+fn run(name: &'static str, local: Local) {
+    let (sender, receiver) = mpsc::channel();
+    let runner = std::thread::spawn(move || {
+        let result = local.run(test(name).expect("the test exists"));
+        // Nobody listens any more only if the deadline has passed.
+        let _ = sender.send(());
+        result
+    });
+    if receiver.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        eprintln!("{name}: hangs");
+        std::process::abort();
+    }
+    match runner.join() {
+        Ok(result) => drop(result.unwrap_or_else(|error| panic!("{name}: {error}"))),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn local(ranks: u32) -> Local {
+    Local::new(ranks).expect("the environment is in order")
+}
+
+/// Four ranks, and processors for two of them: the central barrier, yields, sleeps.
+mod threads {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).cores(2)) })* };
+    }
+    for_each_test!(cases);
+}
+
+/// A processor for each rank, as far as the fabric knows: the dissemination barrier, spinning.
+mod roomy_threads {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(3).cores(64)) })* };
+    }
+    for_each_test!(cases);
+}
+
+/// Five ranks on two pretended nodes: the tree collectives, an agent for each node.
+mod threads_on_two_nodes {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).topology("node:2")) })* };
+    }
+    for_each_test!(cases);
+}
+
+/// Every operation passes through the fabric's own methods, none through mapped memory.
+mod observed_threads {
+    use super::*;
+    use farside::counting::Counts;
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                let counts = Counts::new(4);
+                run(stringify!($name), local(4).decorate(move |fabric| counts.over(fabric)))
+            })*
+        };
+    }
+    for_each_test!(cases);
+}

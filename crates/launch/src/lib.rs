@@ -1,0 +1,208 @@
+//! Starts the processes of a job, watches them, and leaves nothing behind.
+//!
+//! All ranks are in one process group and in the session of the launcher: a session of its own for each rank would make
+//! the scheduler treat them as rivals. The launcher is their parent, so it hears of a death at once, and tells the other
+//! ranks; should the launcher itself be killed, the system kills the ranks.
+//!
+//! ```no_run
+//! let report = farside_launch::Launch::new("target/release/my-program", 4)?.argument("--size=100").run()?;
+//! std::process::exit(report.status);
+//! # Ok::<(), farside_launch::Error>(())
+//! ```
+
+mod keeper;
+mod output;
+mod processes;
+mod supervisor;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use farside::job::Options;
+use farside::{Ended, Rank};
+
+pub use keeper::keep;
+
+/// Why a job could not be started or watched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program could not be started.
+    #[error("cannot start {program:?} as {rank}: {source}{}", advice(.program, .source))]
+    Start {
+        /// The program.
+        program: OsString,
+        /// As which rank.
+        rank: Rank,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The job's memory could not be made, or its description is wrong.
+    #[error(transparent)]
+    Job(#[from] farside::Error),
+    /// The system refused something that the launcher needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b'/') => "; there is no such file",
+        std::io::ErrorKind::NotFound => "; it is not on PATH (a program of this directory is called ./NAME)",
+        std::io::ErrorKind::PermissionDenied => "; is it executable?",
+        _ => "",
+    }
+}
+
+/// What becomes of the ranks' output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// It is written on line by line; with `labels`, each line says which rank it is from.
+    Forward {
+        /// Whether to say so.
+        labels: bool,
+    },
+    /// Standard output is kept for the report; standard error is written on.
+    Capture,
+}
+
+/// A job that is about to be started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) options: Options,
+    pub(crate) output: Output,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Duration,
+    pub(crate) keep_going: bool,
+    pub(crate) interactive: bool,
+    pub(crate) keeper: Option<PathBuf>,
+}
+
+/// How a rank failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// Who.
+    pub rank: Rank,
+    /// How it ended.
+    pub how: Ended,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Zero, or the status of the first rank that failed: 128 and the signal's number if a signal ended it; 124 if time was up.
+    pub status: i32,
+    /// Who failed, in the order in which it was noticed.
+    pub failures: Vec<Failure>,
+    /// What the ranks wrote to standard output, if it was captured: whole lines, one rank's in its order.
+    pub stdout: Vec<u8>,
+    /// Whether time was up.
+    pub timed_out: bool,
+}
+
+impl Launch {
+    /// A job of `ranks` processes that run `program`.
+    pub fn new(program: impl Into<OsString>, ranks: u32) -> Result<Launch, Error> {
+        Ok(Launch {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            options: Options::new(ranks)?,
+            output: Output::Capture,
+            timeout: None,
+            grace: Duration::from_secs(5),
+            keep_going: false,
+            interactive: false,
+            keeper: None,
+        })
+    }
+
+    /// Adds an argument of the program.
+    #[must_use]
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Launch {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments of the program.
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Launch {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable in the ranks' environment, which is otherwise this process's.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Launch {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Changes what the job is like.
+    #[must_use]
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Launch {
+        change(&mut self.options);
+        self
+    }
+
+    /// What becomes of the output; by default it is captured.
+    #[must_use]
+    pub fn output(mut self, output: Output) -> Launch {
+        self.output = output;
+        self
+    }
+
+    /// Ends the job after this time.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Launch {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long the other ranks may go on after one has failed, to end with errors of their own.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Launch {
+        self.grace = grace;
+        self
+    }
+
+    /// Lets the other ranks go on after one has failed.
+    #[must_use]
+    pub fn keep_going(mut self, keep_going: bool) -> Launch {
+        self.keep_going = keep_going;
+        self
+    }
+
+    /// For a launcher that is a process of its own: passes standard input to rank 0, forwards signals, reports failures on standard
+    /// error, and adopts whatever processes the ranks leave behind in order to end them.
+    #[must_use]
+    pub fn interactive(mut self) -> Launch {
+        self.interactive = true;
+        self
+    }
+
+    /// A program that calls [`keep`] when it is started with the arguments `__keep GROUP`: it ends the job's processes should
+    /// the launcher be killed.
+    #[must_use]
+    pub fn keeper(mut self, program: PathBuf) -> Launch {
+        self.keeper = Some(program);
+        self
+    }
+
+    /// Runs the job to its end.
+    pub fn run(self) -> Result<Report, Error> {
+        supervisor::run(&self)
+    }
+}
+
+pub(crate) fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::System { what, source: errno.into() }
+}
