@@ -1,2 +1,64 @@
-//! The farside command.
-fn main() {}
+//! The `farside` command: starts jobs, runs built-in programs, measures.
+
+mod app;
+mod bench;
+mod info;
+mod job;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// One-sided remote memory for parallel programs.
+#[derive(Parser)]
+#[command(name = "farside", version, about, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a program as the ranks of a job
+    Run(run::Arguments),
+    /// Run a built-in program
+    App(app::Arguments),
+    /// Measure, beside rivals and limits
+    Bench(bench::Arguments),
+    /// Say what this machine offers
+    Info,
+    /// End a process group when standard input ends
+    #[command(name = "__keep", hide = true)]
+    Keep { group: String },
+    /// Be a rank of a built-in program
+    #[command(name = "__app", hide = true)]
+    AppRank {
+        name: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Be a rank of a measurement
+    #[command(name = "__bench", hide = true)]
+    BenchRank {
+        name: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::App(arguments) => app::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Info => info::run(),
+        Command::Keep { group } => farside_launch::keep(&group).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
+        Command::AppRank { name, arguments } => app::rank(&name, &arguments),
+        Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("farside: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -30,7 +30,7 @@ pub(crate) fn teams_are_independent(world: World) -> Result<()> {
     // One team does many collectives while the other does few.
     let me = world.rank().0;
     let team = world.split(Some(u64::from(me % 2)), 0)?.expect("everybody has a colour");
-    for round in 0..if me % 2 == 0 { 100 } else { 3 } {
+    for round in 0..if me.is_multiple_of(2) { 100 } else { 3 } {
         let mut sum = [round];
         team.all_reduce(&mut sum, |a, b| a + b)?;
         ensure_eq(sum[0], round * team.size() as i32, "a sum in a team")?;

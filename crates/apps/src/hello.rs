@@ -1,0 +1,40 @@
+//! Ranks exchange greetings through each other's memory.
+
+use farside::{Error, Rank, Result, World};
+
+/// The longest greeting.
+const LINE: usize = 96;
+
+pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
+    if let Some(argument) = arguments.first() {
+        return Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one")));
+    }
+    let me = world.rank();
+    let right = Rank((me.0 + 1) % world.size());
+    let greetings = world.window::<u8>(LINE)?;
+    let arrivals = world.words(1)?;
+
+    // Write into the neighbour's memory; it need not do anything for that.
+    let text = format!("hello, rank {}, this is rank {} (process {})", right.0, me.0, std::process::id());
+    world.put(text.as_bytes(), greetings.at(right, 0))?;
+    // Count up a word of rank 0, which waits until all have come.
+    world.fence()?;
+    world.fetch_add(arrivals.at(Rank(0), 0), 1)?;
+    world.sync()?;
+
+    if me == Rank(0) {
+        let count = world.wait(arrivals.at(me, 0), |count| count == u64::from(world.size()))?;
+        println!("{count} ranks on {}: {}", world.fabric().caps().name, world.topology().describe());
+        for peer in world.ranks() {
+            let mut line = [0; LINE];
+            world.get(greetings.at(peer, 0), &mut line)?;
+            let text = String::from_utf8_lossy(&line);
+            println!("  in the memory of {peer}: {:?}", text.trim_end_matches('\0'));
+        }
+        let total = world.counters().total();
+        println!("rank 0 did {} operations and moved {} bytes", total.operations(), total.bytes());
+    }
+    world.barrier()?;
+    arrivals.free(world)?;
+    greetings.free(world)
+}

@@ -1,0 +1,27 @@
+//! The built-in programs of `farside app`.
+
+mod hello;
+
+use farside::{Error, Result, World};
+
+/// A built-in program.
+pub struct App {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// What every rank runs; the arguments are those after the name.
+    pub run: fn(&World, &[String]) -> Result<()>,
+}
+
+/// All built-in programs.
+pub const APPS: &[App] =
+    &[App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run }];
+
+/// Finds a program by its name.
+pub fn app(name: &str) -> Result<&'static App> {
+    APPS.iter().find(|app| app.name == name).ok_or_else(|| {
+        let names: Vec<&str> = APPS.iter().map(|app| app.name).collect();
+        Error::Misuse(format!("there is no app {name:?}; there are: {}", names.join(", ")))
+    })
+}

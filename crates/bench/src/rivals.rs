@@ -1,0 +1,183 @@
+//! The rivals: small C programs over MPI and OpenSHMEM, compiled where the command runs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::process::CommandExt;
+
+/// A system that farside is measured against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rival {
+    /// MPICH.
+    Mpich,
+    /// Open MPI as it comes.
+    OpenMpi,
+    /// Open MPI with its one-sided component for shared memory.
+    OpenMpiSm,
+    /// Open MPI's OpenSHMEM.
+    OpenShmem,
+}
+
+impl Rival {
+    /// The rivals that a word of `--against` stands for.
+    pub fn parse(word: &str) -> Result<Vec<Rival>> {
+        match word {
+            "mpich" => Ok(vec![Rival::Mpich]),
+            "openmpi" => Ok(vec![Rival::OpenMpi, Rival::OpenMpiSm]),
+            "openshmem" => Ok(vec![Rival::OpenShmem]),
+            other => bail!("there is no rival {other:?}; there are: mpich, openmpi, openshmem"),
+        }
+    }
+
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rival::Mpich => "mpich",
+            Rival::OpenMpi => "openmpi",
+            Rival::OpenMpiSm => "openmpi-sm",
+            Rival::OpenShmem => "openshmem",
+        }
+    }
+
+    /// Compiler, source and Debian packages.
+    fn recipe(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Rival::Mpich => ("mpicc.mpich", "ops_mpi.c", "mpich libmpich-dev"),
+            Rival::OpenMpi | Rival::OpenMpiSm => ("mpicc.openmpi", "ops_mpi.c", "openmpi-bin libopenmpi-dev"),
+            Rival::OpenShmem => ("oshcc", "ops_shmem.c", "openmpi-bin libopenmpi-dev"),
+        }
+    }
+
+    /// The launcher and its flags for so many ranks.
+    fn launcher(self, ranks: u32) -> (&'static str, Vec<String>) {
+        // Without yielding, waiting ranks keep the others from running.
+        let open_mpi = ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"];
+        let (launcher, flags): (&str, Vec<&str>) = match self {
+            Rival::Mpich => ("mpirun.mpich", vec![]),
+            Rival::OpenMpi => ("mpirun.openmpi", open_mpi.to_vec()),
+            Rival::OpenMpiSm => ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat()),
+            // The memory hooks crash when the program ends.
+            Rival::OpenShmem => {
+                let mca = ["--mca", "btl_vader_single_copy_mechanism", "none", "--mca", "memory", "^patcher"];
+                ("oshrun", [&open_mpi[..], &mca].concat())
+            }
+        };
+        let count = ["-n".to_owned(), ranks.to_string()];
+        (launcher, flags.into_iter().map(str::to_owned).chain(count).collect())
+    }
+
+    /// Whether this rival is known to crash in a case: then the case is left out, and says so.
+    pub fn crashes_in(self, case: &str) -> bool {
+        // Debian 12's Open MPI 4.1.4, osc/rdma over vader.
+        self == Rival::OpenMpi && case == "compare_swap"
+    }
+}
+
+/// A rival that was compiled.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// Which one.
+    pub rival: Rival,
+    program: PathBuf,
+}
+
+const SOURCES: [(&str, &str); 3] = [
+    ("ops.h", include_str!("../rivals/ops.h")),
+    ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
+    ("ops_shmem.c", include_str!("../rivals/ops_shmem.c")),
+];
+
+impl Compiled {
+    /// Compiles a rival into `directory`.
+    pub fn new(rival: Rival, directory: &Path) -> Result<Compiled> {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        for (name, text) in SOURCES {
+            let path = directory.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let (compiler, source, packages) = rival.recipe();
+        let program = directory.join(format!("ops-{}", rival.name()));
+        let compiled = Command::new(compiler)
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
+            .arg(&program)
+            .arg(directory.join(source))
+            .output()
+            .with_context(|| format!("{compiler} is not there; on Debian: apt-get install {packages}"))?;
+        if !compiled.status.success() {
+            bail!("{compiler} failed:\n{}", String::from_utf8_lossy(&compiled.stderr));
+        }
+        Ok(Compiled { rival, program })
+    }
+
+    /// Runs it, and returns what it printed.
+    pub fn run(&self, ranks: u32, arguments: &[String], deadline: Duration) -> Result<String> {
+        let (launcher, flags) = self.rival.launcher(ranks);
+        let mut command = Command::new(launcher);
+        command.args(flags).arg(&self.program).args(arguments);
+        output_within(&mut command, deadline).with_context(|| format!("{} at {ranks} ranks", self.rival.name()))
+    }
+}
+
+/// The standard output of a command that must end within a time; if it does not, its whole process group is ended.
+pub fn output_within(command: &mut Command, deadline: Duration) -> Result<String> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
+    let child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let group = Pid::from_child(&child);
+    let (sender, receiver) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        // Nobody listens any more only if the deadline has passed.
+        let _ = sender.send(child.wait_with_output());
+    });
+    let end = |signal| {
+        // If the group is gone, that is what was wanted.
+        let _ = kill_process_group(group, signal);
+    };
+    let result = match receiver.recv_timeout(deadline) {
+        Ok(output) => output,
+        Err(_) => {
+            // A launcher that is asked ends its ranks, wherever they are.
+            end(Signal::TERM);
+            let late = receiver.recv_timeout(Duration::from_secs(5));
+            end(Signal::KILL);
+            drop(late);
+            bail!("no end after {} s", deadline.as_secs());
+        }
+    };
+    end(Signal::KILL);
+    waiter.join().ok().context("the thread that waits for the command panicked")?;
+    let output = result.context("waiting for the command")?;
+    if !output.status.success() {
+        bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let started = std::time::Instant::now();
+        let result = output_within(Command::new("sleep").arg("1000"), Duration::from_millis(100));
+        assert!(result.unwrap_err().to_string().contains("no end"));
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_command_that_fails_says_why() {
+        let result =
+            output_within(Command::new("sh").args(["-c", "echo because >&2; exit 3"]), Duration::from_secs(30));
+        assert!(result.unwrap_err().to_string().contains("because"));
+    }
+
+    #[test]
+    fn unknown_rivals_are_named() {
+        assert!(Rival::parse("pvm").unwrap_err().to_string().contains("\"pvm\""));
+        assert_eq!(Rival::parse("openmpi").unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,28 @@
+//! `farside run`: starts a program as the ranks of a job.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::job::Job;
+
+/// Output comes line by line, standard input goes to rank 0, signals go to all. When a rank dies, the others hear of it at once.
+///
+/// The exit status is that of the first rank that failed; 128 and the signal's number if a signal ended it; 124 if time was up.
+#[derive(Args)]
+#[command(after_help = "Example: farside run -n 4 target/release/examples/ring")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    job: Job,
+    /// The program to start
+    program: OsString,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    arguments.job.run(arguments.program, arguments.arguments)
+}
