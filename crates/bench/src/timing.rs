@@ -16,7 +16,8 @@ pub fn measure<E>(time: Duration, mut run: impl FnMut(u64) -> Result<(), E>) -> 
         run(count)?;
         let took = batch.elapsed();
         if took < BATCH && start.elapsed() < time {
-            count *= 2;
+            // An operation that takes no time at all would otherwise count for ever.
+            count = count.saturating_mul(2);
             continue;
         }
         samples.push(took.as_nanos() as f64 / count as f64);
@@ -52,6 +53,7 @@ mod tests {
         let mut largest = 0;
         let result = measure(Duration::from_millis(5), |count| {
             largest = largest.max(count);
+            (0..count).for_each(|step| _ = std::hint::black_box(step));
             Ok::<(), ()>(())
         });
         assert!(result.unwrap() < 1000.0);

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use portable_atomic::AtomicU128;
 
-use crate::operation::{Atomic, Number, Sum, Width};
+use crate::address::Rank;
+use crate::operation::{Atomic, Sum, Width};
 
 #[cfg(target_endian = "big")]
 compile_error!("farside's messages are little-endian; a big-endian port has to convert at the edges of memory.rs");
@@ -26,10 +27,29 @@ pub struct Mapped {
     base: NonNull<u8>,
     bytes: u64,
     salt: u64,
-    watched: NonNull<AtomicU64>,
-    losses: NonNull<AtomicU32>,
+    beside: Beside,
     _hold: Arc<dyn Send + Sync>,
 }
+
+/// The shared words that belong to a mapping.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside {
+    /// The [`Mapped::watch_bit`]s of the words that sleepers of the memory's owner wait for.
+    pub watched: NonNull<AtomicU64>,
+    /// How many ranks of the job were lost.
+    pub losses: NonNull<AtomicU32>,
+    /// The locks of the owner's memory for sums.
+    pub sums: NonNull<Stripes>,
+}
+
+/// Locks for sums, each for every 64th page: zero, or one more than the rank that holds it.
+#[repr(C, align(128))]
+pub struct Stripes([AtomicU32; 64]);
+
+/// The pages of the stripes, and the longest sum under one lock.
+const STRIPE_BYTES: u64 = 4096;
+/// Up to this length a sum uses small buffers.
+const SHORT_SUM: usize = 64;
 
 // SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses; `_hold` keeps it mapped.
 unsafe impl Send for Mapped {}
@@ -37,24 +57,17 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Describes a mapping: where it is, how long it is, a number that tells its words from those of other segments, the
-    /// [`watch_bit`]s of the words that sleepers of its owner wait for, and how many ranks were lost.
+    /// Describes a mapping: where it is, how long it is, a number that tells its words from those of other segments (the same for
+    /// everybody who maps it, and a multiple of 64), and the words beside it.
     ///
     /// # Safety
     ///
-    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, `watched` and
-    /// `losses` must be valid, all of them for as long as `hold` lives; and nobody may hold Rust references to the memory except under
+    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, the words
+    /// `beside` it must be valid, all of them for as long as `hold` lives; and nobody may hold Rust references to the memory except under
     /// the contract of [`Mapped::base`].
-    pub unsafe fn new(
-        base: NonNull<u8>,
-        bytes: u64,
-        salt: u64,
-        watched: NonNull<AtomicU64>,
-        losses: NonNull<AtomicU32>,
-        hold: Arc<dyn Send + Sync>,
-    ) -> Mapped {
-        debug_assert!(base.as_ptr().addr().is_multiple_of(16));
-        Mapped { base, bytes, salt, watched, losses, _hold: hold }
+    pub unsafe fn new(base: NonNull<u8>, bytes: u64, salt: u64, beside: Beside, hold: Arc<dyn Send + Sync>) -> Mapped {
+        debug_assert!(base.as_ptr().addr().is_multiple_of(16) && salt.is_multiple_of(16));
+        Mapped { base, bytes, salt, beside, _hold: hold }
     }
 
     /// How long this part is.
@@ -82,14 +95,14 @@ impl Mapped {
     #[inline]
     pub fn is_watched(&self, offset: u64) -> bool {
         // SAFETY: `watched` is valid while `self` lives.
-        unsafe { self.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bit(offset) != 0
+        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bit(offset) != 0
     }
 
     /// Whether any rank of the job was lost: then the owner's fate is worth a look before its memory is used.
     #[inline]
     pub fn somebody_lost(&self) -> bool {
         // SAFETY: `losses` is valid while `self` lives.
-        unsafe { self.losses.as_ref() }.load(Ordering::Relaxed) != 0
+        unsafe { self.beside.losses.as_ref() }.load(Ordering::Relaxed) != 0
     }
 
     /// Whether `bytes` at `offset` are inside.
@@ -156,17 +169,71 @@ impl Mapped {
 
     /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if they are
     /// not inside, misaligned, or if `from` is not a whole number of elements.
+    ///
+    /// Sums exclude each other by locks, a page at a time. While `me` has to wait for one, `held_up` is called with its holder;
+    /// it lets others run, and says whether the holder is lost: then the lock is taken over.
     #[must_use]
-    pub fn accumulate(&self, offset: u64, sum: &Sum, from: &[u8]) -> bool {
+    pub fn accumulate(
+        &self,
+        offset: u64,
+        sum: &Sum,
+        from: &[u8],
+        me: Rank,
+        held_up: &mut dyn FnMut(Rank) -> bool,
+    ) -> bool {
         if !self.holds(offset, from.len() as u64)
             || !offset.is_multiple_of(sum.number.align())
             || !(from.len() as u64).is_multiple_of(sum.number.bytes())
         {
             return false;
         }
-        // SAFETY: inside and aligned, by the check above.
-        unsafe { accumulate(self.base.as_ptr().add(offset as usize), sum, from) };
+        // Short sums, which are many, do not pay for clearing long buffers.
+        if from.len() <= SHORT_SUM {
+            self.accumulate_by::<SHORT_SUM>(offset, sum, from, me, held_up);
+        } else {
+            self.accumulate_by::<{ STRIPE_BYTES as usize }>(offset, sum, from, me, held_up);
+        }
         true
+    }
+
+    /// As above, after the checks, with buffers of `N` bytes.
+    fn accumulate_by<const N: usize>(
+        &self,
+        mut at: u64,
+        sum: &Sum,
+        from: &[u8],
+        me: Rank,
+        held_up: &mut dyn FnMut(Rank) -> bool,
+    ) {
+        let mut held = [0; N];
+        let mut rest = from;
+        while !rest.is_empty() {
+            let stripe = self.salt + at;
+            // No element lies across the end of a stripe: elements are aligned to their size, and so is the mapping.
+            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len().min(N) as u64) as usize;
+            let (now, later) = rest.split_at(room);
+            // SAFETY: the locks are valid while `self` lives.
+            let lock = &unsafe { self.beside.sums.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize];
+            acquire(lock, me, held_up);
+            // Out, add, in: private memory is what the compiler makes fast loops for.
+            // SAFETY: inside the mapping, by the caller's check; `room` is at most `N`.
+            unsafe {
+                let place = self.base.as_ptr().add(at as usize);
+                copy_out(held.as_mut_ptr(), place, room);
+                sum.apply_all(&mut held[..room], now);
+                copy_in(place, held.as_ptr(), room);
+            }
+            lock.store(0, Ordering::Release);
+            (rest, at) = (later, at + room as u64);
+        }
+    }
+}
+
+fn acquire(lock: &AtomicU32, me: Rank, held_up: &mut dyn FnMut(Rank) -> bool) {
+    let mut expected = 0;
+    while let Err(held) = lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed) {
+        // A holder that was lost in the middle of a sum leaves some of its elements added, and the lock to whoever is next.
+        expected = if held != 0 && held_up(Rank(held - 1)) { held } else { 0 };
     }
 }
 
@@ -348,74 +415,10 @@ unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// # Safety
-///
-/// `to` must be mapped shared memory for `from.len()` bytes, aligned as the elements must be.
-unsafe fn accumulate(to: *mut u8, sum: &Sum, from: &[u8]) {
-    let size = sum.number.bytes() as usize;
-    let scale_i32 = i32::from_le_bytes(part(&sum.scale, 0));
-    let scale_i64 = i64::from_le_bytes(part(&sum.scale, 0));
-    let scale_f32 = [0, 4].map(|at| f32::from_le_bytes(part(&sum.scale, at)));
-    let scale_f64 = [0, 8].map(|at| f64::from_le_bytes(part(&sum.scale, at)));
-    for (index, x) in from.chunks_exact(size).enumerate() {
-        // SAFETY: element `index` is inside by the caller's promise, and aligned to its parts.
-        unsafe {
-            let at = to.add(index * size);
-            let word_32 = |at: *mut u8| &*at.cast::<AtomicU32>();
-            let word_64 = |at: *mut u8| &*at.cast::<AtomicU64>();
-            match sum.number {
-                Number::I32 => {
-                    let term = scale_i32.wrapping_mul(i32::from_le_bytes(part(x, 0)));
-                    word_32(at).fetch_add(term as u32, Ordering::Relaxed);
-                }
-                Number::I64 => {
-                    let term = scale_i64.wrapping_mul(i64::from_le_bytes(part(x, 0)));
-                    word_64(at).fetch_add(term as u64, Ordering::Relaxed);
-                }
-                Number::F32 => add_f32(word_32(at), scale_f32[0] * f32::from_le_bytes(part(x, 0))),
-                Number::F64 => add_f64(word_64(at), scale_f64[0] * f64::from_le_bytes(part(x, 0))),
-                Number::C32 => {
-                    let [s, t] = scale_f32;
-                    let [re, im] = [0, 4].map(|at| f32::from_le_bytes(part(x, at)));
-                    add_f32(word_32(at), s * re - t * im);
-                    add_f32(word_32(at.add(4)), s * im + t * re);
-                }
-                Number::C64 => {
-                    let [s, t] = scale_f64;
-                    let [re, im] = [0, 8].map(|at| f64::from_le_bytes(part(x, at)));
-                    add_f64(word_64(at), s * re - t * im);
-                    add_f64(word_64(at.add(8)), s * im + t * re);
-                }
-            }
-        }
-    }
-}
-
-fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
-    std::array::from_fn(|i| from[at + i])
-}
-
-fn add_f32(word: &AtomicU32, term: f32) {
-    let mut held = word.load(Ordering::Relaxed);
-    while let Err(now) =
-        word.compare_exchange_weak(held, (f32::from_bits(held) + term).to_bits(), Ordering::Relaxed, Ordering::Relaxed)
-    {
-        held = now;
-    }
-}
-
-fn add_f64(word: &AtomicU64, term: f64) {
-    let mut held = word.load(Ordering::Relaxed);
-    while let Err(now) =
-        word.compare_exchange_weak(held, (f64::from_bits(held) + term).to_bits(), Ordering::Relaxed, Ordering::Relaxed)
-    {
-        held = now;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Number;
     use proptest::prelude::*;
 
     /// Heap memory that plays a shared segment.
@@ -423,16 +426,22 @@ mod tests {
         memory: Box<[u128]>,
         watched: AtomicU64,
         losses: AtomicU32,
+        sums: Stripes,
     }
 
     fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
         let memory = vec![0; bytes.div_ceil(16)].into();
-        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0) });
+        let sums = Stripes(std::array::from_fn(|_| AtomicU32::new(0)));
+        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
         let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
         // SAFETY: the heap is held by the mapping, and these tests look at it only through the mapping.
         let mapped = unsafe {
-            let (watched, losses) = (NonNull::from(&heap.watched), NonNull::from(&heap.losses));
-            Mapped::new(base, bytes as u64, 0, watched, losses, heap.clone())
+            let beside = Beside {
+                watched: NonNull::from(&heap.watched),
+                losses: NonNull::from(&heap.losses),
+                sums: NonNull::from(&heap.sums),
+            };
+            Mapped::new(base, bytes as u64, 0, beside, heap.clone())
         };
         (mapped, heap)
     }
@@ -495,14 +504,45 @@ mod tests {
             let scale = encode(&[scale.0, scale.1]);
             let bytes = number.bytes() as usize;
             sum.scale[..bytes].copy_from_slice(&scale[..bytes]);
-            prop_assert!(mapped.put(8, &start));
-            prop_assert!(mapped.accumulate(8, &sum, &x));
+            prop_assert!(mapped.put(16, &start));
+            prop_assert!(mapped.accumulate(16, &sum, &x, Rank(0), &mut |_| false));
             let mut expected = start.clone();
             expected.chunks_exact_mut(bytes).zip(x.chunks_exact(bytes)).for_each(|(y, x)| sum.apply(y, x));
             let mut held = vec![0; start.len()];
-            prop_assert!(mapped.get(8, &mut held));
+            prop_assert!(mapped.get(16, &mut held));
             prop_assert_eq!(held, expected);
         }
+    }
+
+    #[test]
+    fn a_long_sum_reaches_every_element() {
+        let (mapped, _heap) = mapped(40_000);
+        let sum = Sum { number: Number::I64, scale: [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        let x: Vec<u8> = (0..4000i64).flat_map(i64::to_le_bytes).collect();
+        for _ in 0..2 {
+            assert!(mapped.accumulate(24, &sum, &x, Rank(5), &mut |_| panic!("nobody else is here")));
+        }
+        let mut held = vec![0; 40_000];
+        assert!(mapped.get(0, &mut held));
+        let value = |at: usize| i64::from_le_bytes(held[at..at + 8].try_into().unwrap());
+        assert!((0..4000).all(|i| value(24 + i * 8) == 6 * i as i64));
+        assert_eq!((value(16), value(24 + 32_000)), (0, 0));
+    }
+
+    #[test]
+    fn a_lock_is_taken_over_from_the_lost_and_from_nobody_else() {
+        let (mapped, heap) = mapped(64);
+        heap.sums.0[0].store(8, Ordering::Relaxed);
+        let sum = Sum { number: Number::I64, scale: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        let mut waits = 0;
+        let mut lost_at_last = |holder| {
+            assert_eq!(holder, Rank(7));
+            waits += 1;
+            waits == 3
+        };
+        assert!(mapped.accumulate(0, &sum, &[1; 8], Rank(0), &mut lost_at_last));
+        assert_eq!(waits, 3);
+        assert_eq!(heap.sums.0[0].load(Ordering::Relaxed), 0, "and it is free afterwards");
     }
 
     #[test]
@@ -516,8 +556,10 @@ mod tests {
         assert_eq!(mapped.atomic(64, Width::W32, Atomic::Add(1)), None);
         assert_eq!(mapped.atomic(4, Width::W64, Atomic::Add(1)), None, "misaligned");
         let sum = Sum { number: Number::F64, scale: [0; 16] };
-        assert!(!mapped.accumulate(4, &sum, &[0; 8]), "misaligned");
-        assert!(!mapped.accumulate(0, &sum, &[0; 12]), "not whole elements");
+        let accumulate = |offset, from: &[u8]| mapped.accumulate(offset, &sum, from, Rank(0), &mut |_| false);
+        assert!(!accumulate(4, &[0; 8]), "misaligned");
+        assert!(!accumulate(0, &[0; 12]), "not whole elements");
+        assert!(!accumulate(64, &[0; 8]), "outside");
         assert!(heap.memory.iter().all(|&word| word == 0));
     }
 }

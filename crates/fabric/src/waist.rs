@@ -52,7 +52,7 @@ pub trait Fabric: Send {
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started>;
     /// Posts an atomic whose old value nobody wants. It wakes a waiter.
     fn post(&self, at: Word, op: Atomic) -> Result<()>;
-    /// Orders what I posted before ahead of what I post to, or read from, the same peer afterwards.
+    /// Orders what I posted before ahead of what I post, or do atomically, to the same peer afterwards. Gets are not ordered.
     fn fence(&self) -> Result<()>;
     /// Returns when all that I posted to `peer` has landed.
     fn flush(&self, peer: Rank) -> Result<()>;
@@ -78,6 +78,12 @@ pub trait Fabric: Send {
     /// How much waiting this connection has done.
     fn effort(&self) -> Effort {
         Effort::default()
+    }
+
+    /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether the holder is lost.
+    fn held_up(&self, holder: Rank) -> bool {
+        self.relax();
+        self.topology().check(holder).is_ok() && matches!(self.fate(holder), Fate::Lost(_))
     }
 
     /// A put that need not copy: the bytes stay borrowed until completion.
@@ -182,6 +188,8 @@ pub enum Reply {
 pub struct Condition<'a> {
     /// The word.
     pub at: Word,
+    /// The memory that it is in: what [`Fabric::own`] gave for its segment.
+    pub memory: &'a Mapped,
     /// What it must satisfy. Must depend on nothing but its argument.
     pub until: &'a dyn Fn(u64) -> bool,
 }

@@ -1,11 +1,13 @@
 //! A thread's way into the job: one-sided operations, ordering, waiting.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Condition, Ended, Error, Event, Fabric, Fate, HandlerId, Node, Rank, Region, Reply, Result, Started,
-    Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Condition, Ended, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result,
+    SegmentId, Started, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use zerocopy::IntoBytes;
 
@@ -25,7 +27,16 @@ pub struct Context {
     /// Whether the processor's atomics may be used on near memory.
     direct_atomics: bool,
     tally: Tally,
+    /// Whether near memory was written by plain instructions that nothing has made visible yet.
+    unfenced: Cell<bool>,
+    /// For each rank, whether something was posted to it through the fabric since the last flush.
+    posted: Box<[Cell<bool>]>,
+    /// My own first segment, for the words beside it.
+    root: Mapped,
 }
+
+/// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
+const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 /// Whose end concerns a wait.
 pub(crate) enum Concern<'a> {
@@ -38,10 +49,18 @@ pub(crate) enum Concern<'a> {
 }
 
 impl Context {
-    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Context {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Result<Context> {
         let (rank, ranks) = (fabric.rank(), fabric.topology().ranks());
-        let direct_atomics = fabric.caps().cpu_coherent;
-        Context { fabric, rank, ranks, direct_atomics, tally: Tally::new(ranks) }
+        Ok(Context {
+            rank,
+            ranks,
+            direct_atomics: fabric.caps().cpu_coherent,
+            tally: Tally::new(ranks),
+            unfenced: Cell::new(false),
+            posted: (0..ranks).map(|_| Cell::new(false)).collect(),
+            root: fabric.own(SegmentId::ROOT)?,
+            fabric,
+        })
     }
 
     /// Who I am.
@@ -86,7 +105,7 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        Ok(Context::new(self.fabric.context()?))
+        Context::new(self.fabric.context()?)
     }
 
     /// What this context has done so far.
@@ -160,10 +179,13 @@ impl Context {
             // Where atomics must not be done by the processor, sums must not be either.
             Some(mapped) if self.direct_atomics => {
                 self.check_lost(mapped.somebody_lost(), to.rank)?;
-                let done = mapped.accumulate(to.offset, &scale.sum(), bytes);
+                self.write_near();
+                let mut held_up = |holder| self.fabric.held_up(holder);
+                let done = mapped.accumulate(to.offset, &scale.sum(), bytes, self.rank, &mut held_up);
                 if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
             }
             _ => {
+                self.post_to(to.rank);
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
                 self.fabric.accumulate(&region, &scale.sum(), bytes)
             }
@@ -204,25 +226,57 @@ impl Context {
         self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits())
     }
 
-    /// Orders: what I put before comes ahead of what I put, signal or read at the same rank afterwards.
+    /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at the same rank afterwards. It says
+    /// nothing about gets: [`Context::flush`] does.
     #[inline]
     pub fn fence(&self) -> Result<()> {
-        self.fabric.fence()
+        // Near, what is written later is seen later. That is all there is to do.
+        std::sync::atomic::fence(Ordering::Release);
+        if self.posted.iter().any(Cell::get) { self.fabric.fence() } else { Ok(()) }
     }
 
-    /// Returns when all that I put to `peer` has landed there.
+    /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read afterwards.
     #[inline]
     pub fn flush(&self, peer: Rank) -> Result<()> {
-        self.fabric.flush(peer)
+        let Some(posted) = self.posted.get(peer.index()) else {
+            return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
+        };
+        if self.unfenced.replace(false) {
+            full_fence();
+        }
+        self.check_lost(self.root.somebody_lost(), peer)?;
+        if posted.get() {
+            self.fabric.flush(peer)?;
+            posted.set(false);
+        }
+        Ok(())
     }
 
-    /// Returns when all that I put to anybody has landed.
+    /// Returns when all that I put to anybody has landed. Fails if a rank that something was put to was lost.
     pub fn flush_all(&self) -> Result<()> {
-        self.ranks().try_for_each(|peer| match self.fabric.fate(peer) {
-            // Who has gone in order needs nothing any more.
-            Fate::Left => Ok(()),
-            _ => self.fabric.flush(peer),
-        })
+        if self.unfenced.replace(false) {
+            full_fence();
+        }
+        for (rank, posted) in self.ranks().zip(&self.posted) {
+            if posted.get() {
+                self.flush(rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that something is about to be posted to a rank through the fabric.
+    #[inline]
+    pub(crate) fn post_to(&self, peer: Rank) {
+        if let Some(posted) = self.posted.get(peer.index()) {
+            posted.set(true);
+        }
+    }
+
+    /// Notes that near memory is about to be written by plain instructions.
+    #[inline]
+    pub(crate) fn write_near(&self) {
+        self.unfenced.set(true);
     }
 
     /// Waits until a word of this rank's own memory satisfies `until`, and returns what it holds.
@@ -251,7 +305,7 @@ impl Context {
     ) -> Result<I> {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
-        let condition = [Condition { at: at.word(), until: &until }];
+        let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
         self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
         self.atomic_at(at.segment, at.rank, at.offset, I::WIDTH, Atomic::Load).map(I::from_bits)
     }
@@ -349,7 +403,7 @@ impl Context {
     }
 
     #[inline]
-    fn check_lost(&self, somebody_lost: bool, peer: Rank) -> Result<()> {
+    pub(crate) fn check_lost(&self, somebody_lost: bool, peer: Rank) -> Result<()> {
         if somebody_lost { self.check_alive(peer) } else { Ok(()) }
     }
 
@@ -369,9 +423,11 @@ impl Context {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
         let Some(mapped) = &part.near else {
+            self.post_to(to);
             return self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes);
         };
         self.check_lost(mapped.somebody_lost(), to)?;
+        self.write_near();
         if mapped.put(offset, bytes) { Ok(()) } else { Err(segment.out_of_range(to, offset, bytes.len() as u64)) }
     }
 
@@ -403,8 +459,15 @@ impl Context {
             self.check_lost(mapped.somebody_lost(), at)?;
             let held = mapped.atomic(offset, width, op);
             // A load changes nothing that anybody could wait for.
-            if op.writes() && mapped.is_watched(offset) {
-                self.fabric.wake(at);
+            if op.writes() {
+                if ATOMICS_ARE_FENCES {
+                    self.unfenced.set(false);
+                } else {
+                    self.write_near();
+                }
+                if mapped.is_watched(offset) {
+                    self.fabric.wake(at);
+                }
             }
             return held.ok_or_else(|| self.bad_word(segment, at, offset, width, op));
         }
@@ -421,6 +484,7 @@ impl Context {
             return self.atomic_at(segment, at, offset, width, op).map(|_| ());
         }
         self.tally.atomic(at);
+        self.post_to(at);
         self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)
     }
 
@@ -440,6 +504,7 @@ impl Context {
         }
         self.tally.put(to, bytes.len() as u64);
         self.tally.atomic(to);
+        self.post_to(to);
         let region = Region::block(to, segment.id, offset, bytes.len() as u64);
         let at = Word { rank: to, segment: flags.id, offset: flag, width };
         self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))

@@ -71,58 +71,80 @@ impl Counters {
 
 /// The counters while they count. A context belongs to one thread, so plain cells do.
 pub(crate) struct Tally {
-    peers: Box<[Cell<PeerCounters>]>,
+    peers: Box<[PeerTally]>,
+}
+
+#[derive(Default)]
+struct PeerTally {
+    puts: Cell<u64>,
+    put_bytes: Cell<u64>,
+    gets: Cell<u64>,
+    get_bytes: Cell<u64>,
+    accumulates: Cell<u64>,
+    accumulate_bytes: Cell<u64>,
+    atomics: Cell<u64>,
+    calls: Cell<u64>,
+}
+
+#[inline]
+fn add(cell: &Cell<u64>, value: u64) {
+    cell.set(cell.get().wrapping_add(value));
 }
 
 impl Tally {
     pub(crate) fn new(ranks: u32) -> Tally {
-        Tally { peers: (0..ranks).map(|_| Cell::default()).collect() }
+        Tally { peers: (0..ranks).map(|_| PeerTally::default()).collect() }
     }
 
     #[inline]
     pub(crate) fn put(&self, peer: Rank, bytes: u64) {
-        self.change(peer, |counters| {
-            counters.puts += 1;
-            counters.put_bytes += bytes;
-        });
+        if let Some(tally) = self.peers.get(peer.index()) {
+            add(&tally.puts, 1);
+            add(&tally.put_bytes, bytes);
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, peer: Rank, bytes: u64) {
-        self.change(peer, |counters| {
-            counters.gets += 1;
-            counters.get_bytes += bytes;
-        });
+        if let Some(tally) = self.peers.get(peer.index()) {
+            add(&tally.gets, 1);
+            add(&tally.get_bytes, bytes);
+        }
     }
 
     #[inline]
     pub(crate) fn accumulate(&self, peer: Rank, bytes: u64) {
-        self.change(peer, |counters| {
-            counters.accumulates += 1;
-            counters.accumulate_bytes += bytes;
-        });
+        if let Some(tally) = self.peers.get(peer.index()) {
+            add(&tally.accumulates, 1);
+            add(&tally.accumulate_bytes, bytes);
+        }
     }
 
     #[inline]
     pub(crate) fn atomic(&self, peer: Rank) {
-        self.change(peer, |counters| counters.atomics += 1);
+        if let Some(tally) = self.peers.get(peer.index()) {
+            add(&tally.atomics, 1);
+        }
     }
 
     #[inline]
     pub(crate) fn call(&self, peer: Rank) {
-        self.change(peer, |counters| counters.calls += 1);
-    }
-
-    #[inline]
-    fn change(&self, peer: Rank, change: impl FnOnce(&mut PeerCounters)) {
-        if let Some(cell) = self.peers.get(peer.index()) {
-            let mut counters = cell.get();
-            change(&mut counters);
-            cell.set(counters);
+        if let Some(tally) = self.peers.get(peer.index()) {
+            add(&tally.calls, 1);
         }
     }
 
     pub(crate) fn read(&self, effort: Effort) -> Counters {
-        Counters { peers: self.peers.iter().map(Cell::get).collect(), effort }
+        let peer = |tally: &PeerTally| PeerCounters {
+            puts: tally.puts.get(),
+            put_bytes: tally.put_bytes.get(),
+            gets: tally.gets.get(),
+            get_bytes: tally.get_bytes.get(),
+            accumulates: tally.accumulates.get(),
+            accumulate_bytes: tally.accumulate_bytes.get(),
+            atomics: tally.atomics.get(),
+            calls: tally.calls.get(),
+        };
+        Counters { peers: self.peers.iter().map(peer).collect(), effort }
     }
 }

@@ -81,16 +81,17 @@ impl Context {
         self.accumulate_runs(scale, data.as_bytes(), to, &Runs::vector::<T>(runs)?)
     }
 
-    fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs) -> Result<()> {
+    fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         self.tally().put(to.rank, bytes);
         match self.reach(to)? {
             Some(mapped) => {
-                runs.try_for_each(|near, far, bytes| mapped.put(to.offset + far, &data[near..near + bytes]))
+                self.write_near();
+                runs.all(|near, far, bytes| mapped.put(to.offset + far, &data[near..near + bytes]))
             }
             None => {
-                let (packed, mut pieces) = (runs.pack(data, bytes), Vec::new());
-                self.fabric().put(&runs.region(to, &mut pieces), &packed)?;
+                self.post_to(to.rank);
+                runs.with_region(to, |region| self.fabric().put(region, &runs.pack(data, bytes)))?;
                 true
             }
         }
@@ -98,20 +99,19 @@ impl Context {
         .ok_or_else(|| to.out_of_range(bytes))
     }
 
-    fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs) -> Result<()> {
+    fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(into.len(), from)?;
         self.tally().get(from.rank, bytes);
         match self.reach(from)? {
-            Some(mapped) => {
-                runs.try_for_each(|near, far, bytes| mapped.get(from.offset + far, &mut into[near..near + bytes]))
-            }
+            Some(mapped) => runs.all(|near, far, bytes| mapped.get(from.offset + far, &mut into[near..near + bytes])),
             None => {
-                let (mut packed, mut pieces) = (vec![0; bytes as usize], Vec::new());
+                let mut packed = vec![0; bytes as usize];
                 // SAFETY: `packed` is this function's, has the region's length, and lives until the operation is over.
-                let started = unsafe { self.fabric().get(&runs.region(from, &mut pieces), packed.as_mut_ptr())? };
+                let started =
+                    runs.with_region(from, |region| unsafe { self.fabric().get(region, packed.as_mut_ptr()) })?;
                 self.finish(started, from.rank)?;
                 let mut rest = &packed[..];
-                runs.try_for_each(|near, _, bytes| {
+                runs.all(|near, _, bytes| {
                     let (part, after) = rest.split_at(bytes);
                     into[near..near + bytes].copy_from_slice(part);
                     rest = after;
@@ -123,16 +123,21 @@ impl Context {
         .ok_or_else(|| from.out_of_range(bytes))
     }
 
-    fn accumulate_runs<T: Summand>(&self, scale: T, data: &[u8], to: Place<'_, T>, runs: &Runs) -> Result<()> {
+    fn accumulate_runs<T: Summand>(&self, scale: T, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         self.tally().accumulate(to.rank, bytes);
         let sum = scale.sum();
         match self.reach(to)? {
-            Some(mapped) if self.fabric().caps().cpu_coherent => runs
-                .try_for_each(|near, far, bytes| mapped.accumulate(to.offset + far, &sum, &data[near..near + bytes])),
+            Some(mapped) if self.fabric().caps().cpu_coherent => {
+                self.write_near();
+                let mut held_up = |holder| self.fabric().held_up(holder);
+                runs.all(|near, far, bytes| {
+                    mapped.accumulate(to.offset + far, &sum, &data[near..near + bytes], self.rank(), &mut held_up)
+                })
+            }
             _ => {
-                let (packed, mut pieces) = (runs.pack(data, bytes), Vec::new());
-                self.fabric().accumulate(&runs.region(to, &mut pieces), &sum, &packed)?;
+                self.post_to(to.rank);
+                runs.with_region(to, |region| self.fabric().accumulate(region, &sum, &runs.pack(data, bytes)))?;
                 true
             }
         }
@@ -143,21 +148,29 @@ impl Context {
     /// The memory of a place, if it is near; an error if its owner was lost.
     fn reach<'w, T>(&self, place: Place<'w, T>) -> Result<Option<&'w Mapped>> {
         let near = place.segment.part(place.rank)?.near.as_ref();
-        if near.is_some_and(Mapped::somebody_lost) {
-            self.flush(place.rank)?;
-        }
+        self.check_lost(near.is_some_and(Mapped::somebody_lost), place.rank)?;
         Ok(near)
     }
 }
 
-/// Pairs of runs, near and far, in bytes from the start of the slice and from the place.
-enum Runs {
-    Strided { unit: u64, counts: Vec<u64>, near: Vec<u64>, far: Vec<u64> },
-    Vector(Vec<(u64, u64, u64)>),
+/// Pairs of runs, near and far.
+enum Runs<'a> {
+    /// A block whose inner dimensions, as far as they are contiguous on both sides, were joined to units of `unit` elements.
+    Strided {
+        size: u64,
+        unit: u64,
+        counts: &'a [usize],
+        near: &'a [usize],
+        far: &'a [usize],
+    },
+    Vector {
+        size: u64,
+        runs: &'a [Run],
+    },
 }
 
-impl Runs {
-    fn strided<T>(patch: &Patch<'_>) -> Result<Runs> {
+impl<'a> Runs<'a> {
+    fn strided<T>(patch: &Patch<'a>) -> Result<Runs<'a>> {
         for (what, strides) in [
             ("dimensions of a patch and of its near strides", patch.near),
             ("dimensions of a patch and of its far strides", patch.far),
@@ -167,105 +180,120 @@ impl Runs {
                 return Err(Error::Mismatch { what, left, right });
             }
         }
-        let size = size_of::<T>() as u64;
-        let scale = |values: &[usize]| values.iter().map(|&value| in_bytes(value, size)).collect::<Result<Vec<u64>>>();
-        let (mut near, mut far) = (scale(patch.near)?, scale(patch.far)?);
-        let mut counts: Vec<u64> = patch.counts.iter().map(|&count| count as u64).collect();
-        let mut unit = size;
-        // Inner dimensions that are contiguous on both sides make longer runs.
-        while let (Some(&count), Some(&near_stride), Some(&far_stride)) = (counts.last(), near.last(), far.last()) {
-            let Some(longer) = unit.checked_mul(count).filter(|_| near_stride == unit && far_stride == unit) else {
-                break;
-            };
-            if longer == 0 {
-                break;
+        let (mut dimensions, mut unit) = (patch.counts.len(), 1u64);
+        while let Some(last) = dimensions.checked_sub(1) {
+            let contiguous =
+                patch.counts[last] == 1 || (patch.near[last] as u64 == unit && patch.far[last] as u64 == unit);
+            match unit.checked_mul(patch.counts[last] as u64).filter(|&longer| contiguous && longer > 0) {
+                Some(longer) => (dimensions, unit) = (last, longer),
+                None => break,
             }
-            unit = longer;
-            counts.pop();
-            near.pop();
-            far.pop();
         }
-        Ok(Runs::Strided { unit, counts, near, far })
+        let (counts, near, far) = (&patch.counts[..dimensions], &patch.near[..dimensions], &patch.far[..dimensions]);
+        Ok(Runs::Strided { size: size_of::<T>() as u64, unit, counts, near, far })
     }
 
-    fn vector<T>(runs: &[Run]) -> Result<Runs> {
-        let size = size_of::<T>() as u64;
-        let run = |run: &Run| Ok((in_bytes(run.near, size)?, in_bytes(run.far, size)?, in_bytes(run.len, size)?));
-        Ok(Runs::Vector(runs.iter().map(run).collect::<Result<_>>()?))
+    fn vector<T>(runs: &'a [Run]) -> Result<Runs<'a>> {
+        Ok(Runs::Vector { size: size_of::<T>() as u64, runs })
     }
 
     /// Whether both sides stay inside; returns the bytes of the message.
     fn check<T>(&self, near_bytes: usize, place: Place<'_, T>) -> Result<u64> {
-        let segment = place.segment;
-        let far_bytes = segment.part(place.rank)?.bytes.min(place.end);
-        let mut pieces = Vec::new();
-        self.region(place, &mut pieces).check(far_bytes)?;
-        let mut pieces = Vec::new();
-        let near = Region { shape: self.shape(0, true, &mut pieces), ..Region::block(place.rank, segment.id, 0, 0) };
-        near.check(near_bytes as u64).map_err(|error| match error {
-            Error::OutOfRange { offset, bytes, segment_bytes, .. } => Error::Misuse(format!(
-                "the near side of the transfer takes {bytes} bytes from byte {offset} of a slice on, which has {segment_bytes}"
-            )),
-            other => other,
-        })
+        let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
+        let (bytes, near, far) = self.extents().ok_or(Error::TooMuch {
+            what: "elements of a transfer",
+            value: u64::MAX,
+            limit: far_bytes,
+        })?;
+        if far > far_bytes.saturating_sub(place.offset) {
+            return Err(place.out_of_range(far));
+        }
+        if near > near_bytes as u64 {
+            return Err(Error::Misuse(format!(
+                "the near side of the transfer reaches {near} bytes into a slice that has {near_bytes}"
+            )));
+        }
+        Ok(bytes)
     }
 
-    fn region<'a, T>(&'a self, place: Place<'_, T>, pieces: &'a mut Vec<Piece>) -> Region<'a> {
-        Region { rank: place.rank, segment: place.segment.id, shape: self.shape(place.offset, false, pieces) }
-    }
-
-    fn shape<'a>(&'a self, start: u64, near_side: bool, pieces: &'a mut Vec<Piece>) -> Shape<'a> {
+    /// The bytes of the message, and how many bytes from the start each side reaches; `None` if that is no number.
+    fn extents(&self) -> Option<(u64, u64, u64)> {
         match self {
-            Runs::Strided { unit, counts, near, far } => {
-                Shape::Strided { offset: start, unit: *unit, counts, strides: if near_side { near } else { far } }
+            Runs::Strided { counts, .. } if counts.contains(&0) => Some((0, 0, 0)),
+            Runs::Strided { size, unit, counts, near, far } => {
+                let reach = |strides: &[usize]| {
+                    let steps = counts.iter().zip(strides);
+                    let mut last = steps.map(|(&count, &stride)| (count as u64 - 1).checked_mul(stride as u64));
+                    let last = last.try_fold(0u64, |sum, step| sum.checked_add(step?))?;
+                    last.checked_add(*unit)?.checked_mul(*size)
+                };
+                let elements = counts.iter().try_fold(*unit, |all, &count| all.checked_mul(count as u64))?;
+                Some((elements.checked_mul(*size)?, reach(near)?, reach(far)?))
             }
-            Runs::Vector(runs) => {
-                pieces.extend(runs.iter().map(|&(near, far, bytes)| Piece {
-                    // A sum that does not fit is out of range, and stays so when it saturates.
-                    offset: start.saturating_add(if near_side { near } else { far }),
-                    bytes,
-                }));
-                Shape::Pieces(pieces)
-            }
+            Runs::Vector { size, runs } => runs.iter().try_fold((0u64, 0, 0), |(bytes, near, far), run| {
+                let reach = |start: usize| (start as u64).checked_add(run.len as u64)?.checked_mul(*size);
+                let bytes = bytes.checked_add((run.len as u64).checked_mul(*size)?)?;
+                Some((bytes, near.max(reach(run.near)?), far.max(reach(run.far)?)))
+            }),
         }
     }
 
-    /// Calls `each` with near offset, far offset and length of every run until it says no. Only after [`Runs::check`].
-    fn try_for_each(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
+    /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says no. Only after [`Runs::check`].
+    fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
         fn walk(
-            (near, far, unit): (u64, u64, u64),
-            dimensions: (&[u64], &[u64], &[u64]),
-            each: &mut impl FnMut(usize, u64, usize) -> bool,
+            (near, far): (usize, usize),
+            dimensions: (&[usize], &[usize], &[usize]),
+            each: &mut impl FnMut(usize, usize) -> bool,
         ) -> bool {
             match dimensions {
+                ([], ..) => each(near, far),
+                // The innermost loop, where the time is spent.
+                ([count], &[near_stride, ..], &[far_stride, ..]) => {
+                    (0..*count).all(|step| each(near + step * near_stride, far + step * far_stride))
+                }
                 ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => (0..*count).all(|step| {
-                    let at = (near + step * near_stride, far + step * far_stride, unit);
-                    walk(at, (counts, nears, fars), each)
+                    walk((near + step * near_stride, far + step * far_stride), (counts, nears, fars), each)
                 }),
-                _ => each(near as usize, far, unit as usize),
+                _ => true,
             }
         }
-        match self {
+        match *self {
             Runs::Strided { counts, .. } if counts.contains(&0) => true,
-            Runs::Strided { unit, counts, near, far } => walk((0, 0, *unit), (counts, near, far), &mut each),
-            Runs::Vector(runs) => runs.iter().all(|&(near, far, bytes)| each(near as usize, far, bytes as usize)),
+            Runs::Strided { size, unit, counts, near, far } => {
+                let (size, bytes) = (size as usize, (unit * size) as usize);
+                walk((0, 0), (counts, near, far), &mut |near, far| each(near * size, (far * size) as u64, bytes))
+            }
+            Runs::Vector { size, runs } => {
+                let size = size as usize;
+                runs.iter().all(|run| each(run.near * size, (run.far * size) as u64, run.len * size))
+            }
+        }
+    }
+
+    /// The far side, as a fabric wants it. Only after [`Runs::check`].
+    fn with_region<T, R>(&self, place: Place<'_, T>, run: impl FnOnce(&Region<'_>) -> R) -> R {
+        let (rank, segment, offset) = (place.rank, place.segment.id, place.offset);
+        match *self {
+            Runs::Strided { size, unit, counts, far, .. } => {
+                let counts: Vec<u64> = counts.iter().map(|&count| count as u64).collect();
+                let strides: Vec<u64> = far.iter().map(|&stride| stride as u64 * size).collect();
+                let shape = Shape::Strided { offset, unit: unit * size, counts: &counts, strides: &strides };
+                run(&Region { rank, segment, shape })
+            }
+            Runs::Vector { size, runs } => {
+                let piece = |run: &Run| Piece { offset: offset + run.far as u64 * size, bytes: run.len as u64 * size };
+                let pieces: Vec<Piece> = runs.iter().map(piece).collect();
+                run(&Region { rank, segment, shape: Shape::Pieces(&pieces) })
+            }
         }
     }
 
     fn pack(&self, data: &[u8], bytes: u64) -> Vec<u8> {
         let mut packed = Vec::with_capacity(bytes as usize);
-        self.try_for_each(|near, _, bytes| {
+        self.all(|near, _, bytes| {
             packed.extend_from_slice(&data[near..near + bytes]);
             true
         });
         packed
     }
-}
-
-fn in_bytes(elements: usize, size: u64) -> Result<u64> {
-    (elements as u64).checked_mul(size).ok_or(Error::TooMuch {
-        what: "elements of a transfer",
-        value: elements as u64,
-        limit: u64::MAX / size.max(1),
-    })
 }

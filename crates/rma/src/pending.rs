@@ -104,6 +104,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             return Ok(Pending { scope: self, ticket: None, buffer: data });
         }
         self.outstanding.context.tally().put(to.rank, bytes.len() as u64);
+        self.outstanding.context.post_to(to.rank);
         let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
         // SAFETY: as in `get_nb`; the borrow is shared, so nobody can write.
         let started = unsafe { self.outstanding.context.fabric().put_nb(&region, bytes.as_ptr())? };

@@ -39,7 +39,7 @@ impl World {
         let members: Arc<[Rank]> = (0..ranks).map(Rank).collect();
         let area = Segment::open(&*fabric, SegmentId::ROOT, members, &vec![given; ranks as usize])?;
         let group = Group::new(&*fabric, area)?;
-        Ok(World { context: Context::new(fabric), group, handlers: Cell::new(0) })
+        Ok(World { context: Context::new(fabric)?, group, handlers: Cell::new(0) })
     }
 
     /// All ranks, as a team.

@@ -13,14 +13,9 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena of `limit` bytes whose first `used` bytes are taken; pieces are whole pages.
-    pub(crate) fn new(limit: u64, used: u64, page: u64) -> Arena {
-        let used = used.next_multiple_of(page).min(limit);
-        let mut free = BTreeMap::new();
-        if used < limit {
-            free.insert(used, limit - used);
-        }
-        Arena { free, limit, page }
+    /// An arena of `limit` bytes; pieces are whole pages.
+    pub(crate) fn new(limit: u64, page: u64) -> Arena {
+        Arena { free: BTreeMap::from([(0, limit)]), limit, page }
     }
 
     /// Takes the first run that is long enough.
@@ -66,19 +61,19 @@ mod tests {
 
     #[test]
     fn what_is_released_can_be_allocated_again_in_one_piece() {
-        let mut arena = Arena::new(10 * 4096, 100, 4096);
-        let pieces: Vec<u64> = (0..9).map(|_| arena.allocate(4000).unwrap()).collect();
-        assert_eq!(pieces[0], 4096);
+        let mut arena = Arena::new(10 * 4096, 4096);
+        let pieces: Vec<u64> = (0..10).map(|_| arena.allocate(4000).unwrap()).collect();
+        assert_eq!(pieces[1], 4096);
         assert!(matches!(arena.allocate(1), Err(Error::OutOfMemory { asked: 1, free: 0, limit: 40960 })));
-        for &piece in [1, 3, 2, 0, 4, 8, 6, 7, 5].map(|at: usize| &pieces[at]).iter() {
+        for &piece in [1, 3, 2, 0, 4, 8, 6, 9, 7, 5].map(|at: usize| &pieces[at]).iter() {
             arena.release(*piece, 4000);
         }
-        assert_eq!(arena.allocate(9 * 4096), Ok(4096));
+        assert_eq!(arena.allocate(10 * 4096), Ok(0));
     }
 
     #[test]
     fn absurd_sizes_are_refused() {
-        let mut arena = Arena::new(10 * 4096, 0, 4096);
+        let mut arena = Arena::new(10 * 4096, 4096);
         assert!(arena.allocate(u64::MAX).is_err());
         assert_eq!(arena.allocate(0), Ok(0), "an empty part has an address all the same");
     }

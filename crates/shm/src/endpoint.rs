@@ -61,7 +61,7 @@ impl Endpoint {
             processors: job.cores(),
             root_bytes: job.root_bytes(),
         };
-        let arena = Mutex::new(Arena::new(job.arena_bytes(), job.root_bytes(), job.page()));
+        let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
         let topology = job.topology().clone();
         let seat = Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), agent: Mutex::new(None) };
         Ok(Endpoint::of(Arc::new(seat)))
@@ -175,7 +175,7 @@ impl Fabric for Endpoint {
             return Err(fault);
         }
         for_each_packed(to, bytes, |piece, part| {
-            let done = mapped.accumulate(piece.offset, sum, part);
+            let done = mapped.accumulate(piece.offset, sum, part, self.seat.rank, &mut |holder| self.held_up(holder));
             debug_assert!(done);
         });
         Ok(())
@@ -243,11 +243,12 @@ impl Fabric for Endpoint {
         match wait.event {
             Event::Done(ticket) => Ok(run(ANYTHING, &mut || Calls::is_done(job, ticket))),
             Event::Words(conditions) => {
-                let mapped = conditions.iter().map(|each| self.watch(each.at)).collect::<Result<Vec<Mapped>>>()?;
-                let bits = conditions.iter().zip(&mapped).map(|(each, mapped)| mapped.watch_bit(each.at.offset));
-                Ok(run(bits.fold(0, |all, bit| all | bit), &mut || {
-                    conditions.iter().zip(&mapped).any(|(each, mapped)| (each.until)(load(mapped, each.at)))
-                }))
+                let mut bits = 0;
+                for each in conditions {
+                    self.check_watched(each.at, each.memory)?;
+                    bits |= each.memory.watch_bit(each.at.offset);
+                }
+                Ok(run(bits, &mut || conditions.iter().any(|each| (each.until)(load(each.memory, each.at)))))
             }
         }
     }
@@ -277,17 +278,15 @@ impl Fabric for Endpoint {
 }
 
 impl Endpoint {
-    /// The memory of a word that this rank may wait on.
-    fn watch(&self, at: Word) -> Result<Mapped> {
+    /// Whether this rank may wait on a word.
+    fn check_watched(&self, at: Word, memory: &Mapped) -> Result<()> {
         if at.rank != self.seat.rank {
             return Err(Error::NotOwn { rank: self.seat.rank, owner: at.rank });
         }
         if at.width == Width::Pair {
             return Err(Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() });
         }
-        let mapped = self.seat.job.segment(at.rank, at.segment)?;
-        at.check(mapped.bytes())?;
-        Ok(mapped)
+        at.check(memory.bytes())
     }
 }
 

@@ -1,16 +1,20 @@
 //! The job's memory: one anonymous file, its layout, its mapping.
 //!
 //! ```text
-//! header | a block per rank | a bell per agent | which calls wait | call slots | tables of segments | topology | an arena per rank
+//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | first segments | an arena per rank
 //! ```
 //!
-//! Everything before the arenas consists of atomics, so that references to it are sound whoever else maps it.
+//! The first segments, which hold the words that the collectives meet on, lie together instead of at the heads of the arenas: whoever
+//! signals all ranks in turn would otherwise walk the page tables anew for each of them.
+//!
+//! Everything before the first segments consists of atomics, so that references to it are sound whoever else maps it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use farside_fabric::memory::{Beside, Stripes};
 use farside_fabric::{Alarm, Ended, Error, Fate, Mapped, Node, Rank, Result, SegmentId, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -107,31 +111,44 @@ pub(crate) struct CallSlot {
 struct Layout {
     members: u64,
     agents: u64,
+    sums: u64,
     waiting_calls: u64,
     slots: u64,
     tables: u64,
     topology: u64,
+    roots: u64,
     arenas: u64,
     total: u64,
 }
 
+/// The lengths that a layout depends on.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    topology: u64,
+    root: u64,
+    arena: u64,
+}
+
 impl Layout {
-    fn new(ranks: u32, nodes: u32, arena_bytes: u64, topology_bytes: u64, page: u64) -> Option<Layout> {
+    fn new(ranks: u32, nodes: u32, sizes: Sizes, page: u64) -> Option<Layout> {
         let (ranks, nodes) = (u64::from(ranks), u64::from(nodes));
-        let mut next = (size_of::<Header>() as u64).next_multiple_of(page);
+        // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a processor finds all of them cold.
+        let members = size_of::<Header>() as u64;
+        let agents = members + ranks * size_of::<Member>() as u64;
+        let mut next = (agents + nodes * size_of::<Line<Bell>>() as u64).next_multiple_of(page);
         let mut take = |bytes: u64| {
             let at = next;
             next = next.checked_add(bytes)?.checked_next_multiple_of(page)?;
             Some(at)
         };
-        let members = take(ranks * size_of::<Member>() as u64)?;
-        let agents = take(nodes * size_of::<Line<Bell>>() as u64)?;
+        let sums = take(ranks * size_of::<Stripes>() as u64)?;
         let waiting_calls = take(nodes * (ranks * u64::from(CALL_SLOTS)).div_ceil(64) * 8)?;
         let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
         let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
-        let topology = take(topology_bytes)?;
-        let arenas = take(arena_bytes.checked_mul(ranks)?)?;
-        Some(Layout { members, agents, waiting_calls, slots, tables, topology, arenas, total: next })
+        let topology = take(sizes.topology)?;
+        let roots = take(sizes.root.checked_mul(ranks)?)?;
+        let arenas = take(sizes.arena.checked_mul(ranks)?)?;
+        Some(Layout { members, agents, sums, waiting_calls, slots, tables, topology, roots, arenas, total: next })
     }
 }
 
@@ -162,11 +179,9 @@ impl Job {
         let topology = config.topology.encode();
         let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let root_bytes = config.root_bytes.next_multiple_of(page);
-        if root_bytes > arena_bytes {
-            return Err(Error::OutOfMemory { asked: root_bytes, free: arena_bytes, limit: arena_bytes });
-        }
         let nodes = config.topology.nodes();
-        let layout = Layout::new(ranks, nodes, arena_bytes, topology.len() as u64, page).ok_or(Error::TooMuch {
+        let sizes = Sizes { topology: topology.len() as u64, root: root_bytes, arena: arena_bytes };
+        let layout = Layout::new(ranks, nodes, sizes, page).ok_or(Error::TooMuch {
             what: "bytes of shared memory for each rank",
             value: arena_bytes,
             limit: (16 << 40) / u64::from(ranks),
@@ -185,9 +200,6 @@ impl Job {
         let job = Arc::new(job);
         let written = job.mapped(job.layout.topology, topology.len() as u64, Rank(0)).put(0, topology.as_bytes());
         debug_assert!(written);
-        for rank in 0..ranks {
-            job.publish(Rank(rank), SegmentId::ROOT, 0, root_bytes)?;
-        }
         job.header().magic.store(MAGIC, Ordering::SeqCst);
         Ok(job)
     }
@@ -205,13 +217,17 @@ impl Job {
         let header = unsafe { first.cast::<Header>().as_ref() };
         let (magic, ranks) = (header.magic.load(Ordering::SeqCst), header.ranks.load(Ordering::Relaxed));
         let nodes = header.nodes.load(Ordering::Relaxed);
-        let arena_bytes = header.arena_bytes.load(Ordering::Relaxed);
         let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
+        let sizes = Sizes {
+            topology: topology_bytes,
+            root: header.root_bytes.load(Ordering::Relaxed),
+            arena: header.arena_bytes.load(Ordering::Relaxed),
+        };
         unmap(first, page);
         if magic != MAGIC || ranks == 0 || ranks > RANKS_MAX || nodes == 0 || nodes > ranks {
             return Err(no_job("the file handed over is no job's memory, or one of another version"));
         }
-        let layout = Layout::new(ranks, nodes, arena_bytes, topology_bytes, page)
+        let layout = Layout::new(ranks, nodes, sizes, page)
             .filter(|layout| layout.total == size)
             .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
         let base = map(&file, layout.total)?;
@@ -354,6 +370,11 @@ impl Job {
 
     /// A rank's part of a segment.
     pub(crate) fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+        if segment == SegmentId::ROOT {
+            self.topology.check(rank)?;
+            let bytes = self.root_bytes();
+            return Ok(self.mapped(self.layout.roots + u64::from(rank.0) * bytes, bytes, rank));
+        }
         let entry = self.find(rank, segment)?;
         let (offset, bytes) = (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.arena_bytes());
@@ -420,9 +441,10 @@ impl Job {
     fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {
         let watched = NonNull::from(self.bell(owner).watched()).cast::<AtomicU64>();
         let losses = NonNull::from(&self.alarm().losses);
+        let sums = self.at(self.layout.sums + u64::from(owner.0) * size_of::<Stripes>() as u64).cast::<Stripes>();
         // SAFETY: the caller takes a range inside the mapping, at a multiple of 64 bytes; the mapping,
-        // the bell and the alarm live as long as the job, which is held.
-        unsafe { Mapped::new(self.at(at), bytes, at, watched, losses, self.clone()) }
+        // the bell, the alarm and the locks live as long as the job, which is held.
+        unsafe { Mapped::new(self.at(at), bytes, at, Beside { watched, losses, sums }, self.clone()) }
     }
 
     fn at(&self, offset: u64) -> NonNull<u8> {

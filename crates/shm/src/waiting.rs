@@ -18,6 +18,8 @@ use crate::memory::Job;
 const SPINS: u32 = 20_000;
 /// How many yields come before the sleep.
 const YIELDS: u32 = 200;
+/// How many yields come between two looks at the clock, which costs as much as a yield where processes take turns: its memory is cold.
+const YIELDS_PER_LOOK: u32 = 20;
 
 /// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever makes `ready` true rings
 /// the bell if any of `bits` is announced there.
@@ -36,35 +38,64 @@ pub(crate) fn wait(
     let gone = || departures.load(Ordering::SeqCst) != known_departures;
     let mut spent = effort.get();
     spent.waits += 1;
-    // A time out of the clock's range is no limit.
-    let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
+    let mut clock = Clock::new(timeout);
     let spins = if job.endpoints().load(Ordering::Relaxed) <= job.cores() { SPINS } else { 0 };
     let mut looks = 0;
     let wake = loop {
-        if ready() {
-            break Wake::Ready;
-        }
         if gone() {
             // What happened before the departure counts: the one who left may have done its part.
             break if ready() { Wake::Ready } else { Wake::Alarm };
         }
         if looks < spins {
             std::hint::spin_loop();
+        } else if looks < spins + YIELDS {
+            if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1 && clock.left() == Some(Duration::ZERO) {
+                break Wake::TimedOut;
+            }
+            std::thread::yield_now();
+            spent.yields += 1;
         } else {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = clock.left();
             if left == Some(Duration::ZERO) {
                 break Wake::TimedOut;
             }
-            if looks < spins + YIELDS {
-                std::thread::yield_now();
-                spent.yields += 1;
-            } else {
-                bell.park(bits, || ready() || gone(), left);
-                spent.parks += 1;
-            }
+            bell.park(bits, || ready() || gone(), left);
+            spent.parks += 1;
         }
         looks = looks.saturating_add(1);
+        if ready() {
+            break Wake::Ready;
+        }
     };
     effort.set(spent);
     wake
+}
+
+/// A timeout that starts to run when it is first looked at: most waits are over before.
+struct Clock {
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+}
+
+impl Clock {
+    fn new(timeout: Option<Duration>) -> Clock {
+        Clock { timeout, deadline: None }
+    }
+
+    /// How long there is still to wait; `None` if there is no limit.
+    fn left(&mut self) -> Option<Duration> {
+        let timeout = self.timeout?;
+        match self.deadline {
+            Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
+            None => {
+                self.deadline = Instant::now().checked_add(timeout);
+                if self.deadline.is_none() {
+                    // A time out of the clock's range is no limit.
+                    self.timeout = None;
+                    return None;
+                }
+                Some(timeout)
+            }
+        }
+    }
 }

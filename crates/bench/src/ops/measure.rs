@@ -10,6 +10,8 @@ use crate::timing::{measure, median};
 
 /// Rank 0 does everything to this rank.
 const PEER: Rank = Rank(1);
+/// Barriers follow each other: a long batch also makes the skew of the first one vanish.
+const BARRIER_BATCH: Duration = Duration::from_millis(2);
 /// How many puts come between two flushes when their rate is measured.
 const RATE: u64 = 1000;
 
@@ -132,17 +134,19 @@ fn barrier(world: &World, time: Duration) -> Result<f64> {
     let mut count = 1u64;
     let mut samples = Vec::new();
     loop {
+        // The ranks leave the broadcast one by one.
+        world.barrier()?;
         let batch = Instant::now();
         for _ in 0..count {
             world.barrier()?;
         }
-        let took = batch.elapsed();
-        let grow = took < Duration::from_micros(200);
-        if !grow {
+        let (took, over) = (batch.elapsed(), start.elapsed() >= time);
+        let long_enough = took >= BARRIER_BATCH;
+        if long_enough || (over && samples.is_empty()) {
             samples.push(took.as_nanos() as f64 / count as f64);
         }
-        let next = if grow { count * 2 } else { count };
-        let mut plan = [if start.elapsed() >= time && !samples.is_empty() { 0 } else { next }];
+        let next = if long_enough { count } else { count * 2 };
+        let mut plan = [if over { 0 } else { next }];
         world.broadcast(Rank(0), &mut plan)?;
         if plan[0] == 0 {
             return Ok(median(&mut samples));

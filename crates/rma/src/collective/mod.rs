@@ -201,8 +201,13 @@ impl Team<'_> {
             }
         }
         let word = |offset| Word { rank: me, segment: group.area.id, offset, width: Width::W64 };
-        let conditions =
-            [Condition { at: word(offset), until }, Condition { at: word(at::POISON), until: &|poison| poison != 0 }];
+        let conditions = [(offset, until), (at::POISON, &|poison| poison != 0)].map(
+            |(offset, until): (u64, &dyn Fn(u64) -> bool)| Condition {
+                at: word(offset),
+                memory: &group.area.own,
+                until,
+            },
+        );
         let has_entered = |rank| self.entered(rank).map(|entered| entered.wrapping_sub(step.sequence) as i32 >= 0);
         let concern = Concern::Members(&group.members, &has_entered);
         loop {
