@@ -5,6 +5,7 @@
 
 mod agents;
 mod atomics;
+pub mod churn;
 mod collectives;
 mod failures;
 mod memory;

@@ -1,4 +1,6 @@
 //! Runs one test of the suite as a rank of a job: `farside run -n 4 farside-conformance NAME`.
+//!
+//! With `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`].
 
 use std::process::ExitCode;
 
@@ -9,6 +11,9 @@ fn main() -> ExitCode {
         eprintln!("usage: farside-conformance TEST");
         return ExitCode::FAILURE;
     };
+    if let Some(kind) = name.strip_prefix("churn-") {
+        return farside_conformance::churn::run(kind);
+    }
     let Some(run) = test(&name) else {
         eprintln!("there is no test {name:?}");
         return ExitCode::FAILURE;

@@ -167,6 +167,23 @@ impl Mapped {
         }
     }
 
+    /// The word at `offset`, to be looked at again and again; `None` if it is outside or misaligned, or a pair.
+    #[inline]
+    pub fn look(&self, offset: u64, width: Width) -> Option<Look<'_>> {
+        if !self.holds(offset, width.bytes()) || !offset.is_multiple_of(width.bytes()) {
+            return None;
+        }
+        // SAFETY: inside and aligned by the check above; the mapping outlives `self`.
+        unsafe {
+            let word = self.base.as_ptr().add(offset as usize);
+            match width {
+                Width::W32 => Some(Look::Narrow(&*word.cast::<AtomicU32>())),
+                Width::W64 => Some(Look::Wide(&*word.cast::<AtomicU64>())),
+                Width::Pair => None,
+            }
+        }
+    }
+
     /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if they are
     /// not inside, misaligned, or if `from` is not a whole number of elements.
     ///
@@ -225,6 +242,26 @@ impl Mapped {
             }
             lock.store(0, Ordering::Release);
             (rest, at) = (later, at + room as u64);
+        }
+    }
+}
+
+/// A word that somebody waits on.
+#[derive(Debug, Clone, Copy)]
+pub enum Look<'a> {
+    /// 32 bits.
+    Narrow(&'a AtomicU32),
+    /// 64 bits.
+    Wide(&'a AtomicU64),
+}
+
+impl Look<'_> {
+    /// What it holds.
+    #[inline]
+    pub fn load(self) -> u64 {
+        match self {
+            Look::Narrow(word) => word.load(Ordering::SeqCst).into(),
+            Look::Wide(word) => word.load(Ordering::SeqCst),
         }
     }
 }

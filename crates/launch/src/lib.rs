@@ -28,25 +28,25 @@ pub use keeper::keep;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be started.
-    #[error("cannot start {program:?} as {rank}: {source}{}", advice(.program, .source))]
+    #[error("cannot start {program:?} as {rank}: {error}{}", advice(.program, .error))]
     Start {
         /// The program.
         program: OsString,
         /// As which rank.
         rank: Rank,
         /// What the system said.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// The job's memory could not be made, or its description is wrong.
     #[error(transparent)]
     Job(#[from] farside::Error),
     /// The system refused something that the launcher needs.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     System {
         /// What was asked for.
         what: &'static str,
         /// What the system said.
-        source: std::io::Error,
+        error: std::io::Error,
     },
 }
 
@@ -204,5 +204,5 @@ impl Launch {
 }
 
 pub(crate) fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
-    move |errno| Error::System { what, source: errno.into() }
+    move |errno| Error::System { what, error: errno.into() }
 }

@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use farside::Rank;
 use farside::job::Host;
@@ -46,7 +47,7 @@ pub(crate) fn start(launch: &Launch, host: &Host, rank: Rank, group: Option<Pid>
     };
     // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock is taken.
     unsafe { command.pre_exec(prepare) };
-    let child = command.spawn().map_err(|source| Error::Start { program: launch.program.clone(), rank, source })?;
+    let child = command.spawn().map_err(|error| Error::Start { program: launch.program.clone(), rank, error })?;
     let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty()).map_err(system("pidfd_open"))?;
     Ok(Process { rank, child, handle })
 }
@@ -55,8 +56,20 @@ pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Ends what is left of a process group.
-pub(crate) fn end_group(group: Pid, signal: Signal) {
+/// Ends what is left of a process group, and returns when it is gone.
+///
+/// Children of ranks are not ours to wait for: all there is to do is to look again. The kernel needs no more than a moment for processes that
+/// were killed; should it need longer (a process in an uninterruptible call), that is not worth hanging for.
+pub(crate) fn end_group_for_good(group: Pid) {
+    signal_group(group, Signal::KILL);
+    let start = Instant::now();
+    while rustix::process::test_kill_process_group(group).is_ok() && start.elapsed() < Duration::from_secs(1) {
+        std::thread::yield_now();
+    }
+}
+
+/// Sends a signal to a process group.
+pub(crate) fn signal_group(group: Pid, signal: Signal) {
     // If the group is gone, that is what was wanted.
     let _ = rustix::process::kill_process_group(group, signal);
 }

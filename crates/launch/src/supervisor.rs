@@ -68,7 +68,7 @@ impl<'a> Supervisor<'a> {
             match processes::start(launch, host, rank, group) {
                 Ok(process) => processes.push(process),
                 Err(error) => {
-                    group.inspect(|&group| processes::end_group(group, Signal::KILL));
+                    group.inspect(|&group| processes::signal_group(group, Signal::KILL));
                     processes.iter_mut().for_each(|process| drop(process.child.wait()));
                     return Err(error);
                 }
@@ -156,7 +156,7 @@ impl<'a> Supervisor<'a> {
         if let Some((when, signal)) = self.ending
             && when <= now
         {
-            processes::end_group(self.group, signal);
+            processes::signal_group(self.group, signal);
             self.ending = Some((now + AFTER_TERM, Signal::KILL));
         }
     }
@@ -169,7 +169,7 @@ impl<'a> Supervisor<'a> {
             let ends = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&number);
             // Who asks twice means it.
             let insists = ends && matches!(self.ending, Some((_, Signal::KILL)));
-            processes::end_group(self.group, if insists { Signal::KILL } else { signal });
+            processes::signal_group(self.group, if insists { Signal::KILL } else { signal });
             if ends {
                 self.ending = Some((Instant::now() + self.launch.grace, Signal::KILL));
             }
@@ -276,10 +276,11 @@ impl<'a> Supervisor<'a> {
 
     /// Whatever happened: nothing of the job is left afterwards.
     fn clean_up(&mut self) {
-        processes::end_group(self.group, Signal::KILL);
+        processes::signal_group(self.group, Signal::KILL);
         for process in &mut self.processes {
             let _ = process.child.wait();
         }
+        processes::end_group_for_good(self.group);
         if self.launch.interactive {
             let keeper = self.keeper.as_ref().map(Keeper::pid);
             processes::end_descendants(keeper);
@@ -355,7 +356,7 @@ struct Signals {
 
 impl Signals {
     fn new() -> Result<Signals, Error> {
-        let refused = |source| Error::System { what: "watching for signals", source };
+        let refused = |error| Error::System { what: "watching for signals", error };
         let (pipe, waker) = UnixStream::pair().map_err(refused)?;
         pipe.set_nonblocking(true).map_err(refused)?;
         let mut signals = Signals { pipe, registered: Vec::new(), flags: Vec::new() };

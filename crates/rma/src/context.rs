@@ -323,7 +323,8 @@ impl Context {
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
-        match self.finish(self.fabric.call(node, handler, bytes)?, leader)? {
+        let started = self.fabric.call(node, handler, bytes).map_err(|error| self.cause(error))?;
+        match self.finish(started, leader)? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
         }
@@ -390,15 +391,30 @@ impl Context {
             }
             Concern::Peer(rank) => {
                 lost(*rank)?;
-                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
+                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
+                left.map_or(Ok(()), |error| Err(self.cause(error)))
             }
-            Concern::Members(members, has_done_its_part) => members.iter().try_for_each(|&rank| {
-                lost(rank)?;
-                if left(rank) && !has_done_its_part(rank)? {
-                    return Err(Error::RankLost { rank, how: Ended::Left });
-                }
-                Ok(())
-            }),
+            Concern::Members(members, has_done_its_part) => {
+                // Who was lost comes first: others may have left because of that.
+                members.iter().copied().try_for_each(lost)?;
+                members.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
+                    let done = has_done_its_part(rank)?;
+                    if done { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
+                })
+            }
+        }
+    }
+
+    /// Who has left may have done so because another was lost: then that is what is worth knowing.
+    #[cold]
+    fn cause(&self, error: Error) -> Error {
+        let lost = |rank| match self.fabric.fate(rank) {
+            Fate::Lost(how) => Some(Error::RankLost { rank, how }),
+            _ => None,
+        };
+        match error {
+            Error::RankLost { how: Ended::Left, .. } => self.ranks().find_map(lost).unwrap_or(error),
+            other => other,
         }
     }
 

@@ -145,8 +145,8 @@ fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
     let calls = job.waiting_calls(node);
     loop {
         let known = job.alarm().departures.load(Ordering::SeqCst);
-        let mut wanted = || stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
-        waiting::wait(job, (job.agent_bell(node), ANYTHING), &mut wanted, known, None, &effort);
+        let wanted = || stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+        waiting::wait(job, (job.agent_bell(node), ANYTHING), wanted, known, None, &effort);
         for (at, word) in calls.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::SeqCst);
             while bits != 0 {

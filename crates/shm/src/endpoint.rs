@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use farside_fabric::memory::full_fence;
+use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region,
-    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Condition, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
@@ -237,20 +237,29 @@ impl Fabric for Endpoint {
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let job = &self.seat.job;
         let bell = job.bell(self.seat.rank);
-        let run = |bits: u64, ready: &mut dyn FnMut() -> bool| {
-            waiting::wait(job, (bell, bits), ready, wait.known_departures, wait.timeout, &self.effort)
-        };
-        match wait.event {
-            Event::Done(ticket) => Ok(run(ANYTHING, &mut || Calls::is_done(job, ticket))),
-            Event::Words(conditions) => {
-                let mut bits = 0;
-                for each in conditions {
-                    self.check_watched(each.at, each.memory)?;
-                    bits |= each.memory.watch_bit(each.at.offset);
-                }
-                Ok(run(bits, &mut || conditions.iter().any(|each| (each.until)(load(each.memory, each.at)))))
+        let (known, timeout) = (wait.known_departures, wait.timeout);
+        // Most waits are for one word, or for one and a way out: those are looked at without a detour over the heap.
+        Ok(match wait.event {
+            Event::Done(ticket) => {
+                let ready = || Calls::is_done(job, ticket);
+                waiting::wait(job, (bell, ANYTHING), ready, known, timeout, &self.effort)
             }
-        }
+            Event::Words([a]) => {
+                let (bit, x) = self.watch(a)?;
+                waiting::wait(job, (bell, bit), || (a.until)(x.load()), known, timeout, &self.effort)
+            }
+            Event::Words([a, b]) => {
+                let ((one, x), (other, y)) = (self.watch(a)?, self.watch(b)?);
+                let ready = || (a.until)(x.load()) || (b.until)(y.load());
+                waiting::wait(job, (bell, one | other), ready, known, timeout, &self.effort)
+            }
+            Event::Words(conditions) => {
+                let words = conditions.iter().map(|each| self.watch(each)).collect::<Result<Vec<_>>>()?;
+                let bits = words.iter().fold(0, |bits, (bit, _)| bits | bit);
+                let ready = || conditions.iter().zip(&words).any(|(each, (_, word))| (each.until)(word.load()));
+                waiting::wait(job, (bell, bits), ready, known, timeout, &self.effort)
+            }
+        })
     }
 
     fn relax(&self) {
@@ -278,20 +287,18 @@ impl Fabric for Endpoint {
 }
 
 impl Endpoint {
-    /// Whether this rank may wait on a word.
-    fn check_watched(&self, at: Word, memory: &Mapped) -> Result<()> {
+    /// A word that this rank may wait on, and the bit it is announced under.
+    fn watch<'a>(&self, condition: &Condition<'a>) -> Result<(u64, Look<'a>)> {
+        let Condition { at, memory, .. } = *condition;
         if at.rank != self.seat.rank {
             return Err(Error::NotOwn { rank: self.seat.rank, owner: at.rank });
         }
-        if at.width == Width::Pair {
-            return Err(Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() });
-        }
-        at.check(memory.bytes())
+        let word = memory.look(at.offset, at.width).ok_or_else(|| match at.check(memory.bytes()) {
+            Err(error) => error,
+            Ok(()) => Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() },
+        })?;
+        Ok((memory.watch_bit(at.offset), word))
     }
-}
-
-fn load(mapped: &Mapped, at: Word) -> u64 {
-    mapped.atomic(at.offset, at.width, Atomic::Load).unwrap_or(0) as u64
 }
 
 /// Writes a message into mapped memory.

@@ -23,10 +23,13 @@ const YIELDS_PER_LOOK: u32 = 20;
 
 /// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever makes `ready` true rings
 /// the bell if any of `bits` is announced there.
+///
+/// Inlined, condition and all: a rank that has just got a processor pays for each page of code that it touches.
+#[inline]
 pub(crate) fn wait(
     job: &Job,
     (bell, bits): (&Bell, u64),
-    ready: &mut dyn FnMut() -> bool,
+    mut ready: impl FnMut() -> bool,
     known_departures: u32,
     timeout: Option<Duration>,
     effort: &Cell<Effort>,

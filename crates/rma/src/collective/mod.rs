@@ -10,6 +10,7 @@ pub(crate) mod dissemination;
 pub(crate) mod flat;
 pub(crate) mod tree;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, Width, Word};
@@ -192,22 +193,20 @@ impl Team<'_> {
     /// Waits until the word at `offset` of the own area satisfies `until`, and returns it.
     pub(crate) fn await_word(&self, step: &Step, offset: u64, until: &dyn Fn(u64) -> bool) -> Result<u64> {
         let (context, group) = (self.context(), self.group());
-        let me = context.rank();
-        let load = || context.atomic_at(&group.area, me, offset, Width::W64, Atomic::Load).map(|word| word as u64);
-        if group.area.part(me)?.near.is_some() {
-            let word = load()?;
-            if until(word) {
-                return Ok(word);
+        let seen = Cell::new(None);
+        let satisfied = |word| {
+            let satisfied = until(word);
+            if satisfied {
+                seen.set(Some(word));
             }
-        }
-        let word = |offset| Word { rank: me, segment: group.area.id, offset, width: Width::W64 };
-        let conditions = [(offset, until), (at::POISON, &|poison| poison != 0)].map(
-            |(offset, until): (u64, &dyn Fn(u64) -> bool)| Condition {
-                at: word(offset),
-                memory: &group.area.own,
-                until,
-            },
-        );
+            satisfied
+        };
+        let condition = |offset, until| Condition {
+            at: Word { rank: context.rank(), segment: group.area.id, offset, width: Width::W64 },
+            memory: &group.area.own,
+            until,
+        };
+        let conditions = [condition(offset, &satisfied), condition(at::POISON, &|poison| poison != 0)];
         let has_entered = |rank| self.entered(rank).map(|entered| entered.wrapping_sub(step.sequence) as i32 >= 0);
         let concern = Concern::Members(&group.members, &has_entered);
         loop {
@@ -217,8 +216,7 @@ impl Team<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let word = load()?;
-        if until(word) { Ok(word) } else { Err(self.poisoned(step)) }
+        seen.get().ok_or_else(|| self.poisoned(step))
     }
 
     /// Signals a word in a member's area.

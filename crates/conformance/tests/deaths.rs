@@ -1,0 +1,91 @@
+//! Ranks are killed at random moments: everybody else must hear of it, and nothing may be left behind.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use farside::{Ended, Rank};
+use farside_conformance::churn::{DELAY, KINDS, VICTIM};
+use farside_launch::{Failure, Launch};
+
+const RANKS: u32 = 4;
+/// A job that takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// A variable that marks the processes of this test.
+const MARK: &str = "FARSIDE_TEST_MARK";
+
+/// Kills per kind of work: 200 in all, ten times as many in the long run.
+fn kills() -> u32 {
+    if std::env::var_os("FARSIDE_LONG").is_some() { 200 } else { 20 }
+}
+
+fn processes_marked(mark: &str) -> Vec<String> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |entry: &std::fs::DirEntry| {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    entries.filter(is_marked).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn shared_files() -> BTreeSet<std::ffi::OsString> {
+    // Files of other programs may come and go; ours would bear our name.
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    entries.filter(|name| name.to_string_lossy().contains("farside")).collect()
+}
+
+/// A different number for every kill of every kind, the same in every run.
+fn spread(kind: &str, kill: u32) -> u64 {
+    let seed = kind.bytes().fold(u64::from(kill) + 1, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
+}
+
+fn kill_at_random_moments(kind: &str) {
+    assert!(KINDS.contains(&kind));
+    let before = shared_files();
+    let mut slowest_us = 0;
+    for kill in 0..kills() {
+        let random = spread(kind, kill);
+        let victim = Rank(random as u32 % RANKS);
+        let delay_us = (random / 7) % 20_000;
+        let mark = format!("{kind}-{kill}-{}", std::process::id());
+        let launch =
+            Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS).expect("the environment is in order");
+        let report = launch
+            .argument(format!("churn-{kind}"))
+            .variable(VICTIM, victim.0.to_string())
+            .variable(DELAY, delay_us.to_string())
+            .variable(MARK, &mark)
+            .timeout(DEADLINE)
+            .grace(DEADLINE)
+            .run()
+            .expect("the job starts");
+        let context = format!("{kind}, kill {kill}: {victim} after {delay_us} us: {report:?}");
+        assert!(!report.timed_out, "somebody hangs: {context}");
+        assert_eq!(report.failures, [Failure { rank: victim, how: Ended::Signal(9) }], "{context}");
+        assert_eq!(report.status, 128 + 9, "{context}");
+        assert_eq!(processes_marked(&mark), [] as [&str; 0], "processes are left: {context}");
+        let heard = String::from_utf8_lossy(&report.stdout).into_owned();
+        let heard = heard.split_whitespace().find_map(|word| word.parse::<u64>().ok());
+        slowest_us = slowest_us.max(heard.expect("a survivor says when it heard"));
+    }
+    assert_eq!(shared_files(), before, "files are left behind");
+    println!("{kind}: {} kills, the slowest was heard of after {slowest_us} us", kills());
+}
+
+macro_rules! deaths {
+    ($($name:ident $kind:literal)*) => { $(#[test] fn $name() { kill_at_random_moments($kind) })* };
+}
+
+deaths! {
+    while_putting "put"
+    while_getting "get"
+    during_atomics "atomics"
+    during_accumulates "accumulate"
+    while_waiting "wait"
+    in_a_barrier "barrier"
+    in_collectives "collective"
+    while_allocating "window"
+    during_calls "call"
+    while_asleep "nothing"
+}
