@@ -459,10 +459,19 @@ impl Context {
     }
 
     fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
-        let region = Region::block(from, segment.id, offset, into.len() as u64);
-        // SAFETY: `into` is exclusively borrowed, and `finish` returns only when the operation is over.
-        let started = unsafe { self.fabric.get(&region, into.as_mut_ptr())? };
-        self.finish(started, from).map(|_| ())
+        self.get_region(&Region::block(from, segment.id, offset, into.len() as u64), into)
+    }
+
+    /// Reads a region of any shape, packed, through the fabric.
+    pub(crate) fn get_region(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
+        let bytes = from.shape.bytes()?;
+        if bytes != into.len() as u64 {
+            let what = "bytes of a region and of the buffer for it";
+            return Err(Error::Mismatch { what, left: bytes, right: into.len() as u64 });
+        }
+        // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns only when the operation is over.
+        let started = unsafe { self.fabric.get(from, into.as_mut_ptr())? };
+        self.finish(started, from.rank).map(|_| ())
     }
 
     #[inline]

@@ -106,10 +106,7 @@ impl Context {
             Some(mapped) => runs.all(|near, far, bytes| mapped.get(from.offset + far, &mut into[near..near + bytes])),
             None => {
                 let mut packed = vec![0; bytes as usize];
-                // SAFETY: `packed` is this function's, has the region's length, and lives until the operation is over.
-                let started =
-                    runs.with_region(from, |region| unsafe { self.fabric().get(region, packed.as_mut_ptr()) })?;
-                self.finish(started, from.rank)?;
+                runs.with_region(from, |region| self.get_region(region, &mut packed))?;
                 let mut rest = &packed[..];
                 runs.all(|near, _, bytes| {
                     let (part, after) = rest.split_at(bytes);

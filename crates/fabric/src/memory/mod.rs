@@ -5,20 +5,22 @@
 //! Rust access: words are relaxed atomics, and long runs are copied by one string instruction, whose effect on each
 //! byte is that of a relaxed access. A race therefore yields old or new bytes and is never undefined behaviour.
 
+mod copy;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use portable_atomic::AtomicU128;
 
 use crate::address::Rank;
 use crate::operation::{Atomic, Sum, Width};
+use copy::{copy_in, copy_out};
+
+pub use copy::full_fence;
 
 #[cfg(target_endian = "big")]
 compile_error!("farside's messages are little-endian; a big-endian port has to convert at the edges of memory.rs");
-
-/// From this length on a copy is one string instruction instead of a loop over words.
-const LONG_COPY: usize = 256;
 
 /// One rank's part of a segment, reachable from here by ordinary instructions.
 ///
@@ -280,18 +282,6 @@ fn watch_bit(address: u64) -> u64 {
     1 << ((address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
-/// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it reads or writes afterwards.
-#[inline]
-pub fn full_fence() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a locked "or" with zero leaves the top of the stack as it is. It is a full barrier, as `mfence` is, at half the price.
-    unsafe {
-        std::arch::asm!("lock or dword ptr [rsp], 0");
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
-
 /// Whether the processor swaps pairs without a lock. Where it does not, pair atomics are unsupported, because the
 /// emulation's lock would not be shared between processes.
 pub fn pairs_are_lock_free() -> bool {
@@ -340,115 +330,6 @@ fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {
             Some(word.compare_exchange(expected, desired, SC, SC).unwrap_or_else(|held| held))
         }
         Atomic::Add(_) | Atomic::And(_) | Atomic::Or(_) | Atomic::Xor(_) => None,
-    }
-}
-
-/// Copies private bytes into shared memory.
-///
-/// # Safety
-///
-/// `to` must be mapped shared memory and `from` readable private memory, both for `len` bytes.
-#[inline]
-unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
-    if len == 8 && to.addr().is_multiple_of(8) {
-        // SAFETY: aligned and inside, by the caller's promise.
-        unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed) };
-    } else if len >= LONG_COPY {
-        // SAFETY: passed on.
-        unsafe { copy_long(to, from, len, copy_in_words) };
-    } else {
-        // SAFETY: passed on.
-        unsafe { copy_in_words(to, from, len) };
-    }
-}
-
-/// Copies shared memory into private bytes.
-///
-/// # Safety
-///
-/// `from` must be mapped shared memory and `to` writable private memory, both for `len` bytes.
-#[inline]
-unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
-    if len == 8 && from.addr().is_multiple_of(8) {
-        // SAFETY: aligned and inside, by the caller's promise.
-        unsafe { to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)) };
-    } else if len >= LONG_COPY {
-        // SAFETY: passed on.
-        unsafe { copy_long(to, from, len, copy_out_words) };
-    } else {
-        // SAFETY: passed on.
-        unsafe { copy_out_words(to, from, len) };
-    }
-}
-
-/// Copies a long run with the processor's string instruction, which compilers cannot reason about: for them it may well
-/// be a loop of relaxed byte accesses, and so it may race.
-///
-/// # Safety
-///
-/// `from` must be readable and `to` writable for `len` bytes, and they must not overlap.
-#[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, len: usize, by_words: unsafe fn(*mut u8, *const u8, usize)) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let _ = by_words;
-        // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag is clear by the ABI.
-        unsafe {
-            std::arch::asm!(
-                "rep movsb",
-                inout("rcx") len => _,
-                inout("rdi") to => _,
-                inout("rsi") from => _,
-                options(nostack, preserves_flags)
-            );
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: passed on.
-    unsafe {
-        by_words(to, from, len);
-    }
-}
-
-/// # Safety
-///
-/// As [`copy_in`].
-unsafe fn copy_in_words(to: *mut u8, from: *const u8, len: usize) {
-    let head = to.align_offset(8).min(len);
-    let words = (len - head) / 8;
-    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
-    unsafe {
-        for at in 0..head {
-            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
-        }
-        for word in 0..words {
-            let at = head + word * 8;
-            (*to.add(at).cast::<AtomicU64>()).store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
-        }
-        for at in head + words * 8..len {
-            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
-        }
-    }
-}
-
-/// # Safety
-///
-/// As [`copy_out`].
-unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
-    let head = from.align_offset(8).min(len);
-    let words = (len - head) / 8;
-    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
-    unsafe {
-        for at in 0..head {
-            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
-        }
-        for word in 0..words {
-            let at = head + word * 8;
-            to.add(at).cast::<u64>().write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
-        }
-        for at in head + words * 8..len {
-            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
-        }
     }
 }
 

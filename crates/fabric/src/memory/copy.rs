@@ -1,0 +1,127 @@
+//! Copies between private and shared memory, and the fence: everything here that is not portable Rust.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// From this length on a copy is one string instruction instead of a loop over words.
+const LONG_COPY: usize = 256;
+
+/// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it reads or writes afterwards.
+#[inline]
+pub fn full_fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a locked "or" with zero leaves the top of the stack as it is. It is a full barrier, as `mfence` is, at half the price.
+    unsafe {
+        std::arch::asm!("lock or dword ptr [rsp], 0");
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Copies private bytes into shared memory.
+///
+/// # Safety
+///
+/// `to` must be mapped shared memory and `from` readable private memory, both for `len` bytes.
+#[inline]
+pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
+    if len == 8 && to.addr().is_multiple_of(8) {
+        // SAFETY: aligned and inside, by the caller's promise.
+        unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed) };
+    } else if len >= LONG_COPY {
+        // SAFETY: passed on.
+        unsafe { copy_long(to, from, len, copy_in_words) };
+    } else {
+        // SAFETY: passed on.
+        unsafe { copy_in_words(to, from, len) };
+    }
+}
+
+/// Copies shared memory into private bytes.
+///
+/// # Safety
+///
+/// `from` must be mapped shared memory and `to` writable private memory, both for `len` bytes.
+#[inline]
+pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
+    if len == 8 && from.addr().is_multiple_of(8) {
+        // SAFETY: aligned and inside, by the caller's promise.
+        unsafe { to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)) };
+    } else if len >= LONG_COPY {
+        // SAFETY: passed on.
+        unsafe { copy_long(to, from, len, copy_out_words) };
+    } else {
+        // SAFETY: passed on.
+        unsafe { copy_out_words(to, from, len) };
+    }
+}
+
+/// Copies a long run with the processor's string instruction, which compilers cannot reason about: for them it may well
+/// be a loop of relaxed byte accesses, and so it may race.
+///
+/// # Safety
+///
+/// `from` must be readable and `to` writable for `len` bytes, and they must not overlap.
+#[inline]
+unsafe fn copy_long(to: *mut u8, from: *const u8, len: usize, by_words: unsafe fn(*mut u8, *const u8, usize)) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let _ = by_words;
+        // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag is clear by the ABI.
+        unsafe {
+            std::arch::asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rdi") to => _,
+                inout("rsi") from => _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: passed on.
+    unsafe {
+        by_words(to, from, len);
+    }
+}
+
+/// # Safety
+///
+/// As [`copy_in`].
+unsafe fn copy_in_words(to: *mut u8, from: *const u8, len: usize) {
+    let head = to.align_offset(8).min(len);
+    let words = (len - head) / 8;
+    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
+    unsafe {
+        for at in 0..head {
+            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
+        }
+        for word in 0..words {
+            let at = head + word * 8;
+            (*to.add(at).cast::<AtomicU64>()).store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
+        }
+        for at in head + words * 8..len {
+            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`copy_out`].
+unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
+    let head = from.align_offset(8).min(len);
+    let words = (len - head) / 8;
+    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
+    unsafe {
+        for at in 0..head {
+            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
+        }
+        for word in 0..words {
+            let at = head + word * 8;
+            to.add(at).cast::<u64>().write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
+        }
+        for at in head + words * 8..len {
+            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
+        }
+    }
+}
