@@ -114,6 +114,30 @@ fn block_of(rank: Rank, segment: farside::SegmentId) -> farside::Region<'static>
     farside::Region::block(rank, segment, 16, 8)
 }
 
+pub(crate) fn a_call_that_nobody_serves_is_an_error(world: World) -> Result<()> {
+    // No handler was ever registered, so there is not even an agent.
+    let refused = world.call(Node(0), HandlerId(7), &[]);
+    ensure_eq(refused, Err(Error::NoHandler { node: Node(0), handler: 7 }), "a call without an agent")?;
+    world.barrier()
+}
+
+pub(crate) fn many_threads_call(world: World) -> Result<()> {
+    // More than a rank may have under way: the rest waits its turn.
+    let echo = world.serve(|_, _, bytes| bytes.to_vec())?;
+    let contexts = (0..24).map(|_| world.context()).collect::<Result<Vec<_>>>()?;
+    std::thread::scope(|threads| {
+        let call = |(number, context): (usize, farside::Context)| {
+            threads.spawn(move || context.call(Node(0), echo, &[number as u8]).map(|reply| reply == [number as u8]))
+        };
+        let handles: Vec<_> = contexts.into_iter().enumerate().map(call).collect();
+        handles.into_iter().try_for_each(|handle| {
+            let answered = handle.join().expect("the thread does not panic")?;
+            ensure(answered, || "an echo".into())
+        })
+    })?;
+    world.barrier()
+}
+
 pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()> {
     let fine = world.serve(|_, _, _| vec![1])?;
     let too_long = world.serve(|_, _, _| vec![0; 1 << 20])?;

@@ -20,6 +20,18 @@ pub(crate) fn barriers_in_a_row_separate(world: World) -> Result<()> {
     words.free(&world)
 }
 
+pub(crate) fn barriers_and_broadcasts_alternate(world: World) -> Result<()> {
+    // A broadcast across nodes separates nobody: a fast rank may be through it and in the next barrier while a slow one is still in the last.
+    for round in 0..2000u32 {
+        world.barrier()?;
+        let root = Rank(round % world.size());
+        let mut data = [round + world.rank().0];
+        world.broadcast(root, &mut data)?;
+        ensure_eq(data[0], round + root.0, "broadcast")?;
+    }
+    Ok(())
+}
+
 pub(crate) fn broadcast_from_every_root(world: World) -> Result<()> {
     for root in world.ranks() {
         for len in LENGTHS {

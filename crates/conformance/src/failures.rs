@@ -9,6 +9,12 @@ fn all_zero(world: &World, window: &farside::Window<u64>) -> Result<()> {
     ensure(window.own().to_vec()?.iter().all(|&value| value == 0), || "a refused operation left traces".into())
 }
 
+pub(crate) fn types_without_size_are_refused(world: World) -> Result<()> {
+    let refused = world.window::<[u64; 0]>(4).map(|_| ());
+    ensure(matches!(refused, Err(Error::Unsupported { .. })), || format!("a window of nothing: {refused:?}"))?;
+    world.barrier()
+}
+
 pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
     let window = world.window::<u64>(10)?;
     let guard = world.window::<u64>(10)?;
@@ -169,6 +175,28 @@ pub(crate) fn different_word_counts_are_a_disagreement(world: World) -> Result<(
     let result = team.words(if world.rank() == Rank(0) { 2 } else { 3 }).map(|_| ());
     is_disagreement(result, ["2 words", "3 words"])?;
     world.barrier()
+}
+
+pub(crate) fn freeing_different_windows_is_a_disagreement(world: World) -> Result<()> {
+    let team = world.split(Some(0), 0)?.expect("everybody has a colour");
+    let (first, second) = (team.window::<u64>(1)?, team.window::<u64>(1)?);
+    let freed = if world.rank() == Rank(0) { first.free(&team) } else { second.free(&team) };
+    is_disagreement(freed, ["freeing", "segment"])?;
+    world.barrier()
+}
+
+pub(crate) fn who_polls_the_left_is_told(world: World) -> Result<()> {
+    let words = world.words(1)?;
+    if world.rank() != Rank(0) {
+        return Ok(());
+    }
+    loop {
+        match world.load(words.at(Rank(1), 0)).and_then(|_| world.relax()) {
+            Ok(()) => {}
+            Err(Error::RankLost { how: Ended::Left, .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 pub(crate) fn who_left_early_is_missed(world: World) -> Result<()> {

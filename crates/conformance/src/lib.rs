@@ -53,19 +53,20 @@ tests! { $
     atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing compare_swap_counts
         pairs_change_together narrow_words_do_not_touch_their_neighbours bits_are_set_once atomics_can_be_started
         contexts_are_contenders;
-    ordering: a_signal_comes_after_the_fenced_put put_signal_brings_its_data flush_is_seen_by_a_third_rank wait_sees_atomics
+    ordering: a_pair_wakes_who_waits_for_either_half wait_returns_what_it_saw a_signal_comes_after_the_fenced_put put_signal_brings_its_data flush_is_seen_by_a_third_rank wait_sees_atomics
         wait_wakes_a_sleeper wait_times_out fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get
         relax_lets_others_run ranks_wait_in_a_chain;
-    collectives: barriers_in_a_row_separate broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
+    collectives: barriers_in_a_row_separate barriers_and_broadcasts_alternate broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
         all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix empty_collectives_are_fine
         sync_completes_puts;
     teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node windows_of_a_team
-        who_has_no_colour_has_no_team;
+        who_has_no_colour_has_no_team teams_come_and_go;
     agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter a_handler_reads_and_writes
-        calls_that_cannot_be_served_are_errors;
+        calls_that_cannot_be_served_are_errors a_call_that_nobody_serves_is_an_error many_threads_call;
     failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused misaligned_words_are_refused
         different_lengths_are_a_disagreement different_collectives_are_a_disagreement different_types_are_a_disagreement
         different_word_counts_are_a_disagreement who_left_early_is_missed who_left_in_order_is_not_missed
+        freeing_different_windows_is_a_disagreement who_polls_the_left_is_told types_without_size_are_refused
         shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for strangers_have_no_part;
 }
 

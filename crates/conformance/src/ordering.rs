@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farside::{Error, Rank, Result, World};
+use farside::{Error, Pair, Rank, Result, World};
 
 use crate::{ensure, ensure_eq};
 
@@ -136,6 +136,52 @@ pub(crate) fn wait_sees_atomics(world: World) -> Result<()> {
         ensure_eq(seen, round * n, "arrivals")?;
         world.barrier()?;
     }
+    words.free(&world)
+}
+
+pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()> {
+    let pairs = world.window::<Pair>(1)?.cast::<u64>()?;
+    let done = world.words(1)?;
+    let half = |world: &World, half: usize| world.wait(pairs.at(world.rank(), half), |word| word != 0);
+    for round in 1..=20u64 {
+        if world.rank() == Rank(1) {
+            let which = (round % 2) as usize;
+            ensure_eq(half(&world, which)?, round, "a half of a pair")?;
+            world.store(pairs.at(Rank(1), 0), 0)?;
+            world.store(pairs.at(Rank(1), 1), 0)?;
+            world.signal(done.at(Rank(0), 0), round)?;
+        } else if world.rank() == Rank(0) {
+            let mut work = round;
+            for _ in 0..100_000 {
+                work = std::hint::black_box(work ^ (work << 7));
+            }
+            let word = farside::Word { width: farside::Width::Pair, ..pairs.at(Rank(1), 0).word() };
+            let both = (u128::from(round) << 64) | u128::from(round);
+            world.fabric().post(word, farside::Atomic::Store(both))?;
+            world.wait(done.at(Rank(0), 0), |seen| seen == round)?;
+        }
+    }
+    world.sync()?;
+    done.free(&world)?;
+    pairs.free(&world)
+}
+
+pub(crate) fn wait_returns_what_it_saw(world: World) -> Result<()> {
+    // The word changes all the time, and satisfies the condition every other time.
+    let words = world.words(2)?;
+    if world.rank() == Rank(0) {
+        for _ in 0..200 {
+            let seen = world.wait(words.at(Rank(0), 0), |word| word % 2 == 1)?;
+            ensure(seen % 2 == 1, || format!("wait returned {seen}"))?;
+        }
+        world.ranks().try_for_each(|peer| world.store(words.at(peer, 1), 1))?;
+    } else {
+        while world.load(words.at(world.rank(), 1))? == 0 {
+            world.fetch_add(words.at(Rank(0), 0), 1)?;
+            world.relax()?;
+        }
+    }
+    world.sync()?;
     words.free(&world)
 }
 

@@ -84,6 +84,18 @@ pub(crate) fn windows_of_a_team(world: World) -> Result<()> {
     world.barrier()
 }
 
+pub(crate) fn teams_come_and_go(world: World) -> Result<()> {
+    for round in 0..50u32 {
+        let team = world.split(Some(u64::from((world.rank().0 + round) % 2)), 0)?.expect("everybody has a colour");
+        let mut sum = [1u32];
+        team.all_reduce(&mut sum, |a, b| a + b)?;
+        ensure_eq(sum[0] as usize, team.size(), "members counted")?;
+        team.free()?;
+    }
+    let refused = world.team().free();
+    ensure(matches!(refused, Err(Error::Misuse(_))), || format!("the world was freed: {refused:?}"))
+}
+
 pub(crate) fn who_has_no_colour_has_no_team(world: World) -> Result<()> {
     let team = world.split(None, 0)?;
     ensure(team.is_none(), || "a team of nobody".into())

@@ -4,15 +4,19 @@ use farside::counting::Counts;
 use farside::observed::Kind;
 use farside::{Local, Patch, Rank, Result, World};
 
-/// How many operations of a kind each rank has done in `run`. A rank's own counts change through nobody else.
+/// How many operations of a kind each rank has done to others in `run`. A rank's own counts change through nobody else.
 fn counted(ranks: u32, local: Local, kind: Kind, run: impl Fn(&World) -> Result<()> + Sync) -> Vec<u64> {
     let counts = Counts::new(ranks);
     let over = counts.clone();
+    let count = |me: Rank| -> u64 {
+        let all = (0..ranks).map(Rank).filter(|&to| kind == Kind::Atomic || to != me);
+        all.map(|to| counts.operations(me, kind, to)).sum()
+    };
     let each = |world: World| {
         world.barrier()?;
-        let before = counts.total(world.rank(), kind);
+        let before = count(world.rank());
         run(&world)?;
-        Ok(counts.total(world.rank(), kind) - before)
+        Ok(count(world.rank()) - before)
     };
     local.decorate(move |fabric| over.over(fabric)).run(each).expect("the job ends well")
 }

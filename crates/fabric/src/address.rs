@@ -36,16 +36,24 @@ impl fmt::Display for Node {
 /// The name of a segment, the same on every rank that has a part of it, and never used twice in a job:
 /// an address that outlived its segment is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId(pub u32);
+pub struct SegmentId(pub u64);
 
 impl SegmentId {
     /// The segment that every rank has from the start: the words and the scratch space of the collectives.
     pub const ROOT: SegmentId = SegmentId(1);
+
+    /// The `count`-th name that `rank` gives. Ranks give names without asking each other.
+    pub fn named_by(rank: Rank, count: u32) -> SegmentId {
+        SegmentId(((u64::from(rank.0) + 1) << 32) | u64::from(count))
+    }
 }
 
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "segment {}", self.0)
+        match (self.0 >> 32).checked_sub(1) {
+            Some(rank) => write!(f, "segment {}.{}", rank, self.0 as u32),
+            None => write!(f, "segment {}", self.0),
+        }
     }
 }
 

@@ -160,6 +160,9 @@ impl Fabric for Observed {
     fn wake(&self, peer: Rank) {
         self.inner.wake(peer);
     }
+    fn held_up(&self, holder: Rank) -> bool {
+        self.inner.held_up(holder)
+    }
     fn context(&self) -> Result<Box<dyn Fabric>> {
         Ok(Box::new(Observed::new(self.inner.context()?, self.observer.clone())))
     }

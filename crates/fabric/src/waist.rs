@@ -15,6 +15,10 @@ use crate::topology::Topology;
 
 /// One rank's (more exactly: one context's) connection to the job.
 ///
+/// Every operation makes visible what its caller wrote to its own memory before; a wait that returns [`Wake::Ready`] sees what had landed before
+/// the change that made it ready. Dropping the last connection of a rank leaves the job: what the rank has posted still lands,
+/// and its memory stays reachable for the others until they have left, too.
+///
 /// A fabric is used by one thread at a time; another thread takes a [`Fabric::context`] of its own. All methods take
 /// `&self` so that decorators and pending operations can share it.
 pub trait Fabric: Send {
@@ -62,9 +66,9 @@ pub trait Fabric: Send {
     /// Gives the agent of my node a handler, if I am the rank that the agent lives with; otherwise does nothing.
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()>;
 
-    /// The reply of an operation if it has completed; the ticket is used up then.
+    /// The reply of an operation if it has completed. A reply, or an error, uses up the ticket: the buffer is not touched any more.
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
-    /// Gives up on an operation: when this returns, its buffer will not be touched any more.
+    /// Gives up on an operation: when this returns, its buffer will not be touched any more. May have to wait for that.
     fn cancel(&self, ticket: Ticket);
     /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when time is up.
     fn block(&self, wait: &Wait<'_>) -> Result<Wake>;
@@ -118,7 +122,7 @@ pub struct Caps {
     pub cpu_coherent: bool,
     /// The longest argument and the longest reply of a call.
     pub call_bytes_max: u64,
-    /// How many fetching operations one context may have under way.
+    /// How many fetching operations one rank may have under way; further ones wait until one is complete.
     pub outstanding_max: u32,
     /// How many ranks of this node can run at the same time.
     pub processors: u32,
@@ -217,8 +221,13 @@ pub struct Wait<'a> {
 /// Why a wait returned. If the event has happened, that is what is returned, whatever else has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// The event has happened.
-    Ready,
+    /// The event has happened: which of the conditions, and what its word held (both zero for an operation).
+    Ready {
+        /// The index of the condition.
+        which: usize,
+        /// What the word held when the condition was looked at.
+        value: u64,
+    },
     /// Somebody has left or was lost that the caller did not know of.
     Alarm,
     /// Time is up.
@@ -242,6 +251,10 @@ pub trait Agent {
     fn post(&self, at: Word, op: Atomic) -> Result<()>;
     /// Posts a put to any rank of the job.
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;
+    /// Posts a put and, after it at the target, an atomic on a word of the same rank. It wakes a waiter.
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()>;
+    /// Reads memory of a rank of this node.
+    fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()>;
 }
 
 /// How much waiting was done.

@@ -113,6 +113,8 @@ impl Context {
             return Ok(Fetch { context: self, peer: at.rank, state: State::Done(C::from_bits(held)) });
         }
         self.tally().atomic(at.rank);
+        // So that a flush, and with it the freeing of the window, waits for it.
+        self.post_to(at.rank);
         let state = match self.fabric().atomic(at.word(), op)? {
             Started::Done(reply) => State::Done(value(reply)?),
             Started::Pending(ticket) => State::Pending(ticket),

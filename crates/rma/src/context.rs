@@ -33,6 +33,8 @@ pub struct Context {
     posted: Box<[Cell<bool>]>,
     /// My own first segment, for the words beside it.
     root: Mapped,
+    /// How many segments this context has named.
+    segments: Cell<u32>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
@@ -42,8 +44,10 @@ const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 pub(crate) enum Concern<'a> {
     /// Anybody's loss, and that all others have left.
     Everyone,
-    /// The loss, or the leave, of one rank.
+    /// The loss of one rank. Its memory can be used after it has left.
     Peer(Rank),
+    /// The loss, or the leave, of the rank that an agent lives with.
+    Agent(Rank),
     /// The loss of a member, or its leave unless it has done its part.
     Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
 }
@@ -59,6 +63,7 @@ impl Context {
             unfenced: Cell::new(false),
             posted: (0..ranks).map(|_| Cell::new(false)).collect(),
             root: fabric.own(SegmentId::ROOT)?,
+            segments: Cell::new(0),
             fabric,
         })
     }
@@ -111,6 +116,13 @@ impl Context {
     /// What this context has done so far.
     pub fn counters(&self) -> Counters {
         self.tally.read(self.fabric.effort())
+    }
+
+    /// A name for a new segment. Only the context of a rank's first thread allocates, so no two names are alike.
+    pub(crate) fn name_segment(&self) -> SegmentId {
+        let count = self.segments.get().wrapping_add(1);
+        self.segments.set(count);
+        SegmentId::named_by(self.rank, count)
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -252,17 +264,21 @@ impl Context {
         Ok(())
     }
 
-    /// Returns when all that I put to anybody has landed. Fails if a rank that something was put to was lost.
+    /// Returns when all that I put to anybody has landed. Fails if a far rank that something was put to was lost.
     pub fn flush_all(&self) -> Result<()> {
         if self.unfenced.replace(false) {
             full_fence();
         }
+        let mut first_error = Ok(());
         for (rank, posted) in self.ranks().zip(&self.posted) {
             if posted.get() {
-                self.flush(rank)?;
+                let flushed = self.flush(rank);
+                // What was posted to the lost is lost, and told once; the others are flushed all the same.
+                posted.set(posted.get() && !matches!(flushed, Err(Error::RankLost { .. })));
+                first_error = first_error.and(flushed);
             }
         }
-        Ok(())
+        first_error
     }
 
     /// Notes that something is about to be posted to a rank through the fabric.
@@ -279,7 +295,7 @@ impl Context {
         self.unfenced.set(true);
     }
 
-    /// Waits until a word of this rank's own memory satisfies `until`, and returns what it holds.
+    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
     ///
     /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
     /// was lost, since it might have been the one to signal.
@@ -306,17 +322,17 @@ impl Context {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
         let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
-        self.atomic_at(at.segment, at.rank, at.offset, I::WIDTH, Atomic::Load).map(I::from_bits)
+        let (_, value) = self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
+        Ok(I::from_bits(value.into()))
     }
 
-    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost.
+    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
     pub fn relax(&self) -> Result<()> {
         self.fabric.relax();
-        if self.fabric.alarm().losses.load(Ordering::Relaxed) != 0 {
-            self.judge(&Concern::Everyone)?;
+        match self.fabric.alarm().departures.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => self.judge(&Concern::Everyone),
         }
-        Ok(())
     }
 
     /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
@@ -324,7 +340,7 @@ impl Context {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
         let started = self.fabric.call(node, handler, bytes).map_err(|error| self.cause(error))?;
-        match self.finish(started, leader)? {
+        match self.finish_as(started, &Concern::Agent(leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
         }
@@ -332,33 +348,44 @@ impl Context {
 
     /// Waits for an operation on `peer` that was started.
     pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
+        self.finish_as(started, &Concern::Peer(peer))
+    }
+
+    fn finish_as(&self, started: Started, concern: &Concern<'_>) -> Result<Reply> {
         match started {
             Started::Done(reply) => Ok(reply),
-            Started::Pending(ticket) => self.complete(ticket, peer),
+            Started::Pending(ticket) => self.complete_as(ticket, concern),
         }
     }
 
     /// Waits for an operation on `peer`; whatever happens, its buffer is free afterwards.
     pub(crate) fn complete(&self, ticket: Ticket, peer: Rank) -> Result<Reply> {
+        self.complete_as(ticket, &Concern::Peer(peer))
+    }
+
+    fn complete_as(&self, ticket: Ticket, concern: &Concern<'_>) -> Result<Reply> {
         loop {
-            match self.fabric.poll(ticket) {
-                Ok(Some(reply)) => return Ok(reply),
-                Ok(None) => {}
-                Err(error) => return Err(error),
+            if let Some(reply) = self.fabric.poll(ticket)? {
+                return Ok(reply);
             }
-            if let Err(error) = self.wait_event(Event::Done(ticket), &Concern::Peer(peer), None) {
+            if let Err(error) = self.wait_event(Event::Done(ticket), concern, None) {
                 self.fabric.cancel(ticket);
                 return Err(error);
             }
         }
     }
 
-    /// The one place where this crate waits.
-    pub(crate) fn wait_event(&self, event: Event<'_>, concern: &Concern<'_>, timeout: Option<Duration>) -> Result<()> {
+    /// The one place where this crate waits. Returns which condition was satisfied, and by which value.
+    pub(crate) fn wait_event(
+        &self,
+        event: Event<'_>,
+        concern: &Concern<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
         loop {
             match self.fabric.block(&Wait { event, known_departures, timeout })? {
-                Wake::Ready => return Ok(()),
+                Wake::Ready { which, value } => return Ok((which, value)),
                 Wake::TimedOut => {
                     let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
                     return Err(Error::TimedOut { after_ms });
@@ -389,7 +416,8 @@ impl Context {
                     _ => Ok(()),
                 }
             }
-            Concern::Peer(rank) => {
+            Concern::Peer(rank) => lost(*rank),
+            Concern::Agent(rank) => {
                 lost(*rank)?;
                 let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
                 left.map_or(Ok(()), |error| Err(self.cause(error)))
@@ -447,6 +475,13 @@ impl Context {
         if mapped.put(offset, bytes) { Ok(()) } else { Err(segment.out_of_range(to, offset, bytes.len() as u64)) }
     }
 
+    /// Writes to my own part, where others will read it after the next signal.
+    pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.put_at(segment, self.rank, offset, bytes)?;
+        // Through the fabric, it is under way until it is flushed. Near, the signal itself will order it.
+        if self.posted[self.rank.index()].get() { self.flush(self.rank) } else { Ok(()) }
+    }
+
     #[inline]
     pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
         let part = segment.part(from)?;
@@ -484,13 +519,13 @@ impl Context {
             self.check_lost(mapped.somebody_lost(), at)?;
             let held = mapped.atomic(offset, width, op);
             // A load changes nothing that anybody could wait for.
-            if op.writes() {
+            if op.writes() && held.is_some() {
                 if ATOMICS_ARE_FENCES {
                     self.unfenced.set(false);
                 } else {
                     self.write_near();
                 }
-                if mapped.is_watched(offset) {
+                if mapped.is_watched(offset, width) {
                     self.fabric.wake(at);
                 }
             }

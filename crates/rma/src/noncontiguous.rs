@@ -273,7 +273,7 @@ impl<'a> Runs<'a> {
         match *self {
             Runs::Strided { size, unit, counts, far, .. } => {
                 let counts: Vec<u64> = counts.iter().map(|&count| count as u64).collect();
-                let strides: Vec<u64> = far.iter().map(|&stride| stride as u64 * size).collect();
+                let strides: Vec<u64> = far.iter().map(|&stride| (stride as u64).saturating_mul(size)).collect();
                 let shape = Shape::Strided { offset, unit: unit * size, counts: &counts, strides: &strides };
                 run(&Region { rank, segment, shape })
             }

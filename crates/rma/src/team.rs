@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Error, Fabric, Rank, Result, SegmentId, Width};
+use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
 use crate::collective::{Call, Kind, MESSAGE_BYTES, Step, at, central, dissemination, flat, tree};
@@ -34,6 +34,8 @@ pub(crate) struct Group {
     pub(crate) me: usize,
     /// How many collectives this member has entered.
     pub(crate) sequence: Cell<u32>,
+    /// How many times this member has met the others.
+    pub(crate) meetings: Cell<u32>,
     /// Messages sent, and received, in each channel.
     pub(crate) sent: Box<[Cell<u32>]>,
     pub(crate) received: Box<[Cell<u32>]>,
@@ -57,6 +59,7 @@ impl Group {
             members,
             me,
             sequence: Cell::new(0),
+            meetings: Cell::new(0),
             sent: vec![Cell::new(0); channels].into(),
             received: vec![Cell::new(0); channels].into(),
             one_node,
@@ -219,6 +222,7 @@ impl<'w> Team<'w> {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64)?)))
     }
@@ -251,13 +255,13 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let numbers = self.all_gather(&[if leads { self.next_segment()? } else { 0 }])?;
+        let names = self.all_gather(&[if leads { self.context.name_segment().0 } else { 0 }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
-            Some(first) => Some(SegmentId(numbers[self.position(first)?])),
+            Some(first) => Some(SegmentId(names[self.position(first)?])),
         };
-        self.agree_on_success(mine.map_or(Ok(()), |id| self.context.fabric().expose(id, bytes)))?;
+        self.agree_on_success(mine, mine.map_or(Ok(()), |id| self.context.fabric().expose(id, bytes)))?;
         let Some(id) = mine else {
             return Ok(None);
         };
@@ -265,6 +269,21 @@ impl<'w> Team<'w> {
         let area = Segment::open(self.context.fabric(), id, members, &lengths)?;
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
+    }
+
+    /// Gives back the memory that a team made by [`Team::split`] needs for its collectives. Every member must do so; its windows must have been freed before.
+    pub fn free(self) -> Result<()> {
+        match &self.group {
+            Hold::Borrowed(_) => {
+                Err(Error::Misuse("only a team that was made by split can be freed, by its owner".into()))
+            }
+            Hold::Owned(group) => {
+                self.context.flush_all()?;
+                // Whoever returns from a meeting has got all signals that will ever be sent to it.
+                self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
+                self.context.fabric().withdraw(group.area.id)
+            }
+        }
     }
 
     /// The members on this rank's node, as a team.
@@ -277,6 +296,7 @@ impl<'w> Team<'w> {
     /// One meeting of all members, by the barrier that suits them: where they outnumber the processors, each of them should be
     /// woken once; otherwise, messages should be few one after the other.
     pub(crate) fn meet(&self, step: &Step) -> Result<()> {
+        self.group().meetings.set(step.meeting);
         if self.group().one_node && self.group().crowded {
             central::barrier(self, step)
         } else {
@@ -286,8 +306,8 @@ impl<'w> Team<'w> {
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every member.
     pub(crate) fn segment(&self, bytes: u64, element: u64) -> Result<Segment> {
-        let number = if self.index() == 0 { u64::from(self.next_segment()?) } else { 0 };
-        let says = self.all_gather(&[number, element, bytes])?;
+        let name = if self.index() == 0 { self.context.name_segment().0 } else { 0 };
+        let says = self.all_gather(&[name, element, bytes])?;
         for (theirs, &rank) in says.chunks_exact(3).zip(self.members()) {
             if theirs[1] != element {
                 return Err(Error::Disagreement {
@@ -298,15 +318,8 @@ impl<'w> Team<'w> {
                 });
             }
         }
-        let id = SegmentId(says[0] as u32);
-        let exposed = self.context.fabric().expose(id, bytes);
-        let withdraw = exposed.is_ok();
-        if let Err(error) = self.agree_on_success(exposed) {
-            if withdraw {
-                self.context.fabric().withdraw(id)?;
-            }
-            return Err(error);
-        }
+        let id = SegmentId(says[0]);
+        self.agree_on_success(Some(id), self.context.fabric().expose(id, bytes))?;
         let lengths: Vec<u64> = says.chunks_exact(3).map(|says| says[2]).collect();
         Segment::open(self.context.fabric(), id, self.group().members.clone(), &lengths)
     }
@@ -316,27 +329,24 @@ impl<'w> Team<'w> {
             return Err(Error::Misuse("a window is freed by the team that allocated it, not by another".into()));
         }
         // Nobody's memory goes while somebody may still have operations on it under way.
-        self.sync()?;
+        self.sync_as(Call::free(segment.id, 0))?;
         self.context.fabric().withdraw(segment.id)
     }
 
-    /// Numbers are handed out by rank 0 of the job, and never twice.
-    fn next_segment(&self) -> Result<u32> {
-        let root = self.context.fabric().own(SegmentId::ROOT)?.bytes();
-        let zero: Arc<[Rank]> = [Rank(0)].into();
-        let counter = Segment::open(self.context.fabric(), SegmentId::ROOT, zero, &[root])?;
-        let taken = self.context.atomic_at(&counter, Rank(0), at::NEXT_SEGMENT, Width::W64, Atomic::Add(1))?;
-        u32::try_from(taken as u64 + u64::from(SegmentId::ROOT.0) + 1).map_err(|_| Error::TooMuch {
-            what: "segments of a job",
-            value: taken as u64,
-            limit: u32::MAX.into(),
-        })
+    /// A [`Team::sync`] that also checks that all members make the same call.
+    pub(crate) fn sync_as(&self, call: Call) -> Result<()> {
+        self.context.flush_all()?;
+        self.meet(&self.enter(call)?)
     }
 
-    /// Tells everybody whether all succeeded: this rank's error if it has one, otherwise who failed.
-    fn agree_on_success(&self, mine: Result<()>) -> Result<()> {
+    /// Tells everybody whether all could expose their part: this rank's error if it has one, otherwise who failed. In either case nothing is
+    /// left of the segment.
+    fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
         let failed = self.all_gather(&[u8::from(mine.is_err())])?;
         mine?;
+        if let Some(segment) = segment.filter(|_| failed.contains(&1)) {
+            self.context.fabric().withdraw(segment)?;
+        }
         match failed.iter().position(|&failed| failed != 0) {
             None => Ok(()),
             Some(at) => {
@@ -367,6 +377,17 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
     fn from(team: &'t Team<'w>) -> Team<'t> {
         Team::borrowed(team.context, team.group())
     }
+}
+
+/// Which types a window can hold: those with a size, and aligned to no more than a page.
+pub(crate) fn check_type<T>() -> Result<()> {
+    if size_of::<T>() == 0 {
+        return Err(Error::Unsupported { what: "a window of elements without size".into() });
+    }
+    if align_of::<T>() > 4096 {
+        return Err(Error::Unsupported { what: format!("a window of elements aligned to {} bytes", align_of::<T>()) });
+    }
+    Ok(())
 }
 
 /// Turns a fold of elements into one of bytes.

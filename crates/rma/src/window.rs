@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::Segment;
-use crate::team::Team;
+use crate::team::{Team, check_type};
 
 /// A collective allocation of plain data with a part on every member of a team.
 ///
@@ -54,6 +54,7 @@ impl<T: Plain> Window<T> {
 
     /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two `f32`, but no `[u8; 3]`.
     pub fn cast<U: Plain>(self) -> Result<Window<U>> {
+        check_type::<U>()?;
         for &rank in self.segment.members.iter() {
             let bytes = self.segment.part(rank)?.bytes;
             if !bytes.is_multiple_of(size_of::<U>() as u64) {

@@ -88,11 +88,9 @@ impl Words {
         let Some(block) = block else {
             return Err(Error::Misuse("words are freed by the team that allocated them, not by another".into()));
         };
-        team.sync()?;
+        team.sync_as(Call::free(self.block.id, self.start as u64 * 8))?;
         block.used[self.start..self.start + self.count].fill(false);
-        let zeroed = self.block.own.put(self.start as u64 * 8, &vec![0; self.count * 8]);
-        debug_assert!(zeroed);
-        Ok(())
+        team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])
     }
 }
 

@@ -53,7 +53,8 @@ impl World {
     }
 
     /// Registers a handler with the agent of every node. Collective: every rank registers the same program's handlers in
-    /// the same order; the node's first rank provides the one that runs. A handler must not block.
+    /// the same order; the node's first rank provides the one that runs. A handler must not block, and must not hold a [`Context`] or a
+    /// [`World`]: the rank would then never leave.
     ///
     /// ```
     /// # use farside::Node;
@@ -71,9 +72,10 @@ impl World {
     pub fn serve(&self, handler: impl FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static) -> Result<HandlerId> {
         let id = HandlerId(self.handlers.get());
         self.handlers.set(id.0 + 1);
-        self.context.fabric().serve(id, Box::new(handler))?;
+        // All meet, also when one of them has failed; who calls its agent then gets an error.
+        let served = self.context.fabric().serve(id, Box::new(handler));
         self.barrier()?;
-        Ok(id)
+        served.map(|()| id)
     }
 
     /// See [`Team::barrier`].

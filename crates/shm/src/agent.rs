@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use farside_fabric as fabric;
 use farside_fabric::{Atomic, Effort, Error, Handler, HandlerId, Node, Rank, Region, Reply, Result, Ticket, Word};
@@ -49,6 +50,7 @@ impl Agent {
         let thread = std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| {
             Error::System { call: "starting the agent's thread", errno: error.raw_os_error().unwrap_or(0) }
         })?;
+        job.agent_is_there(node).store(1, Ordering::SeqCst);
         Ok(Agent { handlers, stop, job, node, thread: Some(thread) })
     }
 
@@ -59,6 +61,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
+        self.job.agent_is_there(self.node).store(0, Ordering::SeqCst);
         self.stop.store(true, Ordering::SeqCst);
         self.job.agent_bell(self.node).ring();
         if let Some(thread) = self.thread.take() {
@@ -70,17 +73,63 @@ impl Drop for Agent {
 
 /// Which slots of a rank are free. Shared by the contexts of the rank.
 pub(crate) struct Calls {
-    free: Mutex<Vec<u32>>,
+    slots: Mutex<Slots>,
+    /// Told when a slot becomes free.
+    freed: Condvar,
 }
+
+#[derive(Default)]
+struct Slots {
+    free: Vec<u32>,
+    /// Slots of calls that were given up: free as soon as the agent has answered.
+    abandoned: Vec<u32>,
+}
+
+/// How long a call waits for a slot before it looks whether the agent still lives.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Calls {
     pub(crate) fn new(rank: Rank) -> Calls {
         let first = rank.0 * CALL_SLOTS;
-        Calls { free: Mutex::new((first..first + CALL_SLOTS).collect()) }
+        let slots = Slots { free: (first..first + CALL_SLOTS).collect(), abandoned: Vec::new() };
+        Calls { slots: Mutex::new(slots), freed: Condvar::new() }
     }
 
-    /// Fills a slot and wakes the agent.
-    pub(crate) fn begin(&self, job: &Arc<Job>, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Ticket> {
+    /// Takes a free slot. When other threads of the rank have all of them, waits until one is done.
+    fn take(&self, job: &Arc<Job>, alive: &dyn Fn() -> Result<()>) -> Result<u32> {
+        let mut slots = lock(&self.slots);
+        loop {
+            let Slots { free, abandoned } = &mut *slots;
+            abandoned.retain(|&index| {
+                let answered = Calls::is_done(job, Ticket(index.into()));
+                if answered {
+                    free.push(index);
+                }
+                !answered
+            });
+            if let Some(index) = slots.free.pop() {
+                return Ok(index);
+            }
+            alive()?;
+            let waited = self.freed.wait_timeout(slots, LOOK_AGAIN);
+            slots = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    /// Gives up on a call: its slot is used again once the agent has answered.
+    pub(crate) fn abandon(&self, ticket: Ticket) {
+        lock(&self.slots).abandoned.push(ticket.0 as u32);
+    }
+
+    /// Fills a slot and wakes the agent. `alive` says whether there is still somebody to answer.
+    pub(crate) fn begin(
+        &self,
+        job: &Arc<Job>,
+        node: Node,
+        handler: HandlerId,
+        bytes: &[u8],
+        alive: &dyn Fn() -> Result<()>,
+    ) -> Result<Ticket> {
         if bytes.len() as u64 > CALL_BYTES {
             return Err(Error::TooMuch {
                 what: "bytes of a call's argument",
@@ -88,13 +137,7 @@ impl Calls {
                 limit: CALL_BYTES,
             });
         }
-        let Some(index) = lock(&self.free).pop() else {
-            return Err(Error::TooMuch {
-                what: "calls under way from one rank",
-                value: u64::from(CALL_SLOTS) + 1,
-                limit: CALL_SLOTS.into(),
-            });
-        };
+        let index = self.take(job, alive)?;
         let (slot, memory) = job.call_slot(index);
         let written = memory.put(0, bytes);
         debug_assert!(written);
@@ -129,7 +172,8 @@ impl Calls {
         let read = memory.get(0, &mut reply);
         debug_assert!(read);
         slot.state.store(FREE, Ordering::SeqCst);
-        lock(&self.free).push(index);
+        lock(&self.slots).free.push(index);
+        self.freed.notify_one();
         match state {
             ANSWERED => Ok(Some(Reply::Bytes(reply))),
             NO_HANDLER => Err(Error::NoHandler { node, handler }),
@@ -145,7 +189,10 @@ fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
     let calls = job.waiting_calls(node);
     loop {
         let known = job.alarm().departures.load(Ordering::SeqCst);
-        let wanted = || stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+        let wanted = || {
+            let asked = stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+            asked.then_some(())
+        };
         waiting::wait(job, (job.agent_bell(node), ANYTHING), wanted, known, None, &effort);
         for (at, word) in calls.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::SeqCst);
@@ -210,6 +257,16 @@ impl fabric::Agent for Reach<'_> {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         endpoint::write(self.job, to, bytes)
+    }
+
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        endpoint::write(self.job, to, bytes)?;
+        // The atomic orders the bytes before itself.
+        endpoint::execute(self.job, at, op).map(|_| ())
+    }
+
+    fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
+        endpoint::read(self.job, from, into)
     }
 }
 

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Alarm, Atomic, Caps, Condition, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank,
-    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Alarm, Atomic, Caps, Condition, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece,
+    Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
 use crate::arena::Arena;
 use crate::bell::ANYTHING;
 use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
-use crate::waiting;
+use crate::waiting::{self, Waited};
 
 /// One thread's connection to a job on this machine.
 pub struct Endpoint {
@@ -35,8 +35,10 @@ struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // A rank that unwinds has not left in order: whoever supervises it will report how it ended.
-        if !std::thread::panicking() {
+        // A rank that unwinds has not left in order, even if the program goes on without it.
+        if std::thread::panicking() {
+            self.job.declare_lost(self.rank, Ended::Panicked);
+        } else {
             self.job.leave(self.rank);
         }
     }
@@ -54,7 +56,11 @@ impl Endpoint {
         }
         let caps = Caps {
             name: "shm",
-            ordering: farside_fabric::Ordering::PerPeer,
+            ordering: if cfg!(target_arch = "x86_64") {
+                farside_fabric::Ordering::PerPeer
+            } else {
+                farside_fabric::Ordering::Unordered
+            },
             cpu_coherent: true,
             call_bytes_max: CALL_BYTES,
             outstanding_max: CALL_SLOTS,
@@ -206,9 +212,13 @@ impl Fabric for Endpoint {
         let leader = self.seat.topology.leader_of(node)?;
         self.check_alive(leader)?;
         if self.fate(leader) == Fate::Left {
-            return Err(Error::RankLost { rank: leader, how: farside_fabric::Ended::Left });
+            return Err(Error::RankLost { rank: leader, how: Ended::Left });
         }
-        Ok(Started::Pending(self.seat.calls.begin(&self.seat.job, node, handler, bytes)?))
+        if self.seat.job.agent_is_there(node).load(Ordering::SeqCst) == 0 {
+            return Err(Error::NoHandler { node, handler: handler.0 });
+        }
+        let alive = || self.check_alive(leader);
+        Ok(Started::Pending(self.seat.calls.begin(&self.seat.job, node, handler, bytes, &alive)?))
     }
 
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
@@ -229,9 +239,8 @@ impl Fabric for Endpoint {
         self.seat.calls.finish(&self.seat.job, self.seat.rank, ticket)
     }
 
-    fn cancel(&self, _ticket: Ticket) {
-        // Only calls are ever pending here, and they have no buffer. The slot of one that was given up stays taken:
-        // the agent may still answer it.
+    fn cancel(&self, ticket: Ticket) {
+        self.seat.calls.abandon(ticket);
     }
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
@@ -239,26 +248,35 @@ impl Fabric for Endpoint {
         let bell = job.bell(self.seat.rank);
         let (known, timeout) = (wait.known_departures, wait.timeout);
         // Most waits are for one word, or for one and a way out: those are looked at without a detour over the heap.
-        Ok(match wait.event {
+        let waited = match wait.event {
             Event::Done(ticket) => {
-                let ready = || Calls::is_done(job, ticket);
+                let ready = || Calls::is_done(job, ticket).then_some((0, 0));
                 waiting::wait(job, (bell, ANYTHING), ready, known, timeout, &self.effort)
             }
             Event::Words([a]) => {
                 let (bit, x) = self.watch(a)?;
-                waiting::wait(job, (bell, bit), || (a.until)(x.load()), known, timeout, &self.effort)
+                let ready = || look(0, a, x);
+                waiting::wait(job, (bell, bit), ready, known, timeout, &self.effort)
             }
             Event::Words([a, b]) => {
                 let ((one, x), (other, y)) = (self.watch(a)?, self.watch(b)?);
-                let ready = || (a.until)(x.load()) || (b.until)(y.load());
+                let ready = || look(0, a, x).or_else(|| look(1, b, y));
                 waiting::wait(job, (bell, one | other), ready, known, timeout, &self.effort)
             }
             Event::Words(conditions) => {
                 let words = conditions.iter().map(|each| self.watch(each)).collect::<Result<Vec<_>>>()?;
                 let bits = words.iter().fold(0, |bits, (bit, _)| bits | bit);
-                let ready = || conditions.iter().zip(&words).any(|(each, (_, word))| (each.until)(word.load()));
+                let ready = || {
+                    let mut all = conditions.iter().zip(&words).enumerate();
+                    all.find_map(|(which, (each, (_, word)))| look(which, each, *word))
+                };
                 waiting::wait(job, (bell, bits), ready, known, timeout, &self.effort)
             }
+        };
+        Ok(match waited {
+            Waited::Ready((which, value)) => Wake::Ready { which, value },
+            Waited::Alarm => Wake::Alarm,
+            Waited::TimedOut => Wake::TimedOut,
         })
     }
 
@@ -297,8 +315,29 @@ impl Endpoint {
             Err(error) => error,
             Ok(()) => Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() },
         })?;
-        Ok((memory.watch_bit(at.offset), word))
+        Ok((memory.watch_bits(at.offset, at.width), word))
     }
+}
+
+/// Which condition it is and what its word holds, if that satisfies it.
+#[inline]
+fn look(which: usize, condition: &Condition<'_>, word: Look<'_>) -> Option<(usize, u64)> {
+    let value = word.load();
+    (condition.until)(value).then_some((which, value))
+}
+
+/// Reads mapped memory, packed.
+pub(crate) fn read(job: &Arc<Job>, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
+    let mapped = job.segment(from.rank, from.segment)?;
+    check_message(from, &mapped, into)?;
+    let mut rest = into;
+    from.shape.for_each(|piece| {
+        let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
+        let read = mapped.get(piece.offset, part);
+        debug_assert!(read);
+        rest = after;
+    });
+    Ok(())
 }
 
 /// Writes a message into mapped memory.
@@ -321,7 +360,7 @@ pub(crate) fn execute(job: &Arc<Job>, at: Word, op: Atomic) -> Result<u128> {
         .atomic(at.offset, at.width, op)
         .ok_or(Error::Misaligned { offset: at.offset, align: at.width.bytes() })?;
     if op.writes() {
-        job.bell(at.rank).ring_if_watched(mapped.watch_bit(at.offset));
+        job.bell(at.rank).ring_if_watched(mapped.watch_bits(at.offset, at.width));
     }
     Ok(held)
 }

@@ -19,7 +19,7 @@ use farside_fabric::{Alarm, Ended, Error, Fate, Mapped, Node, Rank, Result, Segm
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::bell::{ANYTHING, Bell};
+use crate::bell::Bell;
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
@@ -78,6 +78,13 @@ struct AlarmLine(Alarm);
 #[repr(C, align(128))]
 struct Line<T>(T);
 
+/// What ranks know of a node's agent.
+#[repr(C, align(128))]
+struct AgentLine {
+    bell: Bell,
+    is_there: AtomicU32,
+}
+
 /// What others know of a rank.
 #[repr(C, align(128))]
 struct Member {
@@ -135,7 +142,7 @@ impl Layout {
         // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a processor finds all of them cold.
         let members = size_of::<Header>() as u64;
         let agents = members + ranks * size_of::<Member>() as u64;
-        let mut next = (agents + nodes * size_of::<Line<Bell>>() as u64).next_multiple_of(page);
+        let mut next = (agents + nodes * size_of::<AgentLine>() as u64).next_multiple_of(page);
         let mut take = |bytes: u64| {
             let at = next;
             next = next.checked_add(bytes)?.checked_next_multiple_of(page)?;
@@ -300,10 +307,11 @@ impl Job {
     fn depart(&self) {
         self.alarm().departures.fetch_add(1, Ordering::SeqCst);
         for rank in 0..self.ranks() {
-            self.bell(Rank(rank)).ring_if_watched(ANYTHING);
+            // Unasked: whoever died may have been about to wake this one, and have taken its announcement away already.
+            self.bell(Rank(rank)).ring();
         }
         for node in 0..self.topology.nodes() {
-            self.agent_bell(Node(node)).ring_if_watched(ANYTHING);
+            self.agent_bell(Node(node)).ring();
         }
     }
 
@@ -316,10 +324,19 @@ impl Job {
     }
 
     pub(crate) fn agent_bell(&self, node: Node) -> &Bell {
+        &self.agent(node).bell
+    }
+
+    /// Whether a node has an agent.
+    pub(crate) fn agent_is_there(&self, node: Node) -> &AtomicU32 {
+        &self.agent(node).is_there
+    }
+
+    fn agent(&self, node: Node) -> &AgentLine {
         assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
-        let at = self.layout.agents + u64::from(node.0) * size_of::<Line<Bell>>() as u64;
-        // SAFETY: the layout reserves a bell for each node, which consists of atomics.
-        &unsafe { self.at(at).cast::<Line<Bell>>().as_ref() }.0
+        let at = self.layout.agents + u64::from(node.0) * size_of::<AgentLine>() as u64;
+        // SAFETY: the layout reserves a line for each node, which consists of atomics.
+        unsafe { self.at(at).cast::<AgentLine>().as_ref() }
     }
 
     /// How many threads of the job communicate.
@@ -350,7 +367,7 @@ impl Job {
             free.ok_or(Error::TooMuch { what: "segments of one rank", value: SEGMENTS + 1, limit: SEGMENTS })?;
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
-        entry.id.store(segment.0.into(), Ordering::Release);
+        entry.id.store(segment.0, Ordering::Release);
         Ok(())
     }
 
@@ -406,7 +423,8 @@ impl Job {
         let table = self.layout.tables + u64::from(rank.0) * SEGMENTS * size_of::<Entry>() as u64;
         // SAFETY: the layout reserves a table of that length for each rank; it consists of atomics.
         let table: &[Entry] = unsafe { std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize) };
-        let start = segment.0 as usize % table.len();
+        // Names differ in their count, mostly, and then in the rank that gave them.
+        let start = (segment.0 ^ (segment.0 >> 28)) as usize % table.len();
         table[start..].iter().chain(&table[..start])
     }
 
@@ -415,7 +433,7 @@ impl Job {
         for entry in self.probe(rank, segment) {
             match entry.id.load(Ordering::Acquire) {
                 0 => break,
-                id if id == u64::from(segment.0) => return Ok(entry),
+                id if id == segment.0 => return Ok(entry),
                 _ => {}
             }
         }
@@ -548,7 +566,7 @@ mod tests {
     #[test]
     fn segments_whose_numbers_collide_are_told_apart() {
         let job = job(1);
-        let (a, b) = (SegmentId(5), SegmentId(5 + SEGMENTS as u32));
+        let (a, b) = (SegmentId(5), SegmentId(5 + SEGMENTS));
         job.publish(Rank(0), a, 4096, 1).unwrap();
         job.publish(Rank(0), b, 8192, 2).unwrap();
         job.retract(Rank(0), a).unwrap();

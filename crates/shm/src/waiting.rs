@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Effort, Wake};
+use farside_fabric::Effort;
 
 use crate::bell::Bell;
 use crate::memory::Job;
@@ -21,21 +21,28 @@ const YIELDS: u32 = 200;
 /// How many yields come between two looks at the clock, which costs as much as a yield where processes take turns: its memory is cold.
 const YIELDS_PER_LOOK: u32 = 20;
 
+/// How a wait ended.
+pub(crate) enum Waited<R> {
+    Ready(R),
+    Alarm,
+    TimedOut,
+}
+
 /// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever makes `ready` true rings
 /// the bell if any of `bits` is announced there.
 ///
 /// Inlined, condition and all: a rank that has just got a processor pays for each page of code that it touches.
 #[inline]
-pub(crate) fn wait(
+pub(crate) fn wait<R>(
     job: &Job,
     (bell, bits): (&Bell, u64),
-    mut ready: impl FnMut() -> bool,
+    mut ready: impl FnMut() -> Option<R>,
     known_departures: u32,
     timeout: Option<Duration>,
     effort: &Cell<Effort>,
-) -> Wake {
-    if ready() {
-        return Wake::Ready;
+) -> Waited<R> {
+    if let Some(result) = ready() {
+        return Waited::Ready(result);
     }
     let departures = &job.alarm().departures;
     let gone = || departures.load(Ordering::SeqCst) != known_departures;
@@ -47,27 +54,27 @@ pub(crate) fn wait(
     let wake = loop {
         if gone() {
             // What happened before the departure counts: the one who left may have done its part.
-            break if ready() { Wake::Ready } else { Wake::Alarm };
+            break ready().map_or(Waited::Alarm, Waited::Ready);
         }
         if looks < spins {
             std::hint::spin_loop();
         } else if looks < spins + YIELDS {
             if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1 && clock.left() == Some(Duration::ZERO) {
-                break Wake::TimedOut;
+                break Waited::TimedOut;
             }
             std::thread::yield_now();
             spent.yields += 1;
         } else {
             let left = clock.left();
             if left == Some(Duration::ZERO) {
-                break Wake::TimedOut;
+                break Waited::TimedOut;
             }
-            bell.park(bits, || ready() || gone(), left);
+            bell.park(bits, || ready().is_some() || gone(), left);
             spent.parks += 1;
         }
         looks = looks.saturating_add(1);
-        if ready() {
-            break Wake::Ready;
+        if let Some(result) = ready() {
+            break Waited::Ready(result);
         }
     };
     effort.set(spent);

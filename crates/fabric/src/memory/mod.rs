@@ -3,7 +3,8 @@
 //! This is where every fabric that reaches memory with the processor ends up: the near path of a rank, the agent that
 //! serves far ranks, the simulator. Other ranks may touch the same bytes at the same moment, so nothing here is a plain
 //! Rust access: words are relaxed atomics, and long runs are copied by one string instruction, whose effect on each
-//! byte is that of a relaxed access. A race therefore yields old or new bytes and is never undefined behaviour.
+//! byte is that of a relaxed access. A race therefore yields old or new bytes, and is not the undefined behaviour that a race of
+//! plain accesses would be. (Rust's model leaves open what racing atomics of different sizes do; processors do not.)
 
 mod copy;
 
@@ -36,7 +37,7 @@ pub struct Mapped {
 /// The shared words that belong to a mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside {
-    /// The [`Mapped::watch_bit`]s of the words that sleepers of the memory's owner wait for.
+    /// The [`Mapped::watch_bits`] of the words that sleepers of the memory's owner wait for.
     pub watched: NonNull<AtomicU64>,
     /// How many ranks of the job were lost.
     pub losses: NonNull<AtomicU32>,
@@ -47,6 +48,12 @@ pub struct Beside {
 /// Locks for sums, each for every 64th page: zero, or one more than the rank that holds it.
 #[repr(C, align(128))]
 pub struct Stripes([AtomicU32; 64]);
+
+impl Default for Stripes {
+    fn default() -> Stripes {
+        Stripes(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+}
 
 /// The pages of the stripes, and the longest sum under one lock.
 const STRIPE_BYTES: u64 = 4096;
@@ -84,10 +91,11 @@ impl Mapped {
         self.base
     }
 
-    /// The bit under which a sleeper announces that it waits for the word at `offset`.
+    /// The bits under which sleepers announce that they wait for the word at `offset`; a pair has two, one for each half.
     #[inline]
-    pub fn watch_bit(&self, offset: u64) -> u64 {
-        watch_bit(self.salt.wrapping_add(offset))
+    pub fn watch_bits(&self, offset: u64, width: Width) -> u64 {
+        let first = watch_bit(self.salt.wrapping_add(offset));
+        if width == Width::Pair { first | watch_bit(self.salt.wrapping_add(offset + 8)) } else { first }
     }
 
     /// Whether the owner may have a waiter asleep for the word at `offset`, who must be woken after it was changed.
@@ -95,9 +103,9 @@ impl Mapped {
     /// The load is sequentially consistent, as are the atomics of [`Mapped::atomic`]: a waiter announces itself
     /// before it looks at the word for the last time, so one of the two sees the other.
     #[inline]
-    pub fn is_watched(&self, offset: u64) -> bool {
+    pub fn is_watched(&self, offset: u64, width: Width) -> bool {
         // SAFETY: `watched` is valid while `self` lives.
-        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bit(offset) != 0
+        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bits(offset, width) != 0
     }
 
     /// Whether any rank of the job was lost: then the owner's fate is worth a look before its memory is used.
@@ -242,7 +250,8 @@ impl Mapped {
                 sum.apply_all(&mut held[..room], now);
                 copy_in(place, held.as_ptr(), room);
             }
-            lock.store(0, Ordering::Release);
+            // Should the lock have been taken over, because this rank counts as lost, it is not ours to free.
+            let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
             (rest, at) = (later, at + room as u64);
         }
     }
@@ -323,6 +332,9 @@ fn atomic_64(word: &AtomicU64, op: Atomic) -> u64 {
 #[inline]
 fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {
     const SC: Ordering = Ordering::SeqCst;
+    if !pairs_are_lock_free() {
+        return None;
+    }
     match op {
         Atomic::Load => Some(word.load(SC)),
         Atomic::Store(value) | Atomic::Swap(value) => Some(word.swap(value, SC)),
@@ -349,7 +361,7 @@ mod tests {
 
     fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
         let memory = vec![0; bytes.div_ceil(16)].into();
-        let sums = Stripes(std::array::from_fn(|_| AtomicU32::new(0)));
+        let sums = Stripes::default();
         let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
         let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
         // SAFETY: the heap is held by the mapping, and these tests look at it only through the mapping.

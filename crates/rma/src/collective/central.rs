@@ -26,7 +26,7 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
     let counter = |op| team.context().atomic_at(&group.area, group.members[0], at::COUNTER, Width::W64, op);
     let sum = (counter(Atomic::Add(arrival.into()))? as u64).wrapping_add(arrival);
     if sum & ((1 << COUNT_BITS) - 1) < size {
-        team.await_number(step, at::RELEASE, step.sequence)?;
+        team.await_number(step, at::RELEASE, step.meeting)?;
         return Ok(());
     }
     if sum != arrival.wrapping_mul(size) {
@@ -35,7 +35,7 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
     counter(Atomic::Store(0))?;
     let others = (0..group.members.len()).filter(|&member| member != group.me);
     for member in others {
-        team.signal(member, at::RELEASE, u64::from(step.sequence) << 32)?;
+        team.signal(member, at::RELEASE, u64::from(step.meeting) << 32)?;
     }
     Ok(())
 }

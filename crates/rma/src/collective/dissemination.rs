@@ -4,8 +4,8 @@
 //! Differs:   partners lie on a ring instead of across a cube, so that the number of members need not be a power of two.
 //! State:     2 x log2 N words on every member.
 //! Invariant: after round k, all of the 2^(k+1) members up to this one have entered.
-//! Ordering:  two sets of flags, used in turn: a neighbour may be one barrier ahead, never two
-//!            (`barriers_in_a_row_separate`).
+//! Ordering:  two sets of flags, used in turn: a neighbour may be one meeting ahead, never two
+//!            (`barriers_in_a_row_separate`, `barriers_and_broadcasts_alternate`).
 //! Cost:      log2 N signals from each member, rounded up.
 //! Checked:   conformance suite, with thread and process ranks.
 
@@ -20,9 +20,9 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
     let mut round = 0;
     while 1 << round < size {
         let (to, from) = ((me + (1 << round)) % size, (me + size - (1 << round)) % size);
-        let flag = at::flag(step.sequence, round);
-        team.signal(to, flag, step.tag(step.sequence))?;
-        let word = team.await_number(step, flag, step.sequence)?;
+        let flag = at::flag(step.meeting, round);
+        team.signal(to, flag, step.tag(step.meeting))?;
+        let word = team.await_number(step, flag, step.meeting)?;
         team.check_tag(step, word, from)?;
         round += 1;
     }

@@ -88,15 +88,14 @@ pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send: &[u8], receive: &mut
 fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
     let step = team.enter(call)?;
     let group = team.group();
-    let written = group.area.own.put(at::scratch(step.sequence), mine);
-    debug_assert!(written, "a chunk fits into the scratch space");
+    team.context().put_own(&group.area, at::scratch(step.meeting), mine)?;
     team.meet(&step)?;
     Ok(step)
 }
 
 fn read(team: &Team<'_>, step: &Step, member: usize, skip: u64, into: &mut [u8]) -> Result<()> {
     let group = team.group();
-    team.context().get_at(&group.area, group.members[member], at::scratch(step.sequence) + skip, into)
+    team.context().get_at(&group.area, group.members[member], at::scratch(step.meeting) + skip, into)
 }
 
 /// Calls `each` with consecutive ranges; with one empty range if there is nothing, so that an empty collective is checked, too.

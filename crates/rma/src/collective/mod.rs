@@ -10,10 +10,10 @@ pub(crate) mod dissemination;
 pub(crate) mod flat;
 pub(crate) mod tree;
 
-use std::cell::Cell;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, Width, Word};
+use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, SegmentId, Width, Word};
 
 use crate::context::Concern;
 use crate::team::Team;
@@ -38,11 +38,20 @@ pub(crate) enum Kind {
     AllGather,
     AllToAll,
     Words,
+    Free,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Barrier, Kind::Broadcast, Kind::Reduce, Kind::AllReduce, Kind::AllGather, Kind::AllToAll, Kind::Words];
+    const ALL: [Kind; 8] = [
+        Kind::Barrier,
+        Kind::Broadcast,
+        Kind::Reduce,
+        Kind::AllReduce,
+        Kind::AllGather,
+        Kind::AllToAll,
+        Kind::Words,
+        Kind::Free,
+    ];
 }
 
 impl Call {
@@ -50,6 +59,10 @@ impl Call {
 
     pub(crate) fn new(kind: Kind, size: usize) -> Call {
         Call { kind, size: size as u64, root: 0 }
+    }
+
+    pub(crate) fn free(segment: SegmentId, start: u64) -> Call {
+        Call { kind: Kind::Free, size: segment.0, root: start }
     }
 
     pub(crate) fn rooted(kind: Kind, size: usize, root: Rank) -> Call {
@@ -72,6 +85,7 @@ impl Call {
             Kind::AllGather => format!("an all-gather of {size} bytes from each"),
             Kind::AllToAll => format!("an all-to-all of {size} bytes to each"),
             Kind::Words => format!("an allocation of {size} words"),
+            Kind::Free => format!("freeing {}, from byte {root} on", SegmentId(*size)),
         }
     }
 }
@@ -86,8 +100,10 @@ const LINE: u64 = 128;
 pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
 /// The longest message of the tree collectives; each channel has room for two.
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
-/// How long a wait lasts before it looks at what the others are doing.
+/// How long a wait lasts before it looks at what the others are doing; each further look takes twice as long to come.
 const SUSPICION: Duration = Duration::from_millis(500);
+/// At how many members it looks.
+const SUSPECTS: usize = 16;
 
 /// Where the words of an area are.
 pub(crate) mod at {
@@ -99,12 +115,10 @@ pub(crate) mod at {
     pub(crate) const RELEASE: u64 = LINE;
     /// Zero, or one more than the rank that noticed a disagreement.
     pub(crate) const POISON: u64 = 2 * LINE;
-    /// The next free number of a segment; used in rank 0's area of the world.
-    pub(crate) const NEXT_SEGMENT: u64 = 3 * LINE;
     /// How many collectives this member has entered.
-    pub(crate) const ENTERED: u64 = 4 * LINE;
+    pub(crate) const ENTERED: u64 = 3 * LINE;
     /// The calls it has entered last, four words each.
-    pub(crate) const CALLS: u64 = 5 * LINE;
+    pub(crate) const CALLS: u64 = 4 * LINE;
     const FLAGS: u64 = CALLS + HISTORY * 32;
     const FULL: u64 = FLAGS + 2 * ROUNDS * LINE;
     const TAKEN: u64 = FULL + 4 * ROUNDS * LINE;
@@ -116,14 +130,14 @@ pub(crate) mod at {
         CALLS + u64::from(sequence) % HISTORY * 32
     }
 
-    /// The flag of a round of the dissemination barrier. There are two sets, since a neighbour may be one barrier ahead.
-    pub(crate) fn flag(sequence: u32, round: u32) -> u64 {
-        FLAGS + (u64::from(sequence % 2) * ROUNDS + u64::from(round)) * LINE
+    /// The flag of a round of a meeting. There are two sets, since a neighbour may be one meeting ahead.
+    pub(crate) fn flag(meeting: u32, round: u32) -> u64 {
+        FLAGS + (u64::from(meeting % 2) * ROUNDS + u64::from(round)) * LINE
     }
 
-    /// The scratch space of a step. There are two, since a neighbour may be one step ahead.
-    pub(crate) fn scratch(sequence: u32) -> u64 {
-        SCRATCH + u64::from(sequence % 2) * SCRATCH_BYTES
+    /// The scratch space of a meeting. There are two, since a neighbour may be one meeting ahead.
+    pub(crate) fn scratch(meeting: u32) -> u64 {
+        SCRATCH + u64::from(meeting % 2) * SCRATCH_BYTES
     }
 
     /// The word that says which message a channel's buffer holds.
@@ -153,10 +167,14 @@ pub(crate) mod at {
     }
 }
 
-/// A collective that was entered: its number in the team's history, and its call.
+/// A collective that was entered: its number in the team's history, the number of its meeting if it has one, and its call.
+///
+/// Meetings have numbers of their own: what is used in turns by two meetings in a row must not depend on how many collectives without
+/// a meeting came between them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) sequence: u32,
+    pub(crate) meeting: u32,
     pub(crate) call: Call,
 }
 
@@ -174,15 +192,25 @@ impl Team<'_> {
         let own = &group.area.own;
         let sequence = group.sequence.get().wrapping_add(1);
         group.sequence.set(sequence);
+        let step = Step { sequence, meeting: group.meetings.get().wrapping_add(1), call };
         if own.atomic(at::POISON, Width::W64, Atomic::Load) != Some(0) {
-            return Err(self.poisoned(&Step { sequence, call }));
+            return Err(self.poisoned(&step));
         }
-        let record = [u64::from(sequence), call.kind as u64, call.size, call.root];
-        let mut bytes = [0; 32];
-        bytes.chunks_exact_mut(8).zip(record).for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));
-        let written = own.put(at::call(sequence), &bytes) && own.put(at::ENTERED, &u64::from(sequence).to_le_bytes());
-        debug_assert!(written);
-        Ok(Step { sequence, call })
+        // Others may look at any moment: the number is wrong while the rest is.
+        let record = at::call(sequence);
+        let write = |at: u64, value: u64| {
+            let written = own.put(at, &value.to_le_bytes());
+            debug_assert!(written);
+        };
+        write(record, 0);
+        fence(Ordering::Release);
+        write(record + 8, call.kind as u64);
+        write(record + 16, call.size);
+        write(record + 24, call.root);
+        fence(Ordering::Release);
+        write(record, u64::from(sequence));
+        write(at::ENTERED, u64::from(sequence));
+        Ok(step)
     }
 
     /// Waits until the word at `offset` of the own area bears the number `number`, and returns the word.
@@ -193,30 +221,29 @@ impl Team<'_> {
     /// Waits until the word at `offset` of the own area satisfies `until`, and returns it.
     pub(crate) fn await_word(&self, step: &Step, offset: u64, until: &dyn Fn(u64) -> bool) -> Result<u64> {
         let (context, group) = (self.context(), self.group());
-        let seen = Cell::new(None);
-        let satisfied = |word| {
-            let satisfied = until(word);
-            if satisfied {
-                seen.set(Some(word));
-            }
-            satisfied
-        };
         let condition = |offset, until| Condition {
             at: Word { rank: context.rank(), segment: group.area.id, offset, width: Width::W64 },
             memory: &group.area.own,
             until,
         };
-        let conditions = [condition(offset, &satisfied), condition(at::POISON, &|poison| poison != 0)];
-        let has_entered = |rank| self.entered(rank).map(|entered| entered.wrapping_sub(step.sequence) as i32 >= 0);
+        let conditions = [condition(offset, until), condition(at::POISON, &|poison| poison != 0)];
+        let has_entered = |rank| {
+            let entered = self.entered(rank)?;
+            // A member that has freed the team's memory has done so after it came, and has taken the count with it.
+            let freed = entered == 0 && step.call.kind == Kind::Free;
+            Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)
+        };
         let concern = Concern::Members(&group.members, &has_entered);
+        let mut patience = SUSPICION;
         loop {
-            match context.wait_event(Event::Words(&conditions), &concern, Some(SUSPICION)) {
-                Ok(()) => break,
+            match context.wait_event(Event::Words(&conditions), &concern, Some(patience)) {
+                Ok((0, word)) => return Ok(word),
+                Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
                 Err(error) => return Err(error),
             }
+            patience = patience.saturating_mul(2);
         }
-        seen.get().ok_or_else(|| self.poisoned(step))
     }
 
     /// Signals a word in a member's area.
@@ -265,9 +292,13 @@ impl Team<'_> {
         self.disagreement(step, self.one_who_differs(step).unwrap_or(by))
     }
 
+    /// A member whose call differs, among those next to this one and at the start of the team.
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
         let differs = |rank: Rank| matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call);
-        self.group().members.iter().copied().find(|&rank| differs(rank))
+        let (members, me) = (&self.group().members, self.group().me);
+        let neighbours = (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);
+        let suspects = neighbours.take(SUSPECTS).chain([0, 1]).map(|at| members[at % members.len()]);
+        suspects.into_iter().find(|&rank| differs(rank))
     }
 
     fn disagreement(&self, step: &Step, rank: Rank) -> Error {
@@ -282,10 +313,25 @@ impl Team<'_> {
     /// The call with a number that a member has written down, if it still remembers it.
     fn call_of(&self, rank: Rank, sequence: u32) -> Result<Option<Call>> {
         let mut bytes = [0; 32];
-        self.context().get_at(&self.group().area, rank, at::call(sequence), &mut bytes)?;
+        let (area, record) = (&self.group().area, at::call(sequence));
+        let number = || -> Result<u64> {
+            let mut bytes = [0; 8];
+            self.context().get_at(area, rank, record, &mut bytes)?;
+            Ok(u64::from_le_bytes(bytes))
+        };
+        if number()? != u64::from(sequence) {
+            return Ok(None);
+        }
+        fence(Ordering::Acquire);
+        self.context().get_at(area, rank, record, &mut bytes)?;
+        fence(Ordering::Acquire);
+        // If the number is still the same, nobody has written in between.
+        if number()? != u64::from(sequence) {
+            return Ok(None);
+        }
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at * 8 + i]));
         let kind = Kind::ALL.into_iter().find(|&kind| kind as u64 == word(1));
-        Ok(kind.filter(|_| word(0) == u64::from(sequence)).map(|kind| Call { kind, size: word(2), root: word(3) }))
+        Ok(kind.map(|kind| Call { kind, size: word(2), root: word(3) }))
     }
 
     fn entered(&self, rank: Rank) -> Result<u32> {
@@ -318,8 +364,7 @@ mod tests {
     #[test]
     fn the_words_of_an_area_do_not_overlap() {
         let members = 1000;
-        let mut spans =
-            vec![(at::COUNTER, 8), (at::RELEASE, 8), (at::POISON, 8), (at::NEXT_SEGMENT, 8), (at::ENTERED, 8)];
+        let mut spans = vec![(at::COUNTER, 8), (at::RELEASE, 8), (at::POISON, 8), (at::ENTERED, 8)];
         spans.extend((0..HISTORY as u32).map(|sequence| (at::call(sequence), 32)));
         for slot in 0..2 {
             spans.extend((0..ROUNDS as u32).map(|round| (at::flag(slot, round), 8)));

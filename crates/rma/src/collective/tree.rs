@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use farside_fabric::{Result, Width};
+use farside_fabric::{Atomic, Result, Width};
 
 use super::{MESSAGE_BYTES, Step, at};
 use crate::team::Team;
@@ -159,9 +159,11 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     let from = neighbour(team, !up, round);
     let word = team.await_number(step, at::full(channel, number), number)?;
     team.check_tag(step, word, from)?;
-    let read = group.area.own.get(at::message(channel, number), into);
-    debug_assert!(read, "a message fits into its buffer");
-    team.signal(from, at::taken(channel), number.into())
+    let context = team.context();
+    context.get_at(&group.area, context.rank(), at::message(channel, number), into)?;
+    // Counted, not written: acknowledgements may land in any order.
+    let (from, one) = (group.members[from], Atomic::Add(1));
+    context.post_at(&group.area, from, at::taken(channel), Width::W64, one)
 }
 
 fn neighbour(team: &Team<'_>, up: bool, round: u32) -> usize {

@@ -1,0 +1,125 @@
+//! `farside app`: the built-in programs, jobs inside of jobs, and what the environment says about jobs.
+
+mod support;
+
+use rustix::process::Signal;
+use support::{FARSIDE, Farside, Finished, farside};
+
+/// Asserts that `hello` greeted each rank by its left neighbour.
+fn greets(finished: &Finished, ranks: u32) {
+    let stdout = finished.stdout();
+    for rank in 0..ranks {
+        let left = (rank + ranks - 1) % ranks;
+        let greeting = format!("in the memory of rank {rank}: \"hello, rank {rank}, this is rank {left} (process ");
+        assert_eq!(stdout.matches(&greeting).count(), 1, "{greeting} in {stdout}");
+    }
+    assert_eq!(stdout.matches("in the memory of").count(), ranks as usize, "{stdout}");
+}
+
+#[test]
+fn ranks_greet_each_other() {
+    for ranks in [1, 2, 4] {
+        greets(&farside(["app", "hello", "-n", &ranks.to_string()]).run().ends_with(0), ranks);
+    }
+}
+
+#[test]
+fn many_ranks_greet_each_other() {
+    greets(&farside(["app", "hello", "-n", "64"]).run().ends_with(0), 64);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_named() {
+    farside(["app", "goodbye", "-n", "2"]).run().fails_with(&["\"goodbye\"", "hello"]);
+}
+
+#[test]
+fn an_argument_that_a_program_does_not_take_is_named() {
+    let finished = farside(["app", "hello", "-n", "2", "--", "loudly"]).run();
+    finished.fails_with(&["\"loudly\"", "rank 0 exited with status 1", "rank 1 exited with status 1"]);
+}
+
+#[test]
+fn a_job_inside_a_job_works() {
+    let finished = farside(["run", "-n", "2", "-l", FARSIDE, "app", "hello", "--ranks", "2"]).run().ends_with(0);
+    for outer in 0..2 {
+        for inner in 0..2 {
+            let line = format!("[{outer}]   in the memory of rank {inner}: ");
+            assert_eq!(finished.stdout().matches(&line).count(), 1, "{line} in {}", finished.stdout());
+        }
+    }
+}
+
+/// A job whose ranks each are the launcher of a job that does not end.
+fn endless() -> Farside {
+    farside(["run", "-n", "2", FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "echo ready; sleep 1000"])
+}
+
+#[test]
+fn a_job_inside_a_job_fails_as_a_whole() {
+    let finished = farside(["run", "-n", "2", "-l", FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "exit 5"]).run();
+    let inner = ["[0] farside: rank 0 exited with status 5\n", "[1] farside: rank 1 exited with status 5\n"];
+    let outer = ["\nfarside: rank 0 exited with status 5\n", "\nfarside: rank 1 exited with status 5\n"];
+    finished.ends_with(5).says(&inner).says(&outer);
+}
+
+#[test]
+fn a_job_inside_a_job_ends_with_it() {
+    let mut running = endless().start();
+    running.wait_for_lines("ready", 4);
+    running.signal(Signal::TERM);
+    running.wait().fails_with(&["rank 0", "rank 1"]);
+}
+
+#[test]
+fn a_job_inside_a_job_does_not_survive_the_outer_launcher() {
+    let mut running = endless().start();
+    running.wait_for_lines("ready", 4);
+    running.signal(Signal::KILL);
+    running.wait_for_processes(<[String]>::is_empty, "end of all processes");
+}
+
+#[test]
+fn the_topology_can_be_pretended() {
+    let finished = farside(["app", "hello", "-n", "4", "--topology", "node:2,socket:2"]).run().ends_with(0);
+    assert!(finished.stdout().contains("2 node, 4 socket, 4 ranks"), "{}", finished.stdout());
+    let finished = farside(["app", "hello", "-n", "4"]).variable("FARSIDE_TOPOLOGY", "node:4").run().ends_with(0);
+    assert!(finished.stdout().contains("4 node, 4 ranks"), "{}", finished.stdout());
+    // What is said on the command line holds.
+    let both = farside(["app", "hello", "-n", "4", "--topology", "node:2"]).variable("FARSIDE_TOPOLOGY", "node:4");
+    assert!(both.run().ends_with(0).stdout().contains("2 node, 4 ranks"));
+}
+
+#[test]
+fn memory_can_be_limited() {
+    for limited in [
+        farside(["app", "hello", "-n", "2", "--memory", "4K"]),
+        farside(["app", "hello", "-n", "2"]).variable("FARSIDE_MEMORY", "4K"),
+    ] {
+        limited.run().fails_with(&["4096 bytes of shared memory", "--memory", "FARSIDE_MEMORY"]);
+    }
+    let enough = farside(["app", "hello", "-n", "2", "--memory", "16M"]).variable("FARSIDE_MEMORY", "4K");
+    greets(&enough.run().ends_with(0), 2);
+}
+
+#[test]
+fn bad_values_in_the_environment_are_named() {
+    for (name, value) in [
+        ("FARSIDE_MEMORY", "plenty"),
+        ("FARSIDE_MEMORY", "-1"),
+        ("FARSIDE_TOPOLOGY", "ring"),
+        ("FARSIDE_TOPOLOGY", "node:9"),
+        ("FARSIDE_CORES", "few"),
+        ("FARSIDE_CORES", "0"),
+    ] {
+        let finished = farside(["app", "hello", "-n", "2"]).variable(name, value).run();
+        finished.fails_with(&[&format!("{value:?}")]);
+    }
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    for name in ["FARSIDE_MEMORY", "FARSIDE_TOPOLOGY", "FARSIDE_CORES"] {
+        greets(&farside(["app", "hello", "-n", "2"]).variable(name, "").run().ends_with(0), 2);
+    }
+}

@@ -1,0 +1,118 @@
+//! `farside bench ops`: figures as a table, as JSON and as plots, and what is wrong with bad options.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use support::{Farside, Scratch, farside};
+
+/// All cases that are measured if none is named.
+const CASES: [&str; 10] =
+    ["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap", "signal", "rate", "barrier"];
+
+/// A measurement that takes but a moment.
+fn quick(options: &[&str]) -> Farside {
+    farside(["bench", "ops", "--ranks", "2", "--sizes", "8", "--rounds", "1", "--time", "1"].iter().chain(options))
+}
+
+fn records(path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("the file is there");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+#[test]
+fn figures_come_as_table_as_json_and_as_plots() {
+    let scratch = Scratch::new();
+    let (json, plots) = (scratch.file("ops.json"), scratch.file("deep/plots"));
+    let stdout = quick(&["--json", &json, "--plot", &plots]).run().ends_with(0).stdout();
+    for word in ["ranks", "case", "bytes", "target", "farside", "limit", "idle", "computing"].iter().chain(&CASES) {
+        assert!(stdout.contains(word), "{word} is not in {stdout}");
+    }
+    let records = records(&json);
+    for record in &records {
+        let text = |key: &str| record[key].as_str().unwrap_or_else(|| panic!("no {key} in {record}"));
+        assert_eq!((text("bench"), text("fabric")), ("ops", "shm"), "{record}");
+        assert_eq!((record["ranks"].as_u64(), record["nodes"].as_u64()), (Some(2), Some(1)), "{record}");
+        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
+        assert!(CASES.contains(&text("case")), "{record}");
+    }
+    let of = |system: &str| -> BTreeSet<&str> {
+        let own = records.iter().filter(|record| record["system"] == system);
+        own.map(|record| record["case"].as_str().expect("a case is text")).collect()
+    };
+    assert_eq!(of("farside"), BTreeSet::from(CASES));
+    assert!(of("limit").is_superset(&BTreeSet::from(["put", "get", "fetch_add", "barrier"])), "{:?}", of("limit"));
+    check_plots(&plots, &stdout);
+}
+
+fn check_plots(directory: &str, stdout: &str) {
+    assert!(stdout.contains(&format!("{directory}/index.html")), "{stdout}");
+    let page = std::fs::read_to_string(format!("{directory}/index.html")).expect("the page is there");
+    let names = std::fs::read_dir(directory).expect("the directory is there").flatten();
+    let names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let plots: Vec<&String> = names.iter().filter(|name| name.ends_with(".svg")).collect();
+    assert!(plots.len() >= 6, "{plots:?}");
+    for plot in plots {
+        let svg = std::fs::read_to_string(format!("{directory}/{plot}")).expect("the plot is there");
+        assert!(svg.contains("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}: {svg}");
+        assert!(page.contains(plot.as_str()), "{plot} is not on the page");
+    }
+}
+
+#[test]
+fn only_the_cases_and_ranks_asked_for_are_measured() {
+    let scratch = Scratch::new();
+    let json = scratch.file("ops.json");
+    let words = ["bench", "ops", "--ranks", "2,3", "--cases", "barrier", "--rounds", "2", "--time", "1"];
+    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
+    let own = records(&json).into_iter().filter(|record| record["system"] == "farside");
+    let own: Vec<(Value, Value)> = own.map(|record| (record["case"].clone(), record["ranks"].clone())).collect();
+    assert_eq!(own, [("barrier".into(), 2.into()), ("barrier".into(), 3.into())]);
+}
+
+#[test]
+fn sizes_have_units() {
+    let scratch = Scratch::new();
+    let json = scratch.file("ops.json");
+    let words = ["bench", "ops", "--cases", "put", "--sizes", "16,1K", "--rounds", "1", "--time", "1"];
+    farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
+    let sizes: BTreeSet<u64> = records(&json).iter().map(|record| record["bytes"].as_u64().expect("a size")).collect();
+    assert_eq!(sizes, BTreeSet::from([16, 1024]));
+}
+
+#[test]
+fn bad_values_of_options_are_named() {
+    for (option, value) in [
+        ("--ranks", "1"),
+        ("--ranks", "many"),
+        ("--ranks", "2,0"),
+        ("--sizes", "7"),
+        ("--sizes", "65"),
+        ("--sizes", "1G"),
+        ("--sizes", "8,large"),
+        ("--cases", "put,fly"),
+        ("--against", "pvm"),
+        ("--rounds", "0"),
+        ("--rounds", "x"),
+        ("--time", "0"),
+        ("--time", "-1"),
+    ] {
+        // Of a list, the part that is wrong; of a number with a unit, what it stands for.
+        let wrong = if value == "1G" { "1073741824" } else { value.rsplit(',').next().expect("it has a part") };
+        let finished = farside(["bench", "ops", option, value]).run();
+        assert_eq!(finished.stdout(), "", "{option} {value}: nothing is measured");
+        finished.fails_with(&[wrong]);
+    }
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named() {
+    let scratch = Scratch::new();
+    let json = scratch.file("nowhere/ops.json");
+    quick(&["--cases", "put", "--json", &json]).run().fails_with(&[&json, "cannot write"]);
+    let file = scratch.file("file");
+    std::fs::write(&file, "").expect("a file can be written");
+    let below = format!("{file}/plots");
+    quick(&["--cases", "put", "--plot", &below]).run().fails_with(&[&below]);
+}

@@ -1,0 +1,173 @@
+//! However a job ends, nothing of it is left: time is up, a signal comes, nobody reads, the launcher is killed.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+
+use rustix::process::Signal;
+use support::{Scratch, shells};
+
+/// Shell code that goes on for ever without a child that outlives it for long.
+const FOR_EVER: &str = "while :; do sleep 0.05; done";
+
+#[test]
+fn time_is_up() {
+    let finished = shells(&["-n", "3", "--timeout", "1"], "sleep 1000").run().ends_with(124);
+    finished.says(&["time is up after 1 s; still running: rank 0, 1, 2\n"]);
+}
+
+#[test]
+fn only_ranks_that_still_run_are_named_when_time_is_up() {
+    let script = "[ $FARSIDE_RANK = 1 ] || sleep 1000";
+    let finished = shells(&["-n", "3", "--timeout", "2"], script).run().ends_with(124);
+    finished.says(&["time is up after 2 s; still running: rank 0, 2\n"]);
+}
+
+#[test]
+fn time_is_up_for_ranks_that_ignore_being_asked() {
+    let script = format!("trap '' TERM INT HUP; echo ready; {FOR_EVER}");
+    let finished = shells(&["-n", "3", "--timeout", "2"], &script).run().ends_with(124);
+    finished.says(&["still running: rank 0, 1, 2\n", "rank 0 was ended by signal 9\n"]);
+}
+
+#[test]
+fn ranks_are_asked_before_they_are_killed_when_time_is_up() {
+    let script = format!("trap 'echo asked; exit 0' TERM; {FOR_EVER}");
+    let finished = shells(&["-n", "2", "--timeout", "2"], &script).run().ends_with(124);
+    assert_eq!(finished.stdout(), "asked\nasked\n");
+}
+
+#[test]
+fn a_job_that_ends_in_time_is_not_ended() {
+    let finished = shells(&["-n", "2", "--timeout", "1000"], "echo done").run().ends_with(0);
+    assert_eq!(finished.stdout(), "done\ndone\n");
+}
+
+#[test]
+fn children_of_ranks_end_with_the_job() {
+    let finished = shells(&["-n", "2"], "sleep 1000 & (sleep 1000 & sleep 1000 &) ; echo done").run().ends_with(0);
+    assert_eq!(finished.stdout(), "done\ndone\n");
+}
+
+/// Shell code that starts processes in a session of their own and waits until they are there, and then does `then`.
+fn with_daemons(then: &str) -> String {
+    let daemon = "sleep 1000 & : >up$FARSIDE_RANK; wait";
+    format!("setsid sh -c '{daemon}' & until [ -e up$FARSIDE_RANK ]; do sleep 0.01; done; {then}")
+}
+
+#[test]
+fn children_in_sessions_of_their_own_end_with_the_job() {
+    for (then, status) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
+        let scratch = Scratch::new();
+        shells(&["-n", "2"], &with_daemons(then)).directory(&scratch.path).run().ends_with(status);
+    }
+}
+
+#[test]
+fn children_in_sessions_of_their_own_end_when_time_is_up() {
+    let scratch = Scratch::new();
+    shells(&["-n", "2", "--timeout", "1"], &with_daemons("wait")).directory(&scratch.path).run().ends_with(124);
+}
+
+#[test]
+fn children_in_sessions_of_their_own_end_after_a_signal() {
+    let scratch = Scratch::new();
+    let script = with_daemons(&format!("echo ready; {FOR_EVER}"));
+    let mut running = shells(&["-n", "2"], &script).directory(&scratch.path).start();
+    running.wait_for_lines("ready", 2);
+    running.signal(Signal::TERM);
+    running.wait().ends_with(128 + 15);
+}
+
+#[test]
+fn signals_reach_all_ranks() {
+    for (name, signal) in [
+        ("INT", Signal::INT),
+        ("TERM", Signal::TERM),
+        ("HUP", Signal::HUP),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ] {
+        let script = format!("trap 'echo got; exit 3' {name}; echo ready; {FOR_EVER}");
+        let mut running = shells(&["-n", "3", "--grace", "1000"], &script).start();
+        running.wait_for_lines("ready", 3);
+        running.signal(signal);
+        let finished = running.wait().ends_with(3);
+        assert_eq!(finished.stdout().matches("got\n").count(), 3, "{name}: {}", finished.stdout());
+    }
+}
+
+#[test]
+fn a_signal_that_asks_for_nothing_ends_nothing() {
+    let script = format!("trap 'echo got' USR1; trap 'exit 0' USR2; echo ready; {FOR_EVER}");
+    let mut running = shells(&["-n", "2", "--grace", "0"], &script).start();
+    running.wait_for_lines("ready", 2);
+    for times in 1..=3 {
+        running.signal(Signal::USR1);
+        running.wait_for_lines("got", 2 * times);
+    }
+    running.signal(Signal::USR2);
+    running.wait().ends_with(0);
+}
+
+#[test]
+fn a_job_that_is_asked_to_end_ends() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::HUP, 1)] {
+        let mut running = shells(&["-n", "3"], "echo ready; sleep 1000").start();
+        running.wait_for_lines("ready", 3);
+        running.signal(signal);
+        running.wait().ends_with(128 + number).says(&[&format!("rank 1 was ended by signal {number}\n")]);
+    }
+}
+
+#[test]
+fn who_asks_twice_means_it() {
+    let script = format!("trap 'echo no' INT TERM; echo ready; {FOR_EVER}");
+    let mut running = shells(&["-n", "3", "--grace", "1000"], &script).start();
+    running.wait_for_lines("ready", 3);
+    running.signal(Signal::INT);
+    // Two signals that come at once are one to the system.
+    running.wait_for_lines("no", 3);
+    running.signal(Signal::INT);
+    running.wait().ends_with(128 + 9).says(&["rank 0 was ended by signal 9\n"]);
+}
+
+#[test]
+fn ranks_that_ignore_a_signal_are_killed_after_their_grace() {
+    let script = format!("trap '' INT TERM; echo ready; {FOR_EVER}");
+    let mut running = shells(&["-n", "3", "--grace", "0.2"], &script).start();
+    running.wait_for_lines("ready", 3);
+    running.signal(Signal::TERM);
+    running.wait().ends_with(128 + 9).says(&["rank 0 was ended by signal 9\n"]);
+}
+
+#[test]
+fn a_launcher_that_is_killed_leaves_nothing() {
+    for script in [
+        format!("echo ready; {FOR_EVER}"),
+        "sleep 1000 & echo ready; wait".to_owned(),
+        "(trap '' HUP TERM; sleep 1000 & sleep 1000 &); echo ready; sleep 1000".to_owned(),
+        // The ranks are gone: only their children are left to be ended.
+        "trap '' HUP; sh -c 'echo ready; sleep 1000' & [ $FARSIDE_RANK = 0 ] && wait; exit 0".to_owned(),
+    ] {
+        let mut running = shells(&["-n", "3"], &script).start();
+        running.wait_for_lines("ready", 3);
+        running.signal(Signal::KILL);
+        running.wait_for_processes(<[String]>::is_empty, "end of all processes");
+        assert_eq!(running.wait().status.signal(), Some(9));
+    }
+}
+
+#[test]
+fn a_job_whose_output_nobody_reads_ends() {
+    for options in [["-n", "2"].as_slice(), &["-n", "2", "-l"], &["-n", "2", "--keep-going"]] {
+        let finished = shells(options, "yes").hang_up().run().leaves_nothing();
+        assert!(finished.stdout.starts_with(if options.contains(&"-l") { b"[" } else { b"y\n" }));
+    }
+}
+
+#[test]
+fn a_job_whose_output_nobody_reads_ends_even_if_it_ignores_being_asked() {
+    shells(&["-n", "2"], "trap '' TERM PIPE; while :; do echo y; done").hang_up().run().leaves_nothing();
+}

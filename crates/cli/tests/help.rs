@@ -1,0 +1,112 @@
+//! What the command says about itself and about the machine.
+
+mod support;
+
+use support::{FARSIDE, farside, shells};
+
+/// The help that these words print.
+fn help(words: &[&str]) -> String {
+    let finished = farside(words).run().ends_with(0);
+    assert_eq!(finished.stderr(), "");
+    finished.stdout()
+}
+
+fn mentions(help: &str, words: &[&str]) {
+    for word in words {
+        assert!(help.contains(word), "{word:?} is not in the help:\n{help}");
+    }
+}
+
+#[test]
+fn the_help_lists_every_command() {
+    for words in [["--help"], ["-h"], ["help"]] {
+        let help = help(&words);
+        mentions(&help, &["Usage: farside <COMMAND>", "run", "app", "bench", "info", "--help", "--version"]);
+        assert!(!help.contains("__"), "commands that are none of the user's business: {help}");
+    }
+}
+
+#[test]
+fn the_command_alone_prints_its_help_and_fails() {
+    let finished = farside([""; 0]).run().fails_with(&["Usage: farside <COMMAND>", "run", "app", "bench", "info"]);
+    assert_eq!(finished.stdout(), "");
+}
+
+/// The options of every job.
+const JOB: [&str; 12] = [
+    "-n, --ranks <N>",
+    "--fabric <FABRIC>",
+    "[default: shm]",
+    "--timeout <SECONDS>",
+    "--grace <SECONDS>",
+    "[default: 5]",
+    "--keep-going",
+    "-l, --label",
+    "--memory <BYTES>",
+    "--topology <LEVELS>",
+    "-h, --help",
+    "Example: farside",
+];
+
+#[test]
+fn the_help_of_run_lists_every_option() {
+    let help = help(&["run", "--help"]);
+    mentions(&help, &JOB);
+    mentions(&help, &["PROGRAM", "ARGUMENTS"]);
+}
+
+#[test]
+fn the_help_of_app_lists_every_option_and_program() {
+    let help = help(&["app", "--help"]);
+    mentions(&help, &JOB);
+    mentions(&help, &["NAME", "ARGUMENTS", "hello"]);
+}
+
+#[test]
+fn the_help_of_bench_lists_every_option_and_case() {
+    mentions(&help(&["bench", "--help"]), &["ops"]);
+    let help = help(&["bench", "ops", "--help"]);
+    mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
+    mentions(&help, &["mpich", "openmpi", "openshmem"]);
+    mentions(&help, &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"]);
+    mentions(&help, &["signal", "rate", "barrier", "Example: farside bench ops"]);
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    for word in ["--version", "-V"] {
+        assert_eq!(help(&[word]), format!("farside {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+/// What stands behind a word at the beginning of a line.
+fn value<'a>(info: &'a str, word: &str) -> &'a str {
+    let mut values = info.lines().filter_map(|line| line.strip_prefix(word));
+    values.next().unwrap_or_else(|| panic!("no {word} in {info}")).trim()
+}
+
+#[test]
+fn the_machine_is_described() {
+    let info = help(&["info"]);
+    let processors = std::thread::available_parallelism().expect("the system knows").get();
+    assert_eq!(value(&info, "processors"), processors.to_string());
+    assert!(value(&info, "topology").contains("1 node"), "{info}");
+    assert!(value(&info, "topology").contains(&format!("{processors} ranks")), "{info}");
+    assert!(value(&info, "fabrics").contains("shm"), "{info}");
+    let memory = value(&info, "memory").strip_suffix(" MiB").and_then(|number| number.parse::<u64>().ok());
+    assert!(memory.is_some_and(|mebibytes| mebibytes > 0), "{info}");
+}
+
+#[test]
+fn the_machine_is_described_inside_a_job_too() {
+    let finished = shells(&["-n", "2"], &format!("'{FARSIDE}' info | grep processors")).run().ends_with(0);
+    assert_eq!(finished.lines().len(), 2);
+}
+
+#[test]
+fn a_low_limit_of_open_files_comes_with_advice() {
+    let script = format!("ulimit -n 64 && exec '{FARSIDE}' info");
+    let info = shells(&["-n", "1"], &script).run().ends_with(0).stdout();
+    assert_eq!(value(&info, "open files"), "64");
+    assert!(info.contains("ulimit -n"), "{info}");
+}

@@ -1,0 +1,347 @@
+//! Starts the command, watches it with a deadline, and finds what it has left behind.
+//!
+//! Every process of a test bears a mark in its environment, which its children inherit: however they move in the tree of
+//! processes, they are found, and none of them outlives the test.
+#![allow(dead_code, reason = "each of the test programs uses another part of this")]
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// A command that takes longer hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How long what was killed may take to disappear.
+const DEADLINE_AFTER_KILL: Duration = Duration::from_secs(10);
+/// The variable that marks the processes of a test.
+const MARK: &str = "FARSIDE_TEST_MARK";
+
+/// The command under test.
+pub(crate) const FARSIDE: &str = env!("CARGO_BIN_EXE_farside");
+
+/// Makes marks and directories differ within a test program.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn unique() -> String {
+    format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The command with these arguments, not yet started.
+pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Farside {
+    let mark = unique();
+    let mut command = Command::new(FARSIDE);
+    // What the caller has set for jobs of its own must not change the tests.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FARSIDE_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).env(MARK, &mark).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Farside { command, mark, hangs_up: false }
+}
+
+/// `farside run` with these options, each rank of which is a shell that runs `script`.
+pub(crate) fn shells(options: &[&str], script: &str) -> Farside {
+    farside(["run"].iter().chain(options).chain(&["sh", "-c", script]))
+}
+
+/// A command that is about to be started.
+pub(crate) struct Farside {
+    command: Command,
+    mark: String,
+    hangs_up: bool,
+}
+
+impl Farside {
+    /// Sets a variable of the environment.
+    pub(crate) fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Farside {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Starts it in this directory.
+    pub(crate) fn directory(mut self, directory: &Path) -> Farside {
+        self.command.current_dir(directory);
+        self
+    }
+
+    /// Closes the reading end of its standard output after the first piece.
+    pub(crate) fn hang_up(mut self) -> Farside {
+        self.hangs_up = true;
+        self
+    }
+
+    /// Starts it, with a standard input that stays open until it is closed.
+    pub(crate) fn start_with_input(mut self) -> (Running, ChildStdin) {
+        self.command.stdin(Stdio::piped());
+        let (running, input) = self.spawn();
+        (running, input.expect("a pipe was asked for"))
+    }
+
+    /// Starts it.
+    pub(crate) fn start(self) -> Running {
+        self.spawn().0
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(self) -> Finished {
+        self.start().wait()
+    }
+
+    /// Runs it to its end with this standard input.
+    pub(crate) fn run_with_input(self, bytes: Vec<u8>) -> Finished {
+        let (running, mut input) = self.start_with_input();
+        // A command need not read all that it is offered: a pipe that it has closed is no fault of it.
+        std::thread::spawn(move || drop(input.write_all(&bytes)));
+        running.wait()
+    }
+
+    fn spawn(mut self) -> (Running, Option<ChildStdin>) {
+        let mut child = self.command.spawn().expect("the command starts");
+        let (sender, events) = channel();
+        let stdout = child.stdout.take().expect("a pipe was asked for");
+        let stderr = child.stderr.take().expect("a pipe was asked for");
+        let (to_stdout, to_stderr) = (sender.clone(), sender.clone());
+        let hangs_up = self.hangs_up;
+        std::thread::spawn(move || pass_on(stdout, hangs_up, Event::Stdout, &to_stdout));
+        std::thread::spawn(move || pass_on(stderr, false, Event::Stderr, &to_stderr));
+        let (pid, input) = (Pid::from_child(&child), child.stdin.take());
+        std::thread::spawn(move || {
+            let status = child.wait().expect("a child can be waited for");
+            // Nobody listens any more only after a failure.
+            let _ = sender.send(Event::Ended(status));
+        });
+        let expires = Instant::now() + DEADLINE;
+        let (stdout, stderr) = (Vec::new(), Vec::new());
+        (Running { pid, mark: self.mark, events, expires, stdout, stderr, status: None, streams: 2 }, input)
+    }
+}
+
+enum Event {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// One of the streams has ended.
+    Closed,
+    Ended(ExitStatus),
+}
+
+fn pass_on(mut pipe: impl Read, hangs_up: bool, event: fn(Vec<u8>) -> Event, to: &Sender<Event>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        if to.send(event(buffer[..count].to_vec())).is_err() || hangs_up {
+            break;
+        }
+    }
+    drop(pipe);
+    // Nobody listens any more only after a failure.
+    let _ = to.send(Event::Closed);
+}
+
+/// A command that was started. Dropped before its end, it is killed with everything that it has started.
+pub(crate) struct Running {
+    pub(crate) pid: Pid,
+    mark: String,
+    events: Receiver<Event>,
+    expires: Instant,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    status: Option<ExitStatus>,
+    /// How many of its streams are open.
+    streams: u32,
+}
+
+impl Running {
+    /// Sends a signal to the command itself.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("the command runs");
+    }
+
+    /// Waits until so many lines of standard output are this one.
+    pub(crate) fn wait_for_lines(&mut self, line: &str, count: usize) {
+        let found = |stdout: &[u8]| stdout.split(|&byte| byte == b'\n').filter(|&one| one == line.as_bytes()).count();
+        while found(&self.stdout) < count {
+            self.step(&format!("{count} lines {line:?}"));
+        }
+    }
+
+    /// Waits until as many processes bear the mark, the command itself included.
+    pub(crate) fn wait_for_processes(&mut self, holds: impl Fn(&[String]) -> bool, what: &str) {
+        let mut marked = marked(&self.mark);
+        while !holds(&marked) {
+            if Instant::now() >= self.expires {
+                self.fail(&format!("no {what}: {marked:?}"));
+            }
+            // sleep: the system tells nobody but a parent when a process comes or goes.
+            std::thread::sleep(Duration::from_millis(10));
+            marked = self::marked(&self.mark);
+        }
+    }
+
+    /// Waits for its end and for all that it has written.
+    pub(crate) fn wait(mut self) -> Finished {
+        while self.status.is_none() || self.streams > 0 {
+            self.step("end of the command");
+        }
+        let left = marked(&self.mark);
+        let status = self.status.expect("it has ended");
+        let text = |bytes: &mut Vec<u8>| std::mem::take(bytes);
+        Finished { status, stdout: text(&mut self.stdout), stderr: text(&mut self.stderr), left }
+    }
+
+    fn step(&mut self, what: &str) {
+        let left = self.expires.saturating_duration_since(Instant::now());
+        match self.events.recv_timeout(left) {
+            Ok(Event::Stdout(bytes)) => self.stdout.extend(bytes),
+            Ok(Event::Stderr(bytes)) => self.stderr.extend(bytes),
+            Ok(Event::Closed) => self.streams -= 1,
+            Ok(Event::Ended(status)) => self.status = Some(status),
+            Err(_) => self.fail(&format!("no {what}")),
+        }
+    }
+
+    fn fail(&mut self, why: &str) -> ! {
+        let processes = marked(&self.mark);
+        self.end_everything();
+        let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
+        let status = self.status;
+        panic!("{why}; status {status:?}, processes {processes:?}\nstdout: {stdout}\nstderr: {stderr}");
+    }
+
+    fn end_everything(&self) {
+        // What is gone already needs no ending.
+        if self.status.is_none() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+        let start = Instant::now();
+        let mut marked = marked_pids(&self.mark);
+        while !marked.is_empty() && start.elapsed() < DEADLINE_AFTER_KILL {
+            for pid in marked {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            marked = marked_pids(&self.mark);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end_everything();
+    }
+}
+
+/// A command that has ended.
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// The processes that were there at the moment of its end.
+    left: Vec<String>,
+}
+
+impl Finished {
+    /// Standard output, which is text.
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8(self.stdout.clone()).expect("standard output is text")
+    }
+
+    /// Standard error, which is text.
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8(self.stderr.clone()).expect("standard error is text")
+    }
+
+    /// The lines of standard output.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.stdout().lines().map(str::to_owned).collect()
+    }
+
+    /// The lines of standard output in alphabetical order, for output that has none of its own.
+    pub(crate) fn sorted_lines(&self) -> Vec<String> {
+        let mut lines = self.lines();
+        lines.sort();
+        lines
+    }
+
+    /// Asserts that it ended with this status, and that nothing is left of it.
+    pub(crate) fn ends_with(self, status: i32) -> Finished {
+        let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
+        assert_eq!(self.status.code(), Some(status), "{}\nstdout: {stdout}\nstderr: {stderr}", self.status);
+        self.leaves_nothing()
+    }
+
+    /// Asserts that no process of it is left.
+    pub(crate) fn leaves_nothing(self) -> Finished {
+        assert_eq!(self.left, [] as [&str; 0], "processes are left");
+        self
+    }
+
+    /// Asserts that it failed, that standard error says all of this, and that nothing is left.
+    pub(crate) fn fails_with(self, words: &[&str]) -> Finished {
+        assert!(!self.status.success(), "it did not fail; stdout: {}", excerpt(&self.stdout));
+        assert_ne!(self.status.code(), Some(101), "it panicked: {}", excerpt(&self.stderr));
+        self.says(words).leaves_nothing()
+    }
+
+    /// Asserts that standard error says all of this.
+    pub(crate) fn says(self, words: &[&str]) -> Finished {
+        let stderr = self.stderr();
+        for word in words {
+            assert!(stderr.contains(word), "{word:?} is not in {stderr:?}");
+        }
+        self
+    }
+}
+
+/// The beginning of what a command has written, for messages.
+fn excerpt(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned()
+}
+
+fn marked_pids(mark: &str) -> Vec<Pid> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+}
+
+/// The command lines of the processes that bear a mark.
+fn marked(mark: &str) -> Vec<String> {
+    let line = |pid: Pid| {
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        format!("{}: {}", pid.as_raw_nonzero(), String::from_utf8_lossy(&line).replace('\0', " ").trim_end())
+    };
+    marked_pids(mark).into_iter().map(line).collect()
+}
+
+/// A directory of a test's own that goes when the test does.
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}", unique()));
+        std::fs::create_dir_all(&path).expect("a directory can be made");
+        Scratch { path }
+    }
+
+    /// The path of a file in it.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.path.join(name).to_str().expect("the path is text").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed lies where cargo keeps its own files.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
