@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::job::Job;
@@ -16,13 +16,13 @@ use crate::job::Job;
 pub(crate) struct Arguments {
     #[command(flatten)]
     job: Job,
-    /// The program to start
-    program: OsString,
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
+    /// The program to start, and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_names = ["PROGRAM", "ARGS"])]
+    command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    arguments.job.run(arguments.program, arguments.arguments)
+    let mut command = arguments.command.into_iter();
+    let program = command.next().context("no program was given")?;
+    arguments.job.run(program, command.collect())
 }

@@ -204,7 +204,10 @@ fn inherited(number: u32) -> Result<OwnedFd> {
         ))
     };
     // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that fails.
-    let copy = unsafe { BorrowedFd::borrow_raw(number as RawFd) }.try_clone_to_owned().map_err(bad)?;
+    let file = unsafe { BorrowedFd::borrow_raw(number as RawFd) };
+    let copy = file.try_clone_to_owned().map_err(bad)?;
+    // Programs that this one starts are no ranks.
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC).map_err(|errno| bad(errno.into()))?;
     Ok(copy)
 }
 

@@ -1,9 +1,101 @@
-//! The ranks' output, line by line.
+//! The ranks' output, line by line, on a thread of its own: whoever reads it may be slow, and the launcher must not be.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
 
 use farside::Rank;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+/// How much of a stream is still read after the job is over: what a pipe can hold, and not what a process that got away still writes.
+const REST_MAX: usize = 1 << 20;
+
+/// The thread that passes output on.
+pub(crate) struct Forwarder {
+    thread: JoinHandle<Vec<u8>>,
+    /// Ends the thread, once it has passed on what is there, when it is written to.
+    stop: UnixStream,
+    /// Becomes readable when nobody reads our output any more, and when the thread is done.
+    pub(crate) news: UnixStream,
+}
+
+/// What a forwarder has to say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Nobody reads our output any more.
+    Broken,
+    /// All was passed on.
+    Done,
+}
+
+impl Forwarder {
+    pub(crate) fn start(streams: Vec<Stream>, sink: Sink) -> std::io::Result<Forwarder> {
+        let (stop, stopped) = UnixStream::pair()?;
+        let (news, tell) = UnixStream::pair()?;
+        let run = move || forward(streams, sink, &stopped, tell);
+        let thread = std::thread::Builder::new().name("farside-output".into()).spawn(run)?;
+        Ok(Forwarder { thread, stop, news })
+    }
+
+    /// Reads what the thread has said; to be called when `news` is readable.
+    pub(crate) fn hear(&mut self) -> News {
+        match self.news.read(&mut [0]) {
+            Ok(1) => News::Broken,
+            _ => News::Done,
+        }
+    }
+
+    /// Asks the thread to end with what is there now.
+    pub(crate) fn stop(&mut self) {
+        // If it has ended already, that is what was wanted.
+        let _ = self.stop.write_all(b"x");
+    }
+
+    /// What was captured. Only after [`News::Done`], or this may take long.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        // The thread does nothing that panics; should it, what it had captured is gone.
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn forward(mut streams: Vec<Stream>, mut sink: Sink, stopped: &UnixStream, mut tell: UnixStream) -> Vec<u8> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut broken = false;
+    while !streams.is_empty() {
+        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(stopped, PollFlags::IN)];
+        polled.extend(streams.iter().map(|stream| PollFd::new(&stream.pipe, PollFlags::IN)));
+        if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
+            break;
+        }
+        let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        drop(polled);
+        if happened[0] {
+            break;
+        }
+        let mut readable = happened[1..].iter();
+        streams.retain_mut(|stream| {
+            if readable.next() != Some(&true) {
+                return true;
+            }
+            let (passed_on, open) = match rustix::io::read(&stream.pipe, &mut buffer) {
+                Ok(0) => (stream.finish(&mut sink), false),
+                Ok(count) => (stream.take(&buffer[..count], &mut sink), true),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (Ok(()), true),
+                Err(_) => (stream.finish(&mut sink), false),
+            };
+            // Go on reading all the same: a rank that cannot write hangs.
+            if passed_on.is_err() && !std::mem::replace(&mut broken, true) {
+                let _ = tell.write_all(b"b");
+            }
+            open
+        });
+    }
+    for mut stream in streams {
+        stream.drain(&mut buffer, &mut sink);
+    }
+    sink.captured.unwrap_or_default()
+}
 
 /// One stream of one rank.
 pub(crate) struct Stream {
@@ -42,6 +134,24 @@ impl Stream {
             self.line.push(b'\n');
         }
         self.pass_on(sink)
+    }
+
+    /// Passes on what is there, and no more.
+    fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink) {
+        let mut rest = 0;
+        while rest < REST_MAX {
+            let mut polled = [PollFd::new(&self.pipe, PollFlags::IN)];
+            let ready = matches!(rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..));
+            match if ready { rustix::io::read(&self.pipe, &mut *buffer) } else { Ok(0) } {
+                Ok(count) if count > 0 => {
+                    rest += count;
+                    // Output that cannot be written any more is lost; the job is over all the same.
+                    let _ = self.take(&buffer[..count], sink);
+                }
+                _ => break,
+            }
+        }
+        let _ = self.finish(sink);
     }
 
     fn pass_on(&mut self, sink: &mut Sink) -> std::io::Result<()> {

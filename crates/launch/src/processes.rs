@@ -74,6 +74,14 @@ pub(crate) fn signal_group(group: Pid, signal: Signal) {
     let _ = rustix::process::kill_process_group(group, signal);
 }
 
+/// Allows as many open files as the system lets us: each rank needs three.
+pub(crate) fn allow_many_files() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where the system refuses, a job that is too large says so when it runs out.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}
+
 /// Becomes the parent of whatever the ranks leave behind, so that it can be found.
 pub(crate) fn adopt_orphans() {
     // Where the system refuses, orphans outside of the job's group go unnoticed, and nothing else changes.

@@ -14,12 +14,14 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::keeper::Keeper;
-use crate::output::{Sink, Stream};
+use crate::output::{Forwarder, News, Sink, Stream};
 use crate::processes::{self, Process};
 use crate::{Error, Failure, Launch, Output, Report, system};
 
 /// The signals that are passed on to the ranks.
 const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Those that ask for the end.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// The status of a job whose time was up, as `timeout` has it.
 const TIMED_OUT: i32 = 124;
 /// How long ranks may take to end after they were asked to.
@@ -29,11 +31,13 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
     let host = Host::create(&launch.options)?;
     if launch.interactive {
         processes::adopt_orphans();
+        processes::allow_many_files();
     }
-    let signals = if launch.interactive { Some(Signals::new()?) } else { None };
+    let mut signals = if launch.interactive { Some(Signals::new()?) } else { None };
     let mut supervisor = Supervisor::start(launch, &host)?;
-    let watched = supervisor.watch(signals);
+    let watched = supervisor.watch(&mut signals);
     supervisor.clean_up();
+    supervisor.flush_output(signals);
     watched?;
     Ok(supervisor.report())
 }
@@ -43,8 +47,8 @@ struct Supervisor<'a> {
     host: &'a Host,
     processes: Vec<Process>,
     group: Pid,
-    streams: Vec<Stream>,
-    sink: Sink,
+    forwarder: Option<Forwarder>,
+    captured: Vec<u8>,
     input: Option<Input>,
     keeper: Option<Keeper>,
     failures: Vec<Failure>,
@@ -84,6 +88,11 @@ impl<'a> Supervisor<'a> {
             let pipes = pipes.into_iter().filter_map(|(pipe, is_error)| Some((pipe?, is_error)));
             streams.extend(pipes.map(|(pipe, is_error)| Stream::new(pipe, process.rank, is_error)));
         }
+        let forwarder = Forwarder::start(streams, Sink { captured, labels });
+        let forwarder = forwarder.map_err(|error| {
+            processes::signal_group(group, Signal::KILL);
+            Error::System { what: "starting the thread for output", error }
+        })?;
         let input = processes[0].child.stdin.take().map(|pipe| Input { pipe, waiting: Vec::new() });
         let keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program, group).ok());
         Ok(Supervisor {
@@ -91,8 +100,8 @@ impl<'a> Supervisor<'a> {
             host,
             processes,
             group,
-            streams,
-            sink: Sink { captured, labels },
+            forwarder: Some(forwarder),
+            captured: Vec::new(),
             input,
             keeper,
             failures: Vec::new(),
@@ -103,15 +112,16 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Watches until all ranks have ended and all that they wrote was passed on.
-    fn watch(&mut self, mut signals: Option<Signals>) -> Result<(), Error> {
+    /// Watches until all ranks have ended.
+    fn watch(&mut self, signals: &mut Option<Signals>) -> Result<(), Error> {
         while !self.processes.is_empty() {
             let stdin = std::io::stdin();
             let mut polled: Vec<PollFd<'_>> =
                 self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN)).collect();
-            polled.extend(self.streams.iter().map(|stream| PollFd::new(&stream.pipe, PollFlags::IN)));
+            polled.extend(self.forwarder.as_ref().map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)));
             polled.extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-            polled.extend(self.input.as_ref().map(|input| input.wanted(stdin.as_fd())));
+            let input = self.input.as_ref().filter(|input| input.may_read());
+            polled.extend(input.map(|input| input.wanted(stdin.as_fd())));
             match rustix::event::poll(&mut polled, self.patience().as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(system("poll")(errno)),
@@ -119,7 +129,7 @@ impl<'a> Supervisor<'a> {
             let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
             drop(polled);
             let (ended, rest) = happened.split_at(self.processes.len());
-            let (readable, rest) = rest.split_at(self.streams.len());
+            let (news, rest) = rest.split_at(usize::from(self.forwarder.is_some()));
             let (signalled, input) = rest.split_at(usize::from(signals.is_some()));
             if input.first() == Some(&true) && !self.input.as_mut().is_some_and(|input| input.pump()) {
                 self.input = None;
@@ -127,12 +137,26 @@ impl<'a> Supervisor<'a> {
             if let Some(signals) = signals.as_mut().filter(|_| signalled.first() == Some(&true)) {
                 self.forward(signals.take());
             }
-            self.read_streams(readable);
+            if news.first() == Some(&true) {
+                self.hear();
+            }
             self.reap(ended);
             self.keep_time();
         }
-        self.drain();
         Ok(())
+    }
+
+    /// The forwarder has something to say.
+    fn hear(&mut self) {
+        match self.forwarder.as_mut().map(Forwarder::hear) {
+            // When nobody reads our output any more, the job has lost its purpose.
+            Some(News::Broken) if self.ending.is_none() => self.ending = Some((Instant::now(), Signal::TERM)),
+            Some(News::Done) => {
+                let forwarder = self.forwarder.take();
+                self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
+            }
+            _ => {}
+        }
     }
 
     /// How long the loop may sleep.
@@ -166,37 +190,13 @@ impl<'a> Supervisor<'a> {
             let Some(signal) = Signal::from_named_raw(number) else {
                 continue;
             };
-            let ends = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&number);
+            let ends = ENDING.contains(&number);
             // Who asks twice means it.
             let insists = ends && matches!(self.ending, Some((_, Signal::KILL)));
             processes::signal_group(self.group, if insists { Signal::KILL } else { signal });
             if ends {
                 self.ending = Some((Instant::now() + self.launch.grace, Signal::KILL));
             }
-        }
-    }
-
-    fn read_streams(&mut self, readable: &[bool]) {
-        let mut buffer = vec![0; 64 * 1024];
-        let mut readable = readable.iter();
-        let sink = &mut self.sink;
-        let mut broken = false;
-        self.streams.retain_mut(|stream| {
-            if readable.next() != Some(&true) {
-                return true;
-            }
-            let (passed_on, open) = match rustix::io::read(&stream.pipe, &mut buffer) {
-                Ok(0) => (stream.finish(sink), false),
-                Ok(count) => (stream.take(&buffer[..count], sink), true),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (Ok(()), true),
-                Err(_) => (stream.finish(sink), false),
-            };
-            // When nobody reads our output any more, the job has lost its purpose.
-            broken |= passed_on.is_err();
-            open
-        });
-        if broken && self.ending.is_none() {
-            self.ending = Some((Instant::now(), Signal::TERM));
         }
     }
 
@@ -256,52 +256,55 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Passes on what ended ranks had written. A process that a rank left behind may hold a pipe open for ever: take what is there.
-    fn drain(&mut self) {
-        let mut buffer = vec![0; 64 * 1024];
-        for mut stream in std::mem::take(&mut self.streams) {
-            let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
-            loop {
-                let mut polled = [PollFd::new(&stream.pipe, PollFlags::IN)];
-                let ready = matches!(rustix::event::poll(&mut polled, Some(&nothing)), Ok(1..));
-                match if ready { rustix::io::read(&stream.pipe, &mut buffer) } else { Ok(0) } {
-                    Ok(count) if count > 0 => drop(stream.take(&buffer[..count], &mut self.sink)),
-                    _ => break,
-                }
-            }
-            // Output that cannot be written any more is lost; the job is over all the same.
-            let _ = stream.finish(&mut self.sink);
-        }
-    }
-
     /// Whatever happened: nothing of the job is left afterwards.
     fn clean_up(&mut self) {
         processes::signal_group(self.group, Signal::KILL);
         for process in &mut self.processes {
             let _ = process.child.wait();
         }
-        processes::end_group_for_good(self.group);
         if self.launch.interactive {
             let keeper = self.keeper.as_ref().map(Keeper::pid);
             processes::end_descendants(keeper);
         }
+        processes::end_group_for_good(self.group);
         if let Some(keeper) = self.keeper.take() {
             keeper.dismiss();
         }
     }
 
-    fn report(self) -> Report {
-        Report {
-            status: self.status,
-            failures: self.failures,
-            stdout: self.sink.captured.unwrap_or_default(),
-            timed_out: self.timed_out,
+    /// Waits until all output was passed on, unless a signal says that nobody waits for it.
+    fn flush_output(&mut self, mut signals: Option<Signals>) {
+        let Some(forwarder) = &mut self.forwarder else {
+            return;
+        };
+        forwarder.stop();
+        loop {
+            let mut polled = vec![PollFd::new(&forwarder.news, PollFlags::IN)];
+            polled.extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+            let polled_well = matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR));
+            let news = !polled[0].revents().is_empty();
+            drop(polled);
+            if news && forwarder.hear() == News::Done {
+                let forwarder = self.forwarder.take();
+                self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
+                return;
+            }
+            let told_to_end =
+                signals.as_mut().is_some_and(|signals| signals.take().iter().any(|signal| ENDING.contains(signal)));
+            if !polled_well || told_to_end {
+                return;
+            }
         }
+    }
+
+    fn report(self) -> Report {
+        Report { status: self.status, failures: self.failures, stdout: self.captured, timed_out: self.timed_out }
     }
 
     fn say(&self, what: &str) {
         if self.launch.interactive {
-            eprintln!("farside: {what}");
+            // If nobody reads it, there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "farside: {what}");
         }
     }
 }
@@ -313,6 +316,15 @@ struct Input {
 }
 
 impl Input {
+    /// Whether standard input may be read: a terminal stops those who read it in the background.
+    fn may_read(&self) -> bool {
+        match rustix::termios::tcgetpgrp(std::io::stdin()) {
+            Ok(foreground) => foreground == rustix::process::getpgrp() || !self.waiting.is_empty(),
+            // It is no terminal.
+            Err(_) => true,
+        }
+    }
+
     /// Either more is wanted, or there is something to write.
     fn wanted<'f>(&'f self, stdin: BorrowedFd<'f>) -> PollFd<'f> {
         if self.waiting.is_empty() {
@@ -342,7 +354,7 @@ impl Input {
                 self.waiting.extend_from_slice(&buffer[..count]);
                 true
             }
-            Err(errno) => errno == rustix::io::Errno::INTR,
+            Err(errno) => [rustix::io::Errno::INTR, rustix::io::Errno::AGAIN].contains(&errno),
         }
     }
 }
