@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// From this length on a copy is one string instruction instead of a loop over words.
-const LONG_COPY: usize = 256;
+/// From this length on a copy is one string instruction, below it a loop over vectors.
+const LONG_COPY: usize = 1024;
 
 /// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it reads or writes afterwards.
 #[inline]
@@ -27,9 +27,9 @@ pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && to.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
         unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed) };
-    } else if len >= LONG_COPY {
+    } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.
-        unsafe { copy_long(to, from, len, copy_in_words) };
+        unsafe { copy(to, from, len) };
     } else {
         // SAFETY: passed on.
         unsafe { copy_in_words(to, from, len) };
@@ -46,26 +46,29 @@ pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && from.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
         unsafe { to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)) };
-    } else if len >= LONG_COPY {
+    } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.
-        unsafe { copy_long(to, from, len, copy_out_words) };
+        unsafe { copy(to, from, len) };
     } else {
         // SAFETY: passed on.
         unsafe { copy_out_words(to, from, len) };
     }
 }
 
-/// Copies a long run with the processor's string instruction, which compilers cannot reason about: for them it may well
-/// be a loop of relaxed byte accesses, and so it may race.
+/// Whether there is a copy in assembly. What it does, compilers cannot reason about: for them it may well be a loop of relaxed byte
+/// accesses, and so it may race.
+const HAS_COPY: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
+/// Copies at least 16 bytes.
 ///
 /// # Safety
 ///
-/// `from` must be readable and `to` writable for `len` bytes, and they must not overlap.
+/// `from` must be readable and `to` writable for `len` bytes, at least 16, and they must not overlap.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, len: usize, by_words: unsafe fn(*mut u8, *const u8, usize)) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let _ = by_words;
+unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+    debug_assert!(len >= 16);
+    if len >= LONG_COPY {
         // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag is clear by the ABI.
         unsafe {
             std::arch::asm!(
@@ -76,12 +79,61 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, len: usize, by_words: unsafe f
                 options(nostack, preserves_flags)
             );
         }
+        return;
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: passed on.
+    // Blocks of 64 bytes, then of 16, then the last 16 bytes once more, which overlap what was copied already.
+    // SAFETY: every access is below `len`, which is at least 16.
     unsafe {
-        by_words(to, from, len);
+        std::arch::asm!(
+            "sub {left}, 64",
+            "jb 3f",
+            "2:",
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
+            "movups [{to}], {a}",
+            "movups [{to} + 16], {b}",
+            "movups [{to} + 32], {c}",
+            "movups [{to} + 48], {d}",
+            "add {from}, 64",
+            "add {to}, 64",
+            "sub {left}, 64",
+            "jae 2b",
+            "3:",
+            "add {left}, 64",
+            "jz 6f",
+            "4:",
+            "sub {left}, 16",
+            "jb 5f",
+            "movups {a}, [{from}]",
+            "movups [{to}], {a}",
+            "lea {from}, [{from} + 16]",
+            "lea {to}, [{to} + 16]",
+            "jnz 4b",
+            "jmp 6f",
+            "5:",
+            "movups {a}, [{from} + {left}]",
+            "movups [{to} + {left}], {a}",
+            "6:",
+            left = inout(reg) len => _,
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack)
+        );
     }
+}
+
+/// # Safety
+///
+/// Never called.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn copy(_to: *mut u8, _from: *const u8, _len: usize) {
+    unreachable!("there is no copy in assembly here");
 }
 
 /// # Safety

@@ -8,6 +8,7 @@
 
 mod copy;
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,8 +58,6 @@ impl Default for Stripes {
 
 /// The pages of the stripes, and the longest sum under one lock.
 const STRIPE_BYTES: u64 = 4096;
-/// Up to this length a sum uses small buffers.
-const SHORT_SUM: usize = 64;
 
 // SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses; `_hold` keeps it mapped.
 unsafe impl Send for Mapped {}
@@ -214,46 +213,31 @@ impl Mapped {
         {
             return false;
         }
-        // Short sums, which are many, do not pay for clearing long buffers.
-        if from.len() <= SHORT_SUM {
-            self.accumulate_by::<SHORT_SUM>(offset, sum, from, me, held_up);
-        } else {
-            self.accumulate_by::<{ STRIPE_BYTES as usize }>(offset, sum, from, me, held_up);
-        }
-        true
-    }
-
-    /// As above, after the checks, with buffers of `N` bytes.
-    fn accumulate_by<const N: usize>(
-        &self,
-        mut at: u64,
-        sum: &Sum,
-        from: &[u8],
-        me: Rank,
-        held_up: &mut dyn FnMut(Rank) -> bool,
-    ) {
-        let mut held = [0; N];
-        let mut rest = from;
+        // Clearing it would take longer than most sums.
+        let mut held = [MaybeUninit::<u8>::uninit(); STRIPE_BYTES as usize];
+        let (mut rest, mut at) = (from, offset);
         while !rest.is_empty() {
             let stripe = self.salt + at;
             // No element lies across the end of a stripe: elements are aligned to their size, and so is the mapping.
-            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len().min(N) as u64) as usize;
+            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(room);
             // SAFETY: the locks are valid while `self` lives.
             let lock = &unsafe { self.beside.sums.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize];
             acquire(lock, me, held_up);
             // Out, add, in: private memory is what the compiler makes fast loops for.
-            // SAFETY: inside the mapping, by the caller's check; `room` is at most `N`.
+            // SAFETY: inside the mapping, by the check above; `room` is at most a stripe, and that much of `held` is written first.
             unsafe {
                 let place = self.base.as_ptr().add(at as usize);
-                copy_out(held.as_mut_ptr(), place, room);
-                sum.apply_all(&mut held[..room], now);
-                copy_in(place, held.as_ptr(), room);
+                let held = held.as_mut_ptr().cast::<u8>();
+                copy_out(held, place, room);
+                sum.apply_all(std::slice::from_raw_parts_mut(held, room), now);
+                copy_in(place, held, room);
             }
             // Should the lock have been taken over, because this rank counts as lost, it is not ours to free.
             let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
             (rest, at) = (later, at + room as u64);
         }
+        true
     }
 }
 
@@ -405,11 +389,11 @@ mod tests {
         }
 
         #[test]
-        fn copies_move_exactly_the_bytes_asked_for(offset in 0usize..40, len in 0usize..700) {
-            let (mapped, _heap) = mapped(800);
+        fn copies_move_exactly_the_bytes_asked_for(offset in 0usize..40, len in 0usize..1500) {
+            let (mapped, _heap) = mapped(1600);
             let from: Vec<u8> = (0..len).map(|i| (i % 251) as u8 + 1).collect();
             prop_assert!(mapped.put(offset as u64, &from));
-            let mut all = vec![0xEE; 800];
+            let mut all = vec![0xEE; 1600];
             prop_assert!(mapped.get(0, &mut all));
             prop_assert_eq!(&all[offset..offset + len], &from[..]);
             prop_assert!(all[..offset].iter().chain(&all[offset + len..]).all(|&byte| byte == 0));
