@@ -84,8 +84,15 @@ fn run_ops(arguments: Ops) -> Result<ExitCode> {
         program,
         progress: true,
     };
+    // Better now than after minutes of measuring.
+    if let Some(path) = &arguments.json {
+        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(directory) = &arguments.plot {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    }
     let (records, troubles) = ops::run(&options)?;
-    println!("{}", ops::tables(&records));
+    writeln!(std::io::stdout(), "{}", ops::tables(&records))?;
     for trouble in troubles {
         eprintln!("farside: a rival failed: {trouble}");
     }
@@ -97,7 +104,7 @@ fn run_ops(arguments: Ops) -> Result<ExitCode> {
     }
     if let Some(directory) = arguments.plot {
         ops::plot(&records, &directory)?;
-        println!("plots: {}", directory.join("index.html").display());
+        writeln!(std::io::stdout(), "plots: {}", directory.join("index.html").display())?;
     }
     Ok(ExitCode::SUCCESS)
 }

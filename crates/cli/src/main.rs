@@ -12,7 +12,12 @@ use clap::{Parser, Subcommand};
 
 /// One-sided remote memory for parallel programs.
 #[derive(Parser)]
-#[command(name = "farside", version, about, arg_required_else_help = true)]
+#[command(
+    name = "farside",
+    version,
+    about = "One-sided remote memory for parallel programs",
+    arg_required_else_help = true
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -20,7 +25,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a program as the ranks of a job
+    #[command(about = "Start a program as the ranks of a job", long_about = run::ABOUT)]
     Run(run::Arguments),
     /// Run a built-in program
     App(app::Arguments),

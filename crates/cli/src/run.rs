@@ -8,9 +8,15 @@ use clap::Args;
 
 use crate::job::Job;
 
-/// Output comes line by line, standard input goes to rank 0, signals go to all. When a rank dies, the others hear of it at once.
-///
-/// The exit status is that of the first rank that failed; 128 and the signal's number if a signal ended it; 124 if time was up.
+/// What `--help` says.
+pub(crate) const ABOUT: &str = "Start a program as the ranks of a job
+
+Output comes line by line, standard input goes to rank 0, signals go to all. When a rank dies, the others hear of it at once.
+
+The exit status is that of the first rank that failed; 128 and the signal's number if a signal ended it; 124 if time was up; 141 if the \
+output could not be written.";
+
+/// The arguments of `farside run`.
 #[derive(Args)]
 #[command(after_help = "Example: farside run -n 4 target/release/examples/ring")]
 pub(crate) struct Arguments {

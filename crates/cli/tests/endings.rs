@@ -154,9 +154,18 @@ fn a_launcher_that_is_killed_leaves_nothing() {
         let mut running = shells(&["-n", "3"], &script).start();
         running.wait_for_lines("ready", 3);
         running.signal(Signal::KILL);
-        running.wait_for_processes(<[String]>::is_empty, "end of all processes");
+        running.wait_until_nothing_is_left();
         assert_eq!(running.wait().status.signal(), Some(9));
     }
+}
+
+#[test]
+fn ranks_end_even_if_everything_is_killed_that_could_end_them() {
+    // As `killall -9 farside` does.
+    let mut running = shells(&["-n", "3"], "trap '' HUP TERM; echo ready; exec sleep 1000").start();
+    running.wait_for_lines("ready", 3);
+    running.kill_all_of_the_program();
+    running.wait_until_nothing_is_left();
 }
 
 #[test]
@@ -170,4 +179,28 @@ fn a_job_whose_output_nobody_reads_ends() {
 #[test]
 fn a_job_whose_output_nobody_reads_ends_even_if_it_ignores_being_asked() {
     shells(&["-n", "2"], "trap '' TERM PIPE; while :; do echo y; done").hang_up().run().leaves_nothing();
+}
+
+#[test]
+fn a_job_whose_failures_nobody_hears_of_ends_like_any_other() {
+    let scratch = Scratch::new();
+    let script = with_daemons("[ $FARSIDE_RANK = 1 ] && exit 7; sleep 1000");
+    let job = shells(&["-n", "2", "--grace", "0.2"], &script).directory(&scratch.path);
+    job.unheard().run().ends_with(7);
+}
+
+#[test]
+fn a_reader_that_stalls_keeps_no_rank_alive() {
+    let mut running = shells(&["-n", "2", "--timeout", "1"], "yes").stall().start();
+    running.wait_until_says("still running: rank 0, 1\n");
+    running.wait_until_alone();
+    running.read_on();
+    running.wait().ends_with(124);
+}
+
+#[test]
+fn a_child_that_writes_for_ever_keeps_no_job_alive() {
+    for options in [["-n", "2"].as_slice(), &["-n", "2", "-l"]] {
+        shells(options, "yes & exit 0").run().ends_with(0);
+    }
 }

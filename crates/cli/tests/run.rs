@@ -6,32 +6,44 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use support::{Scratch, farside, shells};
+use support::{Scratch, farside, shells, sorted};
 
 #[test]
-fn lines_of_all_ranks_stay_whole_and_in_order() {
-    // Each line comes in two writes, so that a launcher that passes on what it reads would mix them.
+fn lines_of_all_ranks_arrive_whole_and_in_order() {
     let script = "i=0; while [ $i -lt 500 ]; do
-        printf 'rank %d line %d %0300d' $FARSIDE_RANK $i 0; printf ' %0300d end\\n' 1; i=$((i+1)); done";
+        printf 'rank %d line %d %0300d end\\n' $FARSIDE_RANK $i 0; i=$((i+1)); done";
     let finished = shells(&["-n", "4"], script).run().ends_with(0);
     let lines = finished.lines();
     assert_eq!(lines.len(), 4 * 500);
     for rank in 0..4 {
         let beginning = format!("rank {rank} ");
         let own = lines.iter().filter(|line| line.starts_with(&beginning));
-        let expected = (0..500).map(|line| format!("rank {rank} line {line} {:0300} {:0300} end", 0, 1));
-        assert!(own.eq(expected.collect::<Vec<_>>().iter()), "a line of rank {rank} is broken or out of order");
+        let expected: Vec<String> = (0..500).map(|line| format!("rank {rank} line {line} {:0300} end", 0)).collect();
+        assert!(own.eq(&expected), "a line of rank {rank} is broken or out of order");
     }
+}
+
+#[test]
+fn a_line_that_comes_in_parts_stays_whole() {
+    let scratch = Scratch::new();
+    // Between the parts of rank 0's line a line of rank 1 comes, on the same stream.
+    let script = "until_is() { until [ -e $1 ]; do sleep 0.01; done; }
+        if [ $FARSIDE_RANK = 0 ]; then
+            printf 'in '; printf 'err ' >&2; : >half; until_is full; echo parts; echo parts >&2
+        else
+            until_is half; echo whole; echo whole >&2; : >full
+        fi";
+    let finished = shells(&["-n", "2"], script).directory(&scratch.path).run().ends_with(0);
+    assert_eq!(sorted(&finished.stdout()), ["in parts", "whole"]);
+    assert_eq!(sorted(&finished.stderr()), ["err parts", "whole"]);
 }
 
 #[test]
 fn labels_say_which_rank_a_line_is_from() {
     for label in ["-l", "--label"] {
         let finished = shells(&["-n", "3", label], "echo $FARSIDE_RANK; echo e$FARSIDE_RANK >&2").run().ends_with(0);
-        assert_eq!(finished.sorted_lines(), ["[0] 0", "[1] 1", "[2] 2"]);
-        let mut errors: Vec<String> = finished.stderr().lines().map(str::to_owned).collect();
-        errors.sort();
-        assert_eq!(errors, ["[0] e0", "[1] e1", "[2] e2"]);
+        assert_eq!(sorted(&finished.stdout()), ["[0] 0", "[1] 1", "[2] 2"]);
+        assert_eq!(sorted(&finished.stderr()), ["[0] e0", "[1] e1", "[2] e2"]);
     }
 }
 
@@ -41,7 +53,7 @@ fn a_last_line_without_its_end_is_not_lost() {
     assert_eq!(finished.stdout(), "first\nlast");
     // With labels, the next line must not begin in the middle of this one.
     let finished = shells(&["-n", "2", "-l"], "printf last").run().ends_with(0);
-    assert_eq!(finished.sorted_lines(), ["[0] last", "[1] last"]);
+    assert_eq!(sorted(&finished.stdout()), ["[0] last", "[1] last"]);
 }
 
 #[test]
@@ -120,7 +132,7 @@ fn the_environment_and_the_directory_are_passed_on() {
     let scratch = Scratch::new();
     let job = shells(&["-n", "4"], "echo $FARSIDE_RANK; echo \"$GREETING $(pwd -P)\" >&2");
     let finished = job.variable("GREETING", "two  words").directory(&scratch.path).run().ends_with(0);
-    assert_eq!(finished.sorted_lines(), ["0", "1", "2", "3"]);
+    assert_eq!(sorted(&finished.stdout()), ["0", "1", "2", "3"]);
     let directory = scratch.path.canonicalize().expect("the directory is there");
     assert_eq!(finished.stderr(), format!("two  words {}\n", directory.display()).repeat(4));
 }
@@ -133,9 +145,11 @@ fn arguments_are_passed_on_unchanged() {
 }
 
 #[test]
-fn options_of_the_program_may_follow_two_dashes() {
-    let finished = farside(["run", "-n", "1", "--", "echo", "-n", "x"]).run().ends_with(0);
-    assert_eq!(finished.stdout(), "x");
+fn what_follows_the_program_is_for_the_program() {
+    let finished = farside(["run", "-n", "1", "echo", "-n", "-l", "--label", "--timeout"]).run().ends_with(0);
+    assert_eq!(finished.stdout(), "-l --label --timeout");
+    let finished = farside(["run", "-n", "1", "--", "echo", "-n", "--", "x"]).run().ends_with(0);
+    assert_eq!(finished.stdout(), "-- x");
 }
 
 /// The parent, process group and session in a line of `/proc/PID/stat`.

@@ -36,7 +36,7 @@ impl std::str::FromStr for Kind {
     fn from_str(name: &str) -> Result<Kind> {
         match name {
             "shm" => Ok(Kind::Shm),
-            other => Err(Error::Join(format!("there is no fabric {other:?}; there is: shm"))),
+            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there is: shm"))),
         }
     }
 }
@@ -68,7 +68,9 @@ impl Options {
     /// The default job of so many ranks, with what the environment overrides.
     pub fn new(ranks: u32) -> Result<Options> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let memory = variable(MEMORY).map(|text| parse_bytes(&text)).transpose()?;
+        let memory = variable(MEMORY)
+            .map(|text| parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}"))))
+            .transpose()?;
         let cores = variable(CORES).map(|text| {
             let cores = text.parse().ok().filter(|&cores| cores > 0);
             cores.ok_or_else(|| Error::Misuse(format!("{CORES}={text:?}: expected a number of processors")))
@@ -106,6 +108,10 @@ enum State {
 impl Host {
     /// Makes a job that ranks can join.
     pub fn create(options: &Options) -> Result<Host> {
+        if options.ranks > farside_shm::RANKS_MAX {
+            let (value, limit) = (options.ranks.into(), farside_shm::RANKS_MAX.into());
+            return Err(Error::TooMuch { what: "ranks on one machine", value, limit });
+        }
         match options.fabric {
             Kind::Shm => {
                 let topology = match &options.topology {

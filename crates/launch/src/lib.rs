@@ -52,9 +52,14 @@ pub enum Error {
 
 fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
     match error.kind() {
-        std::io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b'/') => "; there is no such file",
+        std::io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b'/') => {
+            "; there is no such file, or no such interpreter as its first line names"
+        }
         std::io::ErrorKind::NotFound => "; it is not on PATH (a program of this directory is called ./NAME)",
         std::io::ErrorKind::PermissionDenied => "; is it executable?",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+            "; each rank needs three: raise the limit with `ulimit -n 4096`"
+        }
         _ => "",
     }
 }

@@ -1,7 +1,7 @@
 //! The ranks' output, line by line, on a thread of its own: whoever reads it may be slow, and the launcher must not be.
 
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -186,10 +186,25 @@ impl Sink {
     }
 }
 
-fn write_line(to: &mut dyn Write, label: &str, line: &[u8]) -> std::io::Result<()> {
-    to.write_all(label.as_bytes())?;
-    to.write_all(line)?;
-    to.flush()
+fn write_line(to: &mut (impl Write + AsFd), label: &str, line: &[u8]) -> std::io::Result<()> {
+    write_patiently(to, label.as_bytes())?;
+    write_patiently(to, line)
+}
+
+/// Writes all of it, also to a file that somebody has set not to block.
+fn write_patiently(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to.as_fd(), bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                let mut polled = [PollFd::new(to, PollFlags::OUT)];
+                rustix::event::poll(&mut polled, None)?;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

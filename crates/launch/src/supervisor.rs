@@ -24,6 +24,8 @@ const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// The status of a job whose time was up, as `timeout` has it.
 const TIMED_OUT: i32 = 124;
+/// The status of a job whose output could not be written, as of a process that SIGPIPE has ended.
+const OUTPUT_LOST: i32 = 141;
 /// How long ranks may take to end after they were asked to.
 const AFTER_TERM: Duration = Duration::from_secs(1);
 
@@ -54,6 +56,10 @@ struct Supervisor<'a> {
     failures: Vec<Failure>,
     status: i32,
     timed_out: bool,
+    /// Whether somebody has asked for the end.
+    was_signalled: bool,
+    /// Whether output was lost.
+    output_lost: bool,
     /// When the time of the job is up.
     deadline: Option<Instant>,
     /// What is done to ranks that still run, and when.
@@ -107,6 +113,8 @@ impl<'a> Supervisor<'a> {
             failures: Vec::new(),
             status: 0,
             timed_out: false,
+            was_signalled: false,
+            output_lost: false,
             deadline: launch.timeout.and_then(|time| Instant::now().checked_add(time)),
             ending: None,
         })
@@ -150,13 +158,24 @@ impl<'a> Supervisor<'a> {
     fn hear(&mut self) {
         match self.forwarder.as_mut().map(Forwarder::hear) {
             // When nobody reads our output any more, the job has lost its purpose.
-            Some(News::Broken) if self.ending.is_none() => self.ending = Some((Instant::now(), Signal::TERM)),
+            Some(News::Broken) => {
+                self.note_lost_output();
+                if self.ending.is_none() {
+                    self.ending = Some((Instant::now(), Signal::TERM));
+                }
+            }
             Some(News::Done) => {
                 let forwarder = self.forwarder.take();
                 self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
             }
             _ => {}
         }
+    }
+
+    /// When ranks that still run have had their time; a time out of the clock's range is a day.
+    fn after_grace(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.launch.grace).unwrap_or(now + Duration::from_secs(24 * 60 * 60))
     }
 
     /// How long the loop may sleep.
@@ -195,7 +214,8 @@ impl<'a> Supervisor<'a> {
             let insists = ends && matches!(self.ending, Some((_, Signal::KILL)));
             processes::signal_group(self.group, if insists { Signal::KILL } else { signal });
             if ends {
-                self.ending = Some((Instant::now() + self.launch.grace, Signal::KILL));
+                self.was_signalled = true;
+                self.ending = Some((self.after_grace(), Signal::KILL));
             }
         }
     }
@@ -252,7 +272,7 @@ impl<'a> Supervisor<'a> {
             };
         }
         if !self.launch.keep_going && self.ending.is_none() {
-            self.ending = Some((Instant::now() + self.launch.grace, Signal::TERM));
+            self.ending = Some((self.after_grace(), Signal::TERM));
         }
     }
 
@@ -272,8 +292,9 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits until all output was passed on, unless a signal says that nobody waits for it.
+    /// Waits until all output was passed on; when the job was ended rather than done, not for long.
     fn flush_output(&mut self, mut signals: Option<Signals>) {
+        let patience = (self.timed_out || self.was_signalled).then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
         let Some(forwarder) = &mut self.forwarder else {
             return;
         };
@@ -281,19 +302,35 @@ impl<'a> Supervisor<'a> {
         loop {
             let mut polled = vec![PollFd::new(&forwarder.news, PollFlags::IN)];
             polled.extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-            let polled_well = matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR));
+            let polled_well =
+                matches!(rustix::event::poll(&mut polled, patience.as_ref()), Ok(1..) | Err(rustix::io::Errno::INTR));
             let news = !polled[0].revents().is_empty();
             drop(polled);
-            if news && forwarder.hear() == News::Done {
-                let forwarder = self.forwarder.take();
-                self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
-                return;
+            match news.then(|| forwarder.hear()) {
+                Some(News::Done) => {
+                    let forwarder = self.forwarder.take();
+                    self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
+                    break;
+                }
+                Some(News::Broken) => self.output_lost = true,
+                None => {}
             }
             let told_to_end =
                 signals.as_mut().is_some_and(|signals| signals.take().iter().any(|signal| ENDING.contains(signal)));
             if !polled_well || told_to_end {
-                return;
+                break;
             }
+        }
+        if self.output_lost {
+            self.note_lost_output();
+        }
+    }
+
+    /// Output that could not be written is a failure of its own, unless there is another.
+    fn note_lost_output(&mut self) {
+        if self.status == 0 {
+            self.say("cannot write the ranks' output; some of it is lost");
+            self.status = OUTPUT_LOST;
         }
     }
 

@@ -16,10 +16,11 @@ mod agent;
 mod arena;
 mod bell;
 mod endpoint;
+mod fate;
 mod machine;
 mod memory;
 mod waiting;
 
 pub use endpoint::Endpoint;
 pub use machine::{cores, topology_of_this_machine};
-pub use memory::{Config, Job};
+pub use memory::{Config, Job, RANKS_MAX};

@@ -20,11 +20,12 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
+use crate::fate::{fate_bits, fate_from_bits};
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
 /// The largest number of ranks of one job on one machine.
-const RANKS_MAX: u32 = 4096;
+pub const RANKS_MAX: u32 = 4096;
 /// How many segments a rank may have at a time.
 const SEGMENTS: u64 = 16 * 1024;
 /// How many calls a rank may have under way.
@@ -195,7 +196,13 @@ impl Job {
         })?;
         let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC).map_err(system("memfd_create"))?;
         rustix::fs::ftruncate(&file, layout.total).map_err(system("ftruncate of the job's memory"))?;
-        let base = map(&file, layout.total)?;
+        let base = map(&file, layout.total).map_err(|error| match error {
+            Error::System { errno, .. } if errno == rustix::io::Errno::NOMEM.raw_os_error() => {
+                let limit = (16 << 40) / u64::from(ranks);
+                Error::TooMuch { what: "bytes of shared memory for each rank", value: arena_bytes, limit }
+            }
+            other => other,
+        })?;
         let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
         let header = job.header();
         header.ranks.store(ranks, Ordering::Relaxed);
@@ -497,36 +504,6 @@ pub(crate) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Error 
     move |errno| Error::System { call, errno: errno.raw_os_error() }
 }
 
-fn fate_bits(fate: Fate) -> u64 {
-    let with = |kind: u64, code: i32| kind | (u64::from(code as u32) << 32);
-    match fate {
-        Fate::Starting => 0,
-        Fate::Alive => 1,
-        Fate::Left => 2,
-        Fate::Lost(Ended::Signal(signal)) => with(3, signal),
-        Fate::Lost(Ended::Status(status)) => with(4, status),
-        Fate::Lost(Ended::Panicked) => 5,
-        Fate::Lost(Ended::Failed) => 6,
-        Fate::Lost(Ended::Left) => 7,
-        Fate::Lost(Ended::Silent) => 8,
-    }
-}
-
-fn fate_from_bits(bits: u64) -> Fate {
-    let code = (bits >> 32) as u32 as i32;
-    match bits as u32 {
-        0 => Fate::Starting,
-        1 => Fate::Alive,
-        2 => Fate::Left,
-        3 => Fate::Lost(Ended::Signal(code)),
-        4 => Fate::Lost(Ended::Status(code)),
-        5 => Fate::Lost(Ended::Panicked),
-        6 => Fate::Lost(Ended::Failed),
-        7 => Fate::Lost(Ended::Left),
-        _ => Fate::Lost(Ended::Silent),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -585,13 +562,6 @@ mod tests {
         job.declare_lost(Rank(1), Ended::Status(1));
         assert_eq!(job.fate(Rank(1)), Fate::Lost(Ended::Signal(9)));
         assert_eq!(job.alarm().losses.load(Ordering::SeqCst), 1);
-    }
-
-    #[test]
-    fn fates_survive_packing() {
-        for how in [Ended::Signal(9), Ended::Status(-1), Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent] {
-            assert_eq!(fate_from_bits(fate_bits(Fate::Lost(how))), Fate::Lost(how));
-        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Farside { command, mark, hangs_up: false }
+    Farside { command, mark, reads: Reads::All, hears_errors: true }
 }
 
 /// `farside run` with these options, each rank of which is a shell that runs `script`.
@@ -54,7 +54,17 @@ pub(crate) fn shells(options: &[&str], script: &str) -> Farside {
 pub(crate) struct Farside {
     command: Command,
     mark: String,
-    hangs_up: bool,
+    reads: Reads,
+    hears_errors: bool,
+}
+
+/// How much of standard output the test reads.
+enum Reads {
+    All,
+    /// A first piece, after which it closes its end.
+    OnePiece,
+    /// Nothing, until [`Running::read_on`].
+    Later,
 }
 
 impl Farside {
@@ -72,7 +82,19 @@ impl Farside {
 
     /// Closes the reading end of its standard output after the first piece.
     pub(crate) fn hang_up(mut self) -> Farside {
-        self.hangs_up = true;
+        self.reads = Reads::OnePiece;
+        self
+    }
+
+    /// Reads nothing of its standard output until [`Running::read_on`].
+    pub(crate) fn stall(mut self) -> Farside {
+        self.reads = Reads::Later;
+        self
+    }
+
+    /// Gives it a standard error that nobody reads any more.
+    pub(crate) fn unheard(mut self) -> Farside {
+        self.hears_errors = false;
         self
     }
 
@@ -102,14 +124,30 @@ impl Farside {
     }
 
     fn spawn(mut self) -> (Running, Option<ChildStdin>) {
+        if !self.hears_errors {
+            let (_, writer) = std::io::pipe().expect("a pipe can be made");
+            self.command.stderr(writer);
+        }
         let mut child = self.command.spawn().expect("the command starts");
+        // The command holds copies of what it was given, which would keep a pipe open.
+        drop(self.command);
         let (sender, events) = channel();
-        let stdout = child.stdout.take().expect("a pipe was asked for");
-        let stderr = child.stderr.take().expect("a pipe was asked for");
-        let (to_stdout, to_stderr) = (sender.clone(), sender.clone());
-        let hangs_up = self.hangs_up;
-        std::thread::spawn(move || pass_on(stdout, hangs_up, Event::Stdout, &to_stdout));
-        std::thread::spawn(move || pass_on(stderr, false, Event::Stderr, &to_stderr));
+        let (reader, wait_to_read) = channel();
+        let mut streams = 1;
+        let (stdout, to) = (child.stdout.take().expect("a pipe was asked for"), sender.clone());
+        let reads = self.reads;
+        std::thread::spawn(move || {
+            // The other end goes with the test, if it is not told to read on before.
+            if matches!(reads, Reads::Later) && wait_to_read.recv().is_err() {
+                return;
+            }
+            pass_on(stdout, matches!(reads, Reads::OnePiece), Event::Stdout, &to);
+        });
+        if let Some(stderr) = child.stderr.take() {
+            let to = sender.clone();
+            std::thread::spawn(move || pass_on(stderr, false, Event::Stderr, &to));
+            streams += 1;
+        }
         let (pid, input) = (Pid::from_child(&child), child.stdin.take());
         std::thread::spawn(move || {
             let status = child.wait().expect("a child can be waited for");
@@ -118,7 +156,7 @@ impl Farside {
         });
         let expires = Instant::now() + DEADLINE;
         let (stdout, stderr) = (Vec::new(), Vec::new());
-        (Running { pid, mark: self.mark, events, expires, stdout, stderr, status: None, streams: 2 }, input)
+        (Running { pid, mark: self.mark, reader, events, expires, stdout, stderr, status: None, streams }, input)
     }
 }
 
@@ -146,6 +184,8 @@ fn pass_on(mut pipe: impl Read, hangs_up: bool, event: fn(Vec<u8>) -> Event, to:
 pub(crate) struct Running {
     pub(crate) pid: Pid,
     mark: String,
+    /// Tells the reader of standard output to begin, if it waits.
+    reader: Sender<()>,
     events: Receiver<Event>,
     expires: Instant,
     stdout: Vec<u8>,
@@ -169,16 +209,51 @@ impl Running {
         }
     }
 
-    /// Waits until as many processes bear the mark, the command itself included.
-    pub(crate) fn wait_for_processes(&mut self, holds: impl Fn(&[String]) -> bool, what: &str) {
-        let mut marked = marked(&self.mark);
-        while !holds(&marked) {
+    /// Waits until standard error says this.
+    pub(crate) fn wait_until_says(&mut self, words: &str) {
+        while !String::from_utf8_lossy(&self.stderr).contains(words) {
+            self.step(&format!("{words:?} on standard error"));
+        }
+    }
+
+    /// Kills the command and its helper processes that run the same program, the last one first, but none of the ranks.
+    pub(crate) fn kill_all_of_the_program(&self) {
+        let program = std::fs::canonicalize(FARSIDE).expect("the command exists");
+        let runs = |pid: &Pid| {
+            std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).is_ok_and(|found| found == program)
+        };
+        let mut pids: Vec<Pid> = marked_pids(&self.mark).into_iter().filter(runs).collect();
+        pids.sort_by_key(|pid| std::cmp::Reverse(pid.as_raw_nonzero()));
+        assert!(pids.contains(&self.pid), "the command runs");
+        for pid in pids {
+            // Some of them end when others do.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// Reads standard output from now on.
+    pub(crate) fn read_on(&self) {
+        self.reader.send(()).expect("somebody waits for this");
+    }
+
+    /// Waits until no process is left.
+    pub(crate) fn wait_until_nothing_is_left(&mut self) {
+        self.wait_until_left("end of all processes", <[Pid]>::is_empty);
+    }
+
+    /// Waits until the command itself is the only process that is left.
+    pub(crate) fn wait_until_alone(&mut self) {
+        let pid = self.pid;
+        self.wait_until_left("end of all ranks", |left| left == [pid]);
+    }
+
+    fn wait_until_left(&mut self, what: &str, holds: impl Fn(&[Pid]) -> bool) {
+        while !holds(&marked_pids(&self.mark)) {
             if Instant::now() >= self.expires {
-                self.fail(&format!("no {what}: {marked:?}"));
+                self.fail(&format!("no {what}"));
             }
-            // sleep: the system tells nobody but a parent when a process comes or goes.
+            // sleep: the system tells nobody but a parent when a process goes.
             std::thread::sleep(Duration::from_millis(10));
-            marked = self::marked(&self.mark);
         }
     }
 
@@ -259,13 +334,6 @@ impl Finished {
         self.stdout().lines().map(str::to_owned).collect()
     }
 
-    /// The lines of standard output in alphabetical order, for output that has none of its own.
-    pub(crate) fn sorted_lines(&self) -> Vec<String> {
-        let mut lines = self.lines();
-        lines.sort();
-        lines
-    }
-
     /// Asserts that it ended with this status, and that nothing is left of it.
     pub(crate) fn ends_with(self, status: i32) -> Finished {
         let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
@@ -294,6 +362,13 @@ impl Finished {
         }
         self
     }
+}
+
+/// The lines of a text in alphabetical order, for output that has none of its own.
+pub(crate) fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
 
 /// The beginning of what a command has written, for messages.

@@ -228,7 +228,10 @@ impl Team<'_> {
         };
         let conditions = [condition(offset, until), condition(at::POISON, &|poison| poison != 0)];
         let has_entered = |rank| {
-            let entered = self.entered(rank)?;
+            let entered = match self.entered(rank) {
+                Err(Error::NoSegment { .. }) => 0,
+                other => other?,
+            };
             // A member that has freed the team's memory has done so after it came, and has taken the count with it.
             let freed = entered == 0 && step.call.kind == Kind::Free;
             Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)

@@ -1,0 +1,42 @@
+//! The suite with simulated ranks: fibers whose operations land in an order of the oracle's choice.
+
+use farside::sim::{random, simulation, whole_program};
+use farside_conformance::{for_each_test, test};
+
+/// Schedules per test, ten times as many in the long run.
+fn schedules() -> u64 {
+    if std::env::var_os("FARSIDE_LONG").is_some() { 20 } else { 2 }
+}
+
+/// What a fiber cannot do.
+const SKIPPED: [(&str, &str); 2] = [
+    ("contexts_are_contenders", "a simulated rank has one thread"),
+    ("many_threads_call", "a simulated rank has one thread"),
+];
+
+fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
+    if let Some((_, why)) = SKIPPED.iter().find(|(skipped, _)| *skipped == name) {
+        println!("skipped: {name}: {why}");
+        return;
+    }
+    let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(1_000_000);
+    let program = whole_program(test(name).expect("the test exists"));
+    let report = random(&simulation, &program, 7, schedules());
+    assert_eq!(report.failure.map(|failure| (failure.problem, failure.schedule.len())), None, "{name}");
+}
+
+mod simulated {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), 4, None) })* };
+    }
+    for_each_test!(cases);
+}
+
+mod simulated_on_two_nodes {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), 5, Some("node:2")) })* };
+    }
+    for_each_test!(cases);
+}

@@ -1,0 +1,62 @@
+//! Simulated jobs: every schedule of a protocol, or many, tried on one thread.
+//!
+//! The code that is explored is the code that runs: a program is the same function of a [`World`] on every fabric.
+//!
+//! ```
+//! use farside::sim::{Reduction, exhaustive, program, simulation};
+//! use farside::Rank;
+//!
+//! // Two ranks count up a word that nobody protects.
+//! let racy = program(|world| world.words(1), |world, words| {
+//!     let count = words.at(Rank(0), 0);
+//!     let seen = world.get_value(count)?;
+//!     world.put_value(seen + 1, count)?;
+//!     world.sync()?;
+//!     let all = world.get_value(count)?;
+//!     if all == 2 { Ok(()) } else { Err(farside::Error::Misuse(format!("{all} of 2 counted"))) }
+//! });
+//! let report = exhaustive(&simulation(2, None)?, &racy, Reduction::Sources, 10_000);
+//! assert!(report.failure.unwrap().problem.contains("1 of 2 counted"));
+//! # Ok::<(), farside::Error>(())
+//! ```
+
+use std::rc::Rc;
+
+use farside_fabric::{Result, Topology};
+use farside_rma::{World, root_bytes};
+
+pub use farside_sim::explore::{Failure, Reduction, Report, exhaustive, random, replay};
+pub use farside_sim::{Program, Run, Simulation, Verdict};
+
+/// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
+pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {
+    let topology = match topology {
+        Some(description) => Topology::parse(description, ranks)?,
+        None => Topology::parse("node:1", ranks)?,
+    };
+    Ok(Simulation::new(topology, root_bytes(ranks)))
+}
+
+/// A program all of which is explored.
+pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
+    Rc::new(move |fabric, start| {
+        start.prepared();
+        World::new(fabric).and_then(&run).map_err(|error| error.to_string())
+    })
+}
+
+/// A program: `prepare` is not explored, `body` is.
+pub fn program<S: 'static>(
+    prepare: impl Fn(&World) -> Result<S> + 'static,
+    body: impl Fn(&World, S) -> Result<()> + 'static,
+) -> Program {
+    Rc::new(move |fabric, start| {
+        let run = || {
+            let world = World::new(fabric)?;
+            let state = prepare(&world)?;
+            start.prepared();
+            body(&world, state)
+        };
+        run().map_err(|error: farside_fabric::Error| error.to_string())
+    })
+}

@@ -1,0 +1,124 @@
+//! Ranks as fibers: each has a stack of its own, and runs until it has to wait.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::thread::ThreadId;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use farside_fabric::Wait;
+
+/// How long a fiber's stack is. Protocols and tests need a fraction of it; what is not touched costs nothing.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Why a fiber stopped.
+#[derive(Clone, Copy)]
+pub(crate) enum Pause {
+    /// It waits, as described.
+    Wait(*const Wait<'static>),
+    /// It waits until what it posted to this rank has landed.
+    Flush(u32),
+    /// It polls, and has seen nothing new.
+    Relax,
+    /// It has too many posted operations in flight.
+    NeedsRoom,
+    /// It is done with its preparations.
+    Prepared,
+}
+
+/// Why a fiber goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// It starts, or what it waited for has happened: which condition was satisfied, by which value.
+    Go(usize, u64),
+    /// Somebody has departed.
+    Alarm,
+    /// Its time is up.
+    TimedOut,
+}
+
+/// Stacks to be used again: making one takes longer than a short run.
+#[derive(Default)]
+pub(crate) struct Stacks {
+    free: RefCell<Vec<DefaultStack>>,
+}
+
+impl Stacks {
+    fn take(&self) -> std::io::Result<DefaultStack> {
+        match self.free.borrow_mut().pop() {
+            Some(stack) => Ok(stack),
+            None => DefaultStack::new(STACK_BYTES),
+        }
+    }
+}
+
+/// A fiber.
+pub(crate) struct Fiber {
+    coroutine: Option<Coroutine<Resume, Pause, (), DefaultStack>>,
+    stacks: Rc<Stacks>,
+}
+
+impl Fiber {
+    /// A fiber that will run `body`, which finds itself through `switch`.
+    pub(crate) fn new(
+        stacks: &Rc<Stacks>,
+        switch: &Rc<Switch>,
+        body: impl FnOnce() + 'static,
+    ) -> std::io::Result<Fiber> {
+        let switch = switch.clone();
+        let coroutine = Coroutine::with_stack(stacks.take()?, move |yielder: &Yielder<Resume, Pause>, _first| {
+            switch.yielder.set(Some(std::ptr::from_ref(yielder)));
+            body();
+            switch.yielder.set(None);
+        });
+        Ok(Fiber { coroutine: Some(coroutine), stacks: stacks.clone() })
+    }
+
+    /// Runs it until it pauses; `None` when it has ended.
+    pub(crate) fn resume(&mut self, resume: Resume) -> Option<Pause> {
+        let coroutine = self.coroutine.as_mut()?;
+        match coroutine.resume(resume) {
+            CoroutineResult::Yield(pause) => Some(pause),
+            CoroutineResult::Return(()) => {
+                if let Some(coroutine) = self.coroutine.take() {
+                    self.stacks.free.borrow_mut().push(coroutine.into_stack());
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Fiber {
+    fn drop(&mut self) {
+        // A fiber that was given up in the middle unwinds, so that what it holds is freed; then its stack can be used again.
+        if let Some(mut coroutine) = self.coroutine.take() {
+            coroutine.force_unwind();
+            self.stacks.free.borrow_mut().push(coroutine.into_stack());
+        }
+    }
+}
+
+/// The way out of a fiber, for the code that runs in it.
+pub(crate) struct Switch {
+    yielder: Cell<Option<*const Yielder<Resume, Pause>>>,
+    home: ThreadId,
+}
+
+impl Switch {
+    pub(crate) fn new() -> Rc<Switch> {
+        Rc::new(Switch { yielder: Cell::new(None), home: std::thread::current().id() })
+    }
+
+    /// Whether the caller is on the thread that runs the simulation.
+    pub(crate) fn is_home(&self) -> bool {
+        std::thread::current().id() == self.home
+    }
+
+    /// Pauses the fiber; `None` if the caller is in no fiber.
+    pub(crate) fn pause(&self, pause: Pause) -> Option<Resume> {
+        assert!(self.is_home(), "a simulated rank belongs to one thread");
+        // SAFETY: the yielder lives on the fiber's own stack for as long as its body runs, and the body is what calls this.
+        self.yielder.get().map(|yielder| unsafe { &*yielder }.suspend(pause))
+    }
+}

@@ -1,0 +1,24 @@
+//! The sim fabric: ranks are fibers of one thread, and an oracle picks what happens next.
+//!
+//! Nothing here knows a protocol. A rank runs until it has to wait; every operation that it starts is then *in flight*, and lands when the
+//! oracle says so, in any order that the memory model allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
+//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody can run, and nothing is in flight.
+//!
+//! - [`Simulation`]: runs a program once, with an [`Oracle`];
+//! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order reduction), random ones, one given again.
+//!
+//! What is not modelled: threads of a rank (a fiber has one), tearing of long puts (one lands as a whole), and the accesses that a rank makes to its own
+//! memory directly, which happen at once and are not seen by the exploration.
+
+mod event;
+pub mod explore;
+mod fiber;
+mod machine;
+mod memory;
+mod port;
+mod reach;
+mod run;
+mod stuck;
+
+pub use event::{Access, Event, EventId, What};
+pub use run::{Bits, Oracle, Program, Run, Simulation, Start, Step, Verdict};

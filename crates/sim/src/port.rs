@@ -1,0 +1,216 @@
+//! The fabric as a simulated rank sees it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use farside_fabric::{
+    Alarm, Atomic, Caps, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region, Reply,
+    Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+};
+
+use crate::event::EventId;
+use crate::fiber::{Pause, Resume, Switch};
+use crate::machine::{Body, CALL_BYTES, Shared, ticket};
+
+/// One rank's connection to a simulated job.
+pub(crate) struct Port {
+    rank: Rank,
+    machine: Shared,
+    switch: Rc<Switch>,
+    topology: Arc<Topology>,
+    alarm: Arc<Alarm>,
+    caps: Caps,
+}
+
+// SAFETY: a port never leaves the thread of its simulation: every method that reaches shared state checks that it is there.
+unsafe impl Send for Port {}
+
+impl Port {
+    pub(crate) fn new(rank: Rank, machine: &Shared, switch: &Rc<Switch>, root_bytes: u64) -> Port {
+        let (topology, alarm) = {
+            let machine = machine.borrow();
+            (machine.topology.clone(), machine.alarm.clone())
+        };
+        let caps = Caps {
+            name: "sim",
+            ordering: Ordering::Unordered,
+            cpu_coherent: true,
+            call_bytes_max: CALL_BYTES,
+            outstanding_max: u32::MAX,
+            processors: topology.ranks(),
+            root_bytes,
+        };
+        Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }
+    }
+
+    fn machine(&self) -> std::cell::RefMut<'_, crate::machine::Machine> {
+        assert!(self.switch.is_home(), "a simulated rank belongs to one thread");
+        self.machine.borrow_mut()
+    }
+
+    fn pause(&self, pause: Pause) -> Result<Resume> {
+        let over = || Error::Misuse("the simulation of this rank is over".into());
+        // A fiber that unwinds must not wait any more: nobody would wake it.
+        if std::thread::panicking() {
+            return Err(over());
+        }
+        self.switch.pause(pause).ok_or_else(over)
+    }
+
+    fn launch(&self, target: Rank, body: Body) -> Ticket {
+        ticket(self.machine().launch(self.rank, target, body, false, None))
+    }
+
+    fn post_body(&self, target: Rank, body: Body, after: Option<EventId>) -> Result<EventId> {
+        while !self.machine().has_room(self.rank) {
+            self.pause(Pause::NeedsRoom)?;
+        }
+        Ok(self.machine().launch(self.rank, target, body, true, after))
+    }
+
+    fn put_body(&self, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
+        let (pieces, expected) = self.machine().pieces(to)?;
+        check_length(expected, bytes)?;
+        Ok(Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() })
+    }
+}
+
+fn check_length(expected: u64, bytes: &[u8]) -> Result<()> {
+    let right = bytes.len() as u64;
+    let what = "bytes of a region against bytes of the message";
+    if expected == right { Ok(()) } else { Err(Error::Mismatch { what, left: expected, right }) }
+}
+
+impl Fabric for Port {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+    fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+    fn fate(&self, peer: Rank) -> Fate {
+        self.machine().fate(peer)
+    }
+    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.machine().expose(self.rank, segment, bytes)
+    }
+    fn withdraw(&self, segment: SegmentId) -> Result<()> {
+        self.machine().withdraw(self.rank, segment)
+    }
+    fn own(&self, segment: SegmentId) -> Result<Mapped> {
+        Ok(self.machine().memory(self.rank, segment)?.mapped())
+    }
+    fn near(&self, _peer: Rank, _segment: SegmentId) -> Option<Mapped> {
+        None
+    }
+
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+        let body = self.put_body(to, bytes)?;
+        self.post_body(to.rank, body, None).map(drop)
+    }
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+        let (pieces, _) = self.machine().pieces(from)?;
+        Ok(Started::Pending(self.launch(from.rank, Body::Get { segment: from.segment, pieces, into })))
+    }
+    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+        let (pieces, expected) = self.machine().pieces(to)?;
+        check_length(expected, bytes)?;
+        let (size, align) = (sum.number.bytes(), sum.number.align());
+        if let Some(piece) = pieces.iter().find(|piece| !piece.offset.is_multiple_of(align)) {
+            return Err(Error::Misaligned { offset: piece.offset, align });
+        }
+        if let Some(piece) = pieces.iter().find(|piece| !piece.bytes.is_multiple_of(size)) {
+            let what = "bytes of a piece against the size of a number";
+            return Err(Error::Mismatch { what, left: piece.bytes, right: size });
+        }
+        let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
+        self.post_body(to.rank, body, None).map(drop)
+    }
+    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+        self.machine().check_word(at, op)?;
+        Ok(Started::Pending(self.launch(at.rank, Body::Atomic { at, op })))
+    }
+    fn post(&self, at: Word, op: Atomic) -> Result<()> {
+        self.machine().check_word(at, op)?;
+        self.post_body(at.rank, Body::Atomic { at, op }, None).map(drop)
+    }
+    fn fence(&self) -> Result<()> {
+        self.machine().fence(self.rank);
+        Ok(())
+    }
+    fn flush(&self, peer: Rank) -> Result<()> {
+        self.topology.check(peer)?;
+        if !self.machine().is_flushed(self.rank, peer) {
+            self.pause(Pause::Flush(peer.0))?;
+        }
+        match self.machine().late_error(self.rank, peer) {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        let leader = self.topology.leader_of(node)?;
+        let limit = CALL_BYTES;
+        if bytes.len() as u64 > limit {
+            return Err(Error::TooMuch { what: "bytes of a call's argument", value: bytes.len() as u64, limit });
+        }
+        Ok(Started::Pending(self.launch(leader, Body::Call { node, handler, bytes: bytes.to_vec() })))
+    }
+    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
+        let node = self.topology.node_of(self.rank);
+        if self.topology.leader_of(node)? == self.rank {
+            self.machine().serve(node, handler, run);
+        }
+        Ok(())
+    }
+
+    fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        self.machine().poll(self.rank, ticket)
+    }
+    fn cancel(&self, ticket: Ticket) {
+        self.machine().cancel(self.rank, ticket);
+    }
+    fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        if let Event::Words(conditions) = wait.event {
+            for condition in conditions {
+                if condition.at.rank != self.rank {
+                    return Err(Error::NotOwn { rank: self.rank, owner: condition.at.rank });
+                }
+                if condition.at.width == Width::Pair {
+                    return Err(Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() });
+                }
+                condition.at.check(condition.memory.bytes())?;
+            }
+        }
+        let wait = std::ptr::from_ref(wait).cast::<Wait<'static>>();
+        Ok(match self.pause(Pause::Wait(wait))? {
+            Resume::Go(which, value) => Wake::Ready { which, value },
+            Resume::Alarm => Wake::Alarm,
+            Resume::TimedOut => Wake::TimedOut,
+        })
+    }
+    fn relax(&self) {
+        // A rank that is over polls no more; its next operation says so.
+        let _ = self.pause(Pause::Relax);
+    }
+    fn wake(&self, _peer: Rank) {}
+
+    fn context(&self) -> Result<Box<dyn Fabric>> {
+        Err(Error::Unsupported { what: "several threads of a simulated rank: a fiber has one".into() })
+    }
+
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        self.machine().check_word(at, op)?;
+        let body = self.put_body(to, bytes)?;
+        let put = self.post_body(to.rank, body, None)?;
+        // Only the put itself comes first; whatever else is in flight may still land later.
+        self.post_body(at.rank, Body::Atomic { at, op }, Some(put)).map(drop)
+    }
+}

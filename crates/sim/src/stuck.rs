@@ -1,0 +1,37 @@
+//! The report of a deadlock.
+
+use farside_fabric::{Condition, Event as Awaited};
+
+use crate::machine::{Doing, Machine, Member};
+
+impl Machine {
+    /// Who waits for what, when nothing can happen any more.
+    pub(crate) fn stuck(&self) -> String {
+        let line = |(rank, member): (usize, &Member)| {
+            let what = match member.doing {
+                Doing::Waits { wait, .. } => {
+                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                    match unsafe { &*wait }.event {
+                        Awaited::Done(_) => "waits for a reply".to_owned(),
+                        Awaited::Words(conditions) => {
+                            let word = |condition: &Condition<'_>| {
+                                let held = condition.memory.look(condition.at.offset, condition.at.width);
+                                let held = held.map_or(0, |word| word.load());
+                                format!("{} byte {} (holds {held:#x})", condition.at.segment, condition.at.offset)
+                            };
+                            format!("waits on {}", conditions.iter().map(word).collect::<Vec<_>>().join(" or "))
+                        }
+                    }
+                }
+                Doing::Flushes(target) => format!("waits for what it posted to {target}"),
+                Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
+                Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),
+                Doing::Runs(_) => "runs".to_owned(),
+                Doing::Prepared => "is prepared".to_owned(),
+                Doing::Over => "has ended".to_owned(),
+            };
+            format!("rank {rank} {what}")
+        };
+        self.members.iter().enumerate().map(line).collect::<Vec<_>>().join("; ")
+    }
+}
