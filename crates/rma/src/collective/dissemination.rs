@@ -7,7 +7,7 @@
 //! Ordering:  two sets of flags, used in turn: a neighbour may be one meeting ahead, never two
 //!            (`barriers_in_a_row_separate`, `barriers_and_broadcasts_alternate`).
 //! Cost:      log2 N signals from each member, rounded up.
-//! Checked:   conformance suite, with thread and process ranks.
+//! Checked:   conformance suite, with thread, process and simulated ranks.
 
 use farside_fabric::Result;
 
