@@ -217,6 +217,15 @@ impl<'a> Region<'a> {
     }
 }
 
+impl Region<'_> {
+    /// Whether a packed message, or the buffer for one, is as long as the region.
+    pub fn check_length(&self, message_bytes: usize) -> Result<()> {
+        let (left, right) = (self.shape.bytes()?, message_bytes as u64);
+        let what = "bytes of a region against bytes of the message";
+        if left == right { Ok(()) } else { Err(Error::Mismatch { what, left, right }) }
+    }
+}
+
 /// Whether `bytes` at `offset` lie within `segment_bytes`.
 pub fn check_range(rank: Rank, segment: SegmentId, offset: u64, bytes: u64, segment_bytes: u64) -> Result<()> {
     match offset.checked_add(bytes) {
@@ -315,6 +324,14 @@ mod tests {
         assert!(region.check(u64::MAX).is_err());
         let far = Region::block(Rank(0), SegmentId(7), u64::MAX, 2);
         assert!(matches!(far.check(100), Err(Error::OutOfRange { offset: u64::MAX, .. })));
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_its_region() {
+        let shape = Shape::Strided { offset: 8, unit: 4, counts: &[2, 3], strides: &[100, 10] };
+        let region = Region { rank: Rank(0), segment: SegmentId(7), shape };
+        assert_eq!(region.check_length(24), Ok(()));
+        assert!(matches!(region.check_length(23), Err(Error::Mismatch { left: 24, right: 23, .. })));
     }
 
     #[test]

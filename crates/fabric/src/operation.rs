@@ -3,6 +3,7 @@
 //! A fabric may execute an operation with the processor's atomics, in a network interface or in a simulation: what it
 //! must do is what [`Atomic::apply`] and [`Sum::apply`] say.
 
+use crate::address::Shape;
 use crate::error::{Error, Result};
 
 /// How wide a word is.
@@ -163,6 +164,26 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Whether every run of a shape is made of whole, aligned elements.
+    pub fn check(&self, shape: &Shape<'_>) -> Result<()> {
+        let (size, align) = (self.number.bytes(), self.number.align());
+        let mut result = Ok(());
+        shape.for_each(|piece| {
+            let fault = if !piece.offset.is_multiple_of(align) {
+                Error::Misaligned { offset: piece.offset, align }
+            } else if !piece.bytes.is_multiple_of(size) {
+                let what = "bytes of a piece against the size of a number";
+                Error::Mismatch { what, left: piece.bytes, right: size }
+            } else {
+                return;
+            };
+            if result.is_ok() {
+                result = Err(fault);
+            }
+        });
+        result
+    }
+
     /// The same as [`Sum::apply`] for many elements at once, in loops that the compiler makes fast.
     pub(crate) fn apply_all(&self, y: &mut [u8], x: &[u8]) {
         fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
@@ -258,6 +279,15 @@ mod tests {
     fn a_pair_has_no_arithmetic() {
         assert!(Atomic::Add(1).check(Width::Pair).is_err());
         assert!(Atomic::Swap(1).check(Width::Pair).is_ok());
+    }
+
+    #[test]
+    fn sums_take_whole_aligned_elements() {
+        let sum = Sum { number: Number::F64, scale: [0; 16] };
+        let block = |offset, bytes| Shape::Block(crate::address::Piece { offset, bytes });
+        assert_eq!(sum.check(&block(16, 24)), Ok(()));
+        assert_eq!(sum.check(&block(4, 8)), Err(Error::Misaligned { offset: 4, align: 8 }));
+        assert!(matches!(sum.check(&block(8, 12)), Err(Error::Mismatch { left: 12, right: 8, .. })));
     }
 
     #[test]

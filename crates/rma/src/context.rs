@@ -499,11 +499,7 @@ impl Context {
 
     /// Reads a region of any shape, packed, through the fabric.
     pub(crate) fn get_region(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        let bytes = from.shape.bytes()?;
-        if bytes != into.len() as u64 {
-            let what = "bytes of a region and of the buffer for it";
-            return Err(Error::Mismatch { what, left: bytes, right: into.len() as u64 });
-        }
+        from.check_length(into.len())?;
         // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns only when the operation is over.
         let started = unsafe { self.fabric.get(from, into.as_mut_ptr())? };
         self.finish(started, from.rank).map(|_| ())

@@ -163,23 +163,8 @@ impl Fabric for Endpoint {
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
         let mapped = self.seat.job.segment(to.rank, to.segment)?;
-        check_message(to, &mapped, bytes)?;
-        let (size, align) = (sum.number.bytes(), sum.number.align());
-        let mut fault = None;
-        to.shape.for_each(|piece| {
-            if !piece.offset.is_multiple_of(align) {
-                fault.get_or_insert(Error::Misaligned { offset: piece.offset, align });
-            } else if !piece.bytes.is_multiple_of(size) {
-                fault.get_or_insert(Error::Mismatch {
-                    what: "bytes of a piece against the size of a number",
-                    left: piece.bytes,
-                    right: size,
-                });
-            }
-        });
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
+        check_message(to, &mapped, bytes.len())?;
+        sum.check(&to.shape)?;
         for_each_packed(to, bytes, |piece, part| {
             let done = mapped.accumulate(piece.offset, sum, part, self.seat.rank, &mut |holder| self.held_up(holder));
             debug_assert!(done);
@@ -329,7 +314,7 @@ fn look(which: usize, condition: &Condition<'_>, word: Look<'_>) -> Option<(usiz
 /// Reads mapped memory, packed.
 pub(crate) fn read(job: &Arc<Job>, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
     let mapped = job.segment(from.rank, from.segment)?;
-    check_message(from, &mapped, into)?;
+    check_message(from, &mapped, into.len())?;
     let mut rest = into;
     from.shape.for_each(|piece| {
         let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
@@ -343,7 +328,7 @@ pub(crate) fn read(job: &Arc<Job>, from: &Region<'_>, into: &mut [u8]) -> Result
 /// Writes a message into mapped memory.
 pub(crate) fn write(job: &Arc<Job>, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
     let mapped = job.segment(to.rank, to.segment)?;
-    check_message(to, &mapped, bytes)?;
+    check_message(to, &mapped, bytes.len())?;
     for_each_packed(to, bytes, |piece, part| {
         let written = mapped.put(piece.offset, part);
         debug_assert!(written);
@@ -365,16 +350,9 @@ pub(crate) fn execute(job: &Arc<Job>, at: Word, op: Atomic) -> Result<u128> {
     Ok(held)
 }
 
-fn check_message(to: &Region<'_>, mapped: &Mapped, bytes: &[u8]) -> Result<()> {
-    let expected = to.check(mapped.bytes())?;
-    if expected != bytes.len() as u64 {
-        return Err(Error::Mismatch {
-            what: "bytes of a region against bytes of the message",
-            left: expected,
-            right: bytes.len() as u64,
-        });
-    }
-    Ok(())
+fn check_message(region: &Region<'_>, mapped: &Mapped, message_bytes: usize) -> Result<()> {
+    region.check(mapped.bytes())?;
+    region.check_length(message_bytes)
 }
 
 fn for_each_packed<'b>(to: &Region<'_>, mut bytes: &'b [u8], mut each: impl FnMut(Piece, &'b [u8])) {

@@ -160,12 +160,12 @@ impl Machine {
     }
 
     /// Whether a region is all there, and its pieces.
-    pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<(Vec<Piece>, u64)> {
+    pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         self.check_alive(region.rank)?;
-        let bytes = region.check(self.memory(region.rank, region.segment)?.bytes())?;
+        region.check(self.memory(region.rank, region.segment)?.bytes())?;
         let mut pieces = Vec::new();
         region.shape.for_each(|piece| pieces.push(piece));
-        Ok((pieces, bytes))
+        Ok(pieces)
     }
 
     pub(crate) fn check_word(&self, at: Word, op: Atomic) -> Result<()> {

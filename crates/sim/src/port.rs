@@ -69,16 +69,10 @@ impl Port {
     }
 
     fn put_body(&self, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
-        let (pieces, expected) = self.machine().pieces(to)?;
-        check_length(expected, bytes)?;
+        let pieces = self.machine().pieces(to)?;
+        to.check_length(bytes.len())?;
         Ok(Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() })
     }
-}
-
-fn check_length(expected: u64, bytes: &[u8]) -> Result<()> {
-    let right = bytes.len() as u64;
-    let what = "bytes of a region against bytes of the message";
-    if expected == right { Ok(()) } else { Err(Error::Mismatch { what, left: expected, right }) }
 }
 
 impl Fabric for Port {
@@ -115,20 +109,13 @@ impl Fabric for Port {
         self.post_body(to.rank, body, None).map(drop)
     }
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
-        let (pieces, _) = self.machine().pieces(from)?;
+        let pieces = self.machine().pieces(from)?;
         Ok(Started::Pending(self.launch(from.rank, Body::Get { segment: from.segment, pieces, into })))
     }
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
-        let (pieces, expected) = self.machine().pieces(to)?;
-        check_length(expected, bytes)?;
-        let (size, align) = (sum.number.bytes(), sum.number.align());
-        if let Some(piece) = pieces.iter().find(|piece| !piece.offset.is_multiple_of(align)) {
-            return Err(Error::Misaligned { offset: piece.offset, align });
-        }
-        if let Some(piece) = pieces.iter().find(|piece| !piece.bytes.is_multiple_of(size)) {
-            let what = "bytes of a piece against the size of a number";
-            return Err(Error::Mismatch { what, left: piece.bytes, right: size });
-        }
+        let pieces = self.machine().pieces(to)?;
+        to.check_length(bytes.len())?;
+        sum.check(&to.shape)?;
         let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
         self.post_body(to.rank, body, None).map(drop)
     }

@@ -35,11 +35,8 @@ impl Agent for Reach<'_> {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         let machine = self.machine.borrow();
-        let (pieces, expected) = machine.pieces(to)?;
-        if expected != bytes.len() as u64 {
-            let what = "bytes of a region against bytes of the message";
-            return Err(Error::Mismatch { what, left: expected, right: bytes.len() as u64 });
-        }
+        let pieces = machine.pieces(to)?;
+        to.check_length(bytes.len())?;
         let mapped = machine.memory(to.rank, to.segment)?.mapped();
         packed(&pieces, bytes, |piece, part| mapped.put(piece.offset, part));
         Ok(())
@@ -52,11 +49,8 @@ impl Agent for Reach<'_> {
 
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
         let machine = self.machine.borrow();
-        let (pieces, expected) = machine.pieces(from)?;
-        let what = "bytes of a region and of the buffer for it";
-        if expected != into.len() as u64 {
-            return Err(Error::Mismatch { what, left: expected, right: into.len() as u64 });
-        }
+        let pieces = machine.pieces(from)?;
+        from.check_length(into.len())?;
         let mapped = machine.memory(from.rank, from.segment)?.mapped();
         let mut rest = into;
         for piece in &pieces {
