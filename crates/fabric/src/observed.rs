@@ -160,6 +160,12 @@ impl Fabric for Observed {
     fn wake(&self, peer: Rank) {
         self.inner.wake(peer);
     }
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+    fn work(&self, ns: u64) {
+        self.inner.work(ns);
+    }
     fn held_up(&self, holder: Rank) -> bool {
         self.inner.held_up(holder)
     }

@@ -77,6 +77,16 @@ pub trait Fabric: Send {
     /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see [`Mapped::is_watched`]).
     fn wake(&self, peer: Rank);
 
+    /// The time, from some beginning that is the same for all ranks of a node. For measuring only: no protocol may ask.
+    fn now_ns(&self) -> u64;
+    /// Computes for so long: stands for a program's own work where there is none, in measurements.
+    fn work(&self, ns: u64) {
+        let begin = self.now_ns();
+        while self.now_ns().wrapping_sub(begin) < ns {
+            std::hint::spin_loop();
+        }
+    }
+
     /// A connection of the same rank for another thread: with completions and an order of its own.
     fn context(&self) -> Result<Box<dyn Fabric>>;
     /// How much waiting this connection has done.

@@ -113,6 +113,17 @@ impl Context {
         Context::new(self.fabric.context()?)
     }
 
+    /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of a node share, in the simulator
+    /// this rank's virtual time.
+    pub fn now_ns(&self) -> u64 {
+        self.fabric.now_ns()
+    }
+
+    /// Computes for so long: stands for a program's own work where there is none, in measurements.
+    pub fn work(&self, ns: u64) {
+        self.fabric.work(ns);
+    }
+
     /// What this context has done so far.
     pub fn counters(&self) -> Counters {
         self.tally.read(self.fabric.effort())

@@ -280,6 +280,11 @@ impl Fabric for Endpoint {
         }
     }
 
+    fn now_ns(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
     fn context(&self) -> Result<Box<dyn Fabric>> {
         Ok(Box::new(Endpoint::of(self.seat.clone())))
     }

@@ -1,7 +1,8 @@
 //! Policies: which schedules of a program are tried.
 
+use crate::crew::Program;
 use crate::event::{Event, EventId};
-use crate::run::{Oracle, Program, Run, Simulation, Step, Verdict, conflict};
+use crate::run::{Oracle, Run, Simulation, Step, Verdict, conflict};
 
 /// What an exploration found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,6 +20,8 @@ pub(crate) enum Pause {
     Flush(u32),
     /// It polls, and has seen nothing new.
     Relax,
+    /// It computes for so many nanoseconds.
+    Work(u64),
     /// It has too many posted operations in flight.
     NeedsRoom,
     /// It is done with its preparations.

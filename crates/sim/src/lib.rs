@@ -10,6 +10,8 @@
 //! What is not modelled: threads of a rank (a fiber has one), tearing of long puts (one lands as a whole), and the accesses that a rank makes to its own
 //! memory directly, which happen at once and are not seen by the exploration.
 
+mod crew;
+mod engine;
 mod event;
 pub mod explore;
 mod fiber;
@@ -18,7 +20,9 @@ mod memory;
 mod port;
 mod reach;
 mod run;
+mod store;
 mod stuck;
 
+pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
-pub use run::{Bits, Oracle, Program, Run, Simulation, Start, Step, Verdict};
+pub use run::{Bits, Oracle, Run, Simulation, Step, Verdict};

@@ -8,9 +8,10 @@ use farside_fabric::{
     Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 
+use crate::engine::{Engine, Shared};
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume, Switch};
-use crate::machine::{Body, CALL_BYTES, Shared, ticket};
+use crate::store::{Body, CALL_BYTES, ticket};
 
 /// One rank's connection to a simulated job.
 pub(crate) struct Port {
@@ -28,8 +29,9 @@ unsafe impl Send for Port {}
 impl Port {
     pub(crate) fn new(rank: Rank, machine: &Shared, switch: &Rc<Switch>, root_bytes: u64) -> Port {
         let (topology, alarm) = {
-            let machine = machine.borrow();
-            (machine.topology.clone(), machine.alarm.clone())
+            let mut machine = machine.borrow_mut();
+            let store = machine.store();
+            (store.topology.clone(), store.alarm.clone())
         };
         let caps = Caps {
             name: "sim",
@@ -43,7 +45,7 @@ impl Port {
         Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }
     }
 
-    fn machine(&self) -> std::cell::RefMut<'_, crate::machine::Machine> {
+    fn machine(&self) -> std::cell::RefMut<'_, dyn Engine + 'static> {
         assert!(self.switch.is_home(), "a simulated rank belongs to one thread");
         self.machine.borrow_mut()
     }
@@ -69,7 +71,7 @@ impl Port {
     }
 
     fn put_body(&self, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
-        let pieces = self.machine().pieces(to)?;
+        let pieces = self.machine().store().pieces(to)?;
         to.check_length(bytes.len())?;
         Ok(Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() })
     }
@@ -89,16 +91,16 @@ impl Fabric for Port {
         &self.alarm
     }
     fn fate(&self, peer: Rank) -> Fate {
-        self.machine().fate(peer)
+        self.machine().store().fate(peer)
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.machine().expose(self.rank, segment, bytes)
+        self.machine().store().expose(self.rank, segment, bytes)
     }
     fn withdraw(&self, segment: SegmentId) -> Result<()> {
-        self.machine().withdraw(self.rank, segment)
+        self.machine().store().withdraw(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        Ok(self.machine().memory(self.rank, segment)?.mapped())
+        Ok(self.machine().store().memory(self.rank, segment)?.mapped())
     }
     fn near(&self, _peer: Rank, _segment: SegmentId) -> Option<Mapped> {
         None
@@ -109,22 +111,22 @@ impl Fabric for Port {
         self.post_body(to.rank, body, None).map(drop)
     }
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
-        let pieces = self.machine().pieces(from)?;
+        let pieces = self.machine().store().pieces(from)?;
         Ok(Started::Pending(self.launch(from.rank, Body::Get { segment: from.segment, pieces, into })))
     }
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
-        let pieces = self.machine().pieces(to)?;
+        let pieces = self.machine().store().pieces(to)?;
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
         let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
         self.post_body(to.rank, body, None).map(drop)
     }
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
-        self.machine().check_word(at, op)?;
+        self.machine().store().check_word(at, op)?;
         Ok(Started::Pending(self.launch(at.rank, Body::Atomic { at, op })))
     }
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        self.machine().check_word(at, op)?;
+        self.machine().store().check_word(at, op)?;
         self.post_body(at.rank, Body::Atomic { at, op }, None).map(drop)
     }
     fn fence(&self) -> Result<()> {
@@ -136,7 +138,7 @@ impl Fabric for Port {
         if !self.machine().is_flushed(self.rank, peer) {
             self.pause(Pause::Flush(peer.0))?;
         }
-        match self.machine().late_error(self.rank, peer) {
+        match self.machine().store().late_error(self.rank, peer) {
             None => Ok(()),
             Some(error) => Err(error),
         }
@@ -153,7 +155,7 @@ impl Fabric for Port {
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
         let node = self.topology.node_of(self.rank);
         if self.topology.leader_of(node)? == self.rank {
-            self.machine().serve(node, handler, run);
+            self.machine().store().serve(node, handler, run);
         }
         Ok(())
     }
@@ -189,12 +191,20 @@ impl Fabric for Port {
     }
     fn wake(&self, _peer: Rank) {}
 
+    fn now_ns(&self) -> u64 {
+        self.machine().now_ns(self.rank)
+    }
+    fn work(&self, ns: u64) {
+        // Who is over has nothing more to do.
+        let _ = self.pause(Pause::Work(ns));
+    }
+
     fn context(&self) -> Result<Box<dyn Fabric>> {
         Err(Error::Unsupported { what: "several threads of a simulated rank: a fiber has one".into() })
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-        self.machine().check_word(at, op)?;
+        self.machine().store().check_word(at, op)?;
         let body = self.put_body(to, bytes)?;
         let put = self.post_body(to.rank, body, None)?;
         // Only the put itself comes first; whatever else is in flight may still land later.

@@ -2,19 +2,50 @@
 
 use std::cell::RefCell;
 
-use farside_fabric::{Agent, Atomic, Error, Node, Region, Result, Word};
+use farside_fabric::{Agent, Atomic, Error, Node, Rank, Region, Result, Word};
 
-use crate::machine::{Machine, atomic, packed};
+use crate::store::{Body, Store, atomic, packed};
 
-/// What a handler can reach. What it posts lands at once: a handler is one event.
+/// Something that a handler has posted to another node.
+pub(crate) struct Posted {
+    pub(crate) target: Rank,
+    pub(crate) body: Body,
+    /// Whether it comes after the one posted before it, at the target.
+    pub(crate) after_previous: bool,
+}
+
+/// What a handler can reach. What it does on its own node happens at once, as part of the call; what it posts to other nodes is under way when it
+/// returns.
 pub(crate) struct Reach<'a> {
-    machine: RefCell<&'a mut Machine>,
+    store: &'a Store,
     node: Node,
+    posted: RefCell<Vec<Posted>>,
 }
 
 impl<'a> Reach<'a> {
-    pub(crate) fn new(machine: &'a mut Machine, node: Node) -> Reach<'a> {
-        Reach { machine: RefCell::new(machine), node }
+    pub(crate) fn new(store: &'a Store, node: Node) -> Reach<'a> {
+        Reach { store, node, posted: RefCell::default() }
+    }
+
+    pub(crate) fn into_posted(self) -> Vec<Posted> {
+        self.posted.into_inner()
+    }
+
+    fn is_here(&self, rank: Rank) -> bool {
+        self.store.topology.check(rank).is_ok() && self.store.topology.node_of(rank) == self.node
+    }
+
+    fn post_far(&self, target: Rank, body: Body, after_previous: bool) {
+        self.posted.borrow_mut().push(Posted { target, body, after_previous });
+    }
+
+    fn post_as(&self, at: Word, op: Atomic, after_previous: bool) -> Result<()> {
+        self.store.check_word(at, op)?;
+        if self.is_here(at.rank) {
+            return atomic(&self.store.memory(at.rank, at.segment)?.mapped(), at, op).map(|_| ());
+        }
+        self.post_far(at.rank, Body::Atomic { at, op }, after_previous);
+        Ok(())
     }
 }
 
@@ -24,34 +55,36 @@ impl Agent for Reach<'_> {
     }
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
-        let machine = self.machine.borrow();
-        machine.check_word(at, op)?;
-        atomic(&machine.memory(at.rank, at.segment)?.mapped(), at, op)
+        self.store.check_word(at, op)?;
+        atomic(&self.store.memory(at.rank, at.segment)?.mapped(), at, op)
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        self.atomic(at, op).map(|_| ())
+        self.post_as(at, op, false)
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        let machine = self.machine.borrow();
-        let pieces = machine.pieces(to)?;
+        let pieces = self.store.pieces(to)?;
         to.check_length(bytes.len())?;
-        let mapped = machine.memory(to.rank, to.segment)?.mapped();
+        if !self.is_here(to.rank) {
+            self.post_far(to.rank, Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() }, false);
+            return Ok(());
+        }
+        let mapped = self.store.memory(to.rank, to.segment)?.mapped();
         packed(&pieces, bytes, |piece, part| mapped.put(piece.offset, part));
         Ok(())
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        self.store.check_word(at, op)?;
         self.put(to, bytes)?;
-        self.post(at, op)
+        self.post_as(at, op, true)
     }
 
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        let machine = self.machine.borrow();
-        let pieces = machine.pieces(from)?;
+        let pieces = self.store.pieces(from)?;
         from.check_length(into.len())?;
-        let mapped = machine.memory(from.rank, from.segment)?.mapped();
+        let mapped = self.store.memory(from.rank, from.segment)?.mapped();
         let mut rest = into;
         for piece in &pieces {
             let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);

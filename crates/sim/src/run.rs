@@ -1,15 +1,14 @@
 //! One run: fibers, a machine, and an oracle that picks what happens next.
 
-use std::cell::{Cell, RefCell};
-use std::panic::AssertUnwindSafe;
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Fabric, Rank, Topology};
+use farside_fabric::{Rank, Topology};
 
+use crate::crew::{Crew, Program};
 use crate::event::{Access, Event, EventId};
-use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
-use crate::machine::{Doing, Machine, Shared};
-use crate::port::Port;
+use crate::fiber::{Resume, Stacks};
+use crate::machine::{Doing, Machine};
 
 /// Chooses what happens next.
 pub trait Oracle {
@@ -19,21 +18,6 @@ pub trait Oracle {
     /// Whether each step is to say what must come before it, which takes time and memory that grow with the square of the run's length.
     fn wants_order(&self) -> bool {
         false
-    }
-}
-
-/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on with what is to be explored.
-pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
-
-/// Marks the end of a rank's preparations.
-pub struct Start {
-    switch: Rc<Switch>,
-}
-
-impl Start {
-    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event always comes first.
-    pub fn prepared(&self) {
-        self.switch.pause(Pause::Prepared);
     }
 }
 
@@ -118,26 +102,14 @@ impl Simulation {
 
     /// Runs a program once.
     pub fn run(&self, program: &Program, oracle: &mut dyn Oracle) -> Run {
-        let machine: Shared = Rc::new(RefCell::new(Machine::new(self.topology.clone(), self.root_bytes)));
-        let failure: Rc<RefCell<Option<String>>> = Rc::default();
-        let over = Rc::new(Cell::new(false));
-        let mut fibers = Vec::new();
-        for rank in (0..self.topology.ranks()).map(Rank) {
-            let switch = Switch::new();
-            let port = Port::new(rank, &machine, &switch, self.root_bytes);
-            let body = rank_body(rank, port, program.clone(), &switch, (&machine, &failure, &over));
-            match Fiber::new(&self.stacks, &switch, body) {
-                Ok(fiber) => fibers.push(fiber),
-                Err(error) => {
-                    let verdict = Verdict::Failed(format!("no memory for the stack of {rank}: {error}"));
-                    return Run { verdict, steps: Vec::new() };
-                }
-            }
-        }
+        let machine = Rc::new(RefCell::new(Machine::new(self.topology.clone(), self.root_bytes)));
+        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, machine.clone()) {
+            Ok(crew) => crew,
+            Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new() },
+        };
         let mut driver = Driver {
             machine,
-            fibers,
-            failure,
+            crew,
             steps: Vec::new(),
             clocks: vec![Bits::default(); self.topology.ranks() as usize],
             issued: std::collections::HashMap::new(),
@@ -145,47 +117,13 @@ impl Simulation {
             ordered: oracle.wants_order(),
         };
         let verdict = driver.drive(oracle, self.steps_max);
-        over.set(true);
-        drop(driver.fibers);
         Run { verdict, steps: driver.steps }
     }
 }
 
-type Context<'a> = (&'a Shared, &'a Rc<RefCell<Option<String>>>, &'a Rc<Cell<bool>>);
-
-fn rank_body(
-    rank: Rank,
-    port: Port,
-    program: Program,
-    switch: &Rc<Switch>,
-    (machine, failure, over): Context<'_>,
-) -> impl FnOnce() + 'static {
-    let (machine, failure, over) = (machine.clone(), failure.clone(), over.clone());
-    let start = Start { switch: switch.clone() };
-    move || {
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(Box::new(port), &start)));
-        let (lost, problem) = match result {
-            Ok(Ok(())) => (None, None),
-            Ok(Err(problem)) => (Some(Ended::Failed), Some(problem)),
-            // The run was given up: go on unwinding.
-            Err(panic) if over.get() => std::panic::resume_unwind(panic),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("something");
-                (Some(Ended::Panicked), Some(format!("panicked: {text}")))
-            }
-        };
-        if let Some(problem) = problem {
-            failure.borrow_mut().get_or_insert_with(|| format!("{rank}: {problem}"));
-        }
-        machine.borrow_mut().depart(rank, lost);
-    }
-}
-
 struct Driver {
-    machine: Shared,
-    fibers: Vec<Fiber>,
-    failure: Rc<RefCell<Option<String>>>,
+    machine: Rc<RefCell<Machine>>,
+    crew: Crew,
     steps: Vec<Step>,
     /// For each rank, the steps that it knows of.
     clocks: Vec<Bits>,
@@ -200,7 +138,7 @@ impl Driver {
     fn drive(&mut self, oracle: &mut dyn Oracle, steps_max: usize) -> Verdict {
         loop {
             self.run_fibers();
-            if let Some(problem) = self.failure.borrow_mut().take() {
+            if let Some(problem) = self.crew.failure() {
                 return Verdict::Failed(problem);
             }
             if self.steps.len() >= steps_max {
@@ -261,7 +199,7 @@ impl Driver {
                 self.clocks[rank].extend(&self.steps[known].before);
                 self.clocks[rank].insert(known);
             }
-            let pause = self.fibers[rank].resume(resume);
+            let pause = self.crew.resume(rank, resume);
             if let Some(pause) = pause {
                 self.machine.borrow_mut().pause(Rank(rank as u32), pause);
             }
@@ -278,8 +216,8 @@ impl Driver {
             Doing::Waits { id, .. } => Some(id),
             _ => None,
         };
-        let flights = machine.flights.iter().map(|flight| flight.id).filter(|id| id.rank.index() == rank);
-        for id in flights.chain(waits) {
+        let own = machine.flights.iter().filter(|flight| !flight.by_agent && flight.id.rank.index() == rank);
+        for id in own.map(|flight| flight.id).chain(waits) {
             self.issued.entry(id).or_insert_with(|| self.clocks[rank].clone());
         }
     }
@@ -307,6 +245,21 @@ impl Driver {
         }
         let at = (self.prepared && self.ordered).then_some(at);
         self.machine.borrow_mut().happen(event.id, at);
+        if let Some(at) = at {
+            self.note_posted_by_handler(at);
+        }
+    }
+
+    /// What a handler has posted knows of the call that it was run for, and of no more.
+    fn note_posted_by_handler(&mut self, at: usize) {
+        let machine = self.machine.borrow();
+        for flight in machine.flights.iter().filter(|flight| flight.by_agent) {
+            self.issued.entry(flight.id).or_insert_with(|| {
+                let mut known = self.steps[at].before.clone();
+                known.insert(at);
+                known
+            });
+        }
     }
 }
 

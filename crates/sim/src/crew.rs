@@ -1,0 +1,103 @@
+//! The ranks of a simulated job as fibers that run a program.
+
+use std::cell::{Cell, RefCell};
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+
+use farside_fabric::{Ended, Fabric, Rank, Topology};
+
+use crate::engine::Shared;
+use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
+use crate::port::Port;
+
+/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on with what is to be explored or measured.
+pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
+
+/// Marks the end of a rank's preparations.
+pub struct Start {
+    switch: Rc<Switch>,
+}
+
+impl Start {
+    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event always comes first.
+    pub fn prepared(&self) {
+        self.switch.pause(Pause::Prepared);
+    }
+}
+
+/// The fibers of a run.
+pub(crate) struct Crew {
+    fibers: Vec<Fiber>,
+    failure: Rc<RefCell<Option<String>>>,
+    over: Rc<Cell<bool>>,
+}
+
+impl Crew {
+    /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
+    pub(crate) fn new(
+        topology: &Topology,
+        root_bytes: u64,
+        stacks: &Rc<Stacks>,
+        program: &Program,
+        machine: Shared,
+    ) -> Result<Crew, String> {
+        let mut crew = Crew { fibers: Vec::new(), failure: Rc::default(), over: Rc::default() };
+        for rank in (0..topology.ranks()).map(Rank) {
+            let switch = Switch::new();
+            let port = Port::new(rank, &machine, &switch, root_bytes);
+            let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
+            let fiber = Fiber::new(stacks, &switch, body)
+                .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
+            crew.fibers.push(fiber);
+        }
+        Ok(crew)
+    }
+
+    /// Runs a rank until it pauses; `None` when it has ended.
+    pub(crate) fn resume(&mut self, rank: usize, resume: Resume) -> Option<Pause> {
+        self.fibers[rank].resume(resume)
+    }
+
+    /// The first failure of a rank since the last call.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.borrow_mut().take()
+    }
+
+    fn body(
+        &self,
+        rank: Rank,
+        port: Port,
+        program: Program,
+        switch: &Rc<Switch>,
+        machine: Shared,
+    ) -> impl FnOnce() + 'static {
+        let (failure, over) = (self.failure.clone(), self.over.clone());
+        let start = Start { switch: switch.clone() };
+        move || {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(Box::new(port), &start)));
+            let (lost, problem) = match result {
+                Ok(Ok(())) => (None, None),
+                Ok(Err(problem)) => (Some(Ended::Failed), Some(problem)),
+                // The run was given up: go on unwinding.
+                Err(panic) if over.get() => std::panic::resume_unwind(panic),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("something");
+                    (Some(Ended::Panicked), Some(format!("panicked: {text}")))
+                }
+            };
+            if let Some(problem) = problem {
+                failure.borrow_mut().get_or_insert_with(|| format!("{rank}: {problem}"));
+            }
+            machine.borrow_mut().depart(rank, lost);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Fibers that are dropped in the middle unwind, and must not take that for a failure of theirs.
+        self.over.set(true);
+        self.fibers.clear();
+    }
+}

@@ -1,0 +1,34 @@
+//! What the ports of a simulation are plugged into: a machine that decides when things happen.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farside_fabric::{Ended, Rank, Reply, Result, Ticket};
+
+use crate::event::EventId;
+use crate::store::{Body, Store};
+
+/// A machine as its ports see it. One explores schedules ([`crate::machine`]), one keeps time ([`crate::timed`]).
+pub(crate) trait Engine {
+    /// Memory, handlers, fates.
+    fn store(&mut self) -> &mut Store;
+    /// Puts an operation in flight. Posted ones have no ticket; `after` is another operation that must land first.
+    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId;
+    /// Orders what a rank posted before ahead of what it posts later, to the same target.
+    fn fence(&mut self, rank: Rank);
+    /// Whether a rank may post another operation.
+    fn has_room(&self, rank: Rank) -> bool;
+    /// Whether all that a rank posted to another has landed.
+    fn is_flushed(&self, origin: Rank, target: Rank) -> bool;
+    /// The reply of an operation, if it has come.
+    fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>>;
+    /// Gives up on an operation whose reply nobody will ask for, since its buffer is gone.
+    fn cancel(&mut self, rank: Rank, given_up: Ticket);
+    /// A rank has ended.
+    fn depart(&mut self, rank: Rank, lost: Option<Ended>);
+    /// The rank's own time.
+    fn now_ns(&self, rank: Rank) -> u64;
+}
+
+/// Fibers share the machine on one thread.
+pub(crate) type Shared = Rc<RefCell<dyn Engine>>;

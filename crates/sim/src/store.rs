@@ -1,0 +1,297 @@
+//! What a simulated machine holds, whatever decides when things happen: memory, handlers, replies, fates; and how an operation is carried out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use farside_fabric::{
+    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region, Reply, Result, SegmentId,
+    Sum, Ticket, Topology, Word,
+};
+use rustc_hash::FxHashMap;
+
+use crate::event::{Access, EventId, What};
+use crate::memory::Memory;
+use crate::reach::{Posted, Reach};
+
+/// What an operation in flight will do.
+pub(crate) enum Body {
+    Put { segment: SegmentId, pieces: Vec<Piece>, bytes: Vec<u8> },
+    Get { segment: SegmentId, pieces: Vec<Piece>, into: *mut u8 },
+    Sum { segment: SegmentId, pieces: Vec<Piece>, sum: Sum, bytes: Vec<u8> },
+    Atomic { at: Word, op: Atomic },
+    Call { node: Node, handler: HandlerId, bytes: Vec<u8> },
+}
+
+/// What carrying out an operation came to.
+pub(crate) struct Outcome {
+    pub(crate) reply: Result<Reply>,
+    /// What a handler has posted to other nodes.
+    pub(crate) posted: Vec<Posted>,
+}
+
+/// A reply, and when it comes.
+type Answer = (u64, Result<Reply>);
+
+/// What belongs to one rank.
+struct Holding {
+    fate: Fate,
+    segments: FxHashMap<SegmentId, Arc<Memory>>,
+    /// How many events it has caused.
+    serial: u32,
+    /// The replies of its operations, and when they come.
+    replies: Vec<(Ticket, Option<Answer>)>,
+    /// Errors of posted operations, to be told at the next flush.
+    late_errors: BTreeMap<Rank, Error>,
+}
+
+/// What a simulated machine holds.
+pub(crate) struct Store {
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) alarm: Arc<Alarm>,
+    holdings: Vec<Holding>,
+    handlers: HashMap<(Node, HandlerId), Handler>,
+}
+
+/// The longest argument and reply of a call.
+pub(crate) const CALL_BYTES: u64 = 4096;
+
+impl Store {
+    pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
+        let alarm: Arc<Alarm> = Arc::default();
+        let holding = |_| Holding {
+            fate: Fate::Alive,
+            segments: FxHashMap::from_iter([(SegmentId::ROOT, Memory::new(root_bytes, &alarm))]),
+            serial: 0,
+            replies: Vec::new(),
+            late_errors: BTreeMap::new(),
+        };
+        let holdings = (0..topology.ranks()).map(holding).collect();
+        Store { topology: Arc::new(topology), alarm, holdings, handlers: HashMap::new() }
+    }
+
+    pub(crate) fn fate(&self, rank: Rank) -> Fate {
+        self.holdings[rank.index()].fate
+    }
+
+    pub(crate) fn expose(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
+        const LIMIT: u64 = 1 << 36;
+        if bytes > LIMIT {
+            return Err(Error::OutOfMemory { asked: bytes, free: LIMIT, limit: LIMIT });
+        }
+        let memory = Memory::new(bytes, &self.alarm);
+        self.holdings[rank.index()].segments.insert(segment, memory);
+        Ok(())
+    }
+
+    pub(crate) fn withdraw(&mut self, rank: Rank, segment: SegmentId) -> Result<()> {
+        let removed = self.holdings[rank.index()].segments.remove(&segment);
+        removed.map(|_| ()).ok_or(Error::NoSegment { rank, segment })
+    }
+
+    pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Arc<Memory>> {
+        self.topology.check(rank)?;
+        self.holdings[rank.index()].segments.get(&segment).ok_or(Error::NoSegment { rank, segment })
+    }
+
+    pub(crate) fn serve(&mut self, node: Node, id: HandlerId, handler: Handler) {
+        self.handlers.insert((node, id), handler);
+    }
+
+    /// A name for the next event of a rank.
+    pub(crate) fn next_id(&mut self, rank: Rank) -> EventId {
+        let holding = &mut self.holdings[rank.index()];
+        holding.serial += 1;
+        EventId { rank, serial: holding.serial }
+    }
+
+    /// Whether a region is all there, and its pieces.
+    pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
+        self.check_alive(region.rank)?;
+        region.check(self.memory(region.rank, region.segment)?.bytes())?;
+        let mut pieces = Vec::new();
+        region.shape.for_each(|piece| pieces.push(piece));
+        Ok(pieces)
+    }
+
+    pub(crate) fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
+        self.check_alive(at.rank)?;
+        op.check(at.width)?;
+        at.check(self.memory(at.rank, at.segment)?.bytes())
+    }
+
+    fn check_alive(&self, rank: Rank) -> Result<()> {
+        self.topology.check(rank)?;
+        match self.fate(rank) {
+            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A rank expects the reply of an operation.
+    pub(crate) fn expect(&mut self, id: EventId) {
+        self.holdings[id.rank.index()].replies.push((ticket(id), None));
+    }
+
+    /// The reply of an operation comes at `at_ns`, unless it was given up meanwhile.
+    pub(crate) fn answer(&mut self, id: EventId, at_ns: u64, reply: Result<Reply>) {
+        let replies = &mut self.holdings[id.rank.index()].replies;
+        if let Some((_, held)) = replies.iter_mut().find(|(known, _)| *known == ticket(id)) {
+            *held = Some((at_ns, reply));
+        }
+    }
+
+    /// Forgets an operation whose reply nobody will ask for.
+    pub(crate) fn forget(&mut self, rank: Rank, given_up: Ticket) {
+        self.holdings[rank.index()].replies.retain(|(known, _)| *known != given_up);
+    }
+
+    /// When the reply of an operation comes, as far as that is known; an operation that is not known has come to its end long ago.
+    pub(crate) fn reply_at(&self, rank: Rank, asked: Ticket) -> Option<u64> {
+        let replies = &self.holdings[rank.index()].replies;
+        match replies.iter().find(|(known, _)| *known == asked) {
+            None => Some(0),
+            Some((_, held)) => held.as_ref().map(|(at_ns, _)| *at_ns),
+        }
+    }
+
+    pub(crate) fn poll(&mut self, rank: Rank, asked: Ticket, now_ns: u64) -> Result<Option<Reply>> {
+        let replies = &mut self.holdings[rank.index()].replies;
+        let Some(at) = replies.iter().position(|(known, _)| *known == asked) else {
+            return Err(Error::Misuse(format!("{asked:?} names no operation that is under way from {rank}")));
+        };
+        match &replies[at].1 {
+            Some((at_ns, _)) if *at_ns <= now_ns => replies.swap_remove(at).1.map(|(_, reply)| reply).transpose(),
+            _ => Ok(None),
+        }
+    }
+
+    /// A posted operation failed: its rank hears of it when it flushes.
+    pub(crate) fn fail_later(&mut self, origin: Rank, target: Rank, error: Error) {
+        self.holdings[origin.index()].late_errors.entry(target).or_insert(error);
+    }
+
+    pub(crate) fn late_error(&mut self, origin: Rank, target: Rank) -> Option<Error> {
+        self.holdings[origin.index()].late_errors.remove(&target)
+    }
+
+    /// A rank has left, or was lost.
+    pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
+        self.holdings[rank.index()].fate = match lost {
+            Some(how) => Fate::Lost(how),
+            None => Fate::Left,
+        };
+        if lost.is_some() {
+            self.alarm.losses.fetch_add(1, Ordering::SeqCst);
+        }
+        self.alarm.departures.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn departures(&self) -> u32 {
+        self.alarm.departures.load(Ordering::SeqCst)
+    }
+
+    /// Carries out an operation.
+    pub(crate) fn execute(&mut self, origin: Rank, target: Rank, body: &Body) -> Outcome {
+        let mut posted = Vec::new();
+        let reply = self.carry_out(origin, target, body, &mut posted);
+        Outcome { reply, posted }
+    }
+
+    fn carry_out(&mut self, origin: Rank, target: Rank, body: &Body, posted: &mut Vec<Posted>) -> Result<Reply> {
+        let done =
+            |done: bool| if done { Ok(Reply::None) } else { Err(Error::Misuse("an operation was refused".into())) };
+        match body {
+            Body::Put { segment, pieces, bytes } => {
+                let mapped = self.memory(target, *segment)?.mapped();
+                done(packed(pieces, bytes, |piece, part| mapped.put(piece.offset, part)))
+            }
+            Body::Sum { segment, pieces, sum, bytes } => {
+                let mapped = self.memory(target, *segment)?.mapped();
+                let add =
+                    |piece: &Piece, part: &[u8]| mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false);
+                done(packed(pieces, bytes, add))
+            }
+            Body::Get { segment, pieces, into } => {
+                let mapped = self.memory(target, *segment)?.mapped();
+                let mut at = 0;
+                done(pieces.iter().all(|piece| {
+                    // SAFETY: the caller of `get` promised room for all pieces until the operation has completed or was given up.
+                    let read = unsafe { mapped.get_raw(piece.offset, into.add(at), piece.bytes as usize) };
+                    at += piece.bytes as usize;
+                    read
+                }))
+            }
+            Body::Atomic { at, op } => atomic(&self.memory(at.rank, at.segment)?.mapped(), *at, *op).map(Reply::Word),
+            Body::Call { node, handler, bytes } => {
+                let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
+                let mut run = self.handlers.remove(&(*node, *handler)).ok_or(no_handler)?;
+                let reach = Reach::new(self, *node);
+                let reply = run(&reach, origin, bytes);
+                *posted = reach.into_posted();
+                self.handlers.insert((*node, *handler), run);
+                if reply.len() as u64 > CALL_BYTES {
+                    let value = reply.len() as u64;
+                    return Err(Error::TooMuch { what: "bytes of a call's reply", value, limit: CALL_BYTES });
+                }
+                Ok(Reply::Bytes(reply))
+            }
+        }
+    }
+}
+
+impl Body {
+    /// What it will touch at `target`; `None` if that is not known beforehand.
+    pub(crate) fn accesses(&self, target: Rank) -> Option<Vec<Access>> {
+        let all = |segment: SegmentId, pieces: &[Piece], writes: bool| {
+            let access = |piece: &Piece| Access {
+                rank: target,
+                segment,
+                start: piece.offset,
+                end: piece.offset + piece.bytes,
+                writes,
+            };
+            Some(pieces.iter().map(access).collect())
+        };
+        match self {
+            Body::Put { segment, pieces, .. } => all(*segment, pieces, true),
+            Body::Get { segment, pieces, .. } => all(*segment, pieces, false),
+            // Sums commute, but who reads in between sees the difference.
+            Body::Sum { segment, pieces, .. } => all(*segment, pieces, true),
+            Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
+            Body::Call { .. } => None,
+        }
+    }
+
+    /// What it is, for people to read.
+    pub(crate) fn what(&self, target: Rank) -> What {
+        match self {
+            Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target),
+            Body::Get { .. } => What::Get(target),
+            Body::Sum { .. } => What::Accumulate(target),
+            Body::Atomic { at, op } => What::Atomic(*op, *at),
+            Body::Call { handler, node, .. } => What::Call(*handler, *node),
+        }
+    }
+}
+
+pub(crate) fn ticket(id: EventId) -> Ticket {
+    Ticket(id.serial.into())
+}
+
+pub(crate) fn word_access(at: Word, writes: bool) -> Access {
+    Access { rank: at.rank, segment: at.segment, start: at.offset, end: at.offset + at.width.bytes(), writes }
+}
+
+pub(crate) fn atomic(mapped: &Mapped, at: Word, op: Atomic) -> Result<u128> {
+    let refused = || Error::Misaligned { offset: at.offset, align: at.width.bytes() };
+    mapped.atomic(at.offset, at.width, op).ok_or_else(refused)
+}
+
+pub(crate) fn packed(pieces: &[Piece], mut bytes: &[u8], mut each: impl FnMut(&Piece, &[u8]) -> bool) -> bool {
+    pieces.iter().all(|piece| {
+        let (part, rest) = bytes.split_at(piece.bytes as usize);
+        bytes = rest;
+        each(piece, part)
+    })
+}
