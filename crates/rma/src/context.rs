@@ -12,6 +12,7 @@ use farside_fabric::{
 use zerocopy::IntoBytes;
 
 use crate::counters::{Counters, Tally};
+use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::segment::Segment;
@@ -29,8 +30,8 @@ pub struct Context {
     tally: Tally,
     /// Whether near memory was written by plain instructions that nothing has made visible yet.
     unfenced: Cell<bool>,
-    /// For each rank, whether something was posted to it through the fabric since the last flush.
-    posted: Box<[Cell<bool>]>,
+    /// The ranks to which something was posted through the fabric since the last flush.
+    posted: Marks,
     /// My own first segment, for the words beside it.
     root: Mapped,
     /// How many segments this context has named.
@@ -61,7 +62,7 @@ impl Context {
             direct_atomics: fabric.caps().cpu_coherent,
             tally: Tally::new(ranks),
             unfenced: Cell::new(false),
-            posted: (0..ranks).map(|_| Cell::new(false)).collect(),
+            posted: Marks::new(ranks),
             root: fabric.own(SegmentId::ROOT)?,
             segments: Cell::new(0),
             fabric,
@@ -198,7 +199,7 @@ impl Context {
         to.check(bytes.len() as u64)?;
         self.tally.accumulate(to.rank, bytes.len() as u64);
         let part = to.segment.part(to.rank)?;
-        match &part.near {
+        match part.near {
             // Where atomics must not be done by the processor, sums must not be either.
             Some(mapped) if self.direct_atomics => {
                 self.check_lost(mapped.somebody_lost(), to.rank)?;
@@ -255,22 +256,22 @@ impl Context {
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
         std::sync::atomic::fence(Ordering::Release);
-        if self.posted.iter().any(Cell::get) { self.fabric.fence() } else { Ok(()) }
+        if self.posted.is_empty() { Ok(()) } else { self.fabric.fence() }
     }
 
     /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read afterwards.
     #[inline]
     pub fn flush(&self, peer: Rank) -> Result<()> {
-        let Some(posted) = self.posted.get(peer.index()) else {
+        if peer.0 >= self.ranks {
             return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
-        };
+        }
         if self.unfenced.replace(false) {
             full_fence();
         }
         self.check_lost(self.root.somebody_lost(), peer)?;
-        if posted.get() {
+        if self.posted.contains(peer) {
             self.fabric.flush(peer)?;
-            posted.set(false);
+            self.posted.remove(peer);
         }
         Ok(())
     }
@@ -281,13 +282,13 @@ impl Context {
             full_fence();
         }
         let mut first_error = Ok(());
-        for (rank, posted) in self.ranks().zip(&self.posted) {
-            if posted.get() {
-                let flushed = self.flush(rank);
-                // What was posted to the lost is lost, and told once; the others are flushed all the same.
-                posted.set(posted.get() && !matches!(flushed, Err(Error::RankLost { .. })));
-                first_error = first_error.and(flushed);
+        for rank in self.posted.iter() {
+            let flushed = self.flush(rank);
+            // What was posted to the lost is lost, and told once; the others are flushed all the same.
+            if matches!(flushed, Err(Error::RankLost { .. })) {
+                self.posted.remove(rank);
             }
+            first_error = first_error.and(flushed);
         }
         first_error
     }
@@ -295,9 +296,7 @@ impl Context {
     /// Notes that something is about to be posted to a rank through the fabric.
     #[inline]
     pub(crate) fn post_to(&self, peer: Rank) {
-        if let Some(posted) = self.posted.get(peer.index()) {
-            posted.set(true);
-        }
+        self.posted.add(peer);
     }
 
     /// Notes that near memory is about to be written by plain instructions.
@@ -477,7 +476,7 @@ impl Context {
     pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
-        let Some(mapped) = &part.near else {
+        let Some(mapped) = part.near else {
             self.post_to(to);
             return self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes);
         };
@@ -490,14 +489,14 @@ impl Context {
     pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
         self.put_at(segment, self.rank, offset, bytes)?;
         // Through the fabric, it is under way until it is flushed. Near, the signal itself will order it.
-        if self.posted[self.rank.index()].get() { self.flush(self.rank) } else { Ok(()) }
+        if self.posted.contains(self.rank) { self.flush(self.rank) } else { Ok(()) }
     }
 
     #[inline]
     pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
         let part = segment.part(from)?;
         self.tally.get(from, into.len() as u64);
-        let Some(mapped) = &part.near else {
+        let Some(mapped) = part.near else {
             return self.get_far(segment, from, offset, into);
         };
         self.check_lost(mapped.somebody_lost(), from)?;
@@ -520,7 +519,7 @@ impl Context {
     pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
         let part = segment.part(at)?;
         self.tally.atomic(at);
-        if let Some(mapped) = &part.near
+        if let Some(mapped) = part.near
             && self.direct_atomics
         {
             self.check_lost(mapped.somebody_lost(), at)?;

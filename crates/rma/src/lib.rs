@@ -12,6 +12,7 @@ mod atomics;
 mod collective;
 mod context;
 mod counters;
+mod marks;
 mod noncontiguous;
 mod pending;
 mod place;

@@ -144,7 +144,7 @@ impl Context {
 
     /// The memory of a place, if it is near; an error if its owner was lost.
     fn reach<'w, T>(&self, place: Place<'w, T>) -> Result<Option<&'w Mapped>> {
-        let near = place.segment.part(place.rank)?.near.as_ref();
+        let near = place.segment.part(place.rank)?.near;
         self.check_lost(near.is_some_and(Mapped::somebody_lost), place.rank)?;
         Ok(near)
     }

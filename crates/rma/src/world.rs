@@ -37,7 +37,7 @@ impl World {
             return Err(Error::Join(format!("the first segment has {given} bytes, and {ranks} ranks need {needed}")));
         }
         let members: Arc<[Rank]> = (0..ranks).map(Rank).collect();
-        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &vec![given; ranks as usize])?;
+        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &|_| given)?;
         let group = Group::new(&*fabric, area)?;
         Ok(World { context: Context::new(fabric)?, group, handlers: Cell::new(0) })
     }

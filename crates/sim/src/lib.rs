@@ -4,6 +4,7 @@
 //! oracle says so, in any order that the memory model allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
 //! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody can run, and nothing is in flight.
 //!
+//! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
 //! - [`Simulation`]: runs a program once, with an [`Oracle`];
 //! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order reduction), random ones, one given again.
 //!
@@ -18,11 +19,15 @@ mod fiber;
 mod machine;
 mod memory;
 mod port;
+pub mod profile;
 mod reach;
 mod run;
 mod store;
 mod stuck;
+mod timed;
 
 pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
+pub use profile::Profile;
 pub use run::{Bits, Oracle, Run, Simulation, Step, Verdict};
+pub use timed::{Timed, Timing};

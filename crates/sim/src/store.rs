@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::{
-    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region, Reply, Result, SegmentId,
-    Sum, Ticket, Topology, Word,
+    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Kind, Mapped, Node, Piece, Rank, Region, Reply, Result,
+    SegmentId, Sum, Ticket, Topology, Word,
 };
 use rustc_hash::FxHashMap;
 
@@ -261,6 +261,39 @@ impl Body {
             Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
             Body::Call { .. } => None,
         }
+    }
+
+    /// How many bytes it takes to its target, beside the address.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => bytes.len() as u64,
+            Body::Get { .. } => 0,
+            Body::Atomic { at, .. } => at.width.bytes(),
+        }
+    }
+
+    /// What it is, for a trace.
+    pub(crate) fn kind(&self, fetching: bool) -> Kind {
+        match self {
+            Body::Put { .. } => Kind::Put,
+            Body::Get { .. } => Kind::Get,
+            Body::Sum { .. } => Kind::Accumulate,
+            Body::Atomic { .. } if fetching => Kind::Atomic,
+            Body::Atomic { .. } => Kind::Post,
+            Body::Call { .. } => Kind::Call,
+        }
+    }
+
+    /// A number for the cache line that it touches first.
+    pub(crate) fn first_line(&self) -> u64 {
+        let (segment, offset) = match self {
+            Body::Put { segment, pieces, .. }
+            | Body::Get { segment, pieces, .. }
+            | Body::Sum { segment, pieces, .. } => (*segment, pieces.first().map_or(0, |piece| piece.offset)),
+            Body::Atomic { at, .. } => (at.segment, at.offset),
+            Body::Call { .. } => (SegmentId::ROOT, 0),
+        };
+        segment.0.rotate_left(32) ^ (offset / 64)
     }
 
     /// What it is, for people to read.
