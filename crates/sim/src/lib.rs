@@ -19,6 +19,7 @@ mod fiber;
 mod machine;
 mod memory;
 mod port;
+mod prefetch;
 pub mod profile;
 mod reach;
 mod run;

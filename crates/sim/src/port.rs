@@ -100,7 +100,7 @@ impl Fabric for Port {
         self.machine().store().withdraw(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        Ok(self.machine().store().memory(self.rank, segment)?.mapped())
+        self.machine().store().open(self.rank, segment)
     }
     fn near(&self, _peer: Rank, _segment: SegmentId) -> Option<Mapped> {
         None

@@ -33,10 +33,14 @@ pub(crate) struct Outcome {
 /// A reply, and when it comes.
 type Answer = (u64, Result<Reply>);
 
+/// One rank's part of a segment: at hand, and for others to keep.
+struct Kept {
+    mapped: Mapped,
+    memory: Arc<Memory>,
+}
+
 /// What belongs to one rank.
 struct Holding {
-    fate: Fate,
-    segments: FxHashMap<SegmentId, Arc<Memory>>,
     /// How many events it has caused.
     serial: u32,
     /// The replies of its operations, and when they come.
@@ -50,6 +54,9 @@ pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
     pub(crate) alarm: Arc<Alarm>,
     holdings: Vec<Holding>,
+    fates: Vec<Fate>,
+    /// The parts of every segment, by rank.
+    segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     handlers: HashMap<(Node, HandlerId), Handler>,
 }
 
@@ -59,19 +66,21 @@ pub(crate) const CALL_BYTES: u64 = 4096;
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
         let alarm: Arc<Alarm> = Arc::default();
-        let holding = |_| Holding {
-            fate: Fate::Alive,
-            segments: FxHashMap::from_iter([(SegmentId::ROOT, Memory::new(root_bytes, &alarm))]),
-            serial: 0,
-            replies: Vec::new(),
-            late_errors: BTreeMap::new(),
-        };
-        let holdings = (0..topology.ranks()).map(holding).collect();
-        Store { topology: Arc::new(topology), alarm, holdings, handlers: HashMap::new() }
+        let holding = |_| Holding { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
+        let ranks = topology.ranks();
+        let root = (0..ranks).map(|_| Some(Kept::new(root_bytes, &alarm))).collect();
+        Store {
+            topology: Arc::new(topology),
+            alarm,
+            holdings: (0..ranks).map(holding).collect(),
+            fates: vec![Fate::Alive; ranks as usize],
+            segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
+            handlers: HashMap::new(),
+        }
     }
 
     pub(crate) fn fate(&self, rank: Rank) -> Fate {
-        self.holdings[rank.index()].fate
+        self.fates[rank.index()]
     }
 
     pub(crate) fn expose(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -79,19 +88,48 @@ impl Store {
         if bytes > LIMIT {
             return Err(Error::OutOfMemory { asked: bytes, free: LIMIT, limit: LIMIT });
         }
-        let memory = Memory::new(bytes, &self.alarm);
-        self.holdings[rank.index()].segments.insert(segment, memory);
+        let ranks = self.holdings.len();
+        let parts = self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
+        parts[rank.index()] = Some(Kept::new(bytes, &self.alarm));
         Ok(())
     }
 
     pub(crate) fn withdraw(&mut self, rank: Rank, segment: SegmentId) -> Result<()> {
-        let removed = self.holdings[rank.index()].segments.remove(&segment);
-        removed.map(|_| ()).ok_or(Error::NoSegment { rank, segment })
+        let unknown = Error::NoSegment { rank, segment };
+        let parts = self.segments.get_mut(&segment).ok_or(unknown.clone())?;
+        parts[rank.index()].take().ok_or(unknown)?;
+        if parts.iter().all(Option::is_none) {
+            self.segments.remove(&segment);
+        }
+        Ok(())
     }
 
-    pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Arc<Memory>> {
-        self.topology.check(rank)?;
-        self.holdings[rank.index()].segments.get(&segment).ok_or(Error::NoSegment { rank, segment })
+    /// A rank's part of a segment.
+    pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Mapped> {
+        self.find(rank, segment).map(|kept| &kept.mapped)
+    }
+
+    /// The same for somebody who keeps it.
+    pub(crate) fn open(&self, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+        self.find(rank, segment).map(|kept| kept.memory.mapped())
+    }
+
+    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Kept> {
+        if rank.index() >= self.holdings.len() {
+            return Err(Error::UnknownRank { rank, ranks: self.holdings.len() as u32 });
+        }
+        let part = self.segments.get(&segment).and_then(|parts| parts[rank.index()].as_ref());
+        part.ok_or(Error::NoSegment { rank, segment })
+    }
+
+    /// Where the word of an atomic is, as a hint: it may be gone by the time it is used.
+    pub(crate) fn hint(&self, body: &Body) -> *const u8 {
+        match body {
+            Body::Atomic { at, .. } => self.memory(at.rank, at.segment).map_or(std::ptr::null(), |mapped| {
+                mapped.base().as_ptr().wrapping_add(at.offset as usize).cast_const()
+            }),
+            _ => std::ptr::null(),
+        }
     }
 
     pub(crate) fn serve(&mut self, node: Node, id: HandlerId, handler: Handler) {
@@ -177,7 +215,7 @@ impl Store {
 
     /// A rank has left, or was lost.
     pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
-        self.holdings[rank.index()].fate = match lost {
+        self.fates[rank.index()] = match lost {
             Some(how) => Fate::Lost(how),
             None => Fate::Left,
         };
@@ -203,17 +241,17 @@ impl Store {
             |done: bool| if done { Ok(Reply::None) } else { Err(Error::Misuse("an operation was refused".into())) };
         match body {
             Body::Put { segment, pieces, bytes } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 done(packed(pieces, bytes, |piece, part| mapped.put(piece.offset, part)))
             }
             Body::Sum { segment, pieces, sum, bytes } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 let add =
                     |piece: &Piece, part: &[u8]| mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false);
                 done(packed(pieces, bytes, add))
             }
             Body::Get { segment, pieces, into } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 let mut at = 0;
                 done(pieces.iter().all(|piece| {
                     // SAFETY: the caller of `get` promised room for all pieces until the operation has completed or was given up.
@@ -222,7 +260,7 @@ impl Store {
                     read
                 }))
             }
-            Body::Atomic { at, op } => atomic(&self.memory(at.rank, at.segment)?.mapped(), *at, *op).map(Reply::Word),
+            Body::Atomic { at, op } => atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word),
             Body::Call { node, handler, bytes } => {
                 let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
                 let mut run = self.handlers.remove(&(*node, *handler)).ok_or(no_handler)?;
@@ -305,6 +343,13 @@ impl Body {
             Body::Atomic { at, op } => What::Atomic(*op, *at),
             Body::Call { handler, node, .. } => What::Call(*handler, *node),
         }
+    }
+}
+
+impl Kept {
+    fn new(bytes: u64, alarm: &Arc<Alarm>) -> Kept {
+        let memory = Memory::new(bytes, alarm);
+        Kept { mapped: memory.mapped(), memory }
     }
 }
 

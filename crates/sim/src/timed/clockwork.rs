@@ -3,18 +3,19 @@
 //! An operation takes effect at its target when it arrives there, in the order of arrival, and counts as done when its carrier has worked it off: so an
 //! operation is one entry of the queue. To one target, operations of a rank arrive in the order in which they were sent.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use farside_fabric::tracing::Slice;
-use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Operation, Rank, Reply, Result, Ticket, Wait};
+use farside_fabric::{
+    Ended, Event as Awaited, Fate, Kind, Node, Operation, Rank, Reply, Result, SegmentId, Ticket, Wait,
+};
 use rustc_hash::FxHashMap;
 
 use super::network::{Costs, Network};
+use super::queue::Queue;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
 use crate::machine::holds;
+use crate::prefetch;
 use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
@@ -23,6 +24,9 @@ const ALARM_NS: u64 = 1_000_000;
 /// What a rank that polls does between two looks.
 const RELAX_NS: u64 = 20;
 
+/// The largest word: whatever overlaps lies in one block of this size.
+const BLOCK: u64 = 16;
+
 /// An operation in flight.
 struct Flight {
     id: EventId,
@@ -30,6 +34,8 @@ struct Flight {
     costs: Costs,
     sent_ns: u64,
     role: Role,
+    /// Where its word is, as a hint.
+    word: *const u8,
     body: Body,
 }
 
@@ -58,6 +64,9 @@ enum Doing {
 
 struct Member {
     doing: Doing,
+    /// The words that it waits on, as far as there are no more.
+    watched: [(SegmentId, u64); 2],
+    watches_more: bool,
     node: usize,
     /// Its own time.
     clock_ns: u64,
@@ -72,6 +81,8 @@ struct Member {
     /// Until when it works, and how much of its host's time the agent had taken when it last looked.
     stolen_ns: Option<u64>,
     paused_ns: u64,
+    /// Somewhere on its stack, near to where it waits.
+    stack_hint: *const u8,
 }
 
 /// From one rank to another.
@@ -102,6 +113,34 @@ enum Go {
     TimedOut,
 }
 
+/// Fetches what an entry will need into the processor's caches: what it names first, and then what that leads to.
+fn fetch(entry: Entry, soon: u32, flights: &[Option<Flight>], members: &[Member]) {
+    /// What a rank has on its stack beside its wait, below it and above it.
+    const FRAMES: (usize, usize) = (8, 16);
+    match (entry, soon) {
+        (Entry::Arrives(index), 2) => prefetch::value(&flights[index as usize]),
+        (Entry::Arrives(index), 1) => {
+            if let Some(flight) = &flights[index as usize] {
+                prefetch::lines(flight.word, 1);
+                prefetch::value(&members[flight.target.index()]);
+            }
+        }
+        (Entry::Arrives(index), _) => {
+            if let Some(flight) = &flights[index as usize]
+                && let Doing::Waits(wait) = members[flight.target.index()].doing
+            {
+                prefetch::lines(wait.cast(), 2);
+            }
+        }
+        (Entry::Resumes(rank, _), 2) => prefetch::value(&members[rank as usize]),
+        (Entry::Resumes(rank, _), 1) => {
+            let hint = members[rank as usize].stack_hint;
+            prefetch::lines(hint.wrapping_sub(FRAMES.0 * 64), FRAMES.0 + FRAMES.1);
+        }
+        _ => {}
+    }
+}
+
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
@@ -117,9 +156,7 @@ pub(crate) struct Clockwork {
     members: Vec<Member>,
     flights: Vec<Option<Flight>>,
     free_flights: Vec<u32>,
-    queue: BinaryHeap<Reverse<(u64, u64, Entry)>>,
-    /// How many entries were made: those of one moment come in this order.
-    entries: u64,
+    queue: Queue<Entry>,
     now_ns: u64,
     alarming: bool,
     pub(crate) counted: Counted,
@@ -138,6 +175,8 @@ impl Clockwork {
     pub(crate) fn new(store: Store, network: Network, traced: bool) -> Clockwork {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
+            watched: [(SegmentId::ROOT, 0); 2],
+            watches_more: false,
             node: store.topology.node_of(Rank(rank)).0 as usize,
             clock_ns: 0,
             deadline_ns: None,
@@ -147,6 +186,7 @@ impl Clockwork {
             lanes: FxHashMap::default(),
             stolen_ns: None,
             paused_ns: 0,
+            stack_hint: std::ptr::null(),
         };
         let ranks = store.topology.ranks();
         let mut clockwork = Clockwork {
@@ -155,8 +195,7 @@ impl Clockwork {
             network,
             flights: Vec::new(),
             free_flights: Vec::new(),
-            queue: BinaryHeap::new(),
-            entries: 0,
+            queue: Queue::new(),
             now_ns: 0,
             alarming: false,
             counted: Counted::default(),
@@ -180,7 +219,8 @@ impl Clockwork {
 
     /// Lets things happen until a rank has to run.
     pub(crate) fn next(&mut self) -> Next {
-        while let Some(Reverse((at_ns, _, entry))) = self.queue.pop() {
+        while let Some((at_ns, entry)) = self.queue.pop(|entry, soon| fetch(entry, soon, &self.flights, &self.members))
+        {
             self.now_ns = at_ns;
             match entry {
                 Entry::Arrives(index) => self.arrives(index),
@@ -275,8 +315,7 @@ impl Clockwork {
     }
 
     fn push(&mut self, at_ns: u64, entry: Entry) {
-        self.entries += 1;
-        self.queue.push(Reverse((at_ns, self.entries, entry)));
+        self.queue.push(at_ns, entry);
     }
 
     fn schedule(&mut self, rank: usize, at_ns: u64, go: Go) {
@@ -290,6 +329,7 @@ impl Clockwork {
     fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
+        self.members[rank].stack_hint = wait.cast();
         // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
         let wait = unsafe { &*wait };
         match wait.event {
@@ -298,10 +338,15 @@ impl Clockwork {
                     return self.schedule(rank, reply_ns, Go::Ready(0, 0));
                 }
             }
-            Awaited::Words(_) => {
+            Awaited::Words(conditions) => {
                 if let Some((which, value)) = holds(wait) {
                     return self.schedule(rank, clock_ns, Go::Ready(which as u32, value));
                 }
+                let member = &mut self.members[rank];
+                for (watched, word) in member.watched.iter_mut().zip(conditions) {
+                    *watched = (word.at.segment, word.at.offset);
+                }
+                member.watches_more = conditions.len() > member.watched.len();
             }
         }
         if wait.known_departures != self.store.departures() {
@@ -396,7 +441,12 @@ impl Clockwork {
                 self.look(rank.index(), done_ns);
             }
         } else {
-            self.look(target.index(), done_ns);
+            // Who waits on one or two words need not be asked unless one of them was touched.
+            let member = &self.members[target.index()];
+            match flight.body {
+                Body::Atomic { at, .. } if !member.may_wait_on(at.segment, at.offset) => {}
+                _ => self.look(target.index(), done_ns),
+            }
         }
     }
 
@@ -467,7 +517,9 @@ impl Clockwork {
             let sent = self.network.send_by_interface(&costs, node, done_ns, body.bytes());
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
-            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role: Role::ByAgent, body }, arrives_ns);
+            let word = self.store.hint(&body);
+            let role = Role::ByAgent;
+            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, word, body }, arrives_ns);
         }
     }
 
@@ -505,6 +557,19 @@ impl Clockwork {
     }
 }
 
+impl Member {
+    /// Whether it may wait on this word.
+    fn may_wait_on(&self, segment: SegmentId, offset: u64) -> bool {
+        match self.doing {
+            Doing::Waits(_) => {
+                self.watches_more
+                    || self.watched.iter().any(|&(other, start)| other == segment && start / BLOCK == offset / BLOCK)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Engine for Clockwork {
     fn store(&mut self) -> &mut Store {
         &mut self.store
@@ -532,7 +597,8 @@ impl Engine for Clockwork {
             member.fetching += 1;
             self.store.expect(id);
         }
-        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, body }, arrives_ns);
+        let word = self.store.hint(&body);
+        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, word, body }, arrives_ns);
         id
     }
 

@@ -2,6 +2,7 @@
 
 mod clockwork;
 mod network;
+mod queue;
 
 use std::cell::RefCell;
 use std::rc::Rc;
