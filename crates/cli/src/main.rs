@@ -5,6 +5,7 @@ mod bench;
 mod info;
 mod job;
 mod run;
+mod simulate;
 
 use std::process::ExitCode;
 

@@ -74,6 +74,11 @@ impl Virtual {
         Ok(self)
     }
 
+    /// How the ranks are arranged.
+    pub fn arrangement(&self) -> &Topology {
+        &self.topology
+    }
+
     /// Writes down every operation: see [`Timing::slices`].
     #[must_use]
     pub fn traced(mut self) -> Virtual {

@@ -5,17 +5,16 @@
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{
-    Ended, Event as Awaited, Fate, Kind, Node, Operation, Rank, Reply, Result, SegmentId, Ticket, Wait,
+    Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, SegmentId, Ticket, Wait,
 };
 use rustc_hash::FxHashMap;
 
+use super::ahead::fetch;
 use super::network::{Costs, Network};
 use super::queue::Queue;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
-use crate::machine::holds;
-use crate::prefetch;
 use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
@@ -24,24 +23,21 @@ const ALARM_NS: u64 = 1_000_000;
 /// What a rank that polls does between two looks.
 const RELAX_NS: u64 = 20;
 
-/// The largest word: whatever overlaps lies in one block of this size.
-const BLOCK: u64 = 16;
-
 /// An operation in flight.
-struct Flight {
-    id: EventId,
-    target: Rank,
-    costs: Costs,
-    sent_ns: u64,
-    role: Role,
+pub(super) struct Flight {
+    pub(super) id: EventId,
+    pub(super) target: Rank,
+    pub(super) costs: Costs,
+    pub(super) sent_ns: u64,
+    pub(super) role: Role,
     /// Where its word is, as a hint.
-    word: *const u8,
-    body: Body,
+    pub(super) word: *const u8,
+    pub(super) body: Body,
 }
 
 /// Who cares for the end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     /// Its rank waits for the reply.
     Fetching,
     /// Its rank posted it.
@@ -52,7 +48,7 @@ enum Role {
 
 /// What a rank is doing.
 #[derive(Clone, Copy)]
-enum Doing {
+pub(super) enum Doing {
     /// It will run when its entry of the queue comes.
     Scheduled,
     Waits(*const Wait<'static>),
@@ -62,27 +58,27 @@ enum Doing {
     Over,
 }
 
-struct Member {
-    doing: Doing,
+pub(super) struct Member {
+    pub(super) doing: Doing,
     /// The words that it waits on, as far as there are no more.
-    watched: [(SegmentId, u64); 2],
-    watches_more: bool,
-    node: usize,
+    pub(super) watched: [(SegmentId, u64); 2],
+    pub(super) watches_more: bool,
+    pub(super) node: usize,
     /// Its own time.
-    clock_ns: u64,
+    pub(super) clock_ns: u64,
     /// When its wait is over, if it has a time limit; and whether a timer is set that will look at it.
-    deadline_ns: Option<u64>,
-    has_timer: bool,
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) has_timer: bool,
     /// Posted operations that have not arrived, and fetching ones.
-    posted: u32,
-    fetching: u32,
+    pub(super) posted: u32,
+    pub(super) fetching: u32,
     /// What it posted to each target.
     lanes: FxHashMap<Rank, Lane>,
     /// Until when it works, and how much of its host's time the agent had taken when it last looked.
-    stolen_ns: Option<u64>,
-    paused_ns: u64,
+    pub(super) stolen_ns: Option<u64>,
+    pub(super) paused_ns: u64,
     /// Somewhere on its stack, near to where it waits.
-    stack_hint: *const u8,
+    pub(super) stack_hint: *const u8,
 }
 
 /// From one rank to another.
@@ -98,7 +94,7 @@ struct Lane {
 
 /// Something in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Entry {
+pub(super) enum Entry {
     Arrives(u32),
     Resumes(u32, Go),
     Timer(u32),
@@ -107,38 +103,10 @@ enum Entry {
 
 /// Why a rank resumes, as an entry of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Go {
+pub(super) enum Go {
     Ready(u32, u64),
     Alarm,
     TimedOut,
-}
-
-/// Fetches what an entry will need into the processor's caches: what it names first, and then what that leads to.
-fn fetch(entry: Entry, soon: u32, flights: &[Option<Flight>], members: &[Member]) {
-    /// What a rank has on its stack beside its wait, below it and above it.
-    const FRAMES: (usize, usize) = (8, 16);
-    match (entry, soon) {
-        (Entry::Arrives(index), 2) => prefetch::value(&flights[index as usize]),
-        (Entry::Arrives(index), 1) => {
-            if let Some(flight) = &flights[index as usize] {
-                prefetch::lines(flight.word, 1);
-                prefetch::value(&members[flight.target.index()]);
-            }
-        }
-        (Entry::Arrives(index), _) => {
-            if let Some(flight) = &flights[index as usize]
-                && let Doing::Waits(wait) = members[flight.target.index()].doing
-            {
-                prefetch::lines(wait.cast(), 2);
-            }
-        }
-        (Entry::Resumes(rank, _), 2) => prefetch::value(&members[rank as usize]),
-        (Entry::Resumes(rank, _), 1) => {
-            let hint = members[rank as usize].stack_hint;
-            prefetch::lines(hint.wrapping_sub(FRAMES.0 * 64), FRAMES.0 + FRAMES.1);
-        }
-        _ => {}
-    }
 }
 
 /// What was counted.
@@ -151,14 +119,14 @@ pub(crate) struct Counted {
 
 /// The machine.
 pub(crate) struct Clockwork {
-    store: Store,
-    network: Network,
-    members: Vec<Member>,
-    flights: Vec<Option<Flight>>,
-    free_flights: Vec<u32>,
-    queue: Queue<Entry>,
-    now_ns: u64,
-    alarming: bool,
+    pub(super) store: Store,
+    pub(super) network: Network,
+    pub(super) members: Vec<Member>,
+    pub(super) flights: Vec<Option<Flight>>,
+    pub(super) free_flights: Vec<u32>,
+    pub(super) queue: Queue<Entry>,
+    pub(super) now_ns: u64,
+    pub(super) alarming: bool,
     pub(crate) counted: Counted,
     pub(crate) slices: Option<Vec<Slice>>,
 }
@@ -296,98 +264,16 @@ impl Clockwork {
         Some(begin_ns)
     }
 
-    /// Who waits for what, when nothing can happen any more.
-    pub(crate) fn stuck(&self) -> String {
-        const SHOWN: usize = 8;
-        let waiting = self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
-            Doing::Over => None,
-            Doing::Prepared => Some(format!("rank {rank} is prepared")),
-            Doing::Scheduled => Some(format!("rank {rank} runs")),
-            Doing::Flushes(target) => Some(format!("rank {rank} waits for what it posted to {target}")),
-            Doing::NeedsRoom => Some(format!("rank {rank} waits for one of its posted operations to land")),
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
-        });
-        let all: Vec<String> = waiting.collect();
-        let more = all.len().saturating_sub(SHOWN);
-        let shown = all[..all.len().min(SHOWN)].join("; ");
-        if more > 0 { format!("{shown}; and {more} more") } else { shown }
-    }
-
-    fn push(&mut self, at_ns: u64, entry: Entry) {
+    pub(super) fn push(&mut self, at_ns: u64, entry: Entry) {
         self.queue.push(at_ns, entry);
     }
 
-    fn schedule(&mut self, rank: usize, at_ns: u64, go: Go) {
+    pub(super) fn schedule(&mut self, rank: usize, at_ns: u64, go: Go) {
         let member = &mut self.members[rank];
         member.doing = Doing::Scheduled;
         member.deadline_ns = None;
         let at_ns = at_ns.max(member.clock_ns);
         self.push(at_ns, Entry::Resumes(rank as u32, go));
-    }
-
-    fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
-        let clock_ns = self.members[rank].clock_ns;
-        self.members[rank].doing = Doing::Waits(wait);
-        self.members[rank].stack_hint = wait.cast();
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        let wait = unsafe { &*wait };
-        match wait.event {
-            Awaited::Done(asked) => {
-                if let Some(reply_ns) = self.store.reply_at(Rank(rank as u32), asked) {
-                    return self.schedule(rank, reply_ns, Go::Ready(0, 0));
-                }
-            }
-            Awaited::Words(conditions) => {
-                if let Some((which, value)) = holds(wait) {
-                    return self.schedule(rank, clock_ns, Go::Ready(which as u32, value));
-                }
-                let member = &mut self.members[rank];
-                for (watched, word) in member.watched.iter_mut().zip(conditions) {
-                    *watched = (word.at.segment, word.at.offset);
-                }
-                member.watches_more = conditions.len() > member.watched.len();
-            }
-        }
-        if wait.known_departures != self.store.departures() {
-            return self.schedule(rank, clock_ns, Go::Alarm);
-        }
-        if let Some(timeout) = wait.timeout {
-            let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-            let member = &mut self.members[rank];
-            member.deadline_ns = Some(deadline_ns);
-            if !std::mem::replace(&mut member.has_timer, true) {
-                self.push(deadline_ns, Entry::Timer(rank as u32));
-            }
-        }
-    }
-
-    /// A rank has one timer at most: it looks whether the wait of that moment is over, and sets itself anew if not.
-    fn timer(&mut self, rank: u32) {
-        let member = &mut self.members[rank as usize];
-        member.has_timer = false;
-        match (member.doing, member.deadline_ns) {
-            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => {
-                member.has_timer = true;
-                self.push(deadline_ns, Entry::Timer(rank));
-            }
-            (Doing::Waits(_), Some(_)) => self.schedule(rank as usize, self.now_ns, Go::TimedOut),
-            _ => {}
-        }
-    }
-
-    /// Ranks that wait hear of departures that they do not know of.
-    fn raise_alarm(&mut self) {
-        self.alarming = false;
-        let departures = self.store.departures();
-        for rank in 0..self.members.len() {
-            if let Doing::Waits(wait) = self.members[rank].doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                if unsafe { &*wait }.known_departures != departures {
-                    self.schedule(rank, self.now_ns, Go::Alarm);
-                }
-            }
-        }
     }
 
     fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
@@ -450,17 +336,6 @@ impl Clockwork {
         }
     }
 
-    /// A rank's memory may have changed: if it waits for that, it notices.
-    fn look(&mut self, rank: usize, at_ns: u64) {
-        let Doing::Waits(wait) = self.members[rank].doing else {
-            return;
-        };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        if let Some((which, value)) = holds(unsafe { &*wait }) {
-            self.schedule(rank, at_ns + self.network.notice_ns, Go::Ready(which as u32, value));
-        }
-    }
-
     fn answer(&mut self, flight: &Flight, back_ns: u64, reply: Result<Reply>) {
         let origin = flight.id.rank.index();
         self.store.answer(flight.id, back_ns, reply);
@@ -520,52 +395,6 @@ impl Clockwork {
             let word = self.store.hint(&body);
             let role = Role::ByAgent;
             self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, word, body }, arrives_ns);
-        }
-    }
-
-    /// Counts an operation that was carried out, and writes it down if that is wanted.
-    fn note(&mut self, flight: &Flight, done_ns: u64, back_ns: u64, bytes_back: u64) {
-        let bytes = flight.body.bytes() + bytes_back;
-        let counted = &mut self.counted;
-        counted.operations += 1;
-        counted.bytes += bytes;
-        let kind = flight.body.kind(flight.role == Role::Fetching);
-        for value in [done_ns, flight.id.rank.0.into(), flight.target.0.into(), kind as u64, bytes] {
-            counted.hash = (counted.hash.rotate_left(5) ^ value).wrapping_mul(0x517C_C1B7_2722_0A95);
-        }
-        if let Some(slices) = &mut self.slices {
-            let end_ns = if flight.role == Role::Fetching { back_ns } else { done_ns.min(flight.sent_ns + 1) };
-            slices.push(Slice {
-                rank: flight.id.rank,
-                operation: Operation { kind, peer: Some(flight.target), bytes },
-                begin_ns: flight.sent_ns,
-                end_ns,
-                landed_ns: Some(done_ns),
-            });
-        }
-    }
-
-    /// Writes down a wait that is over, if that is wanted.
-    fn note_wait(&mut self, rank: u32, at_ns: u64) {
-        let begin_ns = self.members[rank as usize].paused_ns;
-        if let Some(slices) = &mut self.slices
-            && at_ns > begin_ns
-        {
-            let operation = Operation { kind: Kind::Wait, peer: Some(Rank(rank)), bytes: 0 };
-            slices.push(Slice { rank: Rank(rank), operation, begin_ns, end_ns: at_ns, landed_ns: None });
-        }
-    }
-}
-
-impl Member {
-    /// Whether it may wait on this word.
-    fn may_wait_on(&self, segment: SegmentId, offset: u64) -> bool {
-        match self.doing {
-            Doing::Waits(_) => {
-                self.watches_more
-                    || self.watched.iter().any(|&(other, start)| other == segment && start / BLOCK == offset / BLOCK)
-            }
-            _ => false,
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Measuring: a program runs once, in virtual time, on a machine as a [`Profile`] describes it.
 
+mod ahead;
 mod clockwork;
 mod network;
+mod notes;
 mod queue;
+mod waiting;
 
 use std::cell::RefCell;
 use std::rc::Rc;
