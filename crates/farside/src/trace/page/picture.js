@@ -61,21 +61,23 @@ function drawAxis(step) {
   pen.textBaseline = "middle";
   pen.textAlign = "center";
   const half = (name) => pen.measureText(name).width / 2;
+  const cursor = view.cursor !== null && view.cursor >= size.labels ? timeName(timeOf(view.cursor)) : null;
+  const width = cursor ? 2 * half(cursor) + 14 : 0;
+  const left = cursor ? Math.max(size.labels, Math.min(view.cursor - width / 2, size.width - width)) : Infinity;
   for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
-    const name = tickName(time, step), x = xOf(time);
+    const name = tickName(time, step), x = xOf(time), reach = half(name);
     pen.fillStyle = colours.strong;
     if (x >= size.labels) pen.fillRect(Math.round(x), AXIS - 6, 1, 5);
     pen.fillStyle = colours.quiet;
-    if (x - half(name) > size.labels && x + half(name) < size.width - 4) pen.fillText(name, x, AXIS / 2 - 1);
+    const covered = x + reach > left - 4 && x - reach < left + width + 4;
+    if (!covered && x - reach > size.labels && x + reach < size.width - 4) pen.fillText(name, x, AXIS / 2 - 1);
   }
-  if (view.cursor === null || view.cursor < size.labels) return;
-  const name = timeName(timeOf(view.cursor)), width = 2 * half(name) + 14;
-  const left = Math.max(size.labels, Math.min(view.cursor - width / 2, size.width - width));
+  if (!cursor) return;
   pen.fillStyle = colours.text;
   pen.fillRect(Math.round(view.cursor), AXIS - 6, 1, 6);
   pen.fillRect(left, 2, width, AXIS - 8);
   pen.fillStyle = colours.page;
-  pen.fillText(name, left + width / 2, AXIS / 2 - 1);
+  pen.fillText(cursor, left + width / 2, AXIS / 2 - 1);
 }
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
