@@ -34,7 +34,10 @@ pub(crate) struct Arguments {
 fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
-    format!("Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html", lines.join("\n"))
+    format!(
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html",
+        lines.join("\n")
+    )
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {

@@ -29,7 +29,8 @@ pub(crate) fn run() -> Result<ExitCode> {
     writeln!(out, "profiles     machines for --sim, in virtual time:")?;
     for name in Profile::names() {
         let profile = Profile::load(name)?;
-        let first = profile.machine.split_once([':', ',', ';', '.']).map_or(profile.machine.as_str(), |(first, _)| first);
+        let first =
+            profile.machine.split_once([':', ',', ';', '.']).map_or(profile.machine.as_str(), |(first, _)| first);
         writeln!(out, "             {name:16} {first}")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -52,6 +52,22 @@ impl Kind {
         Kind::Call,
         Kind::Wait,
     ];
+
+    /// What it is called where operations are shown: `put`, `put_signal` …
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Get => "get",
+            Kind::Accumulate => "accumulate",
+            Kind::Atomic => "atomic",
+            Kind::Post => "post",
+            Kind::PutSignal => "put_signal",
+            Kind::Fence => "fence",
+            Kind::Flush => "flush",
+            Kind::Call => "call",
+            Kind::Wait => "wait",
+        }
+    }
 }
 
 /// Sees operations begin and end.

@@ -56,7 +56,9 @@ impl Observer for Trace {
     }
 
     fn end(&self, rank: Rank, operation: &Operation, begun: u64) {
-        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns: (self.clock)(), landed_ns: None };
+        let end_ns = (self.clock)();
+        // Only a fabric could tell when an operation lands; who watches from above sees it return.
+        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns, landed_ns: None };
         self.lock().push(slice);
     }
 }

@@ -28,6 +28,7 @@
 pub mod job;
 mod local;
 pub mod sim;
+pub mod trace;
 
 pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{

@@ -4,9 +4,7 @@
 //! operation is one entry of the queue. To one target, operations of a rank arrive in the order in which they were sent.
 
 use farside_fabric::tracing::Slice;
-use farside_fabric::{
-    Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, SegmentId, Ticket, Wait,
-};
+use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
 use rustc_hash::FxHashMap;
 
 use super::ahead::fetch;
