@@ -1,6 +1,7 @@
 //! Teams: subsets of the ranks with collectives of their own.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
@@ -36,6 +37,8 @@ pub(crate) struct Group {
     pub(crate) sequence: Cell<u32>,
     /// How many times this member has met the others.
     pub(crate) meetings: Cell<u32>,
+    /// How many collectives the members that have left had entered, as far as they were asked.
+    pub(crate) left: RefCell<BTreeMap<Rank, u32>>,
     /// Messages sent, and received, in each channel.
     pub(crate) sent: Box<[Cell<u32>]>,
     pub(crate) received: Box<[Cell<u32>]>,
@@ -60,6 +63,7 @@ impl Group {
             me,
             sequence: Cell::new(0),
             meetings: Cell::new(0),
+            left: RefCell::default(),
             sent: vec![Cell::new(0); channels].into(),
             received: vec![Cell::new(0); channels].into(),
             one_node,

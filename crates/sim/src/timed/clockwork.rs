@@ -4,7 +4,7 @@
 //! operation is one entry of the queue. To one target, operations of a rank arrive in the order in which they were sent.
 
 use farside_fabric::tracing::Slice;
-use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
+use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
 use rustc_hash::FxHashMap;
 
 use super::ahead::fetch;
@@ -75,6 +75,8 @@ pub(super) struct Member {
     /// Until when it works, and how much of its host's time the agent had taken when it last looked.
     pub(super) stolen_ns: Option<u64>,
     pub(super) paused_ns: u64,
+    /// What it waits in, as far as a trace shows it.
+    pub(super) pauses_in: Option<Kind>,
     /// Somewhere on its stack, near to where it waits.
     pub(super) stack_hint: *const u8,
 }
@@ -152,6 +154,7 @@ impl Clockwork {
             lanes: FxHashMap::default(),
             stolen_ns: None,
             paused_ns: 0,
+            pauses_in: None,
             stack_hint: std::ptr::null(),
         };
         let ranks = store.topology.ranks();
@@ -223,6 +226,13 @@ impl Clockwork {
         let member = &mut self.members[rank];
         let clock_ns = member.clock_ns;
         member.paused_ns = clock_ns;
+        member.pauses_in = match pause {
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
+            Pause::Flush(_) => Some(Kind::Flush),
+            // The operation whose reply is waited for is in the trace already.
+            _ => None,
+        };
         match pause {
             Pause::Wait(wait) => self.wait(rank, wait),
             Pause::Flush(target) => {

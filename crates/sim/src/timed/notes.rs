@@ -1,7 +1,7 @@
 //! What a run in virtual time leaves behind: counts, a hash, a trace.
 
 use farside_fabric::tracing::Slice;
-use farside_fabric::{Kind, Operation, Rank};
+use farside_fabric::{Operation, Rank};
 
 use super::clockwork::{Clockwork, Flight, Role};
 
@@ -30,11 +30,12 @@ impl Clockwork {
 
     /// Writes down a wait that is over, if that is wanted.
     pub(super) fn note_wait(&mut self, rank: u32, at_ns: u64) {
-        let begin_ns = self.members[rank as usize].paused_ns;
-        if let Some(slices) = &mut self.slices
+        let member = &self.members[rank as usize];
+        let begin_ns = member.paused_ns;
+        if let (Some(slices), Some(kind)) = (&mut self.slices, member.pauses_in)
             && at_ns > begin_ns
         {
-            let operation = Operation { kind: Kind::Wait, peer: Some(Rank(rank)), bytes: 0 };
+            let operation = Operation { kind, peer: Some(Rank(rank)), bytes: 0 };
             slices.push(Slice { rank: Rank(rank), operation, begin_ns, end_ns: at_ns, landed_ns: None });
         }
     }
