@@ -18,6 +18,7 @@ mod place;
 mod plain;
 mod segment;
 mod team;
+mod waiting;
 mod window;
 mod words;
 mod world;
