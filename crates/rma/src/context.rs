@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Condition, Ended, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result,
-    SegmentId, Started, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started,
+    Ticket, Topology, Width, Word,
 };
 use zerocopy::IntoBytes;
 
@@ -16,6 +15,7 @@ use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::segment::Segment;
+use crate::waiting::Concern;
 
 /// One thread's way into the job, with completions and an order of its own.
 ///
@@ -40,18 +40,6 @@ pub struct Context {
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
 const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
-
-/// Whose end concerns a wait.
-pub(crate) enum Concern<'a> {
-    /// Anybody's loss, and that all others have left.
-    Everyone,
-    /// The loss of one rank. Its memory can be used after it has left.
-    Peer(Rank),
-    /// The loss, or the leave, of the rank that an agent lives with.
-    Agent(Rank),
-    /// The loss of a member, or its leave unless it has done its part.
-    Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
-}
 
 impl Context {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Result<Context> {
@@ -277,10 +265,15 @@ impl Context {
     }
 
     /// Returns when all that I put to anybody has landed. Fails if a far rank that something was put to was lost.
+    #[inline]
     pub fn flush_all(&self) -> Result<()> {
         if self.unfenced.replace(false) {
             full_fence();
         }
+        if self.posted.is_empty() { Ok(()) } else { self.flush_posted() }
+    }
+
+    fn flush_posted(&self) -> Result<()> {
         let mut first_error = Ok(());
         for rank in self.posted.iter() {
             let flushed = self.flush(rank);
@@ -303,46 +296,6 @@ impl Context {
     #[inline]
     pub(crate) fn write_near(&self) {
         self.unfenced.set(true);
-    }
-
-    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
-    ///
-    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
-    /// was lost, since it might have been the one to signal.
-    pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
-        self.wait_for(at, until, None)
-    }
-
-    /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
-    pub fn wait_timeout<I: Integer>(
-        &self,
-        at: Place<'_, I>,
-        until: impl Fn(I) -> bool,
-        timeout: Duration,
-    ) -> Result<I> {
-        self.wait_for(at, until, Some(timeout))
-    }
-
-    fn wait_for<I: Integer>(
-        &self,
-        at: Place<'_, I>,
-        until: impl Fn(I) -> bool,
-        timeout: Option<Duration>,
-    ) -> Result<I> {
-        at.check(size_of::<I>() as u64)?;
-        let until = |bits: u64| until(I::from_bits(bits.into()));
-        let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        let (_, value) = self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
-        Ok(I::from_bits(value.into()))
-    }
-
-    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
-    pub fn relax(&self) -> Result<()> {
-        self.fabric.relax();
-        match self.fabric.alarm().departures.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => self.judge(&Concern::Everyone),
-        }
     }
 
     /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
@@ -382,77 +335,6 @@ impl Context {
                 self.fabric.cancel(ticket);
                 return Err(error);
             }
-        }
-    }
-
-    /// The one place where this crate waits. Returns which condition was satisfied, and by which value.
-    pub(crate) fn wait_event(
-        &self,
-        event: Event<'_>,
-        concern: &Concern<'_>,
-        timeout: Option<Duration>,
-    ) -> Result<(usize, u64)> {
-        let mut known_departures = 0;
-        loop {
-            match self.fabric.block(&Wait { event, known_departures, timeout })? {
-                Wake::Ready { which, value } => return Ok((which, value)),
-                Wake::TimedOut => {
-                    let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-                    return Err(Error::TimedOut { after_ms });
-                }
-                Wake::Alarm => {
-                    // Read first, judged second: who departs in between raises the alarm again.
-                    known_departures = self.fabric.alarm().departures.load(Ordering::SeqCst);
-                    self.judge(concern)?;
-                }
-            }
-        }
-    }
-
-    /// Whether the departures so far are an error for a wait.
-    fn judge(&self, concern: &Concern<'_>) -> Result<()> {
-        let lost = |rank: Rank| match self.fabric.fate(rank) {
-            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
-            _ => Ok(()),
-        };
-        let left = |rank: Rank| self.fabric.fate(rank) == Fate::Left;
-        match concern {
-            Concern::Everyone => {
-                self.ranks().try_for_each(lost)?;
-                match self.ranks().find(|&rank| rank != self.rank) {
-                    Some(first) if self.ranks().all(|rank| rank == self.rank || left(rank)) => {
-                        Err(Error::RankLost { rank: first, how: Ended::Left })
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Concern::Peer(rank) => lost(*rank),
-            Concern::Agent(rank) => {
-                lost(*rank)?;
-                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
-                left.map_or(Ok(()), |error| Err(self.cause(error)))
-            }
-            Concern::Members(members, has_done_its_part) => {
-                // Who was lost comes first: others may have left because of that.
-                members.iter().copied().try_for_each(lost)?;
-                members.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
-                    let done = has_done_its_part(rank)?;
-                    if done { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
-                })
-            }
-        }
-    }
-
-    /// Who has left may have done so because another was lost: then that is what is worth knowing.
-    #[cold]
-    fn cause(&self, error: Error) -> Error {
-        let lost = |rank| match self.fabric.fate(rank) {
-            Fate::Lost(how) => Some(Error::RankLost { rank, how }),
-            _ => None,
-        };
-        match error {
-            Error::RankLost { how: Ended::Left, .. } => self.ranks().find_map(lost).unwrap_or(error),
-            other => other,
         }
     }
 

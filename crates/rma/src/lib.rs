@@ -19,6 +19,7 @@ mod place;
 mod plain;
 mod segment;
 mod team;
+mod waiting;
 mod window;
 mod words;
 mod world;

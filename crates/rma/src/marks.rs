@@ -7,12 +7,14 @@ use farside_fabric::Rank;
 /// A set of ranks.
 pub(crate) struct Marks {
     words: Box<[Cell<u64>]>,
+    /// False only if there are none: the usual case where all memory is near.
+    any: Cell<bool>,
 }
 
 impl Marks {
     /// An empty set of the ranks of a job.
     pub(crate) fn new(ranks: u32) -> Marks {
-        Marks { words: (0..ranks.div_ceil(64)).map(|_| Cell::new(0)).collect() }
+        Marks { words: (0..ranks.div_ceil(64)).map(|_| Cell::new(0)).collect(), any: Cell::new(false) }
     }
 
     #[inline]
@@ -25,6 +27,7 @@ impl Marks {
     pub(crate) fn add(&self, rank: Rank) {
         if let Some((word, bit)) = self.word(rank) {
             word.set(word.get() | bit);
+            self.any.set(true);
         }
     }
 
@@ -42,7 +45,10 @@ impl Marks {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| word.get() == 0)
+        if self.any.get() {
+            self.any.set(self.words.iter().any(|word| word.get() != 0));
+        }
+        !self.any.get()
     }
 
     /// The ranks that are in the set when they are come to.

@@ -78,7 +78,8 @@ impl<'w> Team<'w> {
         Team { context, group: Hold::Borrowed(group) }
     }
 
-    pub(crate) fn context(&self) -> &'w Context {
+    /// The context that its collectives go through.
+    pub fn context(&self) -> &'w Context {
         self.context
     }
 

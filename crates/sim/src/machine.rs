@@ -58,6 +58,8 @@ pub(crate) struct Member {
     reads: Vec<(Access, u64)>,
     reads_before: Vec<(Access, u64)>,
     stale: bool,
+    /// How often it has relaxed in a row without reading anything.
+    pauses: u32,
     /// Posted operations of this rank that have landed: to whom, after how many fences, at which step.
     landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
@@ -144,6 +146,7 @@ impl Machine {
             reads: Vec::new(),
             reads_before: Vec::new(),
             stale: false,
+            pauses: 0,
             landed: Vec::new(),
             learned: Vec::new(),
         };
@@ -194,6 +197,13 @@ impl Machine {
             Pause::Relax => {
                 let member = self.member(rank);
                 let reads = std::mem::take(&mut member.reads);
+                // Who has read nothing since it last relaxed does not poll: it lets time pass, and need not be held up for that.
+                if reads.is_empty() && member.pauses < PAUSES_MAX {
+                    member.pauses += 1;
+                    member.doing = Doing::Runs(Resume::Go(0, 0));
+                    return;
+                }
+                member.pauses = 0;
                 // Who has read something new may do something else now. Who has not would only read the same again.
                 let news = std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
                 member.reads_before = reads;
@@ -386,6 +396,9 @@ impl Machine {
 
 /// How many posted operations a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;
+/// How often in a row a rank may relax without having read anything.
+const PAUSES_MAX: u32 = 10_000;
+
 /// Which of a wait's conditions holds now, and by which value.
 pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
     let Awaited::Words(conditions) = wait.event else {

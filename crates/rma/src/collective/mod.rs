@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, SegmentId, Width, Word};
 
-use crate::context::Concern;
 use crate::team::Team;
+use crate::waiting::Concern;
 
 /// A collective call, as far as all members must agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
