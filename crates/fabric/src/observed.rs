@@ -150,6 +150,9 @@ impl Fabric for Observed {
     fn flush(&self, peer: Rank) -> Result<()> {
         self.see(Kind::Flush, Some(peer), 0, || self.inner.flush(peer))
     }
+    fn landings(&self) -> Result<Option<Word>> {
+        self.inner.landings()
+    }
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         let leader = self.topology().leader_of(node).ok();
         self.see(Kind::Call, leader, bytes.len() as u64, || self.inner.call(node, handler, bytes))

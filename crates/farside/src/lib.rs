@@ -35,7 +35,6 @@ pub use farside_rma::{
     Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Own, Pair, Patch,
     PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words, World,
 };
-pub use farside_sync::lock;
-pub use farside_sync::{Guard, Lock};
+pub use farside_sync::{Barrier, Combined, Fences, Guard, Lock, barrier, combined, fence, lock};
 pub use job::join;
 pub use local::{Local, local};

@@ -1,7 +1,8 @@
 //! A thread's way into the job: one-sided operations, ordering, waiting.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
@@ -11,6 +12,7 @@ use farside_fabric::{
 use zerocopy::IntoBytes;
 
 use crate::counters::{Counters, Tally};
+use crate::landings::Landings;
 use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
@@ -32,6 +34,7 @@ pub struct Context {
     unfenced: Cell<bool>,
     /// The ranks to which something was posted through the fabric since the last flush.
     posted: Marks,
+    landings: Landings,
     /// My own first segment, for the words beside it.
     root: Mapped,
     /// How many segments this context has named.
@@ -43,6 +46,11 @@ const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 impl Context {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Result<Context> {
+        Context::beside(fabric, Arc::default())
+    }
+
+    /// One of the contexts of a rank, which share `contexts`.
+    fn beside(fabric: Box<dyn Fabric>, contexts: Arc<AtomicU32>) -> Result<Context> {
         let (rank, ranks) = (fabric.rank(), fabric.topology().ranks());
         Ok(Context {
             rank,
@@ -51,6 +59,7 @@ impl Context {
             tally: Tally::new(ranks),
             unfenced: Cell::new(false),
             posted: Marks::new(ranks),
+            landings: Landings::new(contexts),
             root: fabric.own(SegmentId::ROOT)?,
             segments: Cell::new(0),
             fabric,
@@ -99,7 +108,7 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        Context::new(self.fabric.context()?)
+        Context::beside(self.fabric.context()?, self.landings.contexts())
     }
 
     /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of a node share, in the simulator
@@ -119,10 +128,14 @@ impl Context {
     }
 
     /// A name for a new segment. Only the context of a rank's first thread allocates, so no two names are alike.
-    pub(crate) fn name_segment(&self) -> SegmentId {
+    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> SegmentId {
         let count = self.segments.get().wrapping_add(1);
         self.segments.set(count);
-        SegmentId::named_by(self.rank, count)
+        name(self.rank, count)
+    }
+
+    pub(crate) fn landings(&self) -> &Landings {
+        &self.landings
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -199,7 +212,9 @@ impl Context {
             _ => {
                 self.post_to(to.rank);
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-                self.fabric.accumulate(&region, &scale.sum(), bytes)
+                self.fabric.accumulate(&region, &scale.sum(), bytes)?;
+                self.landings.issue(self, to.rank, to.segment.id, 1);
+                Ok(())
             }
         }
     }
@@ -360,7 +375,9 @@ impl Context {
         self.tally.put(to, bytes.len() as u64);
         let Some(mapped) = part.near else {
             self.post_to(to);
-            return self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes);
+            self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes)?;
+            self.landings.issue(self, to, segment.id, 1);
+            return Ok(());
         };
         self.check_lost(mapped.somebody_lost(), to)?;
         self.write_near();
@@ -433,7 +450,9 @@ impl Context {
         }
         self.tally.atomic(at);
         self.post_to(at);
-        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)
+        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)?;
+        self.landings.issue(self, at, segment.id, 1);
+        Ok(())
     }
 
     pub(crate) fn put_signal_at(
@@ -455,7 +474,10 @@ impl Context {
         self.post_to(to);
         let region = Region::block(to, segment.id, offset, bytes.len() as u64);
         let at = Word { rank: to, segment: flags.id, offset: flag, width };
-        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))
+        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))?;
+        self.landings.issue(self, to, segment.id, 1);
+        self.landings.issue(self, to, flags.id, 1);
+        Ok(())
     }
 
     #[cold]

@@ -12,6 +12,7 @@ mod atomics;
 mod collective;
 mod context;
 mod counters;
+mod landings;
 mod marks;
 mod noncontiguous;
 mod pending;

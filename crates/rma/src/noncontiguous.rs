@@ -92,6 +92,7 @@ impl Context {
             None => {
                 self.post_to(to.rank);
                 runs.with_region(to, |region| self.fabric().put(region, &runs.pack(data, bytes)))?;
+                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
         }
@@ -135,6 +136,7 @@ impl Context {
             _ => {
                 self.post_to(to.rank);
                 runs.with_region(to, |region| self.fabric().accumulate(region, &sum, &runs.pack(data, bytes)))?;
+                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
         }

@@ -229,7 +229,15 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, SegmentId::named_by)?)))
+    }
+
+    /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]): for protocols that do the counting.
+    pub fn quiet_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        check_type::<T>()?;
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let name = |rank, count| SegmentId::named_by(rank, count).quiet();
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, name)?)))
     }
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small allocations share pages.
@@ -260,7 +268,11 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let names = self.all_gather(&[if leads { self.context.name_segment().0 } else { 0 }])?;
+        let names = self.all_gather(&[if leads {
+            self.context.name_segment(|rank, count| SegmentId::named_by(rank, count).quiet()).0
+        } else {
+            0
+        }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
@@ -309,8 +321,8 @@ impl<'w> Team<'w> {
     }
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every member.
-    pub(crate) fn segment(&self, bytes: u64, element: u64) -> Result<Segment> {
-        let name = if self.index() == 0 { self.context.name_segment().0 } else { 0 };
+    pub(crate) fn segment(&self, bytes: u64, element: u64, name: impl Fn(Rank, u32) -> SegmentId) -> Result<Segment> {
+        let name = if self.index() == 0 { self.context.name_segment(name).0 } else { 0 };
         // The name, and whether all say the same: that much can be folded, and mostly no more is needed.
         let mut says = [[name, element, element, bytes, bytes]];
         self.all_reduce(&mut says, |a, b| {

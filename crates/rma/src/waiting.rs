@@ -67,6 +67,18 @@ impl Context {
         self.wait_for(at, until, &Concern::Among(members), timeout)
     }
 
+    /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`
+    /// says, not done its part before.
+    pub fn wait_for_all<I: Integer>(
+        &self,
+        members: &[Rank],
+        has_done: &dyn Fn(Rank) -> Result<bool>,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+    ) -> Result<I> {
+        self.wait_for(at, until, &Concern::Members(members, has_done), None)
+    }
+
     fn wait_for<I: Integer>(
         &self,
         at: Place<'_, I>,

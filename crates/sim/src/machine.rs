@@ -6,7 +6,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use farside_fabric::{Ended, Event as Awaited, Fate, Rank, Reply, Result, Ticket, Topology, Wait};
+use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait, Word};
 
 use crate::engine::Engine;
 use crate::event::{Access, Event, EventId, What};
@@ -123,6 +123,10 @@ impl Engine for Machine {
         } else {
             self.leave_if_done(rank);
         }
+    }
+
+    fn count_landings(&mut self, _node: Node) -> Result<Option<Word>> {
+        Ok(None)
     }
 
     /// Schedules have an order, and no time.

@@ -144,6 +144,13 @@ impl Fabric for Port {
         }
     }
 
+    fn landings(&self) -> Result<Option<Word>> {
+        if self.topology.nodes() == 1 {
+            return Ok(None);
+        }
+        self.machine().count_landings(self.topology.node_of(self.rank))
+    }
+
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         let leader = self.topology.leader_of(node)?;
         let limit = CALL_BYTES;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use farside_fabric::{
     Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Kind, Mapped, Node, Piece, Rank, Region, Reply, Result,
-    SegmentId, Sum, Ticket, Topology, Word,
+    SegmentId, Sum, Ticket, Topology, Width, Word,
 };
 use rustc_hash::FxHashMap;
 
@@ -229,6 +229,32 @@ impl Store {
         self.alarm.departures.load(Ordering::SeqCst)
     }
 
+    /// Begins to count what lands on a node, unless that was done.
+    pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
+        let rank = self.topology.leader_of(node)?;
+        if self.memory(rank, SegmentId::LANDINGS).is_err() {
+            self.expose(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
+        }
+        Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
+    }
+
+    /// A posted operation has landed: counts it if it is of those that count. Returns whose count has changed.
+    pub(crate) fn count_landing(&mut self, origin: Rank, target: Rank, body: &Body) -> Option<Rank> {
+        let at = self.landing_count(origin, target, body)?;
+        let counted = self.memory(at.rank, at.segment).ok()?.atomic(at.offset, at.width, Atomic::Add(1));
+        counted.map(|_| at.rank)
+    }
+
+    /// The word that counts the landing of a posted operation, if it is of those that count.
+    pub(crate) fn landing_count(&self, origin: Rank, target: Rank, body: &Body) -> Option<Word> {
+        if self.topology.same_node(origin, target) || !body.segment()?.counts() {
+            return None;
+        }
+        let rank = self.topology.leader_of(self.topology.node_of(target)).ok()?;
+        self.memory(rank, SegmentId::LANDINGS).ok()?;
+        Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
+    }
+
     /// Carries out an operation.
     pub(crate) fn execute(&mut self, origin: Rank, target: Rank, body: &Body) -> Outcome {
         let mut posted = Vec::new();
@@ -297,6 +323,15 @@ impl Body {
             // Sums commute, but who reads in between sees the difference.
             Body::Sum { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
+            Body::Call { .. } => None,
+        }
+    }
+
+    /// The segment that it touches; a call touches what it likes.
+    fn segment(&self) -> Option<SegmentId> {
+        match self {
+            Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => Some(*segment),
+            Body::Atomic { at, .. } => Some(at.segment),
             Body::Call { .. } => None,
         }
     }

@@ -325,7 +325,12 @@ impl Clockwork {
         self.note(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
-            Role::Posted => self.acknowledge(&flight, back_ns, reply),
+            Role::Posted => {
+                if let Some(leader) = self.store.count_landing(origin, target, &flight.body) {
+                    self.look(leader.index(), done_ns);
+                }
+                self.acknowledge(&flight, back_ns, reply);
+            }
             Role::ByAgent => {}
         }
         if matches!(flight.body, Body::Call { .. }) {
