@@ -25,7 +25,7 @@ use std::rc::Rc;
 use farside_fabric::{Result, Topology};
 use farside_rma::{World, root_bytes};
 
-pub use farside_sim::explore::{Failure, Reduction, Report, exhaustive, random, replay};
+pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
 pub use farside_sim::{Program, Run, Simulation, Verdict};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.

@@ -35,6 +35,8 @@ pub struct Context {
     root: Mapped,
     /// How many segments this context has named.
     segments: Cell<u32>,
+    /// How many departures the last [`Context::relax`] knew of.
+    departures_polled: Cell<u32>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
@@ -64,6 +66,7 @@ impl Context {
             posted: (0..ranks).map(|_| Cell::new(false)).collect(),
             root: fabric.own(SegmentId::ROOT)?,
             segments: Cell::new(0),
+            departures_polled: Cell::new(0),
             fabric,
         })
     }
@@ -340,10 +343,12 @@ impl Context {
     /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
     pub fn relax(&self) -> Result<()> {
         self.fabric.relax();
-        match self.fabric.alarm().departures.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => self.judge(&Concern::Everyone),
+        let departures = self.fabric.alarm().departures.load(Ordering::SeqCst);
+        // Who departs may have written what is polled for after the last look at it: the caller looks once more before that is an error.
+        if departures == self.departures_polled.replace(departures) && departures != 0 {
+            return self.judge(&Concern::Everyone);
         }
+        Ok(())
     }
 
     /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).

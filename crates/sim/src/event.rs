@@ -38,7 +38,7 @@ impl Access {
 }
 
 /// Something that can happen next.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its name.
     pub id: EventId,

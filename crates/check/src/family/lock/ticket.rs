@@ -1,0 +1,47 @@
+//! A ticket lock, and one that takes its ticket with a load and a store.
+
+use farside::{Rank, Result, Words, World};
+
+use super::Lock;
+
+/// A ticket lock.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Ticket {
+    /// As it should be.
+    Right,
+    /// Takes its ticket without an atomic.
+    Plain,
+}
+
+// The words of rank 0.
+const TICKETS: usize = 0;
+const SERVING: usize = 1;
+
+impl Lock for Ticket {
+    type Handle = Words;
+
+    fn make(&self, world: &World) -> Result<Words> {
+        super::words(world, 2)
+    }
+
+    fn acquire(&self, world: &World, words: &Words) -> Result<()> {
+        let tickets = words.at(Rank(0), TICKETS);
+        let mine = match self {
+            Ticket::Right => world.fetch_add(tickets, 1)?,
+            Ticket::Plain => {
+                let next = world.load(tickets)?;
+                world.store(tickets, next + 1)?;
+                next
+            }
+        };
+        while world.load(words.at(Rank(0), SERVING))? != mine {
+            world.relax()?;
+        }
+        Ok(())
+    }
+
+    fn release(&self, world: &World, words: &Words) -> Result<()> {
+        world.flush_all()?;
+        world.fetch_add(words.at(Rank(0), SERVING), 1).map(drop)
+    }
+}
