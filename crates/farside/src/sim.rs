@@ -22,11 +22,11 @@
 
 use std::rc::Rc;
 
-use farside_fabric::{Result, Topology};
+use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
-pub use farside_sim::{Program, Run, Simulation, Verdict};
+pub use farside_sim::{Event, Program, Run, Simulation, Start, Step, Verdict, What};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
 pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {
@@ -41,8 +41,16 @@ pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {
 pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
     Rc::new(move |fabric, start| {
         start.prepared();
-        World::new(fabric).and_then(&run).map_err(|error| error.to_string())
+        judged(World::new(fabric).and_then(&run), start)
     })
+}
+
+/// Where ranks may die, survivors may end with errors. [`Error::Misuse`] is how a program says that something is wrong all the same.
+fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
+    match result {
+        Err(error) if start.losses() == 0 || matches!(error, Error::Misuse(_)) => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// A program: `prepare` is not explored, `body` is.
@@ -57,6 +65,6 @@ pub fn program<S: 'static>(
             start.prepared();
             body(&world, state)
         };
-        run().map_err(|error: farside_fabric::Error| error.to_string())
+        judged(run(), start)
     })
 }

@@ -23,6 +23,9 @@ pub(super) struct Pct {
     /// At which steps the first event falls, the last step first.
     changes: Vec<usize>,
     falls: usize,
+    /// Who dies, and when.
+    deaths: Vec<(usize, EventId)>,
+    steps: usize,
     at: usize,
     pub(super) picks: Vec<usize>,
 }
@@ -38,14 +41,35 @@ impl Pct {
         let count = (depth as usize - 1).min(CHANGES_MAX);
         let mut changes: Vec<usize> = (0..count).map(|_| numbers.below(steps)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
-        Pct { numbers, priorities: HashMap::new(), changes, falls: count, at: 0, picks: Vec::new() }
+        Pct {
+            numbers,
+            priorities: HashMap::new(),
+            changes,
+            falls: count,
+            deaths: Vec::new(),
+            steps,
+            at: 0,
+            picks: Vec::new(),
+        }
     }
 
     fn first(&mut self, events: &[Event]) -> Option<usize> {
         for event in events {
             if !self.priorities.contains_key(&event.id) {
-                let priority = CHANGES_MAX + self.numbers.below(PRIORITIES);
+                let priority = if event.id.is_death() {
+                    // A rank dies at a step of its own, or else all would die at the start.
+                    self.deaths.push((self.numbers.below(2 * self.steps), event.id));
+                    0
+                } else {
+                    CHANGES_MAX + self.numbers.below(PRIORITIES)
+                };
                 self.priorities.insert(event.id, priority);
+            }
+        }
+        if let Some(at) = self.deaths.iter().position(|&(step, _)| step <= self.at) {
+            let (_, id) = self.deaths.swap_remove(at);
+            if let Some(index) = events.iter().position(|event| event.id == id) {
+                return Some(index);
             }
         }
         let of = |index: &usize| self.priorities[&events[*index].id];

@@ -24,7 +24,10 @@ impl Numbers {
     }
 }
 
-/// At each step one of the possible events, each as likely as the others.
+/// How many steps there are, on average, before somebody dies.
+const DEATHS_ONE_IN: usize = 24;
+
+/// At each step one of the possible events, each as likely as the others; deaths are rarer, or they would all come at the start.
 pub(super) struct Random {
     numbers: Numbers,
     pub(super) picks: Vec<usize>,
@@ -38,7 +41,10 @@ impl Random {
 
 impl Oracle for Random {
     fn pick(&mut self, events: &[Event]) -> Option<usize> {
-        let index = self.numbers.below(events.len());
+        // Deaths stand last.
+        let others = events.iter().take_while(|event| !event.id.is_death()).count();
+        let dies = others < events.len() && self.numbers.below(DEATHS_ONE_IN) == 0;
+        let index = if dies { others + self.numbers.below(events.len() - others) } else { self.numbers.below(others) };
         self.picks.push(index);
         Some(index)
     }
