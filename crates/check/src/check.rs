@@ -1,7 +1,7 @@
 //! A check: a protocol, what is expected of it, and how it is explored.
 
 use farside::Result;
-use farside::sim::{Policy, Program, Progress, Reduction, Report, Run, explore, replay, simulation};
+use farside::sim::{Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, replay, simulation};
 
 /// A check.
 pub struct Check {
@@ -30,6 +30,12 @@ pub struct Setup {
     pub topology: Option<String>,
     /// How often each does what is to be done.
     pub rounds: u32,
+    /// How many ranks may die.
+    pub deaths: u32,
+    /// Whether long puts and gets are torn.
+    pub torn: bool,
+    /// How many ranks of a node can run at the same time; as many as there are if it is not said.
+    pub processors: Option<u32>,
 }
 
 /// What must come out of a check.
@@ -88,7 +94,7 @@ impl Outcome {
 impl Setup {
     /// So many ranks on one node, one round.
     pub fn new(ranks: u32) -> Setup {
-        Setup { ranks, topology: None, rounds: 1 }
+        Setup { ranks, topology: None, rounds: 1, deaths: 0, torn: false, processors: None }
     }
 
     /// With so many ranks.
@@ -107,6 +113,34 @@ impl Setup {
     #[must_use]
     pub fn topology(self, topology: &str) -> Setup {
         Setup { topology: Some(topology.to_owned()), ..self }
+    }
+}
+
+impl Setup {
+    /// With so many deaths.
+    #[must_use]
+    pub fn deaths(self, deaths: u32) -> Setup {
+        Setup { deaths, ..self }
+    }
+
+    /// With torn puts and gets.
+    #[must_use]
+    pub fn torn(self) -> Setup {
+        Setup { torn: true, ..self }
+    }
+
+    /// With more ranks on a node than can run at a time.
+    #[must_use]
+    pub fn crowded(self) -> Setup {
+        Setup { processors: Some(1), ..self }
+    }
+
+    fn simulation(&self) -> Result<Simulation> {
+        let simulation = simulation(self.ranks, self.topology.as_deref())?.deaths(self.deaths).torn(self.torn);
+        Ok(match self.processors {
+            Some(processors) => simulation.processors(processors),
+            None => simulation,
+        })
     }
 }
 
@@ -183,11 +217,5 @@ impl Check {
     pub fn replay(&self, setup: &Setup, schedule: &str) -> Result<Run, String> {
         let simulation = setup.simulation().map_err(|error| error.to_string())?;
         replay(&simulation, &(self.subject)(setup).program, schedule)
-    }
-}
-
-impl Setup {
-    fn simulation(&self) -> Result<farside::sim::Simulation> {
-        simulation(self.ranks, self.topology.as_deref())
     }
 }

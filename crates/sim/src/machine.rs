@@ -364,6 +364,14 @@ impl Machine {
         events
     }
 
+    /// The wait that an event would end, if it is a look at a word.
+    pub(crate) fn wait_of(&self, id: EventId) -> Option<*const Wait<'static>> {
+        match self.members[id.rank.index()].doing {
+            Doing::Waits { wait, id: waits } if waits == id => Some(wait),
+            _ => None,
+        }
+    }
+
     /// Whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
         let of = id.vanishes().unwrap_or(id);

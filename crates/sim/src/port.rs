@@ -28,10 +28,10 @@ unsafe impl Send for Port {}
 
 impl Port {
     pub(crate) fn new(rank: Rank, machine: &Shared, switch: &Rc<Switch>, root_bytes: u64) -> Port {
-        let (topology, alarm) = {
+        let (topology, alarm, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
-            (store.topology.clone(), store.alarm.clone())
+            (store.topology.clone(), store.alarm.clone(), store.processors)
         };
         let caps = Caps {
             name: "sim",
@@ -39,7 +39,7 @@ impl Port {
             cpu_coherent: true,
             call_bytes_max: CALL_BYTES,
             outstanding_max: u32::MAX,
-            processors: topology.ranks(),
+            processors,
             root_bytes,
         };
         Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Event as Awaited, Rank, Topology, Wait};
+use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
 use crate::crew::{Crew, Program};
@@ -76,12 +76,14 @@ pub struct Simulation {
     stacks: Rc<Stacks>,
     steps_max: usize,
     mishaps: Mishaps,
+    processors: Option<u32>,
 }
 
 impl Simulation {
     /// Ranks as `topology` has them, each with a first segment of `root_bytes`.
     pub fn new(topology: Topology, root_bytes: u64) -> Simulation {
-        Simulation { topology, root_bytes, stacks: Rc::default(), steps_max: 100_000, mishaps: Mishaps::default() }
+        let (stacks, mishaps) = (Rc::default(), Mishaps::default());
+        Simulation { topology, root_bytes, stacks, steps_max: 100_000, mishaps, processors: None }
     }
 
     /// Gives up a run that takes more steps than this.
@@ -106,6 +108,13 @@ impl Simulation {
         self
     }
 
+    /// Lets only so many ranks of a node run at the same time, as far as protocols ask.
+    #[must_use]
+    pub fn processors(mut self, processors: u32) -> Simulation {
+        self.processors = Some(processors);
+        self
+    }
+
     /// Runs a program once.
     pub fn run(&self, program: &Program, oracle: &mut dyn Oracle) -> Run {
         self.run_on(program, oracle, Vec::new())
@@ -113,7 +122,9 @@ impl Simulation {
 
     /// Runs a program once, with the same beginning as an earlier run, which is not asked for.
     pub(crate) fn run_on(&self, program: &Program, oracle: &mut dyn Oracle, beginning: Vec<Step>) -> Run {
-        let machine = Rc::new(RefCell::new(Machine::new(self.topology.clone(), self.root_bytes, self.mishaps)));
+        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
+        machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
+        let machine = Rc::new(RefCell::new(machine));
         let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, machine.clone()) {
             Ok(crew) => crew,
             Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new(), late: Vec::new() },
@@ -135,6 +146,9 @@ impl Simulation {
     }
 }
 
+/// How often fibers may run before anything happens. Who never stops asking, whatever it is told, does not wait.
+const RESUMES_MAX: usize = 100_000;
+
 struct Driver {
     machine: Rc<RefCell<Machine>>,
     crew: Crew,
@@ -155,7 +169,9 @@ struct Driver {
 impl Driver {
     fn drive(&mut self, oracle: &mut dyn Oracle, steps_max: usize) -> Verdict {
         loop {
-            self.run_fibers();
+            if !self.run_fibers() {
+                return Verdict::TooLong;
+            }
             if let Some(problem) = self.crew.failure() {
                 return Verdict::Failed(problem);
             }
@@ -226,9 +242,9 @@ impl Driver {
         }
     }
 
-    /// Runs all that can run, until everybody waits.
-    fn run_fibers(&mut self) {
-        loop {
+    /// Runs all that can run, until everybody waits; false if that is not to be expected.
+    fn run_fibers(&mut self) -> bool {
+        for _ in 0..RESUMES_MAX {
             self.machine.borrow_mut().settle();
             let next = {
                 let machine = self.machine.borrow();
@@ -238,7 +254,7 @@ impl Driver {
                 })
             };
             let Some((rank, resume)) = next else {
-                return;
+                return true;
             };
             self.learn(rank);
             let pause = self.crew.resume(rank, resume);
@@ -251,6 +267,7 @@ impl Driver {
                 self.note_issued(rank);
             }
         }
+        false
     }
 
     /// Whoever goes on because of something knows of it, and of all that came before it.
@@ -290,6 +307,10 @@ impl Driver {
         if self.ordered {
             let known = |step: usize, causes: &mut Bits| causes.extend(&self.steps[step].before);
             causes = self.machine.borrow().causes(event.id, known);
+            if let Some(wait) = self.machine.borrow().wait_of(event.id) {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                note_enabling(&self.steps, unsafe { &*wait }, &mut causes);
+            }
             before = causes.clone();
             for (earlier, step) in self.steps.iter().enumerate().rev() {
                 if !before.contains(earlier) && step.event.conflicts(event) {
@@ -322,28 +343,54 @@ impl Driver {
     }
 }
 
+/// A wait is over: the change that made it so, without which it would not be, cannot come after it.
+fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {
+    let Awaited::Words(conditions) = wait.event else {
+        return;
+    };
+    // The last change of any of its words; the others are now as they were before it.
+    let changes = |step: &Step| conditions.iter().find(|condition| step.changes(condition));
+    let last = steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, step, changes(step)?)));
+    let Some((at, step, condition)) = last else {
+        return;
+    };
+    let others = conditions.iter().filter(|other| other.at != condition.at);
+    let value =
+        |other: &Condition<'_>| other.memory.look(other.at.offset, other.at.width).map_or(0, |word| word.load());
+    let was_over = step.held_at(condition).is_none_or(|held| (condition.until)(held))
+        || others.into_iter().any(|other| step.changes(other) || (other.until)(value(other)));
+    if !was_over {
+        causes.extend(&step.before);
+        causes.insert(at);
+    }
+}
+
 /// A wait begins: notes the steps before which it would have been over, as far as can be told.
 fn note_late(steps: &[Step], wait: &Wait<'_>, clock: &Bits, late: &mut Vec<LateWait>) {
     let Awaited::Words(conditions) = wait.event else {
         return;
     };
     for condition in conditions {
-        let look = word_access(condition.at, false);
-        let changes = |step: &Step| match step.event.accesses.as_deref() {
-            None => true,
-            Some(accesses) => accesses.iter().any(|access| access.conflicts(&look)),
-        };
-        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| changes(step)) {
-            let same_word = step
-                .event
-                .accesses
-                .as_deref()
-                .is_some_and(|all| matches!(all, [one] if (one.start, one.end) == (look.start, look.end)));
-            let would_be_over = !same_word || step.held.is_none_or(|held| (condition.until)(held));
+        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition)) {
+            let would_be_over = step.held_at(condition).is_none_or(|held| (condition.until)(held));
             if would_be_over && !clock.contains(changed) {
                 late.push(LateWait { changed, began: steps.len() });
             }
         }
+    }
+}
+
+impl Step {
+    /// Whether it changes a word that somebody waits for.
+    fn changes(&self, condition: &Condition<'_>) -> bool {
+        let look = word_access(condition.at, false);
+        self.event.accesses.as_deref().is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
+    }
+
+    /// What a word that it changes held before, if that is known.
+    fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
+        let look = word_access(condition.at, true);
+        self.held.filter(|_| self.event.accesses.as_deref().is_some_and(|all| all == [look]))
     }
 }
 

@@ -49,6 +49,8 @@ struct Holding {
 pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
     pub(crate) alarm: Arc<Alarm>,
+    /// How many ranks of a node can run at the same time.
+    pub(crate) processors: u32,
     holdings: Vec<Holding>,
     handlers: HashMap<(Node, HandlerId), Handler>,
 }
@@ -67,7 +69,8 @@ impl Store {
             late_errors: BTreeMap::new(),
         };
         let holdings = (0..topology.ranks()).map(holding).collect();
-        Store { topology: Arc::new(topology), alarm, holdings, handlers: HashMap::new() }
+        let processors = topology.ranks();
+        Store { topology: Arc::new(topology), alarm, processors, holdings, handlers: HashMap::new() }
     }
 
     pub(crate) fn fate(&self, rank: Rank) -> Fate {

@@ -2,11 +2,11 @@
 
 use farside::{Link, Rank, Result, Words, World};
 
-use super::Lock;
+use super::{Lock, Queue};
 
 /// A queuing lock.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Mcs {
+pub(crate) enum Mcs {
     /// As it should be.
     Right,
     /// Releases before what was written inside has landed.
@@ -24,20 +24,12 @@ impl Lock for Mcs {
     type Handle = Words;
 
     fn make(&self, world: &World) -> Result<Words> {
-        super::words(world, 3)
+        world.words(3)
     }
 
     fn acquire(&self, world: &World, words: &Words) -> Result<()> {
-        let me = world.rank();
-        world.store(words.at(me, NEXT), 0)?;
-        world.store(words.at(me, LOCKED), 1)?;
-        let mine = Link::new(me, 0)?;
-        let before = Link::from_bits(world.swap(words.at(Rank(0), TAIL), mine.bits())?);
-        if let Some((pred, _)) = before.target() {
-            world.signal(words.at(pred, NEXT), mine.bits())?;
-            world.wait(words.at(me, LOCKED), |locked| locked == 0)?;
-        }
-        Ok(())
+        let pred = self.ask(world, words)?;
+        self.await_turn(world, words, pred)
     }
 
     fn release(&self, world: &World, words: &Words) -> Result<()> {
@@ -60,5 +52,27 @@ impl Lock for Mcs {
             Some((next, _)) => world.signal(words.at(next, LOCKED), 0),
             None => Ok(()),
         }
+    }
+}
+
+impl Queue for Mcs {
+    /// Who comes before.
+    type Turn = Option<Rank>;
+
+    fn ask(&self, world: &World, words: &Words) -> Result<Option<Rank>> {
+        let me = world.rank();
+        world.store(words.at(me, NEXT), 0)?;
+        world.store(words.at(me, LOCKED), 1)?;
+        let before = world.swap(words.at(Rank(0), TAIL), Link::new(me, 0)?.bits())?;
+        Ok(Link::from_bits(before).target().map(|(pred, _)| pred))
+    }
+
+    fn await_turn(&self, world: &World, words: &Words, pred: Option<Rank>) -> Result<()> {
+        let me = world.rank();
+        if let Some(pred) = pred {
+            world.signal(words.at(pred, NEXT), Link::new(me, 0)?.bits())?;
+            world.wait(words.at(me, LOCKED), |locked| locked == 0)?;
+        }
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use farside::{Rank, Result, Words, World};
 
-use super::Lock;
+use super::{Lock, Queue};
 
 /// A ticket lock.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,27 +21,38 @@ impl Lock for Ticket {
     type Handle = Words;
 
     fn make(&self, world: &World) -> Result<Words> {
-        super::words(world, 2)
+        world.words(2)
     }
 
     fn acquire(&self, world: &World, words: &Words) -> Result<()> {
-        let tickets = words.at(Rank(0), TICKETS);
-        let mine = match self {
-            Ticket::Right => world.fetch_add(tickets, 1)?,
-            Ticket::Plain => {
-                let next = world.load(tickets)?;
-                world.store(tickets, next + 1)?;
-                next
-            }
-        };
-        while world.load(words.at(Rank(0), SERVING))? != mine {
-            world.relax()?;
-        }
-        Ok(())
+        let mine = self.ask(world, words)?;
+        self.await_turn(world, words, mine)
     }
 
     fn release(&self, world: &World, words: &Words) -> Result<()> {
         world.flush_all()?;
         world.fetch_add(words.at(Rank(0), SERVING), 1).map(drop)
+    }
+}
+
+impl Queue for Ticket {
+    /// The number.
+    type Turn = u64;
+
+    fn ask(&self, world: &World, words: &Words) -> Result<u64> {
+        let tickets = words.at(Rank(0), TICKETS);
+        if *self == Ticket::Right {
+            return world.fetch_add(tickets, 1);
+        }
+        let next = world.load(tickets)?;
+        world.store(tickets, next + 1)?;
+        Ok(next)
+    }
+
+    fn await_turn(&self, world: &World, words: &Words, mine: u64) -> Result<()> {
+        while world.load(words.at(Rank(0), SERVING))? != mine {
+            world.relax()?;
+        }
+        Ok(())
     }
 }
