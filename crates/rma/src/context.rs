@@ -39,6 +39,8 @@ pub struct Context {
     root: Mapped,
     /// How many segments this context has named.
     segments: Cell<u32>,
+    /// How many departures the last [`Context::relax`] knew of.
+    departures_polled: Cell<u32>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
@@ -62,6 +64,7 @@ impl Context {
             landings: Landings::new(contexts),
             root: fabric.own(SegmentId::ROOT)?,
             segments: Cell::new(0),
+            departures_polled: Cell::new(0),
             fabric,
         })
     }
@@ -132,6 +135,10 @@ impl Context {
         let count = self.segments.get().wrapping_add(1);
         self.segments.set(count);
         name(self.rank, count)
+    }
+
+    pub(crate) fn departures_polled(&self) -> &Cell<u32> {
+        &self.departures_polled
     }
 
     pub(crate) fn landings(&self) -> &Landings {

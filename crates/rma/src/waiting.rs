@@ -95,21 +95,24 @@ impl Context {
 
     /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
     pub fn relax(&self) -> Result<()> {
-        self.fabric().relax();
-        match self.fabric().alarm().departures.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => self.judge(&Concern::Everyone),
-        }
+        self.relax_unless(&Concern::Everyone)
     }
 
     /// Like [`Context::relax`], for a protocol among `members`: nobody else's end is an error.
     #[inline]
     pub fn relax_among(&self, members: &[Rank]) -> Result<()> {
+        self.relax_unless(&Concern::Among(members))
+    }
+
+    #[inline]
+    fn relax_unless(&self, concern: &Concern<'_>) -> Result<()> {
         self.fabric().relax();
-        match self.fabric().alarm().departures.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => self.judge(&Concern::Among(members)),
+        let departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
+        // Who departs may have written what is polled for after the last look at it: the caller looks once more before that is an error.
+        if departures == self.departures_polled().replace(departures) && departures != 0 {
+            return self.judge(concern);
         }
+        Ok(())
     }
 
     /// The one place where this crate waits. Returns which condition was satisfied, and by which value.

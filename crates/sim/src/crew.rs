@@ -3,8 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use farside_fabric::{Ended, Fabric, Rank, Topology};
+use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 
 use crate::engine::Shared;
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
@@ -16,12 +18,18 @@ pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
 /// Marks the end of a rank's preparations.
 pub struct Start {
     switch: Rc<Switch>,
+    alarm: Arc<Alarm>,
 }
 
 impl Start {
     /// Returns when all ranks are prepared. What happens before is not explored: the oldest event always comes first.
     pub fn prepared(&self) {
         self.switch.pause(Pause::Prepared);
+    }
+
+    /// How many ranks were lost so far.
+    pub fn losses(&self) -> u32 {
+        self.alarm.losses.load(Ordering::SeqCst)
     }
 }
 
@@ -58,6 +66,13 @@ impl Crew {
         self.fibers[rank].resume(resume)
     }
 
+    /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.
+    pub(crate) fn kill(&mut self, rank: usize) {
+        self.over.set(true);
+        self.fibers[rank].end();
+        self.over.set(false);
+    }
+
     /// The first failure of a rank since the last call.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.borrow_mut().take()
@@ -72,7 +87,7 @@ impl Crew {
         machine: Shared,
     ) -> impl FnOnce() + 'static {
         let (failure, over) = (self.failure.clone(), self.over.clone());
-        let start = Start { switch: switch.clone() };
+        let start = Start { switch: switch.clone(), alarm: machine.borrow_mut().store().alarm.clone() };
         move || {
             let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(Box::new(port), &start)));
             let (lost, problem) = match result {

@@ -91,13 +91,19 @@ impl Fiber {
     }
 }
 
-impl Drop for Fiber {
-    fn drop(&mut self) {
-        // A fiber that was given up in the middle unwinds, so that what it holds is freed; then its stack can be used again.
+impl Fiber {
+    /// Ends it where it stands: it unwinds, so that what it holds is freed; then its stack can be used again.
+    pub(crate) fn end(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
             coroutine.force_unwind();
             self.stacks.free.borrow_mut().push(coroutine.into_stack());
         }
+    }
+}
+
+impl Drop for Fiber {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

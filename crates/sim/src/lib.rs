@@ -11,7 +11,9 @@
 //! What is not modelled: threads of a rank (a fiber has one), tearing of long puts (one lands as a whole), and the accesses that a rank makes to its own
 //! memory directly, which happen at once and are not seen by the exploration.
 
+mod bits;
 mod crew;
+mod death;
 mod engine;
 mod event;
 pub mod explore;
@@ -26,9 +28,11 @@ mod run;
 mod store;
 mod stuck;
 mod timed;
+mod torn;
 
+pub use bits::Bits;
 pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
 pub use profile::Profile;
-pub use run::{Bits, Oracle, Run, Simulation, Step, Verdict};
+pub use run::{Oracle, Run, Simulation, Step, Verdict};
 pub use timed::{Timed, Timing};

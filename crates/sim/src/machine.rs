@@ -4,38 +4,47 @@
 //! waiter looks at its word, is an [`Event`] that somebody else picks. Landing is a step of its own, so posted operations land
 //! in any order that the memory model allows: fences and signals hold back what must come later, nothing else does.
 
+use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
-use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait, Word};
+use farside_fabric::{Ended, Error, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait, Word};
 
+use crate::bits::Bits;
 use crate::engine::Engine;
 use crate::event::{Access, Event, EventId, What};
 use crate::fiber::{Pause, Resume};
 use crate::reach::Posted;
-use crate::store::{Body, Store, ticket, word_access};
+use crate::store::{Body, Outcome, Store, ticket, word_access};
+use crate::torn::parts;
 
-/// An operation in flight.
+/// An operation in flight, or a part of one.
 pub(crate) struct Flight {
     pub(crate) id: EventId,
-    target: Rank,
+    /// The operation that it is a part of; itself, if it is not torn.
+    whole: EventId,
+    pub(crate) target: Rank,
     /// How many fences its rank had done when it was posted.
     epoch: u32,
     /// Whether a fence before it holds it back.
     fenced: bool,
-    /// Another operation that must land first, and the step at which it did.
+    /// Another operation that must land first, and the steps at which it did.
     after: Option<EventId>,
-    after_step: Option<usize>,
-    posted: bool,
+    after_steps: Vec<usize>,
+    pub(crate) posted: bool,
     /// Whether a handler posted it: no flush or fence of its rank speaks of it.
     pub(crate) by_agent: bool,
-    body: Body,
+    pub(crate) body: Body,
+    /// Its landing.
+    pub(crate) event: Event,
+    /// The steps that its rank knew of when it came about, once that was noted.
+    pub(crate) known: Option<Bits>,
 }
 
 /// What a rank is doing.
 pub(crate) enum Doing {
     /// It can run.
     Runs(Resume),
-    /// It waits, since event number such and such of its own.
+    /// It waits; its look at the word is an event of this name.
     Waits { wait: *const Wait<'static>, id: EventId },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
@@ -51,6 +60,10 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
+    /// How many of its looks at its words were good.
+    looks: u32,
+    /// The steps that it knew of when it began the wait that it is in.
+    pub(crate) known: Bits,
     epoch: u32,
     /// How often its waits have timed out since memory changed for the last time.
     time_outs: (u64, u32),
@@ -63,7 +76,16 @@ pub(crate) struct Member {
     /// Posted operations of this rank that have landed: to whom, after how many fences, at which step.
     landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
-    learned: Vec<usize>,
+    learned: RefCell<Vec<usize>>,
+}
+
+/// What may happen beside what the ranks do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mishaps {
+    /// How many ranks may die.
+    pub(crate) deaths: u32,
+    /// Whether long puts and gets are torn.
+    pub(crate) torn: bool,
 }
 
 /// The machine.
@@ -71,8 +93,12 @@ pub(crate) struct Machine {
     pub(crate) store: Store,
     pub(crate) members: Vec<Member>,
     pub(crate) flights: Vec<Flight>,
+    /// What may still happen.
+    pub(crate) mishaps: Mishaps,
     /// Grows whenever memory changes.
     version: u64,
+    /// What the word held that the last atomic has changed.
+    pub(crate) held: Option<u64>,
 }
 
 impl Engine for Machine {
@@ -81,15 +107,28 @@ impl Engine for Machine {
     }
 
     fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
-        let id = self.store.next_id(origin);
+        let whole = self.store.next_id(origin);
         let epoch = self.member(origin).epoch;
         // A get is held back by nothing, everything else by the fences before it.
         let fenced = !matches!(body, Body::Get { .. });
         if !posted {
-            self.store.expect(id);
+            self.store.expect(whole);
         }
-        self.flights.push(Flight { id, target, epoch, fenced, after, after_step: None, posted, by_agent: false, body });
-        id
+        let new = |id: EventId, body: Body| {
+            let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
+            let (after_steps, by_agent, known) = (Vec::new(), false, None);
+            Flight { id, whole, target, epoch, fenced, after, after_steps, posted, by_agent, body, event, known }
+        };
+        match self.mishaps.torn.then(|| parts(&body)).flatten() {
+            None => self.flights.push(new(whole, body)),
+            Some(parts) => {
+                for part in parts {
+                    let id = self.store.next_id(origin);
+                    self.flights.push(new(id, part));
+                }
+            }
+        }
+        whole
     }
 
     fn fence(&mut self, rank: Rank) {
@@ -101,27 +140,33 @@ impl Engine for Machine {
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        !self.flights.iter().any(|flight| flight.is_posted_by(origin) && flight.target == target)
+        let flushed = !self.flights.iter().any(|flight| flight.is_posted_by(origin) && flight.target == target);
+        if flushed {
+            let member = &self.members[origin.index()];
+            let landed = member.landed.iter().filter(|&&(to, ..)| to == target).map(|&(.., step)| step);
+            member.learned.borrow_mut().extend(landed);
+        }
+        flushed
     }
 
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
         self.store.poll(rank, asked, 0)
     }
 
+    /// What was given up has no buffer any more. A get is gone with it; everything else happens all the same.
     fn cancel(&mut self, rank: Rank, given_up: Ticket) {
         self.store.forget(rank, given_up);
-        self.flights.retain(|flight| flight.id.rank != rank || ticket(flight.id) != given_up);
+        self.flights.retain(|flight| flight.whole.rank != rank || ticket(flight.whole) != given_up || !flight.is_get());
     }
 
-    /// Whoever leaves in order has left when all that it posted has landed.
+    /// Whoever leaves in order is seen to have left when nothing else can happen. To the others it would make no difference before: its memory can be used, and only who
+    /// waits for it in vain is told.
     fn depart(&mut self, rank: Rank, lost: Option<Ended>) {
         self.member(rank).doing = Doing::Over;
         // Buffers of a fiber that is gone must not be written any more.
-        self.flights.retain(|flight| flight.id.rank != rank || flight.posted);
+        self.flights.retain(|flight| flight.id.rank != rank || flight.by_agent || !flight.is_get());
         if lost.is_some() {
             self.store.set_gone(rank, lost);
-        } else {
-            self.leave_if_done(rank);
         }
     }
 
@@ -136,15 +181,36 @@ impl Engine for Machine {
 }
 
 impl Flight {
-    fn is_posted_by(&self, rank: Rank) -> bool {
+    pub(crate) fn is_posted_by(&self, rank: Rank) -> bool {
         self.posted && !self.by_agent && self.id.rank == rank
+    }
+
+    /// The operation that it is, or is a part of.
+    pub(crate) fn whole(&self) -> EventId {
+        self.whole
+    }
+
+    pub(crate) fn is_get(&self) -> bool {
+        matches!(self.body, Body::Get { .. })
+    }
+
+    /// Whether this one, while it is in flight, holds another back.
+    pub(crate) fn holds_back(&self, later: &Flight) -> bool {
+        Some(self.whole) == later.after
+            || (later.fenced
+                && !later.by_agent
+                && self.is_posted_by(later.id.rank)
+                && self.target == later.target
+                && self.epoch < later.epoch)
     }
 }
 
 impl Machine {
-    pub(crate) fn new(topology: Topology, root_bytes: u64) -> Machine {
+    pub(crate) fn new(topology: Topology, root_bytes: u64, mishaps: Mishaps) -> Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
+            looks: 0,
+            known: Bits::default(),
             epoch: 0,
             time_outs: (0, 0),
             reads: Vec::new(),
@@ -152,22 +218,27 @@ impl Machine {
             stale: false,
             pauses: 0,
             landed: Vec::new(),
-            learned: Vec::new(),
+            learned: RefCell::default(),
         };
         let members = (0..topology.ranks()).map(member).collect();
-        Machine { store: Store::new(topology, root_bytes), members, flights: Vec::new(), version: 1 }
+        let store = Store::new(topology, root_bytes);
+        Machine { store, members, flights: Vec::new(), mishaps, version: 1, held: None }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {
         &mut self.members[rank.index()]
     }
 
-    fn leave_if_done(&mut self, rank: Rank) {
-        let is_leaving =
-            matches!(self.members[rank.index()].doing, Doing::Over) && self.store.fate(rank) == Fate::Alive;
-        if is_leaving && !self.flights.iter().any(|flight| flight.is_posted_by(rank)) {
-            self.store.set_gone(rank, None);
+    /// Everybody sees who has left; says whether there was anybody new.
+    pub(crate) fn publish_departures(&mut self) -> bool {
+        let mut news = false;
+        for rank in (0..self.members.len() as u32).map(Rank) {
+            if matches!(self.members[rank.index()].doing, Doing::Over) && self.store.fate(rank) == Fate::Alive {
+                self.store.set_gone(rank, None);
+                news = true;
+            }
         }
+        news
     }
 
     /// What a handler at `node` has posted to other nodes is in flight from now on.
@@ -177,16 +248,20 @@ impl Machine {
             let id = self.store.next_id(leader);
             let after = previous.filter(|_| after_previous);
             previous = Some(id);
+            let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
             let flight = Flight {
                 id,
+                whole: id,
                 target,
                 epoch: 0,
                 fenced: false,
                 after,
-                after_step: None,
+                after_steps: Vec::new(),
                 posted: true,
                 by_agent: true,
                 body,
+                event,
+                known: None,
             };
             self.flights.push(flight);
         }
@@ -196,7 +271,7 @@ impl Machine {
     pub(crate) fn pause(&mut self, rank: Rank, pause: Pause) {
         let departures = self.store.departures();
         let doing = match pause {
-            Pause::Wait(wait) => Doing::Waits { wait, id: self.store.next_id(rank) },
+            Pause::Wait(wait) => Doing::Waits { wait, id: EventId::wait(rank, self.member(rank).looks) },
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
             Pause::Relax => {
                 let member = self.member(rank);
@@ -235,16 +310,10 @@ impl Machine {
                         _ => None,
                     }
                 }
-                Doing::Flushes(target) if self.is_flushed(rank, target) => {
-                    let member = &mut self.members[rank.index()];
-                    let landed = member.landed.iter().filter(|&&(to, ..)| to == target).map(|&(.., step)| step);
-                    member.learned.extend(landed);
-                    Some(Resume::Go(0, 0))
-                }
+                Doing::Flushes(target) if self.is_flushed(rank, target) => Some(Resume::Go(0, 0)),
                 Doing::NeedsRoom if self.has_room(rank) => {
-                    let member = &mut self.members[rank.index()];
-                    let landed = member.landed.iter().map(|&(.., step)| step);
-                    member.learned.extend(landed);
+                    let member = &self.members[rank.index()];
+                    member.learned.borrow_mut().extend(member.landed.iter().map(|&(.., step)| step));
                     Some(Resume::Go(0, 0))
                 }
                 Doing::Relaxes { departures } => {
@@ -261,26 +330,37 @@ impl Machine {
         }
     }
 
-    /// The steps that had to come before an operation in flight because a fence or a signal demands it.
-    pub(crate) fn held_back_by(&self, id: EventId) -> Vec<usize> {
+    /// What is known of an event that is about to happen: the steps that its rank knew of when it came about, and those that a fence or a signal demands.
+    pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
         let Some(flight) = self.flights.iter().find(|flight| flight.id == id) else {
-            return Vec::new();
+            return match self.members[id.rank.index()].doing {
+                Doing::Waits { id: waits, .. } if waits == id => self.members[id.rank.index()].known.clone(),
+                _ => Bits::default(),
+            };
         };
+        let mut causes = flight.known.clone().unwrap_or_default();
         let landed = &self.members[id.rank.index()].landed;
-        let fenced =
-            landed.iter().filter(|&&(to, epoch, _)| flight.fenced && to == flight.target && epoch < flight.epoch);
-        fenced.map(|&(.., step)| step).chain(flight.after_step).collect()
+        let fenced = landed.iter().filter(|&&(to, epoch, _)| {
+            flight.fenced && !flight.by_agent && to == flight.target && epoch < flight.epoch
+        });
+        for step in fenced.map(|&(.., step)| step).chain(flight.after_steps.iter().copied()) {
+            if !causes.contains(step) {
+                causes.insert(step);
+                before(step, &mut causes);
+            }
+        }
+        causes
     }
 
     /// The steps that a rank learned of through the last event.
     pub(crate) fn learned(&mut self, rank: usize) -> Vec<usize> {
-        std::mem::take(&mut self.members[rank].learned)
+        self.members[rank].learned.take()
     }
 
-    /// Everything that can happen next, the oldest first for each rank.
+    /// Everything that can happen next: operations, the oldest first; waits; mishaps.
     pub(crate) fn enabled(&self) -> Vec<Event> {
         let mut events: Vec<Event> =
-            self.flights.iter().filter(|flight| self.may_land(flight)).map(|flight| self.landing(flight)).collect();
+            self.flights.iter().filter(|flight| self.may_land(flight)).map(|flight| flight.event.clone()).collect();
         for member in &self.members {
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
@@ -294,27 +374,45 @@ impl Machine {
                 events.push(Event { id, accesses: Some(accesses), what: What::Wait });
             }
         }
+        self.add_mishaps(&mut events);
         events
     }
 
+    /// The wait that an event would end, if it is a look at a word.
+    pub(crate) fn wait_of(&self, id: EventId) -> Option<*const Wait<'static>> {
+        match self.members[id.rank.index()].doing {
+            Doing::Waits { wait, id: waits } if waits == id => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Whether an event is possible now.
+    pub(crate) fn may_happen(&self, id: EventId) -> bool {
+        let of = id.vanishes().unwrap_or(id);
+        if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
+            return true;
+        }
+        match self.members[id.rank.index()].doing {
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            Doing::Waits { wait, id: waits } => waits == id && holds(unsafe { &*wait }).is_some(),
+            _ => false,
+        }
+    }
+
     fn may_land(&self, flight: &Flight) -> bool {
-        let held_back = |earlier: &Flight| {
-            Some(earlier.id) == flight.after
-                || (flight.fenced
-                    && earlier.posted
-                    && earlier.id.rank == flight.id.rank
-                    && earlier.target == flight.target
-                    && earlier.epoch < flight.epoch)
-        };
-        !self.flights.iter().any(held_back)
+        let may_be_held_back = flight.after.is_some() || (flight.fenced && flight.epoch > 0);
+        !(may_be_held_back && self.flights.iter().any(|earlier| earlier.holds_back(flight)))
     }
 
-    fn landing(&self, flight: &Flight) -> Event {
-        Event { id: flight.id, accesses: flight.body.accesses(flight.target), what: flight.body.what(flight.target) }
-    }
-
-    /// Makes an event happen, as a step of that number if it counts.
+    /// Makes an event happen, as a step of that number if it counts. A death must be followed by the end of the rank's fiber.
     pub(crate) fn happen(&mut self, id: EventId, step: Option<usize>) {
+        self.held = None;
+        if id.is_death() {
+            return self.die(id.rank);
+        }
+        if let Some(of) = id.vanishes() {
+            return self.vanish(of);
+        }
         if let Some(at) = self.flights.iter().position(|flight| flight.id == id) {
             // The order of the rest is the order of age, and stays so.
             let flight = self.flights.remove(at);
@@ -328,39 +426,51 @@ impl Machine {
         };
         let member = self.member(id.rank);
         if let Some((which, value)) = seen {
+            member.looks += 1;
             member.doing = Doing::Runs(Resume::Go(which, value));
-            member.learned.extend(step);
+            member.learned.borrow_mut().extend(step);
         }
     }
 
     fn land(&mut self, flight: Flight, step: Option<usize>) {
         let (origin, target) = (flight.id.rank, flight.target);
-        let event = self.landing(&flight);
-        let outcome = self.store.execute(origin, target, &flight.body);
-        self.note_accesses(origin, &event, digest(&flight.body, &outcome.reply));
+        let outcome = match flight.body {
+            // An agent goes with the rank that it lives with.
+            Body::Call { .. } if matches!(self.members[target.index()].doing, Doing::Over) => {
+                Outcome { reply: Err(Error::RankLost { rank: target, how: Ended::Left }), posted: Vec::new() }
+            }
+            _ => self.store.execute(origin, target, &flight.body),
+        };
+        self.note_accesses(origin, &flight, &outcome.reply);
         if let Some(step) = step {
             if flight.is_posted_by(origin) {
                 self.member(origin).landed.push((target, flight.epoch, step));
             } else if !flight.by_agent {
-                self.member(origin).learned.push(step);
+                self.member(origin).learned.borrow_mut().push(step);
             }
-            for later in self.flights.iter_mut().filter(|later| later.after == Some(flight.id)) {
-                later.after_step = Some(step);
+            for later in self.flights.iter_mut().filter(|later| later.after == Some(flight.whole)) {
+                later.after_steps.push(step);
             }
         }
-        self.leave_if_done(origin);
         self.launch_for_agent(target, outcome.posted);
+        let is_last = || self.flights.iter().all(|other| other.whole != flight.whole);
         match (flight.posted, outcome.reply) {
             (true, Err(error)) if !flight.by_agent => self.store.fail_later(origin, target, error),
             (true, _) => {}
-            (false, reply) => self.store.answer(flight.id, 0, reply),
+            (false, reply) if reply.is_err() || is_last() => self.store.answer(flight.whole, 0, reply),
+            (false, _) => {}
         }
     }
 
     /// Who polls what was just written has something new to read.
-    fn note_accesses(&mut self, origin: Rank, event: &Event, digest: u64) {
-        let accesses = event.accesses.as_deref();
-        if accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes)) {
+    fn note_accesses(&mut self, origin: Rank, flight: &Flight, reply: &Result<Reply>) {
+        let accesses = flight.event.accesses.as_deref();
+        let mut changes = accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes));
+        if let (Body::Atomic { at, op }, Ok(Reply::Word(held))) = (&flight.body, reply) {
+            self.held = u64::try_from(*held).ok();
+            changes = op.apply(at.width, *held) != *held;
+        }
+        if changes {
             self.version += 1;
             for (rank, member) in self.members.iter_mut().enumerate() {
                 let read = |(access, _): &(Access, u64)| {
@@ -370,14 +480,19 @@ impl Machine {
                 member.stale |= rank != origin.index() && known.into_iter().any(read);
             }
         }
+        // Nobody reads anything by what it has posted.
+        if flight.posted {
+            return;
+        }
+        let digest = digest(&flight.body, reply);
         let reads = accesses.into_iter().flatten().map(|access| (Access { writes: false, ..*access }, digest));
         self.member(origin).reads.extend(reads);
     }
 
-    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless that was without effect too often.
-    pub(crate) fn time_out(&mut self) -> bool {
+    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless that was without effect too often. Says who goes on.
+    pub(crate) fn time_out(&mut self) -> Option<usize> {
         let version = self.version;
-        for member in &mut self.members {
+        for (rank, member) in self.members.iter_mut().enumerate() {
             let resume = match member.doing {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
                 Doing::Waits { wait, .. } if unsafe { &*wait }.timeout.is_some() => Resume::TimedOut,
@@ -388,15 +503,18 @@ impl Machine {
             if *seen != version {
                 (*seen, *times) = (version, 0);
             }
-            if *times < 2 {
+            if *times < TIME_OUTS_MAX {
                 *times += 1;
                 member.doing = Doing::Runs(resume);
-                return true;
+                return Some(rank);
             }
         }
-        false
+        None
     }
 }
+
+/// How often a rank may look again, or its time run out, while nothing changes: a program may give up after a few times.
+const TIME_OUTS_MAX: u32 = 16;
 
 /// How many posted operations a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;

@@ -28,10 +28,10 @@ unsafe impl Send for Port {}
 
 impl Port {
     pub(crate) fn new(rank: Rank, machine: &Shared, switch: &Rc<Switch>, root_bytes: u64) -> Port {
-        let (topology, alarm) = {
+        let (topology, alarm, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
-            (store.topology.clone(), store.alarm.clone())
+            (store.topology.clone(), store.alarm.clone(), store.processors)
         };
         let caps = Caps {
             name: "sim",
@@ -39,7 +39,7 @@ impl Port {
             cpu_coherent: true,
             call_bytes_max: CALL_BYTES,
             outstanding_max: u32::MAX,
-            processors: topology.ranks(),
+            processors,
             root_bytes,
         };
         Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }
@@ -48,6 +48,14 @@ impl Port {
     fn machine(&self) -> std::cell::RefMut<'_, dyn Engine + 'static> {
         assert!(self.switch.is_home(), "a simulated rank belongs to one thread");
         self.machine.borrow_mut()
+    }
+
+    /// Who has died does nothing any more, whatever its fiber tries while it unwinds.
+    fn check_alive(&self) -> Result<()> {
+        match self.machine().store().fate(self.rank) {
+            Fate::Lost(how) => Err(Error::RankLost { rank: self.rank, how }),
+            _ => Ok(()),
+        }
     }
 
     fn pause(&self, pause: Pause) -> Result<Resume> {
@@ -94,9 +102,11 @@ impl Fabric for Port {
         self.machine().store().fate(peer)
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.check_alive()?;
         self.machine().store().expose(self.rank, segment, bytes)
     }
     fn withdraw(&self, segment: SegmentId) -> Result<()> {
+        self.check_alive()?;
         self.machine().store().withdraw(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
@@ -107,14 +117,17 @@ impl Fabric for Port {
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+        self.check_alive()?;
         let body = self.put_body(to, bytes)?;
         self.post_body(to.rank, body, None).map(drop)
     }
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+        self.check_alive()?;
         let pieces = self.machine().store().pieces(from)?;
         Ok(Started::Pending(self.launch(from.rank, Body::Get { segment: from.segment, pieces, into })))
     }
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+        self.check_alive()?;
         let pieces = self.machine().store().pieces(to)?;
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
@@ -122,18 +135,22 @@ impl Fabric for Port {
         self.post_body(to.rank, body, None).map(drop)
     }
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+        self.check_alive()?;
         self.machine().store().check_word(at, op)?;
         Ok(Started::Pending(self.launch(at.rank, Body::Atomic { at, op })))
     }
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
+        self.check_alive()?;
         self.machine().store().check_word(at, op)?;
         self.post_body(at.rank, Body::Atomic { at, op }, None).map(drop)
     }
     fn fence(&self) -> Result<()> {
+        self.check_alive()?;
         self.machine().fence(self.rank);
         Ok(())
     }
     fn flush(&self, peer: Rank) -> Result<()> {
+        self.check_alive()?;
         self.topology.check(peer)?;
         if !self.machine().is_flushed(self.rank, peer) {
             self.pause(Pause::Flush(peer.0))?;
@@ -152,6 +169,7 @@ impl Fabric for Port {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        self.check_alive()?;
         let leader = self.topology.leader_of(node)?;
         let limit = CALL_BYTES;
         if bytes.len() as u64 > limit {
@@ -160,6 +178,7 @@ impl Fabric for Port {
         Ok(Started::Pending(self.launch(leader, Body::Call { node, handler, bytes: bytes.to_vec() })))
     }
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
+        self.check_alive()?;
         let node = self.topology.node_of(self.rank);
         if self.topology.leader_of(node)? == self.rank {
             self.machine().store().serve(node, handler, run);
@@ -168,12 +187,16 @@ impl Fabric for Port {
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        self.check_alive()?;
         self.machine().poll(self.rank, ticket)
     }
     fn cancel(&self, ticket: Ticket) {
-        self.machine().cancel(self.rank, ticket);
+        if self.check_alive().is_ok() {
+            self.machine().cancel(self.rank, ticket);
+        }
     }
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        self.check_alive()?;
         if let Event::Words(conditions) = wait.event {
             for condition in conditions {
                 if condition.at.rank != self.rank {
@@ -211,6 +234,7 @@ impl Fabric for Port {
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        self.check_alive()?;
         self.machine().store().check_word(at, op)?;
         let body = self.put_body(to, bytes)?;
         let put = self.post_body(to.rank, body, None)?;

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Rank, Topology};
+use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
+use crate::bits::Bits;
 use crate::crew::{Crew, Program};
-use crate::event::{Access, Event, EventId};
+use crate::event::{Event, EventId};
 use crate::fiber::{Resume, Stacks};
-use crate::machine::{Doing, Machine};
+use crate::machine::{Doing, Machine, Mishaps};
+use crate::store::word_access;
 
 /// Chooses what happens next.
 pub trait Oracle {
@@ -30,6 +32,8 @@ pub struct Step {
     pub before: Bits,
     /// Of those, the ones that caused it to be possible at all: they cannot come after it.
     pub causes: Bits,
+    /// What the word held before, if the event was an atomic.
+    held: Option<u64>,
 }
 
 /// How a run ended.
@@ -52,31 +56,17 @@ pub struct Run {
     pub verdict: Verdict,
     /// What happened, after the preparations.
     pub steps: Vec<Step>,
+    /// Waits that might have been over sooner.
+    pub(crate) late: Vec<LateWait>,
 }
 
-/// A set of steps.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Bits(Vec<u64>);
-
-impl Bits {
-    /// Whether a step is in the set.
-    pub fn contains(&self, step: usize) -> bool {
-        self.0.get(step / 64).is_some_and(|word| word & (1 << (step % 64)) != 0)
-    }
-
-    fn insert(&mut self, step: usize) {
-        if self.0.len() <= step / 64 {
-            self.0.resize(step / 64 + 1, 0);
-        }
-        self.0[step / 64] |= 1 << (step % 64);
-    }
-
-    fn extend(&mut self, other: &Bits) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
-    }
+/// A wait began when its word had been changed, and would have been over with what the word held before.
+#[derive(Debug)]
+pub(crate) struct LateWait {
+    /// The step that changed the word.
+    pub(crate) changed: usize,
+    /// How many steps there were when the wait began.
+    pub(crate) began: usize,
 }
 
 /// A simulated job that can be run again and again.
@@ -85,12 +75,15 @@ pub struct Simulation {
     root_bytes: u64,
     stacks: Rc<Stacks>,
     steps_max: usize,
+    mishaps: Mishaps,
+    processors: Option<u32>,
 }
 
 impl Simulation {
     /// Ranks as `topology` has them, each with a first segment of `root_bytes`.
     pub fn new(topology: Topology, root_bytes: u64) -> Simulation {
-        Simulation { topology, root_bytes, stacks: Rc::default(), steps_max: 100_000 }
+        let (stacks, mishaps) = (Rc::default(), Mishaps::default());
+        Simulation { topology, root_bytes, stacks, steps_max: 100_000, mishaps, processors: None }
     }
 
     /// Gives up a run that takes more steps than this.
@@ -100,35 +93,74 @@ impl Simulation {
         self
     }
 
+    /// Lets up to so many ranks die, each at any step. What a dead rank had posted lands or vanishes, as the oracle says; the others hear of the death
+    /// at once. Dead ranks do not make a run fail, but a survivor that waits for ever does, and so does one that returns an error.
+    #[must_use]
+    pub fn deaths(mut self, deaths: u32) -> Simulation {
+        self.mishaps.deaths = deaths;
+        self
+    }
+
+    /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much tearing as the memory model allows, except inside of words.
+    #[must_use]
+    pub fn torn(mut self, torn: bool) -> Simulation {
+        self.mishaps.torn = torn;
+        self
+    }
+
+    /// Lets only so many ranks of a node run at the same time, as far as protocols ask.
+    #[must_use]
+    pub fn processors(mut self, processors: u32) -> Simulation {
+        self.processors = Some(processors);
+        self
+    }
+
     /// Runs a program once.
     pub fn run(&self, program: &Program, oracle: &mut dyn Oracle) -> Run {
-        let machine = Rc::new(RefCell::new(Machine::new(self.topology.clone(), self.root_bytes)));
+        self.run_on(program, oracle, Vec::new())
+    }
+
+    /// Runs a program once, with the same beginning as an earlier run, which is not asked for.
+    pub(crate) fn run_on(&self, program: &Program, oracle: &mut dyn Oracle, beginning: Vec<Step>) -> Run {
+        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
+        machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
+        let machine = Rc::new(RefCell::new(machine));
         let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, machine.clone()) {
             Ok(crew) => crew,
-            Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new() },
+            Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new(), late: Vec::new() },
         };
         let mut driver = Driver {
             machine,
             crew,
-            steps: Vec::new(),
+            at: 0,
+            given: beginning.len(),
+            steps: beginning,
             clocks: vec![Bits::default(); self.topology.ranks() as usize],
-            issued: std::collections::HashMap::new(),
+            late: Vec::new(),
             prepared: false,
             ordered: oracle.wants_order(),
         };
         let verdict = driver.drive(oracle, self.steps_max);
-        Run { verdict, steps: driver.steps }
+        driver.steps.truncate(driver.at);
+        Run { verdict, steps: driver.steps, late: driver.late }
     }
 }
+
+/// How often fibers may run before anything happens. Who never stops asking, whatever it is told, does not wait.
+const RESUMES_MAX: usize = 100_000;
 
 struct Driver {
     machine: Rc<RefCell<Machine>>,
     crew: Crew,
+    /// What has happened, and before that was repeated, what is going to.
     steps: Vec<Step>,
+    /// How many steps were made.
+    at: usize,
+    /// How many steps are the same as in an earlier run.
+    given: usize,
     /// For each rank, the steps that it knows of.
     clocks: Vec<Bits>,
-    /// For each event that is possible or may become so: what its rank knew when it came about.
-    issued: std::collections::HashMap<EventId, Bits>,
+    late: Vec<LateWait>,
     prepared: bool,
     /// Whether steps say what must come before them.
     ordered: bool,
@@ -137,26 +169,48 @@ struct Driver {
 impl Driver {
     fn drive(&mut self, oracle: &mut dyn Oracle, steps_max: usize) -> Verdict {
         loop {
-            self.run_fibers();
+            if !self.run_fibers() {
+                return Verdict::TooLong;
+            }
             if let Some(problem) = self.crew.failure() {
                 return Verdict::Failed(problem);
             }
-            if self.steps.len() >= steps_max {
+            if self.prepared && self.at < self.given {
+                if let Some(verdict) = self.repeat() {
+                    return verdict;
+                }
+                continue;
+            }
+            if self.at >= steps_max {
                 return Verdict::TooLong;
             }
             let events = self.machine.borrow().enabled();
-            if events.is_empty() {
+            // Nobody has to die.
+            if events.iter().all(|event| event.id.is_death()) {
                 match self.nothing_happens() {
                     None => continue,
                     Some(verdict) => return verdict,
                 }
             }
-            let index = if self.prepared { oracle.pick(&events) } else { Some(oldest(&events)) };
+            let index = if self.prepared { oracle.pick(&events) } else { oldest(&events) };
             let Some(index) = index else {
                 return Verdict::Pruned;
             };
             self.happen(&events[index]);
         }
+    }
+
+    /// Makes the next step of the beginning that is given.
+    fn repeat(&mut self) -> Option<Verdict> {
+        let id = self.steps[self.at].event.id;
+        // Time passes, in the simulation as then, when nothing could happen.
+        if !self.machine.borrow().may_happen(id) {
+            return self.nothing_happens();
+        }
+        let at = self.at;
+        self.at += 1;
+        self.change(id, Some(at));
+        None
     }
 
     /// Nobody can do anything: the preparations are over, or the run is, or time passes, or all is stuck.
@@ -173,15 +227,24 @@ impl Driver {
             }
             return None;
         }
-        if machine.time_out() {
+        if machine.publish_departures() {
             return None;
         }
-        Some(Verdict::Failed(format!("deadlock: {}", machine.stuck())))
+        match machine.time_out() {
+            Some(rank) => {
+                // All that has happened had to happen for the time to pass.
+                if self.ordered {
+                    (0..self.at).for_each(|step| self.clocks[rank].insert(step));
+                }
+                None
+            }
+            None => Some(Verdict::Failed(format!("deadlock: {}", machine.stuck()))),
+        }
     }
 
-    /// Runs all that can run, until everybody waits.
-    fn run_fibers(&mut self) {
-        loop {
+    /// Runs all that can run, until everybody waits; false if that is not to be expected.
+    fn run_fibers(&mut self) -> bool {
+        for _ in 0..RESUMES_MAX {
             self.machine.borrow_mut().settle();
             let next = {
                 let machine = self.machine.borrow();
@@ -191,87 +254,147 @@ impl Driver {
                 })
             };
             let Some((rank, resume)) = next else {
-                return;
+                return true;
             };
-            // Whoever goes on because of something knows of it, and of all that came before it.
-            let learned = self.machine.borrow_mut().learned(rank);
-            for known in learned.into_iter().filter(|_| self.ordered) {
-                self.clocks[rank].extend(&self.steps[known].before);
-                self.clocks[rank].insert(known);
-            }
+            self.learn(rank);
             let pause = self.crew.resume(rank, resume);
             if let Some(pause) = pause {
                 self.machine.borrow_mut().pause(Rank(rank as u32), pause);
             }
-            if self.ordered {
+            if self.ordered && self.prepared {
+                // What it flushed without having to wait.
+                self.learn(rank);
                 self.note_issued(rank);
+            }
+        }
+        false
+    }
+
+    /// Whoever goes on because of something knows of it, and of all that came before it.
+    fn learn(&mut self, rank: usize) {
+        let learned = self.machine.borrow_mut().learned(rank);
+        for known in learned.into_iter().filter(|_| self.ordered) {
+            if !self.clocks[rank].contains(known) {
+                self.clocks[rank].extend(&self.steps[known].before);
+                self.clocks[rank].insert(known);
             }
         }
     }
 
     /// Events that a rank has brought about know what the rank knew.
     fn note_issued(&mut self, rank: usize) {
-        let machine = self.machine.borrow();
-        let waits = match machine.members[rank].doing {
-            Doing::Waits { id, .. } => Some(id),
-            _ => None,
-        };
-        let own = machine.flights.iter().filter(|flight| !flight.by_agent && flight.id.rank.index() == rank);
-        for id in own.map(|flight| flight.id).chain(waits) {
-            self.issued.entry(id).or_insert_with(|| self.clocks[rank].clone());
+        let mut machine = self.machine.borrow_mut();
+        for flight in machine.flights.iter_mut().rev().take_while(|flight| flight.known.is_none()) {
+            flight.known = Some(self.clocks[rank].clone());
+        }
+        let member = &mut machine.members[rank];
+        if let Doing::Waits { wait, .. } = member.doing {
+            member.known.clone_from(&self.clocks[rank]);
+            if self.at > self.given {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                note_late(&self.steps[..self.at], unsafe { &*wait }, &self.clocks[rank], &mut self.late);
+            }
         }
     }
 
     fn happen(&mut self, event: &Event) {
-        let at = self.steps.len();
-        if self.prepared && !self.ordered {
-            self.steps.push(Step { event: event.clone(), before: Bits::default(), causes: Bits::default() });
-        } else if self.prepared {
-            let mut causes = self.issued.get(&event.id).cloned().unwrap_or_default();
-            // What a fence or a signal held back until something else had landed cannot come before it.
-            for step in self.machine.borrow().held_back_by(event.id) {
-                causes.insert(step);
-                let earlier = self.steps[step].before.clone();
-                causes.extend(&earlier);
+        if !self.prepared {
+            self.machine.borrow_mut().happen(event.id, None);
+            return;
+        }
+        let at = self.at;
+        let (mut before, mut causes) = (Bits::default(), Bits::default());
+        if self.ordered {
+            let known = |step: usize, causes: &mut Bits| causes.extend(&self.steps[step].before);
+            causes = self.machine.borrow().causes(event.id, known);
+            if let Some(wait) = self.machine.borrow().wait_of(event.id) {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                note_enabling(&self.steps, unsafe { &*wait }, &mut causes);
             }
-            let mut before = causes.clone();
+            before = causes.clone();
             for (earlier, step) in self.steps.iter().enumerate().rev() {
-                if !before.contains(earlier) && conflict(step.event.accesses.as_deref(), event.accesses.as_deref()) {
+                if !before.contains(earlier) && step.event.conflicts(event) {
                     before.insert(earlier);
                     before.extend(&step.before);
                 }
             }
-            self.steps.push(Step { event: event.clone(), before, causes });
         }
-        let at = (self.prepared && self.ordered).then_some(at);
-        self.machine.borrow_mut().happen(event.id, at);
-        if let Some(at) = at {
-            self.note_posted_by_handler(at);
-        }
+        self.steps.push(Step { event: event.clone(), before, causes, held: None });
+        self.at += 1;
+        self.change(event.id, Some(at));
+        self.steps[at].held = self.machine.borrow().held;
     }
 
-    /// What a handler has posted knows of the call that it was run for, and of no more.
-    fn note_posted_by_handler(&mut self, at: usize) {
-        let machine = self.machine.borrow();
-        for flight in machine.flights.iter().filter(|flight| flight.by_agent) {
-            self.issued.entry(flight.id).or_insert_with(|| {
-                let mut known = self.steps[at].before.clone();
-                known.insert(at);
-                known
-            });
+    fn change(&mut self, id: EventId, at: Option<usize>) {
+        let at = at.filter(|_| self.ordered);
+        self.machine.borrow_mut().happen(id, at);
+        if id.is_death() {
+            self.crew.kill(id.rank.index());
+        }
+        let Some(at) = at else {
+            return;
+        };
+        // What a handler has posted knows of the call that it was run for, and of no more.
+        for flight in self.machine.borrow_mut().flights.iter_mut().rev().take_while(|flight| flight.known.is_none()) {
+            let mut known = self.steps[at].before.clone();
+            known.insert(at);
+            flight.known = Some(known);
         }
     }
 }
 
-fn oldest(events: &[Event]) -> usize {
-    let ages = events.iter().enumerate().map(|(index, event)| (event.id.serial, event.id.rank, index));
-    ages.min().map_or(0, |(_, _, index)| index)
+/// A wait is over: the change that made it so, without which it would not be, cannot come after it.
+fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {
+    let Awaited::Words(conditions) = wait.event else {
+        return;
+    };
+    // The last change of any of its words; the others are now as they were before it.
+    let changes = |step: &Step| conditions.iter().find(|condition| step.changes(condition));
+    let last = steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, step, changes(step)?)));
+    let Some((at, step, condition)) = last else {
+        return;
+    };
+    let others = conditions.iter().filter(|other| other.at != condition.at);
+    let value =
+        |other: &Condition<'_>| other.memory.look(other.at.offset, other.at.width).map_or(0, |word| word.load());
+    let was_over = step.held_at(condition).is_none_or(|held| (condition.until)(held))
+        || others.into_iter().any(|other| step.changes(other) || (other.until)(value(other)));
+    if !was_over {
+        causes.extend(&step.before);
+        causes.insert(at);
+    }
 }
 
-/// Whether the order of two events matters.
-pub(crate) fn conflict(a: Option<&[Access]>, b: Option<&[Access]>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.iter().any(|a| b.iter().any(|b| a.conflicts(b))),
-        _ => true,
+/// A wait begins: notes the steps before which it would have been over, as far as can be told.
+fn note_late(steps: &[Step], wait: &Wait<'_>, clock: &Bits, late: &mut Vec<LateWait>) {
+    let Awaited::Words(conditions) = wait.event else {
+        return;
+    };
+    for condition in conditions {
+        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition)) {
+            let would_be_over = step.held_at(condition).is_none_or(|held| (condition.until)(held));
+            if would_be_over && !clock.contains(changed) {
+                late.push(LateWait { changed, began: steps.len() });
+            }
+        }
     }
+}
+
+impl Step {
+    /// Whether it changes a word that somebody waits for.
+    fn changes(&self, condition: &Condition<'_>) -> bool {
+        let look = word_access(condition.at, false);
+        self.event.accesses.as_deref().is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
+    }
+
+    /// What a word that it changes held before, if that is known.
+    fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
+        let look = word_access(condition.at, true);
+        self.held.filter(|_| self.event.accesses.as_deref().is_some_and(|all| all == [look]))
+    }
+}
+
+fn oldest(events: &[Event]) -> Option<usize> {
+    let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_death());
+    ages.map(|(index, event)| (event.id.serial, event.id.rank, index)).min().map(|(_, _, index)| index)
 }

@@ -53,6 +53,8 @@ struct Holding {
 pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
     pub(crate) alarm: Arc<Alarm>,
+    /// How many ranks of a node can run at the same time.
+    pub(crate) processors: u32,
     holdings: Vec<Holding>,
     fates: Vec<Fate>,
     /// The parts of every segment, by rank.
@@ -72,6 +74,7 @@ impl Store {
         Store {
             topology: Arc::new(topology),
             alarm,
+            processors: ranks,
             holdings: (0..ranks).map(holding).collect(),
             fates: vec![Fate::Alive; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),

@@ -26,11 +26,11 @@ mod timed;
 
 use std::rc::Rc;
 
-use farside_fabric::{Result, Topology};
+use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
-pub use farside_sim::explore::{Failure, Reduction, Report, exhaustive, random, replay};
-pub use farside_sim::{Profile, Program, Run, Simulation, Timing, Verdict, profile};
+pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
+pub use farside_sim::{Event, Profile, Program, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
 pub use timed::{Outcome, Virtual, run};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
@@ -46,8 +46,16 @@ pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {
 pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
     Rc::new(move |fabric, start| {
         start.prepared();
-        World::new(fabric).and_then(&run).map_err(|error| error.to_string())
+        judged(World::new(fabric).and_then(&run), start)
     })
+}
+
+/// Where ranks may die, survivors may end with errors. [`Error::Misuse`] is how a program says that something is wrong all the same.
+fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
+    match result {
+        Err(error) if start.losses() == 0 || matches!(error, Error::Misuse(_)) => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// A program: `prepare` is not explored, `body` is.
@@ -62,6 +70,6 @@ pub fn program<S: 'static>(
             start.prepared();
             body(&world, state)
         };
-        run().map_err(|error: farside_fabric::Error| error.to_string())
+        judged(run(), start)
     })
 }

@@ -1,0 +1,22 @@
+//! The families of protocols that are checked.
+
+pub mod barrier;
+pub mod collective;
+pub mod death;
+pub mod litmus;
+pub mod lock;
+pub mod object;
+
+use crate::check::Check;
+
+/// All checks.
+pub fn checks() -> Vec<Check> {
+    let families =
+        [barrier::checks(), collective::checks(), death::checks(), litmus::checks(), lock::checks(), object::checks()];
+    families.into_iter().flatten().collect()
+}
+
+/// How a check says that something is wrong.
+pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {
+    farside::Error::Misuse(what.into())
+}

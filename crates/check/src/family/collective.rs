@@ -1,0 +1,115 @@
+//! The collectives of a team: everybody gets what it should, whatever the order of things.
+
+use farside::sim::program;
+use farside::{Rank, Result, World};
+
+use crate::check::{Check, Setup, Subject};
+use crate::family::wrong;
+
+fn is<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(wrong(format!("{found:?} came out instead of {expected:?}"))) }
+}
+
+/// Does something in each round, which begin with 1, and nothing else.
+fn rounds(each: fn(&World, u64) -> Result<()>) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let rounds = u64::from(setup.rounds);
+        Subject::new(program(|_| Ok(()), move |world, ()| (1..=rounds).try_for_each(|round| each(world, round))))
+    }
+}
+
+fn broadcast(world: &World, round: u64) -> Result<()> {
+    let root = Rank(round as u32 % world.size());
+    let mut data = [100 * round + u64::from(world.rank().0)];
+    world.broadcast(root, &mut data)?;
+    is(data, [100 * round + u64::from(root.0)])
+}
+
+/// The sum of what all ranks bring in a round.
+fn sum(world: &World, round: u64) -> u64 {
+    world.ranks().map(|rank| round * 10 + u64::from(rank.0)).sum()
+}
+
+fn reduce(world: &World, round: u64) -> Result<()> {
+    let root = Rank(round as u32 % world.size());
+    let mut data = [round * 10 + u64::from(world.rank().0)];
+    world.reduce(root, &mut data, |a, b| a + b)?;
+    if world.rank() == root { is(data[0], sum(world, round)) } else { Ok(()) }
+}
+
+fn all_reduce(world: &World, round: u64) -> Result<()> {
+    let mut data = [round * 10 + u64::from(world.rank().0)];
+    world.all_reduce(&mut data, |a, b| a + b)?;
+    is(data[0], sum(world, round))
+}
+
+fn all_gather(world: &World, round: u64) -> Result<()> {
+    let all = world.all_gather(&[round * 10 + u64::from(world.rank().0)])?;
+    is(all, world.ranks().map(|rank| round * 10 + u64::from(rank.0)).collect())
+}
+
+fn all_to_all(world: &World, round: u64) -> Result<()> {
+    let block = |from: Rank, to: Rank| round * 100 + u64::from(from.0 * 10 + to.0);
+    let send: Vec<u64> = world.ranks().map(|to| block(world.rank(), to)).collect();
+    let all = world.all_to_all(&send)?;
+    is(all, world.ranks().map(|from| block(from, world.rank())).collect())
+}
+
+/// Ranks 0 and 2 make a team, use it and free it; so does rank 1, alone.
+fn split(world: &World, _round: u64) -> Result<()> {
+    let colour = u64::from(world.rank().0 % 2);
+    let team = world.split(Some(colour), 0)?.ok_or_else(|| wrong("no team for a colour"))?;
+    let members = team.all_gather(&[world.rank().0])?;
+    is(members, world.ranks().map(|rank| rank.0).filter(|rank| u64::from(rank % 2) == colour).collect())?;
+    team.free()
+}
+
+/// Words of two allocations do not mix, and are zero.
+fn words(world: &World, round: u64) -> Result<()> {
+    let (a, b) = (world.words(1)?, world.words(1)?);
+    let next = Rank((world.rank().0 + 1) % world.size());
+    is(world.swap(a.at(next, 0), round)?, 0)?;
+    is(world.swap(b.at(next, 0), round + 1)?, 0)?;
+    a.free(world)?;
+    b.free(world)
+}
+
+/// A window is there for everybody when it was allocated, and until all have freed it.
+fn window(world: &World, round: u64) -> Result<()> {
+    let window = world.window::<u64>(1)?;
+    let next = Rank((world.rank().0 + 1) % world.size());
+    world.put_value(round, window.at(next, 0))?;
+    window.free(world)
+}
+
+/// Collectives of different kinds in a row.
+fn mixed(world: &World, round: u64) -> Result<()> {
+    broadcast(world, round)?;
+    all_gather(world, round)?;
+    world.barrier()
+}
+
+type Each = fn(&World, u64) -> Result<()>;
+
+/// Names on one node and between nodes.
+const ALL: [(&str, &str, &str, Each, u32); 9] = [
+    ("collective/broadcast", "collective/broadcast-far", "everybody gets the root's data", broadcast, 2),
+    ("collective/reduce", "collective/reduce-far", "the root gets the sum", reduce, 2),
+    ("collective/all_reduce", "collective/all_reduce-far", "everybody gets the sum", all_reduce, 1),
+    ("collective/all_gather", "collective/all_gather-far", "everybody gets everything", all_gather, 1),
+    ("collective/all_to_all", "collective/all_to_all-far", "everybody gets its parts", all_to_all, 1),
+    ("collective/split", "collective/split-far", "a team is made, used and freed", split, 1),
+    ("collective/words", "collective/words-far", "words are allocated, used and freed", words, 1),
+    ("collective/window", "collective/window-far", "a window is allocated, used and freed", window, 1),
+    ("collective/mixed", "collective/mixed-far", "collectives of different kinds in a row", mixed, 1),
+];
+
+/// All checks of collectives.
+pub fn checks() -> Vec<Check> {
+    let both = |(near, far, about, each, count): (&'static str, &'static str, &'static str, Each, u32)| {
+        let setup = Setup::new(3).rounds(count);
+        let far = Check::new(far, about, rounds(each)).setup(setup.clone().topology("node:3"));
+        [Check::new(near, about, rounds(each)).setup(setup), far]
+    };
+    ALL.into_iter().flat_map(both).collect()
+}

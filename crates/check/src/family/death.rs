@@ -1,0 +1,94 @@
+//! Ranks that die: whatever the moment, nobody else waits for ever.
+
+use farside::Rank;
+use farside::sim::program;
+
+use crate::check::{Check, Setup, Subject};
+use crate::family::lock::{self, mcs::Mcs};
+use crate::property::{History, Specification};
+
+/// Ranks meet; one may die.
+fn barrier(setup: &Setup) -> Subject {
+    let rounds = setup.rounds;
+    Subject::new(program(|_| Ok(()), move |world, ()| (0..rounds).try_for_each(|_| world.barrier())))
+}
+
+fn all_gather(setup: &Setup) -> Subject {
+    let rounds = setup.rounds;
+    Subject::new(program(
+        |_| Ok(()),
+        move |world, ()| (0..rounds).try_for_each(|_| world.all_gather(&[world.rank().0]).map(drop)),
+    ))
+}
+
+/// Ranks count up a word; what the dead did has happened or not, and each number was given once.
+fn counter(setup: &Setup) -> Subject {
+    let (history, rounds) = (History::new(), setup.rounds);
+    let cleared = history.clone();
+    Subject::new(program(
+        move |world| {
+            cleared.clear();
+            world.words(1)
+        },
+        move |world, words| {
+            for _ in 0..rounds {
+                let call = history.call(());
+                let before = world.fetch_add(words.at(Rank(0), 0), 1)?;
+                history.answer(call, before);
+                history.check(&Count).map_err(super::wrong)?;
+            }
+            Ok(())
+        },
+    ))
+}
+
+/// A number that goes up.
+struct Count;
+
+impl Specification for Count {
+    type State = u64;
+    type Operation = ();
+    type Answer = u64;
+
+    fn initial(&self) -> u64 {
+        0
+    }
+
+    fn apply(&self, state: &mut u64, (): &()) -> u64 {
+        *state += 1;
+        *state - 1
+    }
+}
+
+/// Rank 0 waits for a signal of the last rank, whatever it is told.
+fn deaf(_: &Setup) -> Subject {
+    Subject::new(program(
+        |world| world.words(2),
+        |world, words| {
+            if world.rank().0 + 1 == world.size() {
+                world.load(words.at(Rank(0), 1))?;
+                return world.signal(words.at(Rank(0), 0), 1);
+            }
+            while world.rank() == Rank(0) && world.wait(words.at(Rank(0), 0), |count| count > 0).is_err() {}
+            Ok(())
+        },
+    ))
+}
+
+/// All checks with deaths.
+pub fn checks() -> Vec<Check> {
+    vec![
+        Check::new("death/barrier", "a rank dies at a barrier", barrier).setup(Setup::new(3).deaths(1)),
+        Check::new("death/barrier-far", "a rank dies at a barrier between nodes", barrier)
+            .setup(Setup::new(3).topology("node:3").deaths(1)),
+        Check::new("death/all_gather", "a rank dies in a collective", all_gather).setup(Setup::new(2).deaths(1)),
+        Check::new("death/all_gather-far", "a rank dies in a collective between nodes", all_gather)
+            .setup(Setup::new(2).topology("node:2").deaths(1)),
+        Check::new("death/mcs", "a rank dies with a queuing lock, or in its queue", lock::exclusive(Mcs::Right))
+            .setup(Setup::new(2).deaths(1)),
+        Check::new("death/counter", "a rank dies while all count", counter).setup(Setup::new(2).rounds(2).deaths(1)),
+        Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)
+            .setup(Setup::new(2).deaths(1))
+            .mutant("no end"),
+    ]
+}

@@ -1,0 +1,66 @@
+//! Bounded bypass: who has asked is not overtaken more than so often by anybody.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farside::{Error, Rank, Result, World};
+
+/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::furnish`] it anew for each.
+///
+/// ```
+/// # use farside::Rank;
+/// # use farside_check::property::BoundedBypass;
+/// let watch = BoundedBypass::new(1);
+/// watch.reset(2);
+/// watch.asks(Rank(1));
+/// watch.enters(Rank(0))?;
+/// assert!(watch.enters(Rank(0)).is_err(), "rank 1 has been overtaken twice");
+/// # Ok::<(), farside::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct BoundedBypass {
+    bound: u32,
+    /// For each rank that has asked, how often each of the others has entered since.
+    overtaken: Rc<RefCell<Vec<Option<Vec<u32>>>>>,
+}
+
+impl BoundedBypass {
+    /// Nobody may be overtaken more than `bound` times by any other rank.
+    pub fn new(bound: u32) -> BoundedBypass {
+        BoundedBypass { bound, overtaken: Rc::default() }
+    }
+
+    /// Forgets everything, for a run.
+    pub fn furnish(&self, world: &World) {
+        self.reset(world.size());
+    }
+
+    /// Forgets everything, for so many ranks.
+    pub fn reset(&self, ranks: u32) {
+        *self.overtaken.borrow_mut() = vec![None; ranks as usize];
+    }
+
+    /// A rank has asked to be let in, and has its place from now on.
+    pub fn asks(&self, rank: Rank) {
+        let mut overtaken = self.overtaken.borrow_mut();
+        let ranks = overtaken.len();
+        overtaken[rank.index()] = Some(vec![0; ranks]);
+    }
+
+    /// A rank was let in.
+    pub fn enters(&self, rank: Rank) -> Result<()> {
+        let mut overtaken = self.overtaken.borrow_mut();
+        overtaken[rank.index()] = None;
+        for (waits, counts) in overtaken.iter_mut().enumerate() {
+            let Some(counts) = counts else {
+                continue;
+            };
+            counts[rank.index()] += 1;
+            if counts[rank.index()] > self.bound {
+                let times = counts[rank.index()];
+                return Err(Error::Misuse(format!("rank {waits} was overtaken {times} times by {rank}")));
+            }
+        }
+        Ok(())
+    }
+}

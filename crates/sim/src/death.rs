@@ -1,0 +1,89 @@
+//! Mishaps: ranks die, and what they had under way lands or is lost.
+//!
+//! The operations of a dead rank are like letters in the post: each may still arrive, or not, as the oracle says. One that a fence or a signal puts after
+//! another never arrives without it. Gets are gone, since nobody is there to read. What others had under way *to* the dead rank is over: they get an error, as on every fabric.
+
+use std::rc::Rc;
+
+use farside_fabric::{Ended, Error, Fate, Rank, SegmentId};
+
+use crate::event::{Access, Event, EventId, What};
+use crate::machine::{Doing, Flight, Machine};
+
+/// How a rank ends that the oracle kills.
+const KILLED: Ended = Ended::Signal(9);
+
+/// A segment that no rank has: the fate of each operation of the dead stands there, so that landing and vanishing are in conflict.
+const FATES: SegmentId = SegmentId(u64::MAX);
+
+impl Machine {
+    /// Everybody alive may die, and what the dead had under way may vanish.
+    pub(crate) fn add_mishaps(&self, events: &mut Vec<Event>) {
+        for flight in self.flights.iter().filter(|flight| self.is_dead(flight.id.rank)) {
+            let accesses = Some(Rc::from([fate_of(flight.id)]));
+            events.push(Event { id: EventId::vanishing(flight.id), accesses, what: What::Vanish(flight.target) });
+        }
+        if self.mishaps.deaths > 0 {
+            let alive = self.members.iter().enumerate().filter(|(_, member)| !matches!(member.doing, Doing::Over));
+            for rank in alive.map(|(rank, _)| Rank(rank as u32)) {
+                events.push(Event { id: EventId::death(rank), accesses: None, what: What::Death });
+            }
+        }
+    }
+
+    fn is_dead(&self, rank: Rank) -> bool {
+        self.store.fate(rank) == Fate::Lost(KILLED)
+    }
+
+    /// A rank dies. Its fiber has to be ended by who calls this.
+    pub(crate) fn die(&mut self, rank: Rank) {
+        self.mishaps.deaths = self.mishaps.deaths.saturating_sub(1);
+        self.member(rank).doing = Doing::Over;
+        self.store.set_gone(rank, Some(KILLED));
+        let all = std::mem::take(&mut self.flights);
+        for mut flight in all {
+            let own = flight.id.rank == rank;
+            if flight.target == rank {
+                if !own {
+                    self.fail(&flight, rank);
+                }
+            } else if !(own && flight.is_get()) {
+                if own {
+                    let known = flight.event.accesses.take();
+                    flight.event.accesses =
+                        known.map(|known| known.iter().copied().chain([fate_of(flight.id)]).collect());
+                }
+                self.flights.push(flight);
+            }
+        }
+    }
+
+    /// An operation on a rank that has died.
+    fn fail(&mut self, flight: &Flight, dead: Rank) {
+        let error = Error::RankLost { rank: dead, how: KILLED };
+        match (flight.posted, flight.by_agent) {
+            (true, true) => {}
+            (true, false) => self.store.fail_later(flight.id.rank, dead, error),
+            (false, _) => self.store.answer(flight.whole(), 0, Err(error)),
+        }
+    }
+
+    /// An operation of a dead rank comes to nothing, and so does all that was to come after it.
+    pub(crate) fn vanish(&mut self, id: EventId) {
+        let mut gone: Vec<Flight> = Vec::new();
+        let mut rest = std::mem::take(&mut self.flights);
+        if let Some(at) = rest.iter().position(|flight| flight.id == id) {
+            gone.push(rest.remove(at));
+        }
+        // Who was posted later stands further back.
+        for flight in rest {
+            let goes = gone.iter().any(|earlier| earlier.holds_back(&flight));
+            if goes { gone.push(flight) } else { self.flights.push(flight) }
+        }
+    }
+}
+
+fn fate_of(id: EventId) -> Access {
+    let start = u64::from(id.serial);
+    Access { rank: id.rank, segment: FATES, start, end: start + 1, writes: true }
+}

@@ -1,0 +1,93 @@
+//! PCT: random priorities, changed at a few random moments.
+//!
+//! Paper:   Burckhardt, Kothari, Musuvathi, Nagarakatte: *A randomized scheduler with probabilistic guarantees of finding bugs*, 2010.
+//! Differs: what the paper calls a thread is here one event in flight. An operation is independent of its rank from the moment it was posted, as a thread is
+//!          from the one that started it; so each event gets a random priority of its own when it first becomes possible, and the possible event with the
+//!          highest priority happens. At `depth - 1` random steps the event that is about to happen falls below all others, for good. A rank is never
+//!          held up as a whole, only through the reply or the word that it waits for. The length of a run, which the paper assumes to be known, is that of the
+//!          longest so far.
+//!          The guarantee of the paper, a bug of depth d is found with probability 1 / (n k^(d-1)) at least, then holds with n as the number of events,
+//!          not of threads.
+
+use std::collections::HashMap;
+
+use super::random::Numbers;
+use crate::event::{Event, EventId};
+use crate::run::Oracle;
+
+/// One run.
+pub(super) struct Pct {
+    numbers: Numbers,
+    /// The larger, the sooner. Those that have fallen have the priorities from 0 on, the last to fall the lowest.
+    priorities: HashMap<EventId, usize>,
+    /// At which steps the first event falls, the last step first.
+    changes: Vec<usize>,
+    falls: usize,
+    /// Who dies, and when.
+    deaths: Vec<(usize, EventId)>,
+    steps: usize,
+    at: usize,
+    pub(super) picks: Vec<usize>,
+}
+
+/// Priorities of events that have not fallen are random numbers from `CHANGES_MAX` up to this.
+const PRIORITIES: usize = 1 << 40;
+const CHANGES_MAX: usize = 1 << 16;
+
+impl Pct {
+    /// A run of a seed, for bugs of a depth, in a program whose runs have up to `steps` steps.
+    pub(super) fn new(seed: u64, run: u64, depth: u32, steps: usize) -> Pct {
+        let mut numbers = Numbers::new(seed, run);
+        let count = (depth as usize - 1).min(CHANGES_MAX);
+        let mut changes: Vec<usize> = (0..count).map(|_| numbers.below(steps)).collect();
+        changes.sort_unstable_by(|a, b| b.cmp(a));
+        Pct {
+            numbers,
+            priorities: HashMap::new(),
+            changes,
+            falls: count,
+            deaths: Vec::new(),
+            steps,
+            at: 0,
+            picks: Vec::new(),
+        }
+    }
+
+    fn first(&mut self, events: &[Event]) -> Option<usize> {
+        for event in events {
+            if !self.priorities.contains_key(&event.id) {
+                let priority = if event.id.is_death() {
+                    // A rank dies at a step of its own, or else all would die at the start.
+                    self.deaths.push((self.numbers.below(2 * self.steps), event.id));
+                    0
+                } else {
+                    CHANGES_MAX + self.numbers.below(PRIORITIES)
+                };
+                self.priorities.insert(event.id, priority);
+            }
+        }
+        if let Some(at) = self.deaths.iter().position(|&(step, _)| step <= self.at) {
+            let (_, id) = self.deaths.swap_remove(at);
+            if let Some(index) = events.iter().position(|event| event.id == id) {
+                return Some(index);
+            }
+        }
+        let of = |index: &usize| self.priorities[&events[*index].id];
+        (0..events.len()).max_by_key(|index| (of(index), std::cmp::Reverse(*index)))
+    }
+}
+
+impl Oracle for Pct {
+    fn pick(&mut self, events: &[Event]) -> Option<usize> {
+        let mut index = self.first(events)?;
+        while self.changes.last().is_some_and(|&step| step <= self.at) {
+            self.changes.pop();
+            self.falls -= 1;
+            self.priorities.insert(events[index].id, self.falls);
+            index = self.first(events)?;
+        }
+        self.at += 1;
+        self.picks.push(index);
+        Some(index)
+    }
+}
