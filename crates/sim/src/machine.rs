@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
-use farside_fabric::{Ended, Error, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait, Word};
+use farside_fabric::{Ended, Error, Event as Awaited, Fate, Rank, Reply, Result, Ticket, Topology, Wait};
 
 use crate::bits::Bits;
 use crate::engine::Engine;
@@ -114,8 +114,13 @@ impl Engine for Machine {
         if !posted {
             self.store.expect(whole);
         }
+        let count = if posted { self.store.landing_count(origin, target, &body) } else { None };
         let new = |id: EventId, body: Body| {
-            let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
+            let mut accesses = body.accesses(target);
+            if let (Some(count), Some(all)) = (count, &mut accesses) {
+                all.push(word_access(count, true));
+            }
+            let event = Event { id, accesses: accesses.map(Into::into), what: body.what(target) };
             let (after_steps, by_agent, known) = (Vec::new(), false, None);
             Flight { id, whole, target, epoch, fenced, after, after_steps, posted, by_agent, body, event, known }
         };
@@ -168,10 +173,6 @@ impl Engine for Machine {
         if lost.is_some() {
             self.store.set_gone(rank, lost);
         }
-    }
-
-    fn count_landings(&mut self, _node: Node) -> Result<Option<Word>> {
-        Ok(None)
     }
 
     /// Schedules have an order, and no time.
@@ -441,6 +442,10 @@ impl Machine {
             }
             _ => self.store.execute(origin, target, &flight.body),
         };
+        // What was torn has landed with its last part.
+        if flight.is_posted_by(origin) && !self.flights.iter().any(|other| other.whole == flight.whole) {
+            self.store.count_landing(origin, target, &flight.body);
+        }
         self.note_accesses(origin, &flight, &outcome.reply);
         if let Some(step) = step {
             if flight.is_posted_by(origin) {

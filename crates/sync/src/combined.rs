@@ -6,8 +6,8 @@
 //!            has posted to few nodes may wait for their acknowledgements instead, and if all do, the second half is left out.
 //! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its first rank; 2 words on every rank.
 //! Invariant: when a rank returns, all that any rank posted before it called has landed everywhere.
-//! Ordering:  a node is complete when as much has landed there as was posted to it (`a_sync_that_does_not_wait_is_caught_in_virtual_time`); that of others is learned
-//!            by a second meeting; messages use two sets of places in turn.
+//! Ordering:  a node is complete when as much has landed there as was posted to it (`a_sync_that_does_not_wait_is_caught`); that of others is learned
+//!            by a second meeting (`a_sync_that_does_not_meet_again_is_caught`); messages use two sets of places in turn.
 //! Cost:      log2 N messages and log2 N signals from each node, one after the other; all-fence and barrier take 2 (N - 1) + log2 N.
 //! Checked:   3 ranks on 3 nodes exhaustively, after puts from each to each.
 

@@ -125,6 +125,51 @@ fn all_to_all(world: &World, sync: impl Fn(u64) -> Result<()>, rounds: u64) -> R
     window.free(world)
 }
 
+/// Some put, all sync, and everybody finds what was put to it and to its neighbour.
+fn synced<V: Variant>(puts: &'static [(u32, u32)], rounds: u64) -> Program {
+    program(
+        |world| Ok((Combined::<V>::variant(world)?, world.window::<u64>(world.size() as usize)?)),
+        move |world, (combined, window)| {
+            let me = world.rank().0;
+            for round in 1..=rounds {
+                for &(_, to) in puts.iter().filter(|&&(from, _)| from == me) {
+                    world.put_value(round, window.at(Rank(to), me as usize))?;
+                }
+                combined.sync(world, Way::Counted)?;
+                // Others may be a round ahead, never behind.
+                for &(from, to) in puts.iter().filter(|&&(_, to)| to == me || to == (me + 1) % world.size()) {
+                    let seen = world.get_value(window.at(Rank(to), from as usize))?;
+                    if seen < round {
+                        return Err(Error::Misuse(format!("{seen} of {round} from rank {from} to rank {to}")));
+                    }
+                }
+            }
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_sync_is_complete_in_every_schedule() {
+    const ALL: &[(u32, u32)] = &[(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)];
+    passes(2, Some("node:2"), &synced::<Right>(&[(0, 1), (1, 0)], 2));
+    passes(3, Some("node:3"), &synced::<Right>(&[(0, 1), (1, 2)], 2));
+    passes(3, Some("node:3"), &synced::<Right>(ALL, 1));
+    passes(3, Some("node:2"), &synced::<Right>(ALL, 1));
+    passes(4, Some("node:4"), &synced::<Right>(&[(0, 3), (3, 1)], 1));
+    passes(5, Some("node:5"), &synced::<Right>(&[(0, 4), (4, 2)], 1));
+}
+
+#[test]
+fn a_sync_that_does_not_wait_is_caught() {
+    is_caught(2, Some("node:2"), &synced::<mutants::WithoutAwaitingLandings>(&[(0, 1)], 1), "0 of 1");
+}
+
+#[test]
+fn a_sync_that_does_not_meet_again_is_caught() {
+    is_caught(3, Some("node:3"), &synced::<mutants::WithoutMeetingAgain>(&[(0, 1)], 1), "0 of 1");
+}
+
 #[test]
 fn a_sync_is_complete_in_virtual_time() {
     for (ranks, topology) in
