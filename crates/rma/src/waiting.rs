@@ -19,8 +19,8 @@ pub(crate) enum Concern<'a> {
     Peer(Rank),
     /// The loss, or the leave, of the rank that an agent lives with.
     Agent(Rank),
-    /// The loss of a member, or its leave unless it has done its part.
-    Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
+    /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
+    Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
 }
 
 /// What a waiter expects.
@@ -92,7 +92,7 @@ impl Context {
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Members(members, has_done), Outlook::default())
+        self.wait_for(at, until, &Concern::Members { members, awaited: members, has_done }, Outlook::default())
     }
 
     fn wait_for<I: Integer>(
@@ -166,9 +166,14 @@ impl Context {
 
     /// Whether the departures so far are an error for a wait.
     pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
+        // Most departures are no losses, and then nobody has to be looked for.
+        let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
         let lost = |rank: Rank| match self.fabric().fate(rank) {
             Fate::Lost(how) => Err(Error::RankLost { rank, how }),
             _ => Ok(()),
+        };
+        let any_lost = |mut ranks: &mut dyn Iterator<Item = Rank>| {
+            if losses == 0 { Ok(()) } else { Iterator::try_for_each(&mut ranks, lost) }
         };
         let left = |rank: Rank| self.fabric().fate(rank) == Fate::Left;
         let all_others_left = |ranks: &mut dyn Iterator<Item = Rank>| {
@@ -182,11 +187,11 @@ impl Context {
         };
         match concern {
             Concern::Everyone => {
-                self.ranks().try_for_each(lost)?;
+                any_lost(&mut self.ranks())?;
                 all_others_left(&mut self.ranks())
             }
             Concern::Among(members) => {
-                members.iter().copied().try_for_each(lost)?;
+                any_lost(&mut members.iter().copied())?;
                 all_others_left(&mut members.iter().copied())
             }
             Concern::Peer(rank) => lost(*rank),
@@ -195,12 +200,11 @@ impl Context {
                 let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
                 left.map_or(Ok(()), |error| Err(self.cause(error)))
             }
-            Concern::Members(members, has_done_its_part) => {
+            Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
-                members.iter().copied().try_for_each(lost)?;
-                members.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
-                    let done = has_done_its_part(rank)?;
-                    if done { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
+                any_lost(&mut members.iter().copied())?;
+                awaited.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
+                    if has_done(rank)? { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
                 })
             }
         }

@@ -26,7 +26,7 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
     let counter = |op| team.context().atomic_at(&group.area, group.members[0], at::COUNTER, Width::W64, op);
     let sum = (counter(Atomic::Add(arrival.into()))? as u64).wrapping_add(arrival);
     if sum & ((1 << COUNT_BITS) - 1) < size {
-        team.await_number(step, at::RELEASE, step.meeting)?;
+        team.await_number(step, None, at::RELEASE, step.meeting)?;
         return Ok(());
     }
     if sum != arrival.wrapping_mul(size) {

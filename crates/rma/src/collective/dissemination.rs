@@ -22,7 +22,7 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
         let (to, from) = ((me + (1 << round)) % size, (me + size - (1 << round)) % size);
         let flag = at::flag(step.meeting, round);
         team.signal(to, flag, step.tag(step.meeting))?;
-        let word = team.await_number(step, flag, step.meeting)?;
+        let word = team.await_number(step, Some(from), flag, step.meeting)?;
         team.check_tag(step, word, from)?;
         round += 1;
     }

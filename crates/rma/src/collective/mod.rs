@@ -13,7 +13,7 @@ pub(crate) mod tree;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, SegmentId, Width, Word};
+use farside_fabric::{Atomic, Condition, Ended, Error, Event, Rank, Result, SegmentId, Width, Word};
 
 use crate::team::Team;
 use crate::waiting::Concern;
@@ -102,6 +102,8 @@ pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
 /// How long a wait lasts before it looks at what the others are doing; each further look takes twice as long to come.
 const SUSPICION: Duration = Duration::from_millis(500);
+/// In a poisoned word: the rank that it names has left without coming.
+const HAS_LEFT: u64 = 1 << 32;
 /// At how many members it looks.
 const SUSPECTS: usize = 16;
 
@@ -113,7 +115,7 @@ pub(crate) mod at {
     pub(crate) const COUNTER: u64 = 0;
     /// The last central barrier that this member was released from.
     pub(crate) const RELEASE: u64 = LINE;
-    /// Zero, or one more than the rank that noticed a disagreement.
+    /// Zero, or one more than the rank that noticed a disagreement, or than the one that left without coming.
     pub(crate) const POISON: u64 = 2 * LINE;
     /// How many collectives this member has entered.
     pub(crate) const ENTERED: u64 = 3 * LINE;
@@ -213,13 +215,20 @@ impl Team<'_> {
         Ok(step)
     }
 
-    /// Waits until the word at `offset` of the own area bears the number `number`, and returns the word.
-    pub(crate) fn await_number(&self, step: &Step, offset: u64, number: u32) -> Result<u64> {
-        self.await_word(step, offset, &|word| (word >> 32) as u32 == number)
+    /// Waits until the word at `offset` of the own area bears the number `number`, and returns the word. See [`Team::await_word`].
+    pub(crate) fn await_number(&self, step: &Step, from: Option<usize>, offset: u64, number: u32) -> Result<u64> {
+        self.await_word(step, from, offset, &|word| (word >> 32) as u32 == number)
     }
 
-    /// Waits until the word at `offset` of the own area satisfies `until`, and returns it.
-    pub(crate) fn await_word(&self, step: &Step, offset: u64, until: &dyn Fn(u64) -> bool) -> Result<u64> {
+    /// Waits until the word at `offset` of the own area satisfies `until`, and returns it. It is `from`, or anybody, who will see to that: if that
+    /// one has left without having come, all members are told.
+    pub(crate) fn await_word(
+        &self,
+        step: &Step,
+        from: Option<usize>,
+        offset: u64,
+        until: &dyn Fn(u64) -> bool,
+    ) -> Result<u64> {
         let (context, group) = (self.context(), self.group());
         let condition = |offset, until| Condition {
             at: Word { rank: context.rank(), segment: group.area.id, offset, width: Width::W64 },
@@ -239,13 +248,19 @@ impl Team<'_> {
             let freed = entered == 0 && step.call.kind == Kind::Free;
             Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)
         };
-        let concern = Concern::Members(&group.members, &has_entered);
+        let awaited = from.map_or(&group.members[..], |member| &group.members[member..=member]);
+        let concern = Concern::Members { members: &group.members, awaited, has_done: &has_entered };
         let mut patience = SUSPICION;
         loop {
             match context.wait_event(Event::Words(&conditions), &concern, Some(patience)) {
                 Ok((0, word)) => return Ok(word),
                 Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
+                Err(Error::RankLost { rank, how: Ended::Left }) => {
+                    // The others do not wait for that one, and would never know.
+                    self.poison(HAS_LEFT | (u64::from(rank.0) + 1));
+                    return Err(Error::RankLost { rank, how: Ended::Left });
+                }
                 Err(error) => return Err(error),
             }
             patience = patience.saturating_mul(2);
@@ -283,17 +298,24 @@ impl Team<'_> {
 
     /// Poisons the team, and says why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
-        let poison = u64::from(self.context().rank().0) + 1;
+        self.poison(u64::from(self.context().rank().0) + 1);
+        self.disagreement(step, rank)
+    }
+
+    /// Tells all members that there is no use in waiting.
+    fn poison(&self, poison: u64) {
         for member in 0..self.group().members.len() {
             // Who cannot be told is lost, and its loss is what its peers will hear of.
             let _ = self.signal(member, at::POISON, poison);
         }
-        self.disagreement(step, rank)
     }
 
     fn poisoned(&self, step: &Step) -> Error {
         let poison = self.group().area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0);
         let by = Rank((poison as u32).saturating_sub(1));
+        if poison as u64 & HAS_LEFT != 0 {
+            return Error::RankLost { rank: by, how: Ended::Left };
+        }
         // The one who noticed need not be the one who differs: look for one who does.
         self.disagreement(step, self.one_who_differs(step).unwrap_or(by))
     }

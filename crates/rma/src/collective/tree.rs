@@ -142,8 +142,9 @@ fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Res
     let counter = &group.sent[channel as usize];
     let number = counter.get().wrapping_add(1);
     counter.set(number);
-    team.await_word(step, at::taken(channel), &|taken| number.wrapping_sub(taken as u32) <= 2)?;
-    let to = group.members[neighbour(team, up, round)];
+    let receiver = neighbour(team, up, round);
+    team.await_word(step, Some(receiver), at::taken(channel), &|taken| number.wrapping_sub(taken as u32) <= 2)?;
+    let to = group.members[receiver];
     let flag = (&*group.area, at::full(channel, number), Width::W64);
     let (context, place) = (team.context(), at::message(channel, number));
     context.put_signal_at(&group.area, to, place, bytes, flag, step.tag(number).into())
@@ -157,7 +158,7 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     let number = counter.get().wrapping_add(1);
     counter.set(number);
     let from = neighbour(team, !up, round);
-    let word = team.await_number(step, at::full(channel, number), number)?;
+    let word = team.await_number(step, Some(from), at::full(channel, number), number)?;
     team.check_tag(step, word, from)?;
     let context = team.context();
     context.get_at(&group.area, context.rank(), at::message(channel, number), into)?;
