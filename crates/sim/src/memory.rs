@@ -15,6 +15,8 @@ pub(crate) struct Memory {
     /// Allocated zeroed, which for long parts means: not at all until it is touched. A page more than needed, so that the part can begin
     /// with a page.
     words: Box<[u128]>,
+    /// How far beyond a page it begins.
+    skipped: usize,
     bytes: u64,
     watched: AtomicU64,
     sums: Stripes,
@@ -22,21 +24,29 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(bytes: u64, alarm: &Arc<Alarm>) -> Arc<Memory> {
-        let words = vec![0; (bytes as usize + PAGE).div_ceil(16)].into();
-        Arc::new(Memory { words, bytes, watched: AtomicU64::new(0), sums: Stripes::default(), alarm: alarm.clone() })
+    /// Memory that begins `skipped` bytes after a page does.
+    pub(crate) fn new(bytes: u64, skipped: usize, alarm: &Arc<Alarm>) -> Arc<Memory> {
+        let words = vec![0; (bytes as usize + PAGE + skipped).div_ceil(16)].into();
+        Arc::new(Memory {
+            words,
+            skipped,
+            bytes,
+            watched: AtomicU64::new(0),
+            sums: Stripes::default(),
+            alarm: alarm.clone(),
+        })
     }
 
     pub(crate) fn mapped(self: &Arc<Memory>) -> Mapped {
         let start = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: less than a page beyond the start, and there is a page more than needed.
-        let base = unsafe { start.add(start.align_offset(PAGE)) };
+        // SAFETY: less than a page beyond the start and what is skipped, and there is that much more than needed.
+        let base = unsafe { start.add(start.align_offset(PAGE) + self.skipped) };
         let beside = Beside {
             watched: NonNull::from(&self.watched),
             losses: NonNull::from(&self.alarm.losses),
             sums: NonNull::from(&self.sums),
         };
-        // SAFETY: the words live as long as `self`, which is held, are aligned to a page, and nobody else has references
+        // SAFETY: the words live as long as `self`, which is held, are aligned to 16 bytes at least, and nobody else has references
         // to them.
         unsafe { Mapped::new(base, self.bytes, 0, beside, self.clone()) }
     }

@@ -11,6 +11,7 @@ use farside_fabric::{
 use rustc_hash::FxHashMap;
 
 use crate::event::{Access, EventId, What};
+use crate::fiber::shift;
 use crate::memory::Memory;
 use crate::reach::{Posted, Reach};
 
@@ -70,7 +71,9 @@ impl Store {
         let alarm: Arc<Alarm> = Arc::default();
         let holding = |_| Holding { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
         let ranks = topology.ranks();
-        let root = (0..ranks).map(|_| Some(Kept::new(root_bytes, &alarm))).collect();
+        // The first segments are used at the same places by all ranks at a time.
+        let root = |rank: u32| Some(Kept::new(root_bytes, shift(rank as usize), &alarm));
+        let root = (0..ranks).map(root).collect();
         Store {
             topology: Arc::new(topology),
             alarm,
@@ -93,7 +96,7 @@ impl Store {
         }
         let ranks = self.holdings.len();
         let parts = self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
-        parts[rank.index()] = Some(Kept::new(bytes, &self.alarm));
+        parts[rank.index()] = Some(Kept::new(bytes, 0, &self.alarm));
         Ok(())
     }
 
@@ -385,8 +388,8 @@ impl Body {
 }
 
 impl Kept {
-    fn new(bytes: u64, alarm: &Arc<Alarm>) -> Kept {
-        let memory = Memory::new(bytes, alarm);
+    fn new(bytes: u64, skipped: usize, alarm: &Arc<Alarm>) -> Kept {
+        let memory = Memory::new(bytes, skipped, alarm);
         Kept { mapped: memory.mapped(), memory }
     }
 }
