@@ -61,6 +61,12 @@ const NEEDS: &[Need] = &[
             Probe::Program("mpirun.openmpi"),
         ],
     },
+    Need {
+        packages: &["chromium"],
+        what_for: "opening the page that shows a trace",
+        lost: "the tests that open the page of a trace in a browser",
+        probes: &[Probe::Program("chromium")],
+    },
 ];
 
 /// Looks for everything that the tests need and installs what is missing, if that is possible.

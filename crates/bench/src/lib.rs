@@ -10,6 +10,7 @@
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed.
 
+pub mod machine;
 pub mod ops;
 pub mod plot;
 pub mod record;

@@ -1,30 +1,41 @@
 //! How operations are timed: in batches, so that the clock does not count.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The shortest batch that is timed: a thousand times what reading the clock takes.
 const BATCH: Duration = Duration::from_micros(20);
 
-/// Times `run`, which does as many operations as it is told, for about `time`; returns the nanoseconds of one operation, as the
+/// Times `run`, which does as many operations as it is told, for about `time` by `clock_ns`; returns the nanoseconds of one operation, as the
 /// median over batches.
-pub fn measure<E>(time: Duration, mut run: impl FnMut(u64) -> Result<(), E>) -> Result<f64, E> {
-    let start = Instant::now();
+pub fn measure<E>(
+    clock_ns: &dyn Fn() -> u64,
+    time: Duration,
+    mut run: impl FnMut(u64) -> Result<(), E>,
+) -> Result<f64, E> {
+    let (start_ns, time_ns, batch_ns) = (clock_ns(), time.as_nanos() as u64, BATCH.as_nanos() as u64);
     let mut count = 1;
     let mut samples = Vec::new();
     loop {
-        let batch = Instant::now();
+        let begin_ns = clock_ns();
         run(count)?;
-        let took = batch.elapsed();
-        if took < BATCH && start.elapsed() < time {
+        let now_ns = clock_ns();
+        let (took_ns, over) = (now_ns - begin_ns, now_ns - start_ns >= time_ns);
+        if took_ns < batch_ns && !over {
             // An operation that takes no time at all would otherwise count for ever.
             count = count.saturating_mul(2);
             continue;
         }
-        samples.push(took.as_nanos() as f64 / count as f64);
-        if start.elapsed() >= time {
+        samples.push(took_ns as f64 / count as f64);
+        if over {
             return Ok(median(&mut samples));
         }
     }
+}
+
+/// The clock of this process.
+pub fn clock() -> impl Fn() -> u64 {
+    let begin = std::time::Instant::now();
+    move || begin.elapsed().as_nanos() as u64
 }
 
 /// The median; zero of nothing.
@@ -51,7 +62,7 @@ mod tests {
     #[test]
     fn batches_grow_until_the_clock_does_not_count() {
         let mut largest = 0;
-        let result = measure(Duration::from_millis(5), |count| {
+        let result = measure(&clock(), Duration::from_millis(5), |count| {
             largest = largest.max(count);
             (0..count).for_each(|step| _ = std::hint::black_box(step));
             Ok::<(), ()>(())

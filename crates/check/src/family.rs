@@ -6,13 +6,21 @@ pub mod death;
 pub mod litmus;
 pub mod lock;
 pub mod object;
+pub mod sync;
 
 use crate::check::Check;
 
 /// All checks.
 pub fn checks() -> Vec<Check> {
-    let families =
-        [barrier::checks(), collective::checks(), death::checks(), litmus::checks(), lock::checks(), object::checks()];
+    let families = [
+        barrier::checks(),
+        collective::checks(),
+        death::checks(),
+        litmus::checks(),
+        lock::checks(),
+        object::checks(),
+        sync::checks(),
+    ];
     families.into_iter().flatten().collect()
 }
 

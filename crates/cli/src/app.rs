@@ -1,11 +1,17 @@
 //! `farside app`: runs a built-in program.
 
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use farside::Topology;
+use farside::tracing::Slice;
+use farside_bench::machine::Machine;
 
 use crate::job::Job;
+use crate::simulate::Simulate;
 
 /// Runs a built-in program as the ranks of a job.
 #[derive(Args)]
@@ -15,6 +21,11 @@ pub(crate) struct Arguments {
     name: String,
     #[command(flatten)]
     job: Job,
+    #[command(flatten)]
+    simulate: Simulate,
+    /// Write what every simulated rank did into this file: a page to look at if it ends in .html, otherwise JSON for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", requires = "sim")]
+    trace: Option<PathBuf>,
     /// Its arguments
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -23,14 +34,57 @@ pub(crate) struct Arguments {
 fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
-    format!("Programs:\n{}\n\nExample: farside app hello -n 4", lines.join("\n"))
+    format!(
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html",
+        lines.join("\n")
+    )
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let app = farside_apps::app(&arguments.name)?;
+    if let Some(machine) = arguments.simulate.machine(arguments.job.topology())? {
+        return simulate(app, &machine, arguments);
+    }
     let me = std::env::current_exe().context("cannot find the running program")?;
     let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));
     arguments.job.run(me.into(), words.collect())
+}
+
+/// Runs it in virtual time.
+fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Arguments) -> Result<ExitCode> {
+    let ranks = arguments.job.ranks();
+    let mut job = machine.job(ranks)?;
+    if arguments.trace.is_some() {
+        job = job.traced();
+    }
+    let words = arguments.arguments;
+    let outcome = job.run(move |world| (app.run)(&world, &words)).with_context(|| app.name)?;
+    let timing = &outcome.timing;
+    writeln!(
+        std::io::stdout(),
+        "{ranks} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash {:016x})",
+        machine.profile.name,
+        timing.virtual_ns as f64 / 1e3,
+        timing.operations,
+        timing.bytes,
+        machine.seed,
+        timing.hash
+    )?;
+    if let Some(path) = &arguments.trace {
+        write_trace(path, app.name, &outcome.timing.slices, &outcome.topology)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_trace(path: &Path, title: &str, slices: &[Slice], topology: &Topology) -> Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(failed)?);
+    if path.extension().is_some_and(|extension| extension == "html") {
+        farside::trace::page(slices, topology, title, &mut file).with_context(failed)?;
+    } else {
+        farside::trace::chrome(slices, topology, &mut file).with_context(failed)?;
+    }
+    file.flush().with_context(failed)
 }
 
 /// What a rank of such a job does.

@@ -12,6 +12,8 @@ use farside_bench::ops;
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
 
+use crate::simulate::Simulate;
+
 /// Measures. What is compared takes turns in one run: on a shared machine only ratios hold.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -30,12 +32,17 @@ enum Bench {
 
 #[derive(Args)]
 #[command(
-    after_help = "Example: farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem --json ops.json --plot plots"
+    after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem --json ops.json --plot plots\n  farside bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 --rounds 1"
 )]
 struct Ops {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
     ranks: Vec<u32>,
+    #[command(flatten)]
+    simulate: Simulate,
+    /// Pretend that the simulated ranks are arranged like this, such as node:16
+    #[arg(long, value_name = "LEVELS", requires = "sim")]
+    topology: Option<String>,
     /// Rivals to measure in the same run: mpich, openmpi, openshmem
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
@@ -74,6 +81,7 @@ fn run_ops(arguments: Ops) -> Result<ExitCode> {
     let sizes: Vec<usize> =
         arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
     let options = ops::Options {
+        sim: arguments.simulate.machine(arguments.topology.as_deref())?,
         ranks: arguments.ranks,
         against,
         cases: arguments.cases,
@@ -122,7 +130,9 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     match name {
         "ops" => {
             let world = farside::join()?;
-            ops::run_rank(&world, &ops::Plan::parse(arguments)?)?;
+            for sample in ops::run_rank(&world, &ops::Plan::parse(arguments)?)? {
+                println!("{sample}");
+            }
             Ok(ExitCode::SUCCESS)
         }
         other => bail!("there is no bench {other:?}"),

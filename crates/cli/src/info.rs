@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use farside::job::{Host, Options};
+use farside::sim::Profile;
 use rustix::process::{Resource, getrlimit};
 
 pub(crate) fn run() -> Result<ExitCode> {
@@ -13,6 +14,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     let host = Host::create(&Options::new(processors)?)?;
     let memory = rustix::system::sysinfo();
     writeln!(out, "fabrics      shm (ranks of this machine over mapped memory)")?;
+    writeln!(out, "             sim (simulated ranks, in virtual time or every schedule)")?;
     writeln!(out, "processors   {processors}")?;
     writeln!(out, "memory       {} MiB", (memory.totalram * u64::from(memory.mem_unit)) >> 20)?;
     writeln!(out, "topology     {}, one rank for each processor", host.topology().describe())?;
@@ -23,6 +25,13 @@ pub(crate) fn run() -> Result<ExitCode> {
         && files < 1024
     {
         writeln!(out, "             `farside run` needs 3 for each rank: raise it with `ulimit -n 4096`")?;
+    }
+    writeln!(out, "profiles     machines for --sim, in virtual time:")?;
+    for name in Profile::names() {
+        let profile = Profile::load(name)?;
+        let first =
+            profile.machine.split_once([':', ',', ';', '.']).map_or(profile.machine.as_str(), |(first, _)| first);
+        writeln!(out, "             {name:16} {first}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

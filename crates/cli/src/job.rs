@@ -52,6 +52,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Job {
+    /// How many ranks it has.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// How they are to be arranged, if that was said.
+    pub(crate) fn topology(&self) -> Option<&str> {
+        self.topology.as_deref()
+    }
+
     /// Runs a program as the ranks of this job, as if it were this process.
     pub(crate) fn run(self, program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
         let me = std::env::current_exe().context("cannot find the running program")?;

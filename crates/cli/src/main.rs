@@ -6,6 +6,7 @@ mod check;
 mod info;
 mod job;
 mod run;
+mod simulate;
 
 use std::process::ExitCode;
 

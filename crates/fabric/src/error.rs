@@ -125,6 +125,17 @@ pub enum Error {
         /// How it ended.
         how: Ended,
     },
+    /// A lock one of whose members has ended: nobody knows what it has left behind.
+    #[error(
+        "the lock is poisoned: {rank}, one of its members, {how}; what it protects may be half done. \
+         Make it usable again with `recover`, on a team of those who are left"
+    )]
+    Poisoned {
+        /// Who.
+        rank: Rank,
+        /// How it ended.
+        how: Ended,
+    },
     /// The time given for a wait has passed.
     #[error("timed out after {after_ms} ms")]
     TimedOut {
@@ -204,7 +215,7 @@ impl Error {
     /// The rank whose loss this error reports, if that is what it reports.
     pub fn lost_rank(&self) -> Option<Rank> {
         match self {
-            Error::RankLost { rank, .. } => Some(*rank),
+            Error::RankLost { rank, .. } | Error::Poisoned { rank, .. } => Some(*rank),
             _ => None,
         }
     }

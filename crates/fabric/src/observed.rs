@@ -52,6 +52,22 @@ impl Kind {
         Kind::Call,
         Kind::Wait,
     ];
+
+    /// What it is called where operations are shown: `put`, `put_signal` …
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Put => "put",
+            Kind::Get => "get",
+            Kind::Accumulate => "accumulate",
+            Kind::Atomic => "atomic",
+            Kind::Post => "post",
+            Kind::PutSignal => "put_signal",
+            Kind::Fence => "fence",
+            Kind::Flush => "flush",
+            Kind::Call => "call",
+            Kind::Wait => "wait",
+        }
+    }
 }
 
 /// Sees operations begin and end.
@@ -133,6 +149,9 @@ impl Fabric for Observed {
     }
     fn flush(&self, peer: Rank) -> Result<()> {
         self.see(Kind::Flush, Some(peer), 0, || self.inner.flush(peer))
+    }
+    fn landings(&self) -> Result<Option<Word>> {
+        self.inner.landings()
     }
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         let leader = self.topology().leader_of(node).ok();

@@ -1,5 +1,7 @@
 //! Who shares what with whom: the ranks of a job arranged in any number of levels.
 
+use std::sync::Arc;
+
 use crate::address::{Node, Rank};
 use crate::error::{Error, Result};
 
@@ -20,6 +22,7 @@ pub struct Topology {
     levels: Vec<Level>,
     node_level: usize,
     nodes: Vec<Vec<Rank>>,
+    all: Arc<[Rank]>,
 }
 
 impl Topology {
@@ -104,12 +107,18 @@ impl Topology {
         for (rank, &node) in levels[node_level].element_of.iter().enumerate() {
             nodes[node as usize].push(Rank(rank as u32));
         }
-        Ok(Topology { levels, node_level, nodes })
+        let all = (0..ranks).map(Rank).collect();
+        Ok(Topology { levels, node_level, nodes, all })
     }
 
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.levels[0].element_of.len() as u32
+    }
+
+    /// All ranks, in order.
+    pub fn all(&self) -> &Arc<[Rank]> {
+        &self.all
     }
 
     /// The levels, the widest first.

@@ -17,6 +17,8 @@ pub struct Slice {
     pub begin_ns: u64,
     /// When it returned.
     pub end_ns: u64,
+    /// When it took effect at the target, where that is known.
+    pub landed_ns: Option<u64>,
 }
 
 /// A recording. Clones share it.
@@ -54,7 +56,9 @@ impl Observer for Trace {
     }
 
     fn end(&self, rank: Rank, operation: &Operation, begun: u64) {
-        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns: (self.clock)() };
+        let end_ns = (self.clock)();
+        // Only a fabric could tell when an operation lands; who watches from above sees it return.
+        let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns, landed_ns: None };
         self.lock().push(slice);
     }
 }
@@ -72,7 +76,7 @@ mod tests {
         let operation = Operation { kind: Kind::Get, peer: Some(Rank(1)), bytes: 8 };
         let begun = trace.begin(Rank(0), &operation);
         trace.end(Rank(0), &operation, begun);
-        assert_eq!(trace.take(), [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5 }]);
+        assert_eq!(trace.take(), [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5, landed_ns: None }]);
         assert_eq!(trace.take(), []);
     }
 }

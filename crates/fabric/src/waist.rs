@@ -61,6 +61,14 @@ pub trait Fabric: Send {
     /// Returns when all that I posted to `peer` has landed.
     fn flush(&self, peer: Rank) -> Result<()>;
 
+    /// Begins, unless that was done, to count what lands on my node: a word of the node's first rank, in a segment of the fabric's own, grows
+    /// by one for every put, accumulate and posted atomic of a rank of another node that has become visible here (a put with a signal is two),
+    /// in segments that [count](SegmentId::counts); what handlers post does not. `None` if this fabric does not count, as it need not where
+    /// all ranks are on one node.
+    fn landings(&self) -> Result<Option<Word>> {
+        Ok(None)
+    }
+
     /// Asks the agent of `node` to run a handler; the reply's bytes come with the completion.
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started>;
     /// Gives the agent of my node a handler, if I am the rank that the agent lives with; otherwise does nothing.
@@ -226,6 +234,9 @@ pub struct Wait<'a> {
     pub known_departures: u32,
     /// For how long.
     pub timeout: Option<Duration>,
+    /// Whether the event is expected soon. If it is not, because others come first, the rank had better sleep at once where
+    /// ranks outnumber processors.
+    pub soon: bool,
 }
 
 /// Why a wait returned. If the event has happened, that is what is returned, whatever else has.

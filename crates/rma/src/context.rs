@@ -1,20 +1,23 @@
 //! A thread's way into the job: one-sided operations, ordering, waiting.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Condition, Ended, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result,
-    SegmentId, Started, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started,
+    Ticket, Topology, Width, Word,
 };
 use zerocopy::IntoBytes;
 
 use crate::counters::{Counters, Tally};
+use crate::landings::Landings;
+use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::segment::Segment;
+use crate::waiting::Concern;
 
 /// One thread's way into the job, with completions and an order of its own.
 ///
@@ -29,8 +32,9 @@ pub struct Context {
     tally: Tally,
     /// Whether near memory was written by plain instructions that nothing has made visible yet.
     unfenced: Cell<bool>,
-    /// For each rank, whether something was posted to it through the fabric since the last flush.
-    posted: Box<[Cell<bool>]>,
+    /// The ranks to which something was posted through the fabric since the last flush.
+    posted: Marks,
+    landings: Landings,
     /// My own first segment, for the words beside it.
     root: Mapped,
     /// How many segments this context has named.
@@ -42,20 +46,13 @@ pub struct Context {
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
 const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
-/// Whose end concerns a wait.
-pub(crate) enum Concern<'a> {
-    /// Anybody's loss, and that all others have left.
-    Everyone,
-    /// The loss of one rank. Its memory can be used after it has left.
-    Peer(Rank),
-    /// The loss, or the leave, of the rank that an agent lives with.
-    Agent(Rank),
-    /// The loss of a member, or its leave unless it has done its part.
-    Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
-}
-
 impl Context {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Result<Context> {
+        Context::beside(fabric, Arc::default())
+    }
+
+    /// One of the contexts of a rank, which share `contexts`.
+    fn beside(fabric: Box<dyn Fabric>, contexts: Arc<AtomicU32>) -> Result<Context> {
         let (rank, ranks) = (fabric.rank(), fabric.topology().ranks());
         Ok(Context {
             rank,
@@ -63,7 +60,8 @@ impl Context {
             direct_atomics: fabric.caps().cpu_coherent,
             tally: Tally::new(ranks),
             unfenced: Cell::new(false),
-            posted: (0..ranks).map(|_| Cell::new(false)).collect(),
+            posted: Marks::new(ranks),
+            landings: Landings::new(contexts),
             root: fabric.own(SegmentId::ROOT)?,
             segments: Cell::new(0),
             departures_polled: Cell::new(0),
@@ -113,7 +111,7 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        Context::new(self.fabric.context()?)
+        Context::beside(self.fabric.context()?, self.landings.contexts())
     }
 
     /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of a node share, in the simulator
@@ -133,10 +131,18 @@ impl Context {
     }
 
     /// A name for a new segment. Only the context of a rank's first thread allocates, so no two names are alike.
-    pub(crate) fn name_segment(&self) -> SegmentId {
+    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> SegmentId {
         let count = self.segments.get().wrapping_add(1);
         self.segments.set(count);
-        SegmentId::named_by(self.rank, count)
+        name(self.rank, count)
+    }
+
+    pub(crate) fn departures_polled(&self) -> &Cell<u32> {
+        &self.departures_polled
+    }
+
+    pub(crate) fn landings(&self) -> &Landings {
+        &self.landings
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -201,7 +207,7 @@ impl Context {
         to.check(bytes.len() as u64)?;
         self.tally.accumulate(to.rank, bytes.len() as u64);
         let part = to.segment.part(to.rank)?;
-        match &part.near {
+        match part.near {
             // Where atomics must not be done by the processor, sums must not be either.
             Some(mapped) if self.direct_atomics => {
                 self.check_lost(mapped.somebody_lost(), to.rank)?;
@@ -213,7 +219,9 @@ impl Context {
             _ => {
                 self.post_to(to.rank);
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-                self.fabric.accumulate(&region, &scale.sum(), bytes)
+                self.fabric.accumulate(&region, &scale.sum(), bytes)?;
+                self.landings.issue(self, to.rank, to.segment.id, 1);
+                Ok(())
             }
         }
     }
@@ -258,39 +266,44 @@ impl Context {
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
         std::sync::atomic::fence(Ordering::Release);
-        if self.posted.iter().any(Cell::get) { self.fabric.fence() } else { Ok(()) }
+        if self.posted.is_empty() { Ok(()) } else { self.fabric.fence() }
     }
 
     /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read afterwards.
     #[inline]
     pub fn flush(&self, peer: Rank) -> Result<()> {
-        let Some(posted) = self.posted.get(peer.index()) else {
+        if peer.0 >= self.ranks {
             return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
-        };
+        }
         if self.unfenced.replace(false) {
             full_fence();
         }
         self.check_lost(self.root.somebody_lost(), peer)?;
-        if posted.get() {
+        if self.posted.contains(peer) {
             self.fabric.flush(peer)?;
-            posted.set(false);
+            self.posted.remove(peer);
         }
         Ok(())
     }
 
     /// Returns when all that I put to anybody has landed. Fails if a far rank that something was put to was lost.
+    #[inline]
     pub fn flush_all(&self) -> Result<()> {
         if self.unfenced.replace(false) {
             full_fence();
         }
+        if self.posted.is_empty() { Ok(()) } else { self.flush_posted() }
+    }
+
+    fn flush_posted(&self) -> Result<()> {
         let mut first_error = Ok(());
-        for (rank, posted) in self.ranks().zip(&self.posted) {
-            if posted.get() {
-                let flushed = self.flush(rank);
-                // What was posted to the lost is lost, and told once; the others are flushed all the same.
-                posted.set(posted.get() && !matches!(flushed, Err(Error::RankLost { .. })));
-                first_error = first_error.and(flushed);
+        for rank in self.posted.iter() {
+            let flushed = self.flush(rank);
+            // What was posted to the lost is lost, and told once; the others are flushed all the same.
+            if matches!(flushed, Err(Error::RankLost { .. })) {
+                self.posted.remove(rank);
             }
+            first_error = first_error.and(flushed);
         }
         first_error
     }
@@ -298,57 +311,13 @@ impl Context {
     /// Notes that something is about to be posted to a rank through the fabric.
     #[inline]
     pub(crate) fn post_to(&self, peer: Rank) {
-        if let Some(posted) = self.posted.get(peer.index()) {
-            posted.set(true);
-        }
+        self.posted.add(peer);
     }
 
     /// Notes that near memory is about to be written by plain instructions.
     #[inline]
     pub(crate) fn write_near(&self) {
         self.unfenced.set(true);
-    }
-
-    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
-    ///
-    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
-    /// was lost, since it might have been the one to signal.
-    pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
-        self.wait_for(at, until, None)
-    }
-
-    /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
-    pub fn wait_timeout<I: Integer>(
-        &self,
-        at: Place<'_, I>,
-        until: impl Fn(I) -> bool,
-        timeout: Duration,
-    ) -> Result<I> {
-        self.wait_for(at, until, Some(timeout))
-    }
-
-    fn wait_for<I: Integer>(
-        &self,
-        at: Place<'_, I>,
-        until: impl Fn(I) -> bool,
-        timeout: Option<Duration>,
-    ) -> Result<I> {
-        at.check(size_of::<I>() as u64)?;
-        let until = |bits: u64| until(I::from_bits(bits.into()));
-        let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        let (_, value) = self.wait_event(Event::Words(&condition), &Concern::Everyone, timeout)?;
-        Ok(I::from_bits(value.into()))
-    }
-
-    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
-    pub fn relax(&self) -> Result<()> {
-        self.fabric.relax();
-        let departures = self.fabric.alarm().departures.load(Ordering::SeqCst);
-        // Who departs may have written what is polled for after the last look at it: the caller looks once more before that is an error.
-        if departures == self.departures_polled.replace(departures) && departures != 0 {
-            return self.judge(&Concern::Everyone);
-        }
-        Ok(())
     }
 
     /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
@@ -391,77 +360,6 @@ impl Context {
         }
     }
 
-    /// The one place where this crate waits. Returns which condition was satisfied, and by which value.
-    pub(crate) fn wait_event(
-        &self,
-        event: Event<'_>,
-        concern: &Concern<'_>,
-        timeout: Option<Duration>,
-    ) -> Result<(usize, u64)> {
-        let mut known_departures = 0;
-        loop {
-            match self.fabric.block(&Wait { event, known_departures, timeout })? {
-                Wake::Ready { which, value } => return Ok((which, value)),
-                Wake::TimedOut => {
-                    let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-                    return Err(Error::TimedOut { after_ms });
-                }
-                Wake::Alarm => {
-                    // Read first, judged second: who departs in between raises the alarm again.
-                    known_departures = self.fabric.alarm().departures.load(Ordering::SeqCst);
-                    self.judge(concern)?;
-                }
-            }
-        }
-    }
-
-    /// Whether the departures so far are an error for a wait.
-    fn judge(&self, concern: &Concern<'_>) -> Result<()> {
-        let lost = |rank: Rank| match self.fabric.fate(rank) {
-            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
-            _ => Ok(()),
-        };
-        let left = |rank: Rank| self.fabric.fate(rank) == Fate::Left;
-        match concern {
-            Concern::Everyone => {
-                self.ranks().try_for_each(lost)?;
-                match self.ranks().find(|&rank| rank != self.rank) {
-                    Some(first) if self.ranks().all(|rank| rank == self.rank || left(rank)) => {
-                        Err(Error::RankLost { rank: first, how: Ended::Left })
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Concern::Peer(rank) => lost(*rank),
-            Concern::Agent(rank) => {
-                lost(*rank)?;
-                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
-                left.map_or(Ok(()), |error| Err(self.cause(error)))
-            }
-            Concern::Members(members, has_done_its_part) => {
-                // Who was lost comes first: others may have left because of that.
-                members.iter().copied().try_for_each(lost)?;
-                members.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
-                    let done = has_done_its_part(rank)?;
-                    if done { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
-                })
-            }
-        }
-    }
-
-    /// Who has left may have done so because another was lost: then that is what is worth knowing.
-    #[cold]
-    fn cause(&self, error: Error) -> Error {
-        let lost = |rank| match self.fabric.fate(rank) {
-            Fate::Lost(how) => Some(Error::RankLost { rank, how }),
-            _ => None,
-        };
-        match error {
-            Error::RankLost { how: Ended::Left, .. } => self.ranks().find_map(lost).unwrap_or(error),
-            other => other,
-        }
-    }
-
     #[inline]
     pub(crate) fn check_lost(&self, somebody_lost: bool, peer: Rank) -> Result<()> {
         if somebody_lost { self.check_alive(peer) } else { Ok(()) }
@@ -482,9 +380,11 @@ impl Context {
     pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
-        let Some(mapped) = &part.near else {
+        let Some(mapped) = part.near else {
             self.post_to(to);
-            return self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes);
+            self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes)?;
+            self.landings.issue(self, to, segment.id, 1);
+            return Ok(());
         };
         self.check_lost(mapped.somebody_lost(), to)?;
         self.write_near();
@@ -495,14 +395,14 @@ impl Context {
     pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
         self.put_at(segment, self.rank, offset, bytes)?;
         // Through the fabric, it is under way until it is flushed. Near, the signal itself will order it.
-        if self.posted[self.rank.index()].get() { self.flush(self.rank) } else { Ok(()) }
+        if self.posted.contains(self.rank) { self.flush(self.rank) } else { Ok(()) }
     }
 
     #[inline]
     pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
         let part = segment.part(from)?;
         self.tally.get(from, into.len() as u64);
-        let Some(mapped) = &part.near else {
+        let Some(mapped) = part.near else {
             return self.get_far(segment, from, offset, into);
         };
         self.check_lost(mapped.somebody_lost(), from)?;
@@ -525,7 +425,7 @@ impl Context {
     pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
         let part = segment.part(at)?;
         self.tally.atomic(at);
-        if let Some(mapped) = &part.near
+        if let Some(mapped) = part.near
             && self.direct_atomics
         {
             self.check_lost(mapped.somebody_lost(), at)?;
@@ -557,7 +457,9 @@ impl Context {
         }
         self.tally.atomic(at);
         self.post_to(at);
-        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)
+        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)?;
+        self.landings.issue(self, at, segment.id, 1);
+        Ok(())
     }
 
     pub(crate) fn put_signal_at(
@@ -579,7 +481,10 @@ impl Context {
         self.post_to(to);
         let region = Region::block(to, segment.id, offset, bytes.len() as u64);
         let at = Word { rank: to, segment: flags.id, offset: flag, width };
-        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))
+        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))?;
+        self.landings.issue(self, to, segment.id, 1);
+        self.landings.issue(self, to, flags.id, 1);
+        Ok(())
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! What a program can read about its own communication.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use farside_fabric::{Effort, Rank};
 
@@ -69,9 +69,14 @@ impl Counters {
     }
 }
 
-/// The counters while they count. A context belongs to one thread, so plain cells do.
+/// How many peers share a page of counters.
+const PAGE: usize = 16;
+
+/// The counters while they count, in pages that come about when they are needed: a rank of a large job talks to few others. A context belongs to one
+/// thread, so plain cells do.
 pub(crate) struct Tally {
-    peers: Box<[PeerTally]>,
+    ranks: u32,
+    pages: Box<[OnceCell<Box<[PeerTally; PAGE]>>]>,
 }
 
 #[derive(Default)]
@@ -93,12 +98,19 @@ fn add(cell: &Cell<u64>, value: u64) {
 
 impl Tally {
     pub(crate) fn new(ranks: u32) -> Tally {
-        Tally { peers: (0..ranks).map(|_| PeerTally::default()).collect() }
+        Tally { ranks, pages: (0..ranks.div_ceil(PAGE as u32)).map(|_| OnceCell::new()).collect() }
+    }
+
+    /// A rank that does not exist has no counters.
+    #[inline]
+    fn peer(&self, peer: Rank) -> Option<&PeerTally> {
+        let page = self.pages.get(peer.index() / PAGE)?.get_or_init(Box::default);
+        Some(&page[peer.index() % PAGE])
     }
 
     #[inline]
     pub(crate) fn put(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peers.get(peer.index()) {
+        if let Some(tally) = self.peer(peer) {
             add(&tally.puts, 1);
             add(&tally.put_bytes, bytes);
         }
@@ -106,7 +118,7 @@ impl Tally {
 
     #[inline]
     pub(crate) fn get(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peers.get(peer.index()) {
+        if let Some(tally) = self.peer(peer) {
             add(&tally.gets, 1);
             add(&tally.get_bytes, bytes);
         }
@@ -114,7 +126,7 @@ impl Tally {
 
     #[inline]
     pub(crate) fn accumulate(&self, peer: Rank, bytes: u64) {
-        if let Some(tally) = self.peers.get(peer.index()) {
+        if let Some(tally) = self.peer(peer) {
             add(&tally.accumulates, 1);
             add(&tally.accumulate_bytes, bytes);
         }
@@ -122,14 +134,14 @@ impl Tally {
 
     #[inline]
     pub(crate) fn atomic(&self, peer: Rank) {
-        if let Some(tally) = self.peers.get(peer.index()) {
+        if let Some(tally) = self.peer(peer) {
             add(&tally.atomics, 1);
         }
     }
 
     #[inline]
     pub(crate) fn call(&self, peer: Rank) {
-        if let Some(tally) = self.peers.get(peer.index()) {
+        if let Some(tally) = self.peer(peer) {
             add(&tally.calls, 1);
         }
     }
@@ -145,6 +157,8 @@ impl Tally {
             atomics: tally.atomics.get(),
             calls: tally.calls.get(),
         };
-        Counters { peers: self.peers.iter().map(peer).collect(), effort }
+        let page = |index: usize| self.pages[index / PAGE].get().map(|page| peer(&page[index % PAGE]));
+        let peers = (0..self.ranks as usize).map(|index| page(index).unwrap_or_default()).collect();
+        Counters { peers, effort }
     }
 }

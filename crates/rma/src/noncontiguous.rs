@@ -92,6 +92,7 @@ impl Context {
             None => {
                 self.post_to(to.rank);
                 runs.with_region(to, |region| self.fabric().put(region, &runs.pack(data, bytes)))?;
+                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
         }
@@ -135,6 +136,7 @@ impl Context {
             _ => {
                 self.post_to(to.rank);
                 runs.with_region(to, |region| self.fabric().accumulate(region, &sum, &runs.pack(data, bytes)))?;
+                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
         }
@@ -144,7 +146,7 @@ impl Context {
 
     /// The memory of a place, if it is near; an error if its owner was lost.
     fn reach<'w, T>(&self, place: Place<'w, T>) -> Result<Option<&'w Mapped>> {
-        let near = place.segment.part(place.rank)?.near.as_ref();
+        let near = place.segment.part(place.rank)?.near;
         self.check_lost(near.is_some_and(Mapped::somebody_lost), place.rank)?;
         Ok(near)
     }

@@ -108,6 +108,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
         // SAFETY: as in `get_nb`; the borrow is shared, so nobody can write.
         let started = unsafe { self.outstanding.context.fabric().put_nb(&region, bytes.as_ptr())? };
+        self.outstanding.context.landings().issue(self.outstanding.context, to.rank, to.segment.id, 1);
         Ok(Pending { scope: self, ticket: self.enter(started, to.rank), buffer: data })
     }
 

@@ -1,6 +1,7 @@
 //! Teams: subsets of the ranks with collectives of their own.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
@@ -36,6 +37,8 @@ pub(crate) struct Group {
     pub(crate) sequence: Cell<u32>,
     /// How many times this member has met the others.
     pub(crate) meetings: Cell<u32>,
+    /// How many collectives the members that have left had entered, as far as they were asked.
+    pub(crate) left: RefCell<BTreeMap<Rank, u32>>,
     /// Messages sent, and received, in each channel.
     pub(crate) sent: Box<[Cell<u32>]>,
     pub(crate) received: Box<[Cell<u32>]>,
@@ -60,6 +63,7 @@ impl Group {
             me,
             sequence: Cell::new(0),
             meetings: Cell::new(0),
+            left: RefCell::default(),
             sent: vec![Cell::new(0); channels].into(),
             received: vec![Cell::new(0); channels].into(),
             one_node,
@@ -74,7 +78,8 @@ impl<'w> Team<'w> {
         Team { context, group: Hold::Borrowed(group) }
     }
 
-    pub(crate) fn context(&self) -> &'w Context {
+    /// The context that its collectives go through.
+    pub fn context(&self) -> &'w Context {
         self.context
     }
 
@@ -224,7 +229,15 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, SegmentId::named_by)?)))
+    }
+
+    /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]): for protocols that do the counting.
+    pub fn quiet_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        check_type::<T>()?;
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let name = |rank, count| SegmentId::named_by(rank, count).quiet();
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, name)?)))
     }
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small allocations share pages.
@@ -255,7 +268,11 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let names = self.all_gather(&[if leads { self.context.name_segment().0 } else { 0 }])?;
+        let names = self.all_gather(&[if leads {
+            self.context.name_segment(|rank, count| SegmentId::named_by(rank, count).quiet()).0
+        } else {
+            0
+        }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
@@ -265,8 +282,7 @@ impl<'w> Team<'w> {
         let Some(id) = mine else {
             return Ok(None);
         };
-        let lengths = vec![bytes; members.len()];
-        let area = Segment::open(self.context.fabric(), id, members, &lengths)?;
+        let area = Segment::open(self.context.fabric(), id, members, &|_| bytes)?;
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
@@ -305,23 +321,35 @@ impl<'w> Team<'w> {
     }
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every member.
-    pub(crate) fn segment(&self, bytes: u64, element: u64) -> Result<Segment> {
-        let name = if self.index() == 0 { self.context.name_segment().0 } else { 0 };
-        let says = self.all_gather(&[name, element, bytes])?;
-        for (theirs, &rank) in says.chunks_exact(3).zip(self.members()) {
-            if theirs[1] != element {
-                return Err(Error::Disagreement {
-                    what: "the ranks disagree on the type of a window".into(),
-                    mine: format!("elements of {element} bytes"),
-                    rank,
-                    theirs: format!("elements of {} bytes", theirs[1]),
-                });
-            }
+    pub(crate) fn segment(&self, bytes: u64, element: u64, name: impl Fn(Rank, u32) -> SegmentId) -> Result<Segment> {
+        let name = if self.index() == 0 { self.context.name_segment(name).0 } else { 0 };
+        // The name, and whether all say the same: that much can be folded, and mostly no more is needed.
+        let mut says = [[name, element, element, bytes, bytes]];
+        self.all_reduce(&mut says, |a, b| {
+            [a[0].max(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].min(b[3]), a[4].max(b[4])]
+        })?;
+        let [name, element_min, element_max, bytes_min, bytes_max] = says[0];
+        if element_min != element_max {
+            return Err(self.who_differs(element)?);
         }
-        let id = SegmentId(says[0]);
+        let id = SegmentId(name);
         self.agree_on_success(Some(id), self.context.fabric().expose(id, bytes))?;
-        let lengths: Vec<u64> = says.chunks_exact(3).map(|says| says[2]).collect();
-        Segment::open(self.context.fabric(), id, self.group().members.clone(), &lengths)
+        let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
+        let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
+        Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
+    }
+
+    /// The members disagree on the type of a window: says with whom.
+    fn who_differs(&self, element: u64) -> Result<Error> {
+        let all = self.all_gather(&[element])?;
+        let other = all.iter().zip(self.members()).find(|(theirs, _)| **theirs != element);
+        let (&theirs, &rank) = other.unwrap_or((&element, &self.members()[0]));
+        Ok(Error::Disagreement {
+            what: "the ranks disagree on the type of a window".into(),
+            mine: format!("elements of {element} bytes"),
+            rank,
+            theirs: format!("elements of {theirs} bytes"),
+        })
     }
 
     pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
@@ -342,18 +370,18 @@ impl<'w> Team<'w> {
     /// Tells everybody whether all could expose their part: this rank's error if it has one, otherwise who failed. In either case nothing is
     /// left of the segment.
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
-        let failed = self.all_gather(&[u8::from(mine.is_err())])?;
+        // One more than the index of the last who failed.
+        let mut failed = [if mine.is_err() { self.index() as u64 + 1 } else { 0 }];
+        self.all_reduce(&mut failed, u64::max)?;
         mine?;
-        if let Some(segment) = segment.filter(|_| failed.contains(&1)) {
+        let Some(at) = failed[0].checked_sub(1) else {
+            return Ok(());
+        };
+        if let Some(segment) = segment {
             self.context.fabric().withdraw(segment)?;
         }
-        match failed.iter().position(|&failed| failed != 0) {
-            None => Ok(()),
-            Some(at) => {
-                let rank = self.members()[at];
-                Err(Error::Misuse(format!("{rank} could not allocate its part; its own error says why")))
-            }
-        }
+        let rank = self.members()[at as usize];
+        Err(Error::Misuse(format!("{rank} could not allocate its part; its own error says why")))
     }
 
     fn position(&self, rank: Rank) -> Result<usize> {

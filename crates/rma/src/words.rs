@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, Rank, Result, SegmentId};
 
 use crate::collective::{Call, Kind};
 use crate::place::Place;
@@ -58,7 +58,7 @@ impl Words {
         if let Some(words) = pool.take(count) {
             return Ok(words);
         }
-        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8)?);
+        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, SegmentId::named_by)?);
         pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
         pool.take(count).ok_or_else(|| Error::Misuse("a fresh block of words has no room".into()))
     }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use farside_fabric::{Agent, Error, Fabric, HandlerId, Rank, Result, SegmentId, Topology};
 
@@ -36,8 +35,8 @@ impl World {
         if given < needed {
             return Err(Error::Join(format!("the first segment has {given} bytes, and {ranks} ranks need {needed}")));
         }
-        let members: Arc<[Rank]> = (0..ranks).map(Rank).collect();
-        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &vec![given; ranks as usize])?;
+        let members = fabric.topology().all().clone();
+        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &|_| given)?;
         let group = Group::new(&*fabric, area)?;
         Ok(World { context: Context::new(fabric)?, group, handlers: Cell::new(0) })
     }

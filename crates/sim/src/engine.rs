@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Rank, Reply, Result, Ticket};
+use farside_fabric::{Ended, Node, Rank, Reply, Result, Ticket, Word};
 
 use crate::event::EventId;
 use crate::store::{Body, Store};
@@ -26,6 +26,10 @@ pub(crate) trait Engine {
     fn cancel(&mut self, rank: Rank, given_up: Ticket);
     /// A rank has ended.
     fn depart(&mut self, rank: Rank, lost: Option<Ended>);
+    /// Begins to count what lands on a node.
+    fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
+        self.store().count_landings(node).map(Some)
+    }
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;
 }

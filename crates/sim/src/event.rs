@@ -62,9 +62,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whether the order of two accesses matters.
+    /// Whether the order of two accesses matters. That of two landings that are counted does not: they add up.
     pub fn conflicts(&self, other: &Access) -> bool {
         (self.writes || other.writes)
+            && !(self.writes && other.writes && self.segment == SegmentId::LANDINGS)
             && self.rank == other.rank
             && self.segment == other.segment
             && self.start < other.end

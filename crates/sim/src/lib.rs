@@ -4,6 +4,7 @@
 //! oracle says so, in any order that the memory model allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
 //! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody can run, and nothing is in flight.
 //!
+//! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
 //! - [`Simulation`]: runs a program once, with an [`Oracle`]; ranks may die in it, and long transfers tear;
 //! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order reduction), random ones, one given again.
 //!
@@ -20,13 +21,18 @@ mod fiber;
 mod machine;
 mod memory;
 mod port;
+mod prefetch;
+pub mod profile;
 mod reach;
 mod run;
 mod store;
 mod stuck;
+mod timed;
 mod torn;
 
 pub use bits::Bits;
 pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
+pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};
+pub use timed::{Timed, Timing};

@@ -71,6 +71,8 @@ pub(crate) struct Member {
     reads: Vec<(Access, u64)>,
     reads_before: Vec<(Access, u64)>,
     stale: bool,
+    /// How often it has relaxed in a row without reading anything.
+    pauses: u32,
     /// Posted operations of this rank that have landed: to whom, after how many fences, at which step.
     landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
@@ -112,8 +114,13 @@ impl Engine for Machine {
         if !posted {
             self.store.expect(whole);
         }
+        let count = if posted { self.store.landing_count(origin, target, &body) } else { None };
         let new = |id: EventId, body: Body| {
-            let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
+            let mut accesses = body.accesses(target);
+            if let (Some(count), Some(all)) = (count, &mut accesses) {
+                all.push(word_access(count, true));
+            }
+            let event = Event { id, accesses: accesses.map(Into::into), what: body.what(target) };
             let (after_steps, by_agent, known) = (Vec::new(), false, None);
             Flight { id, whole, target, epoch, fenced, after, after_steps, posted, by_agent, body, event, known }
         };
@@ -210,6 +217,7 @@ impl Machine {
             reads: Vec::new(),
             reads_before: Vec::new(),
             stale: false,
+            pauses: 0,
             landed: Vec::new(),
             learned: RefCell::default(),
         };
@@ -269,6 +277,13 @@ impl Machine {
             Pause::Relax => {
                 let member = self.member(rank);
                 let reads = std::mem::take(&mut member.reads);
+                // Who has read nothing since it last relaxed does not poll: it lets time pass, and need not be held up for that.
+                if reads.is_empty() && member.pauses < PAUSES_MAX {
+                    member.pauses += 1;
+                    member.doing = Doing::Runs(Resume::Go(0, 0));
+                    return;
+                }
+                member.pauses = 0;
                 // Who has read something new may do something else now. Who has not would only read the same again.
                 let news = std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
                 member.reads_before = reads;
@@ -427,6 +442,10 @@ impl Machine {
             }
             _ => self.store.execute(origin, target, &flight.body),
         };
+        // What was torn has landed with its last part.
+        if flight.is_posted_by(origin) && !self.flights.iter().any(|other| other.whole == flight.whole) {
+            self.store.count_landing(origin, target, &flight.body);
+        }
         self.note_accesses(origin, &flight, &outcome.reply);
         if let Some(step) = step {
             if flight.is_posted_by(origin) {
@@ -504,6 +523,8 @@ const TIME_OUTS_MAX: u32 = 16;
 
 /// How many posted operations a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;
+/// How often in a row a rank may relax without having read anything.
+const PAUSES_MAX: u32 = 10_000;
 
 /// Which of a wait's conditions holds now, and by which value.
 pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {

@@ -110,7 +110,7 @@ impl Fabric for Port {
         self.machine().store().withdraw(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        Ok(self.machine().store().memory(self.rank, segment)?.mapped())
+        self.machine().store().open(self.rank, segment)
     }
     fn near(&self, _peer: Rank, _segment: SegmentId) -> Option<Mapped> {
         None
@@ -159,6 +159,13 @@ impl Fabric for Port {
             None => Ok(()),
             Some(error) => Err(error),
         }
+    }
+
+    fn landings(&self) -> Result<Option<Word>> {
+        if self.topology.nodes() == 1 {
+            return Ok(None);
+        }
+        self.machine().count_landings(self.topology.node_of(self.rank))
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {

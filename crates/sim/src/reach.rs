@@ -42,7 +42,7 @@ impl<'a> Reach<'a> {
     fn post_as(&self, at: Word, op: Atomic, after_previous: bool) -> Result<()> {
         self.store.check_word(at, op)?;
         if self.is_here(at.rank) {
-            return atomic(&self.store.memory(at.rank, at.segment)?.mapped(), at, op).map(|_| ());
+            return atomic(self.store.memory(at.rank, at.segment)?, at, op).map(|_| ());
         }
         self.post_far(at.rank, Body::Atomic { at, op }, after_previous);
         Ok(())
@@ -56,7 +56,7 @@ impl Agent for Reach<'_> {
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
         self.store.check_word(at, op)?;
-        atomic(&self.store.memory(at.rank, at.segment)?.mapped(), at, op)
+        atomic(self.store.memory(at.rank, at.segment)?, at, op)
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
@@ -70,7 +70,7 @@ impl Agent for Reach<'_> {
             self.post_far(to.rank, Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() }, false);
             return Ok(());
         }
-        let mapped = self.store.memory(to.rank, to.segment)?.mapped();
+        let mapped = self.store.memory(to.rank, to.segment)?;
         packed(&pieces, bytes, |piece, part| mapped.put(piece.offset, part));
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Agent for Reach<'_> {
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
         let pieces = self.store.pieces(from)?;
         from.check_length(into.len())?;
-        let mapped = self.store.memory(from.rank, from.segment)?.mapped();
+        let mapped = self.store.memory(from.rank, from.segment)?;
         let mut rest = into;
         for piece in &pieces {
             let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::{
-    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region, Reply, Result, SegmentId,
-    Sum, Ticket, Topology, Word,
+    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Kind, Mapped, Node, Piece, Rank, Region, Reply, Result,
+    SegmentId, Sum, Ticket, Topology, Width, Word,
 };
 use rustc_hash::FxHashMap;
 
@@ -33,10 +33,14 @@ pub(crate) struct Outcome {
 /// A reply, and when it comes.
 type Answer = (u64, Result<Reply>);
 
+/// One rank's part of a segment: at hand, and for others to keep.
+struct Kept {
+    mapped: Mapped,
+    memory: Arc<Memory>,
+}
+
 /// What belongs to one rank.
 struct Holding {
-    fate: Fate,
-    segments: FxHashMap<SegmentId, Arc<Memory>>,
     /// How many events it has caused.
     serial: u32,
     /// The replies of its operations, and when they come.
@@ -52,6 +56,9 @@ pub(crate) struct Store {
     /// How many ranks of a node can run at the same time.
     pub(crate) processors: u32,
     holdings: Vec<Holding>,
+    fates: Vec<Fate>,
+    /// The parts of every segment, by rank.
+    segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     handlers: HashMap<(Node, HandlerId), Handler>,
 }
 
@@ -61,20 +68,22 @@ pub(crate) const CALL_BYTES: u64 = 4096;
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
         let alarm: Arc<Alarm> = Arc::default();
-        let holding = |_| Holding {
-            fate: Fate::Alive,
-            segments: FxHashMap::from_iter([(SegmentId::ROOT, Memory::new(root_bytes, &alarm))]),
-            serial: 0,
-            replies: Vec::new(),
-            late_errors: BTreeMap::new(),
-        };
-        let holdings = (0..topology.ranks()).map(holding).collect();
-        let processors = topology.ranks();
-        Store { topology: Arc::new(topology), alarm, processors, holdings, handlers: HashMap::new() }
+        let holding = |_| Holding { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
+        let ranks = topology.ranks();
+        let root = (0..ranks).map(|_| Some(Kept::new(root_bytes, &alarm))).collect();
+        Store {
+            topology: Arc::new(topology),
+            alarm,
+            processors: ranks,
+            holdings: (0..ranks).map(holding).collect(),
+            fates: vec![Fate::Alive; ranks as usize],
+            segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
+            handlers: HashMap::new(),
+        }
     }
 
     pub(crate) fn fate(&self, rank: Rank) -> Fate {
-        self.holdings[rank.index()].fate
+        self.fates[rank.index()]
     }
 
     pub(crate) fn expose(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -82,19 +91,48 @@ impl Store {
         if bytes > LIMIT {
             return Err(Error::OutOfMemory { asked: bytes, free: LIMIT, limit: LIMIT });
         }
-        let memory = Memory::new(bytes, &self.alarm);
-        self.holdings[rank.index()].segments.insert(segment, memory);
+        let ranks = self.holdings.len();
+        let parts = self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
+        parts[rank.index()] = Some(Kept::new(bytes, &self.alarm));
         Ok(())
     }
 
     pub(crate) fn withdraw(&mut self, rank: Rank, segment: SegmentId) -> Result<()> {
-        let removed = self.holdings[rank.index()].segments.remove(&segment);
-        removed.map(|_| ()).ok_or(Error::NoSegment { rank, segment })
+        let unknown = Error::NoSegment { rank, segment };
+        let parts = self.segments.get_mut(&segment).ok_or(unknown.clone())?;
+        parts[rank.index()].take().ok_or(unknown)?;
+        if parts.iter().all(Option::is_none) {
+            self.segments.remove(&segment);
+        }
+        Ok(())
     }
 
-    pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Arc<Memory>> {
-        self.topology.check(rank)?;
-        self.holdings[rank.index()].segments.get(&segment).ok_or(Error::NoSegment { rank, segment })
+    /// A rank's part of a segment.
+    pub(crate) fn memory(&self, rank: Rank, segment: SegmentId) -> Result<&Mapped> {
+        self.find(rank, segment).map(|kept| &kept.mapped)
+    }
+
+    /// The same for somebody who keeps it.
+    pub(crate) fn open(&self, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+        self.find(rank, segment).map(|kept| kept.memory.mapped())
+    }
+
+    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Kept> {
+        if rank.index() >= self.holdings.len() {
+            return Err(Error::UnknownRank { rank, ranks: self.holdings.len() as u32 });
+        }
+        let part = self.segments.get(&segment).and_then(|parts| parts[rank.index()].as_ref());
+        part.ok_or(Error::NoSegment { rank, segment })
+    }
+
+    /// Where the word of an atomic is, as a hint: it may be gone by the time it is used.
+    pub(crate) fn hint(&self, body: &Body) -> *const u8 {
+        match body {
+            Body::Atomic { at, .. } => self.memory(at.rank, at.segment).map_or(std::ptr::null(), |mapped| {
+                mapped.base().as_ptr().wrapping_add(at.offset as usize).cast_const()
+            }),
+            _ => std::ptr::null(),
+        }
     }
 
     pub(crate) fn serve(&mut self, node: Node, id: HandlerId, handler: Handler) {
@@ -180,7 +218,7 @@ impl Store {
 
     /// A rank has left, or was lost.
     pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
-        self.holdings[rank.index()].fate = match lost {
+        self.fates[rank.index()] = match lost {
             Some(how) => Fate::Lost(how),
             None => Fate::Left,
         };
@@ -192,6 +230,32 @@ impl Store {
 
     pub(crate) fn departures(&self) -> u32 {
         self.alarm.departures.load(Ordering::SeqCst)
+    }
+
+    /// Begins to count what lands on a node, unless that was done.
+    pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
+        let rank = self.topology.leader_of(node)?;
+        if self.memory(rank, SegmentId::LANDINGS).is_err() {
+            self.expose(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
+        }
+        Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
+    }
+
+    /// A posted operation has landed: counts it if it is of those that count. Returns whose count has changed.
+    pub(crate) fn count_landing(&mut self, origin: Rank, target: Rank, body: &Body) -> Option<Rank> {
+        let at = self.landing_count(origin, target, body)?;
+        let counted = self.memory(at.rank, at.segment).ok()?.atomic(at.offset, at.width, Atomic::Add(1));
+        counted.map(|_| at.rank)
+    }
+
+    /// The word that counts the landing of a posted operation, if it is of those that count.
+    pub(crate) fn landing_count(&self, origin: Rank, target: Rank, body: &Body) -> Option<Word> {
+        if self.topology.same_node(origin, target) || !body.segment()?.counts() {
+            return None;
+        }
+        let rank = self.topology.leader_of(self.topology.node_of(target)).ok()?;
+        self.memory(rank, SegmentId::LANDINGS).ok()?;
+        Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
     }
 
     /// Carries out an operation.
@@ -206,17 +270,17 @@ impl Store {
             |done: bool| if done { Ok(Reply::None) } else { Err(Error::Misuse("an operation was refused".into())) };
         match body {
             Body::Put { segment, pieces, bytes } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 done(packed(pieces, bytes, |piece, part| mapped.put(piece.offset, part)))
             }
             Body::Sum { segment, pieces, sum, bytes } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 let add =
                     |piece: &Piece, part: &[u8]| mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false);
                 done(packed(pieces, bytes, add))
             }
             Body::Get { segment, pieces, into } => {
-                let mapped = self.memory(target, *segment)?.mapped();
+                let mapped = self.memory(target, *segment)?;
                 let mut at = 0;
                 done(pieces.iter().all(|piece| {
                     // SAFETY: the caller of `get` promised room for all pieces until the operation has completed or was given up.
@@ -225,7 +289,7 @@ impl Store {
                     read
                 }))
             }
-            Body::Atomic { at, op } => atomic(&self.memory(at.rank, at.segment)?.mapped(), *at, *op).map(Reply::Word),
+            Body::Atomic { at, op } => atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word),
             Body::Call { node, handler, bytes } => {
                 let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
                 let mut run = self.handlers.remove(&(*node, *handler)).ok_or(no_handler)?;
@@ -266,6 +330,48 @@ impl Body {
         }
     }
 
+    /// The segment that it touches; a call touches what it likes.
+    fn segment(&self) -> Option<SegmentId> {
+        match self {
+            Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => Some(*segment),
+            Body::Atomic { at, .. } => Some(at.segment),
+            Body::Call { .. } => None,
+        }
+    }
+
+    /// How many bytes it takes to its target, beside the address.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => bytes.len() as u64,
+            Body::Get { .. } => 0,
+            Body::Atomic { at, .. } => at.width.bytes(),
+        }
+    }
+
+    /// What it is, for a trace.
+    pub(crate) fn kind(&self, fetching: bool) -> Kind {
+        match self {
+            Body::Put { .. } => Kind::Put,
+            Body::Get { .. } => Kind::Get,
+            Body::Sum { .. } => Kind::Accumulate,
+            Body::Atomic { .. } if fetching => Kind::Atomic,
+            Body::Atomic { .. } => Kind::Post,
+            Body::Call { .. } => Kind::Call,
+        }
+    }
+
+    /// A number for the cache line that it touches first.
+    pub(crate) fn first_line(&self) -> u64 {
+        let (segment, offset) = match self {
+            Body::Put { segment, pieces, .. }
+            | Body::Get { segment, pieces, .. }
+            | Body::Sum { segment, pieces, .. } => (*segment, pieces.first().map_or(0, |piece| piece.offset)),
+            Body::Atomic { at, .. } => (at.segment, at.offset),
+            Body::Call { .. } => (SegmentId::ROOT, 0),
+        };
+        segment.0.rotate_left(32) ^ (offset / 64)
+    }
+
     /// What it is, for people to read.
     pub(crate) fn what(&self, target: Rank) -> What {
         match self {
@@ -275,6 +381,13 @@ impl Body {
             Body::Atomic { at, op } => What::Atomic(*op, *at),
             Body::Call { handler, node, .. } => What::Call(*handler, *node),
         }
+    }
+}
+
+impl Kept {
+    fn new(bytes: u64, alarm: &Arc<Alarm>) -> Kept {
+        let memory = Memory::new(bytes, alarm);
+        Kept { mapped: memory.mapped(), memory }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The report of a deadlock.
 
-use farside_fabric::{Condition, Event as Awaited};
+use farside_fabric::{Condition, Event as Awaited, Wait};
 
 use crate::machine::{Doing, Machine, Member};
 
@@ -9,20 +9,8 @@ impl Machine {
     pub(crate) fn stuck(&self) -> String {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
-                Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                    match unsafe { &*wait }.event {
-                        Awaited::Done(_) => "waits for a reply".to_owned(),
-                        Awaited::Words(conditions) => {
-                            let word = |condition: &Condition<'_>| {
-                                let held = condition.memory.look(condition.at.offset, condition.at.width);
-                                let held = held.map_or(0, |word| word.load());
-                                format!("{} byte {} (holds {held:#x})", condition.at.segment, condition.at.offset)
-                            };
-                            format!("waits on {}", conditions.iter().map(word).collect::<Vec<_>>().join(" or "))
-                        }
-                    }
-                }
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                Doing::Waits { wait, .. } => return waiting(rank, unsafe { &*wait }),
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),
                 Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
                 Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),
@@ -33,5 +21,21 @@ impl Machine {
             format!("rank {rank} {what}")
         };
         self.members.iter().enumerate().map(line).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What a rank waits for.
+pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
+    let word = |condition: &Condition<'_>| {
+        let held = condition.memory.look(condition.at.offset, condition.at.width);
+        let held = held.map_or(0, |word| word.load());
+        format!("{} byte {} (holds {held:#x})", condition.at.segment, condition.at.offset)
+    };
+    match wait.event {
+        Awaited::Done(_) => format!("rank {rank} waits for a reply"),
+        Awaited::Words(conditions) => {
+            let words = conditions.iter().map(word).collect::<Vec<_>>().join(" or ");
+            format!("rank {rank} waits on {words}")
+        }
     }
 }

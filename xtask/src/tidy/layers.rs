@@ -35,7 +35,8 @@ const MAY_NAME_FABRICS: &[&str] = &[
     // The `limit` measurements touch mapped memory without the runtime, to show what it costs.
     "crates/bench/src/",
     // Simulated jobs are made, not joined: there is nothing to choose.
-    "crates/farside/src/sim.rs",
+    "crates/farside/src/sim/mod.rs",
+    "crates/farside/src/sim/timed.rs",
 ];
 
 /// Checks what one file mentions. Tests may use everything: they bring their own fabric.

@@ -10,7 +10,7 @@ use farside_fabric::memory::full_fence;
 use rustix::thread::futex::{self, Flags};
 
 use super::{Plan, row};
-use crate::timing::measure;
+use crate::timing::{clock, measure};
 
 /// Runs a plan with bare instructions, and returns its samples.
 pub fn run(plan: &Plan) -> Result<String> {
@@ -71,7 +71,7 @@ fn one(case: &str, bytes: usize, plan: &Plan) -> Result<Option<f64>> {
 
 /// Inlined into its loop: a call for each operation would be timed as well.
 fn loops(time: Duration, mut run: impl FnMut(u64)) -> Result<Option<f64>> {
-    let measured = measure(time, |count| {
+    let measured = measure(&clock(), time, |count| {
         (0..count).for_each(&mut run);
         Ok::<(), std::convert::Infallible>(())
     });
@@ -100,7 +100,7 @@ fn futex_round_trip(plan: &Plan) -> Result<f64> {
             wake(&theirs, 0);
         }
     });
-    let ns = measure(plan.time, |count| {
+    let ns = measure(&clock(), plan.time, |count| {
         for _ in 0..count {
             wake(&turn, 1);
             wait(&turn, 1);

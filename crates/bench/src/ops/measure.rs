@@ -1,80 +1,73 @@
 //! What each rank of `farside bench ops` runs.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farside::{Patch, Rank, Result, Window, World};
 
 use super::{Plan, Target, row};
 use crate::timing::{measure, median};
 
-/// Rank 0 does everything to this rank.
-const PEER: Rank = Rank(1);
 /// Barriers follow each other: a long batch also makes the skew of the first one vanish.
 const BARRIER_BATCH: Duration = Duration::from_millis(2);
 /// How many puts come between two flushes when their rate is measured.
 const RATE: u64 = 1000;
 
-/// Runs a plan as a rank, and prints its samples.
-pub fn run(world: &World, plan: &Plan) -> Result<()> {
+/// Runs a plan as a rank; rank 0 returns its samples.
+pub fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let largest = plan.sizes.iter().copied().max().unwrap_or(8).max(8);
     let window = world.window::<u64>(2 * largest.div_ceil(8) + 64)?;
     let sums = world.window::<f64>(largest.div_ceil(8))?;
+    let peer = peer_of_first(world);
+    let mut samples = Vec::new();
     for (case, bytes) in plan.cases() {
         world.barrier()?;
-        if case == "barrier" {
-            let ns = barrier(world, plan.time)?;
-            say(world, plan, &case, bytes, ns);
-            continue;
-        }
-        match world.rank() {
-            Rank(0) => {
-                let ns = one(world, (&window, &sums), &case, bytes, plan.time)?;
-                say(world, plan, &case, bytes, ns);
+        let ns = match (world.rank(), case.as_str()) {
+            (_, "barrier") => barrier(world, plan.time)?,
+            (Rank(0), _) => one(world, (&window, &sums), (&case, bytes, peer), plan.time)?,
+            (me, _) if me == peer && plan.target == Target::Computing => {
+                world.work((plan.time.mul_f64(1.5) + Duration::from_millis(50)).as_nanos() as u64);
+                continue;
             }
-            PEER if plan.target == Target::Computing => compute(plan.time.mul_f64(1.5) + Duration::from_millis(50)),
-            _ => {}
-        }
+            _ => continue,
+        };
+        samples.push(row(&case, bytes, plan.target, ns));
     }
     world.barrier()?;
     sums.free(world)?;
-    window.free(world)
+    window.free(world)?;
+    Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
 }
 
-fn say(world: &World, plan: &Plan, case: &str, bytes: usize, ns: f64) {
-    if world.rank() == Rank(0) {
-        println!("{}", row(case, bytes, plan.target, ns));
-    }
-}
-
-/// Arithmetic, and no call of the library.
-fn compute(time: Duration) {
-    let start = Instant::now();
-    let mut x = 1u64;
-    while start.elapsed() < time {
-        for _ in 0..10_000 {
-            x = black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-        }
-    }
+/// Rank 0 does everything to this rank: on another node if there is one.
+fn peer_of_first(world: &World) -> Rank {
+    let topology = world.topology();
+    world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
 type Memory<'a> = (&'a Window<u64>, &'a Window<f64>);
 
 /// One operation, complete at the target each time.
-fn one(world: &World, (window, sums): Memory<'_>, case: &str, bytes: usize, time: Duration) -> Result<f64> {
-    let at = window.at(PEER, 0);
+fn one(
+    world: &World,
+    (window, sums): Memory<'_>,
+    (case, bytes, peer): (&str, usize, Rank),
+    time: Duration,
+) -> Result<f64> {
+    let at = window.at(peer, 0);
+    let clock_ns = || world.now_ns();
     let words = bytes / 8;
     let data = vec![1u64; words];
     match case {
-        "put" => measure(time, |count| {
+        "put" => measure(&clock_ns, time, |count| {
             (0..count).try_for_each(|_| {
                 world.put(black_box(&data), at)?;
-                world.flush(PEER)
+                world.flush(peer)
             })
         }),
         "get" => {
             let mut into = vec![0u64; words];
-            measure(time, |count| {
+            measure(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
                     world.get(at, &mut into)?;
                     black_box(&into);
@@ -84,10 +77,10 @@ fn one(world: &World, (window, sums): Memory<'_>, case: &str, bytes: usize, time
         }
         "accumulate" => {
             let data = vec![1.0f64; words];
-            measure(time, |count| {
+            measure(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
-                    world.accumulate(1.0, black_box(&data), sums.at(PEER, 0))?;
-                    world.flush(PEER)
+                    world.accumulate(1.0, black_box(&data), sums.at(peer, 0))?;
+                    world.flush(peer)
                 })
             })
         }
@@ -95,29 +88,29 @@ fn one(world: &World, (window, sums): Memory<'_>, case: &str, bytes: usize, time
             let (rows, row) = (words.div_ceil(8).max(1), words.min(8));
             let data = vec![1u64; rows * 16];
             let patch = Patch { counts: &[rows, row], near: &[16, 1], far: &[16, 1] };
-            measure(time, |count| {
+            measure(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
                     world.put_strided(black_box(&data), at, &patch)?;
-                    world.flush(PEER)
+                    world.flush(peer)
                 })
             })
         }
-        "rate" => measure(time, |count| {
+        "rate" => measure(&clock_ns, time, |count| {
             (0..count * RATE).try_for_each(|value| world.put(&[value], at))?;
-            world.flush(PEER)
+            world.flush(peer)
         })
         .map(|ns| ns / RATE as f64),
-        "fetch_add" => measure(time, |count| each(count, |_| world.fetch_add(at, 1))),
-        "swap" => measure(time, |count| each(count, |value| world.swap(at, value))),
+        "fetch_add" => measure(&clock_ns, time, |count| each(count, |_| world.fetch_add(at, 1))),
+        "swap" => measure(&clock_ns, time, |count| each(count, |value| world.swap(at, value))),
         // Every one hits, as the rivals' do.
-        "compare_swap" => measure(time, |count| {
+        "compare_swap" => measure(&clock_ns, time, |count| {
             let start = world.load(at)?;
             each(count, |done| world.compare_swap(at, start.wrapping_add(done), start.wrapping_add(done + 1)))
         }),
-        "signal" => measure(time, |count| {
+        "signal" => measure(&clock_ns, time, |count| {
             (0..count).try_for_each(|value| {
                 world.signal(at, value)?;
-                world.flush(PEER)
+                world.flush(peer)
             })
         }),
         other => Err(farside::Error::Misuse(format!("there is no case {other:?}"))),
@@ -130,20 +123,21 @@ fn each<T>(count: u64, mut run: impl FnMut(u64) -> Result<T>) -> Result<()> {
 
 /// Rank 0 decides how many barriers make a batch, and when it is enough.
 fn barrier(world: &World, time: Duration) -> Result<f64> {
-    let start = Instant::now();
+    let (start_ns, time_ns, batch_ns) = (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
     let mut count = 1u64;
     let mut samples = Vec::new();
     loop {
         // The ranks leave the broadcast one by one.
         world.barrier()?;
-        let batch = Instant::now();
+        let begin_ns = world.now_ns();
         for _ in 0..count {
             world.barrier()?;
         }
-        let (took, over) = (batch.elapsed(), start.elapsed() >= time);
-        let long_enough = took >= BARRIER_BATCH;
+        let now_ns = world.now_ns();
+        let (took_ns, over) = (now_ns - begin_ns, now_ns - start_ns >= time_ns);
+        let long_enough = took_ns >= batch_ns;
         if long_enough || (over && samples.is_empty()) {
-            samples.push(took.as_nanos() as f64 / count as f64);
+            samples.push(took_ns as f64 / count as f64);
         }
         let next = if long_enough { count } else { count * 2 };
         let mut plan = [if over { 0 } else { next }];

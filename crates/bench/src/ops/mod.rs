@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside_launch::Launch;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::machine::Machine;
 use crate::record::{LIMIT, Record};
 use crate::rivals::{Compiled, Rival};
 use crate::timing::median;
@@ -124,6 +125,8 @@ pub struct Options {
     pub rounds: u32,
     /// The program that runs as a rank when it is started with the arguments `__bench ops …`.
     pub program: PathBuf,
+    /// The machine to measure on in virtual time, instead of this one.
+    pub sim: Option<Machine>,
     /// Where rivals are compiled.
     pub workshop: PathBuf,
     /// Whether to show progress.
@@ -150,6 +153,20 @@ impl System {
 /// What was measured, by what it was measured for.
 type Samples = BTreeMap<Key, Vec<f64>>;
 
+/// On what it was measured: the fabric, and the nodes at each number of ranks.
+struct Where<'a> {
+    sim: Option<&'a Machine>,
+}
+
+impl Where<'_> {
+    fn record(&self, case: &str, system: &str, ranks: u32) -> Result<Record> {
+        match self.sim {
+            None => Ok(Record::new("ops", case, system, "shm", ranks as usize, 1)),
+            Some(machine) => machine.record("ops", case, system, ranks),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     ranks: u32,
@@ -164,7 +181,10 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let all: Vec<String> = SIZED.iter().chain(&WORDS).chain(&["barrier"]).map(|&case| case.to_owned()).collect();
     let cases = if options.cases.is_empty() { all.clone() } else { options.cases.clone() };
     check(options, &cases, &all)?;
-    let mut systems = vec![System::Farside, System::Limit];
+    let mut systems = vec![System::Farside];
+    if options.sim.is_none() {
+        systems.push(System::Limit);
+    }
     for &rival in &options.against {
         systems.push(System::Rival(Compiled::new(rival, &options.workshop)?));
     }
@@ -198,10 +218,13 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         }
     }
     progress.finish_and_clear();
-    Ok((records(&samples, &all), troubles))
+    Ok((records(&samples, &all, &Where { sim: options.sim.as_ref() })?, troubles))
 }
 
 fn check(options: &Options, cases: &[String], all: &[String]) -> Result<()> {
+    if options.sim.is_some() && !options.against.is_empty() {
+        bail!("rivals run on this machine only: leave out --against, or --sim");
+    }
     ensure!(options.rounds > 0, "--rounds 0 measures nothing; at least 1 is needed");
     ensure!(!options.time.is_zero(), "--time 0 measures nothing; at least 1 ms is needed");
     for case in cases {
@@ -223,7 +246,10 @@ fn check(options: &Options, cases: &[String], all: &[String]) -> Result<()> {
 /// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair that transfers in some systems
 /// and not in others, so that only the barrier is compared.
 fn plans(options: &Options, cases: &[String], ranks: u32) -> Vec<(u32, Plan)> {
-    let processors = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let processors = match options.sim {
+        Some(_) => u32::MAX,
+        None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+    };
     let plan = |cases: Vec<String>, target| Plan { time: options.time, cases, sizes: options.sizes.clone(), target };
     let (barrier, pairs): (Vec<String>, Vec<String>) = cases.iter().cloned().partition(|case| case == "barrier");
     let mut plans = Vec::new();
@@ -242,6 +268,11 @@ fn run_one(options: &Options, system: &System, ranks: u32, plan: &Plan) -> Resul
         System::Limit if plan.target == Target::Computing => Ok(String::new()),
         System::Limit => limit::run(plan),
         System::Farside => {
+            if let Some(machine) = &options.sim {
+                let plan = plan.clone();
+                let outcome = machine.job(ranks)?.run(move |world| measure::run(&world, &plan))?;
+                return Ok(outcome.results.concat().join("\n"));
+            }
             let launch =
                 Launch::new(&options.program, ranks)?.arguments(["__bench", "ops"]).arguments(plan.arguments());
             let report = launch.timeout(plan.deadline()).run()?;
@@ -286,13 +317,14 @@ fn collect(output: &str, all: &[String], ranks: u32, system: &'static str, sampl
     Ok(())
 }
 
-fn records(samples: &Samples, all: &[String]) -> Vec<Record> {
+fn records(samples: &Samples, all: &[String], place: &Where<'_>) -> Result<Vec<Record>> {
     samples
         .iter()
         .map(|(key, values)| {
             let mut values = values.clone();
             let ns = median(&mut values);
-            let record = Record::new("ops", &all[key.case], key.system, "shm", key.ranks as usize, 1)
+            let record = place
+                .record(&all[key.case], key.system, key.ranks)?
                 .with("bytes", key.bytes)
                 .with("target", key.target.name())
                 .with("rounds", values.len())
@@ -300,11 +332,11 @@ fn records(samples: &Samples, all: &[String]) -> Vec<Record> {
                 .figure("min_ns", values.first().copied().unwrap_or(ns))
                 .figure("max_ns", values.last().copied().unwrap_or(ns))
                 .figure("per_s", 1e9 / ns);
-            if SIZED.contains(&all[key.case].as_str()) {
+            Ok(if SIZED.contains(&all[key.case].as_str()) {
                 record.figure("bytes_per_s", key.bytes as f64 * 1e9 / ns)
             } else {
                 record
-            }
+            })
         })
         .collect()
 }
@@ -342,7 +374,7 @@ mod tests {
             let output = format!("noise\nsample put 1024 idle {ns}\n");
             collect(&output, &all, 2, FARSIDE, &mut samples).unwrap();
         }
-        let records = records(&samples, &all);
+        let records = records(&samples, &all, &Where { sim: None }).unwrap();
         assert_eq!(records.len(), 1);
         assert_eq!(records[0].number("median_ns"), Some(3.0));
         assert_eq!(records[0].number("bytes_per_s"), Some(1024.0 * 1e9 / 3.0));

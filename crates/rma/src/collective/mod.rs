@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use farside_fabric::{Atomic, Condition, Error, Event, Rank, Result, SegmentId, Width, Word};
 
-use crate::context::Concern;
 use crate::team::Team;
+use crate::waiting::Concern;
 
 /// A collective call, as far as all members must agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,10 +228,13 @@ impl Team<'_> {
         };
         let conditions = [condition(offset, until), condition(at::POISON, &|poison| poison != 0)];
         let has_entered = |rank| {
-            let entered = match self.entered(rank) {
+            // Who has left enters no more: it need not be asked again.
+            let known = group.left.borrow().get(&rank).copied();
+            let entered = match known.map_or_else(|| self.entered(rank), Ok) {
                 Err(Error::NoSegment { .. }) => 0,
                 other => other?,
             };
+            group.left.borrow_mut().insert(rank, entered);
             // A member that has freed the team's memory has done so after it came, and has taken the count with it.
             let freed = entered == 0 && step.call.kind == Kind::Free;
             Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)

@@ -1,4 +1,6 @@
-//! Simulated jobs: every schedule of a protocol, or many, tried on one thread.
+//! Simulated jobs, on one thread: in virtual time, thousands of ranks; or every schedule of a few.
+//!
+//! [`run`] measures a program on a machine that is described by a [`Profile`]; the rest of this page is about checking.
 //!
 //! The code that is explored is the code that runs: a program is the same function of a [`World`] on every fabric. `docs/checking.md` tells how to check a protocol; with
 //! [`Simulation::deaths`] ranks may die in it, and with [`Simulation::torn`] long transfers are torn.
@@ -21,13 +23,16 @@
 //! # Ok::<(), farside::Error>(())
 //! ```
 
+mod timed;
+
 use std::rc::Rc;
 
 use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
-pub use farside_sim::{Event, Program, Run, Simulation, Start, Step, Verdict, What};
+pub use farside_sim::{Event, Profile, Program, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
+pub use timed::{Outcome, Virtual, run};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
 pub fn simulation(ranks: u32, topology: Option<&str>) -> Result<Simulation> {

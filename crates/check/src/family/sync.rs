@@ -1,0 +1,199 @@
+//! Fences, barriers and the combined sync of the `sync` layer.
+
+use farside::barrier::{Barrier, Kind};
+use farside::combined::{Combined, Way};
+use farside::fence::{Fences, Style};
+use farside::sim::{Policy, program};
+use farside::{Rank, World};
+use farside_sync::variant::{Right, Variant, mutants};
+
+use super::barrier::separates;
+use crate::check::{Check, Setup, Subject};
+
+fn meets<V: Variant>(kind: Kind) -> impl Fn(&Setup) -> Subject {
+    separates(move |world| Barrier::variant::<V>(world, kind), |world, barrier: &Barrier, _| barrier.enter(world))
+}
+
+/// Rank 0 puts to rank 1 and fences; the last rank is told, and looks.
+fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
+    move |_| {
+        Subject::new(program(
+            |world| Ok((Fences::new(world)?, world.words(2)?)),
+            move |world, (fences, words)| match world.rank().0 {
+                0 => {
+                    world.put_value(7, words.at(Rank(1), 0))?;
+                    fences.fence_as::<V>(world, style, Rank(1))?;
+                    world.signal(words.at(Rank(world.size() - 1), 1), 1)
+                }
+                me if me == world.size() - 1 => {
+                    world.wait(words.at(world.rank(), 1), |told| told == 1)?;
+                    match world.get_value(words.at(Rank(1), 0))? {
+                        7 => Ok(()),
+                        other => Err(super::wrong(format!("{other} after the fence instead of 7"))),
+                    }
+                }
+                _ => Ok(()),
+            },
+        ))
+    }
+}
+
+/// Everybody puts to everybody and syncs; then it finds what was put to itself and to its neighbour.
+fn synced<V: Variant>(way: fn(&World, u64) -> Way) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let rounds = u64::from(setup.rounds);
+        Subject::new(program(
+            |world| Ok((Combined::<V>::variant(world)?, world.words(world.size() as usize)?)),
+            move |world, (combined, words)| {
+                let next = Rank((world.rank().0 + 1) % world.size());
+                for round in 1..=rounds {
+                    for peer in world.ranks().filter(|&peer| peer != world.rank()) {
+                        world.put_value(round, words.at(peer, world.rank().index()))?;
+                    }
+                    combined.sync(world, way(world, round))?;
+                    for to in [world.rank(), next] {
+                        for from in world.ranks().filter(|&from| from != to) {
+                            // Others may be a round ahead, never behind.
+                            let seen = world.get_value(words.at(to, from.index()))?;
+                            if seen < round {
+                                let what = format!("what {from} put to {to} before sync {round} is not there after it");
+                                return Err(super::wrong(what));
+                            }
+                        }
+                    }
+                }
+                Ok(())
+            },
+        ))
+    }
+}
+
+/// Ranks that do not agree on the way.
+fn mixed(world: &World, round: u64) -> Way {
+    let ways = [Way::Counted, Way::Direct, Way::Auto];
+    ways[(u64::from(world.rank().0) + round) as usize % ways.len()]
+}
+
+fn counted(_: &World, _: u64) -> Way {
+    Way::Counted
+}
+
+/// All checks of fences, barriers and the combined sync.
+pub fn checks() -> Vec<Check> {
+    let mut checks = barriers();
+    checks.extend(fences());
+    checks.extend(combined());
+    checks
+}
+
+fn barriers() -> Vec<Check> {
+    let three = || Setup::new(3).rounds(2);
+    let far = || Setup::new(3).topology("node:2").rounds(2);
+    let many = || Setup::new(16).topology("rack:2,node:2,socket:2").rounds(2);
+    let names: [(Kind, [&'static str; 4]); 4] = [
+        (Kind::Central, ["sync/central", "sync/central-far", "sync/central-many", "sync/central-death"]),
+        (
+            Kind::Dissemination,
+            ["sync/dissemination", "sync/dissemination-far", "sync/dissemination-many", "sync/dissemination-death"],
+        ),
+        (Kind::Binomial, ["sync/binomial", "sync/binomial-far", "sync/binomial-many", "sync/binomial-death"]),
+        (
+            Kind::Hierarchical,
+            ["sync/hierarchical", "sync/hierarchical-far", "sync/hierarchical-many", "sync/hierarchical-death"],
+        ),
+    ];
+    let mut checks = Vec::new();
+    for (kind, [near, between, large, death]) in names {
+        let about = match kind {
+            Kind::Central => "a barrier that counts at one place",
+            Kind::Dissemination => "a barrier that signals in doubling steps",
+            Kind::Binomial => "a barrier up and down a binomial tree",
+            Kind::Hierarchical => "a barrier inside the nodes and then across",
+        };
+        let pct = Policy::Pct { depth: 3 };
+        checks.push(Check::new(near, about, meets::<Right>(kind)).setup(three()));
+        checks.push(Check::new(between, about, meets::<Right>(kind)).setup(far()));
+        checks.push(Check::new(large, about, meets::<Right>(kind)).setup(many()).policy(pct, 200));
+        checks.push(Check::new(death, about, dies(kind)).setup(Setup::new(3).deaths(1)));
+    }
+    checks.push(
+        Check::new(
+            "sync/dissemination-one-set",
+            "reuses its flags a round too early",
+            meets::<mutants::WithOneSetOfFlags>(Kind::Dissemination),
+        )
+        .setup(Setup::new(2).rounds(3))
+        .mutant("deadlock"),
+    );
+    checks.push(
+        Check::new(
+            "sync/binomial-without-gathering",
+            "tells its parent before its children have come",
+            meets::<mutants::WithoutGathering>(Kind::Binomial),
+        )
+        .mutant("has left barrier"),
+    );
+    checks
+}
+
+/// Ranks meet, and one may die: whoever is left gets an error and does not wait for ever.
+fn dies(kind: Kind) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let rounds = setup.rounds;
+        Subject::new(program(
+            move |world| Barrier::new(world, kind),
+            move |world, barrier| (0..rounds).try_for_each(|_| barrier.enter(world)),
+        ))
+    }
+}
+
+fn fences() -> Vec<Check> {
+    let about = "what was put before a fence has landed after it";
+    vec![
+        Check::new("sync/fence-acknowledged", about, fenced::<Right>(Style::Acknowledged)).setup(Setup::new(3)),
+        Check::new("sync/fence-confirmed", about, fenced::<Right>(Style::Confirmed)).setup(Setup::new(3)),
+        Check::new(
+            "sync/fence-without-order",
+            "asks for a confirmation that may overtake the put",
+            fenced::<mutants::WithoutFence>(Style::Confirmed),
+        )
+        .setup(Setup::new(3))
+        .mutant("0 after the fence"),
+    ]
+}
+
+fn combined() -> Vec<Check> {
+    let about = "fence and barrier in one, by counting what has landed";
+    vec![
+        Check::new("sync/combined", about, synced::<Right>(counted)).setup(Setup::new(3).topology("node:3")),
+        Check::new("sync/combined-two-nodes", about, synced::<Right>(counted)).setup(Setup::new(3).topology("node:2")),
+        Check::new("sync/combined-twice", about, synced::<Right>(counted))
+            .setup(Setup::new(2).topology("node:2").rounds(2)),
+        Check::new("sync/combined-mixed", "ranks that choose different ways", synced::<Right>(mixed))
+            .setup(Setup::new(3).topology("node:3")),
+        Check::new("sync/combined-many", about, synced::<Right>(counted))
+            .setup(Setup::new(8).topology("node:5").rounds(2))
+            .policy(Policy::Pct { depth: 3 }, 200),
+        Check::new("sync/combined-death", about, |setup: &Setup| {
+            let rounds = setup.rounds;
+            Subject::new(program(Combined::new, move |world, combined| {
+                (0..rounds).try_for_each(|_| combined.sync(world, Way::Counted))
+            }))
+        })
+        .setup(Setup::new(3).topology("node:3").deaths(1)),
+        Check::new(
+            "sync/combined-without-waiting",
+            "does not wait until as much has landed as was posted",
+            synced::<mutants::WithoutAwaitingLandings>(counted),
+        )
+        .setup(Setup::new(2).topology("node:2"))
+        .mutant("is not there after it"),
+        Check::new(
+            "sync/combined-without-meeting",
+            "goes on when its own memory is complete",
+            synced::<mutants::WithoutMeetingAgain>(counted),
+        )
+        .setup(Setup::new(3).topology("node:3"))
+        .mutant("is not there after it"),
+    ]
+}

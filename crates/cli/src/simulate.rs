@@ -1,0 +1,28 @@
+//! The options of commands that can run in virtual time.
+
+use anyhow::Result;
+use clap::Args;
+use farside::sim::Profile;
+use farside_bench::machine::Machine;
+
+/// Where to run, if not here.
+#[derive(Args, Clone)]
+pub(crate) struct Simulate {
+    /// Run in virtual time, on a machine as this profile describes it: a name that `farside info` lists, or a file that ends in .toml
+    #[arg(long, value_name = "PROFILE")]
+    sim: Option<String>,
+    /// Which run of the simulated machine: the same seed gives the same delays
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sim")]
+    seed: u64,
+}
+
+impl Simulate {
+    /// The simulated machine, if one is asked for.
+    pub(crate) fn machine(&self, topology: Option<&str>) -> Result<Option<Machine>> {
+        let Some(name) = &self.sim else {
+            return Ok(None);
+        };
+        let (profile, topology) = (Profile::load(name)?, topology.map(str::to_owned));
+        Ok(Some(Machine { profile, topology, seed: self.seed }))
+    }
+}

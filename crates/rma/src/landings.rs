@@ -1,0 +1,94 @@
+//! Counting what was posted to other nodes, and what has landed here: for protocols that need not hear of every single operation.
+
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, SegmentId, Width, Word};
+
+use crate::context::Context;
+use crate::waiting::Concern;
+
+/// What one context counts, once that is wanted.
+pub(crate) struct Landings {
+    issued: OnceCell<Box<[Cell<u64>]>>,
+    /// The word that counts here, on the first rank of the node.
+    landed: OnceCell<(Word, Mapped)>,
+    /// How many contexts this rank has made.
+    contexts: Arc<AtomicU32>,
+}
+
+impl Landings {
+    /// For a context beside those that share `contexts`.
+    pub(crate) fn new(contexts: Arc<AtomicU32>) -> Landings {
+        contexts.fetch_add(1, Ordering::Relaxed);
+        Landings { issued: OnceCell::new(), landed: OnceCell::new(), contexts }
+    }
+
+    pub(crate) fn contexts(&self) -> Arc<AtomicU32> {
+        self.contexts.clone()
+    }
+
+    /// Something was posted.
+    #[inline]
+    pub(crate) fn issue(&self, context: &Context, peer: Rank, segment: SegmentId, count: u64) {
+        if let Some(issued) = self.issued.get()
+            && segment.counts()
+        {
+            let (topology, me) = (context.topology(), context.rank());
+            let node = topology.node_of(peer);
+            if node != topology.node_of(me) {
+                let cell = &issued[node.0 as usize];
+                cell.set(cell.get() + count);
+            }
+        }
+    }
+}
+
+impl Context {
+    /// Begins to count what this context posts to other nodes, and what lands on this rank's node. False if the fabric does not count.
+    pub fn count_landings(&self) -> Result<bool> {
+        let Some(word) = self.fabric().landings()? else {
+            return Ok(false);
+        };
+        let landings = self.landings();
+        let nodes = self.topology().nodes();
+        landings.issued.get_or_init(|| (0..nodes).map(|_| Cell::new(0)).collect());
+        if word.rank == self.rank() && landings.landed.get().is_none() {
+            let own = self.fabric().own(word.segment)?;
+            landings.landed.get_or_init(|| (word, own));
+        }
+        Ok(true)
+    }
+
+    /// How many operations this context has posted to a node since it began to count.
+    pub fn issued_to(&self, node: Node) -> u64 {
+        let issued = self.landings().issued.get();
+        issued.and_then(|issued| issued.get(node.0 as usize)).map_or(0, Cell::get)
+    }
+
+    /// How many operations of other nodes have landed on this one, as far as they were counted. For the node's first rank.
+    pub fn landed(&self) -> Result<u64> {
+        let (word, own) = self.landed_word()?;
+        Ok(own.atomic(word.offset, Width::W64, Atomic::Load).unwrap_or(0) as u64)
+    }
+
+    /// Waits until so many have landed. Fails if one of `members` was lost.
+    pub fn wait_landed(&self, members: &[Rank], at_least: u64) -> Result<()> {
+        let (at, memory) = self.landed_word()?;
+        let until = |landed: u64| landed >= at_least;
+        let condition = [Condition { at: *at, memory, until: &until }];
+        self.wait_event(Event::Words(&condition), &Concern::Among(members), None).map(drop)
+    }
+
+    /// Whether this is the only context that its rank ever had: then what it counts is all that the rank does.
+    pub fn is_only(&self) -> bool {
+        self.landings().contexts.load(Ordering::Relaxed) == 1
+    }
+
+    fn landed_word(&self) -> Result<&(Word, Mapped)> {
+        let first_only =
+            || Error::Misuse("only the first rank of a node that counts landings knows their number".into());
+        self.landings().landed.get().ok_or_else(first_only)
+    }
+}

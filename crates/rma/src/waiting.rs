@@ -1,0 +1,221 @@
+//! How a context waits, and whose end makes waiting vain.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use farside_fabric::{Condition, Ended, Error, Event, Fate, Rank, Result, Wait, Wake};
+
+use crate::context::Context;
+use crate::place::Place;
+use crate::plain::Integer;
+
+/// Whose end concerns a wait.
+pub(crate) enum Concern<'a> {
+    /// Anybody's loss, and that all others have left.
+    Everyone,
+    /// The loss of one of these, and that all others of them have left.
+    Among(&'a [Rank]),
+    /// The loss of one rank. Its memory can be used after it has left.
+    Peer(Rank),
+    /// The loss, or the leave, of the rank that an agent lives with.
+    Agent(Rank),
+    /// The loss of a member, or its leave unless it has done its part.
+    Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
+}
+
+/// What a waiter expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// For how long it waits; then [`Error::TimedOut`].
+    pub timeout: Option<Duration>,
+    /// Whether it expects its event soon. Who knows that others come first sleeps at once where ranks outnumber processors.
+    pub soon: bool,
+}
+
+/// Soon, and without a limit.
+impl Default for Outlook {
+    fn default() -> Outlook {
+        Outlook { timeout: None, soon: true }
+    }
+}
+
+impl Context {
+    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
+    ///
+    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
+    /// was lost, since it might have been the one to signal.
+    pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
+        self.wait_for(at, until, &Concern::Everyone, Outlook::default())
+    }
+
+    /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
+    pub fn wait_timeout<I: Integer>(
+        &self,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+        timeout: Duration,
+    ) -> Result<I> {
+        self.wait_for(at, until, &Concern::Everyone, Outlook { timeout: Some(timeout), soon: true })
+    }
+
+    /// Like [`Context::wait`], for a protocol among `members`: fails if one of them was lost, or all others of them have left, and
+    /// takes no notice of anybody else's end.
+    ///
+    /// ```
+    /// # use farside::{Outlook, Rank};
+    /// # farside::local(3, |world| {
+    /// let flag = world.words(1)?;
+    /// let pair = [Rank(0), Rank(1)];
+    /// match world.rank().0 {
+    ///     0 => world.signal(flag.at(Rank(1), 0), 1)?,
+    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, Outlook::default())?, 1),
+    ///     _ => {}
+    /// }
+    /// # flag.free(&world) }).unwrap();
+    /// ```
+    pub fn wait_among<I: Integer>(
+        &self,
+        members: &[Rank],
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+        outlook: Outlook,
+    ) -> Result<I> {
+        self.wait_for(at, until, &Concern::Among(members), outlook)
+    }
+
+    /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`
+    /// says, not done its part before.
+    pub fn wait_for_all<I: Integer>(
+        &self,
+        members: &[Rank],
+        has_done: &dyn Fn(Rank) -> Result<bool>,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+    ) -> Result<I> {
+        self.wait_for(at, until, &Concern::Members(members, has_done), Outlook::default())
+    }
+
+    fn wait_for<I: Integer>(
+        &self,
+        at: Place<'_, I>,
+        until: impl Fn(I) -> bool,
+        concern: &Concern<'_>,
+        outlook: Outlook,
+    ) -> Result<I> {
+        at.check(size_of::<I>() as u64)?;
+        let until = |bits: u64| until(I::from_bits(bits.into()));
+        let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
+        let (_, value) = self.wait_outlook(Event::Words(&condition), concern, outlook)?;
+        Ok(I::from_bits(value.into()))
+    }
+
+    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
+    pub fn relax(&self) -> Result<()> {
+        self.relax_unless(&Concern::Everyone)
+    }
+
+    /// Like [`Context::relax`], for a protocol among `members`: nobody else's end is an error.
+    #[inline]
+    pub fn relax_among(&self, members: &[Rank]) -> Result<()> {
+        self.relax_unless(&Concern::Among(members))
+    }
+
+    #[inline]
+    fn relax_unless(&self, concern: &Concern<'_>) -> Result<()> {
+        self.fabric().relax();
+        let departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
+        // Who departs may have written what is polled for after the last look at it: the caller looks once more before that is an error.
+        if departures == self.departures_polled().replace(departures) && departures != 0 {
+            return self.judge(concern);
+        }
+        Ok(())
+    }
+
+    /// The one place where this crate waits. Returns which condition was satisfied, and by which value.
+    pub(crate) fn wait_event(
+        &self,
+        event: Event<'_>,
+        concern: &Concern<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<(usize, u64)> {
+        self.wait_outlook(event, concern, Outlook { timeout, soon: true })
+    }
+
+    fn wait_outlook(
+        &self,
+        event: Event<'_>,
+        concern: &Concern<'_>,
+        Outlook { timeout, soon }: Outlook,
+    ) -> Result<(usize, u64)> {
+        let mut known_departures = 0;
+        loop {
+            match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
+                Wake::Ready { which, value } => return Ok((which, value)),
+                Wake::TimedOut => {
+                    let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+                    return Err(Error::TimedOut { after_ms });
+                }
+                Wake::Alarm => {
+                    // Read first, judged second: who departs in between raises the alarm again.
+                    known_departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
+                    self.judge(concern)?;
+                }
+            }
+        }
+    }
+
+    /// Whether the departures so far are an error for a wait.
+    pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
+        let lost = |rank: Rank| match self.fabric().fate(rank) {
+            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
+            _ => Ok(()),
+        };
+        let left = |rank: Rank| self.fabric().fate(rank) == Fate::Left;
+        let all_others_left = |ranks: &mut dyn Iterator<Item = Rank>| {
+            let mut others = ranks.filter(|&rank| rank != self.rank());
+            match others.next() {
+                Some(first) if left(first) && others.all(left) => {
+                    Err(Error::RankLost { rank: first, how: Ended::Left })
+                }
+                _ => Ok(()),
+            }
+        };
+        match concern {
+            Concern::Everyone => {
+                self.ranks().try_for_each(lost)?;
+                all_others_left(&mut self.ranks())
+            }
+            Concern::Among(members) => {
+                members.iter().copied().try_for_each(lost)?;
+                all_others_left(&mut members.iter().copied())
+            }
+            Concern::Peer(rank) => lost(*rank),
+            Concern::Agent(rank) => {
+                lost(*rank)?;
+                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
+                left.map_or(Ok(()), |error| Err(self.cause(error)))
+            }
+            Concern::Members(members, has_done_its_part) => {
+                // Who was lost comes first: others may have left because of that.
+                members.iter().copied().try_for_each(lost)?;
+                members.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
+                    let done = has_done_its_part(rank)?;
+                    if done { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
+                })
+            }
+        }
+    }
+
+    /// Who has left may have done so because another was lost: then that is what is worth knowing.
+    #[cold]
+    pub(crate) fn cause(&self, error: Error) -> Error {
+        let lost = |rank| match self.fabric().fate(rank) {
+            Fate::Lost(how) => Some(Error::RankLost { rank, how }),
+            _ => None,
+        };
+        match error {
+            Error::RankLost { how: Ended::Left, .. } => self.ranks().find_map(lost).unwrap_or(error),
+            other => other,
+        }
+    }
+}

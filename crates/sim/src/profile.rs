@@ -1,0 +1,217 @@
+//! Network profiles: what a machine's communication costs, with the source of every number.
+//!
+//! A profile is a TOML file; `docs/profiles.md` says how to read one, and what the model makes of its numbers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use farside_fabric::{Error, Result, Topology};
+use serde::Deserialize;
+
+/// A machine to measure on in virtual time.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Its name, as `--sim` takes it.
+    pub name: String,
+    /// What machine it is.
+    pub machine: String,
+    /// The papers that measured on it, as `docs/papers.md` calls them.
+    #[serde(default)]
+    pub papers: Vec<String>,
+    /// How ranks are arranged and what communication at each level costs, the widest level first.
+    pub level: Vec<Level>,
+    /// What the network interface needs for the operations that it carries out.
+    pub interface: BTreeMap<String, Figure>,
+    /// What the agent, a thread of the host, needs for those that it carries out.
+    pub agent: BTreeMap<String, Figure>,
+    /// What sharing memory costs.
+    pub processor: BTreeMap<String, Figure>,
+    /// What a rank is like.
+    pub rank: BTreeMap<String, Figure>,
+    /// What is irregular.
+    pub noise: BTreeMap<String, Figure>,
+    /// Published results on this machine.
+    #[serde(default)]
+    pub point: Vec<Point>,
+}
+
+/// A level of the topology.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// Its name; one is `machine`, one is `node`.
+    pub name: String,
+    /// How many ranks one element of it holds; the machine holds all.
+    pub ranks: Option<Figure>,
+    /// Who carries out an operation between two ranks that share no narrower element.
+    pub carrier: Carrier,
+    /// From the end of sending to the arrival.
+    pub latency_ns: Figure,
+    /// How long the sender's processor is busy.
+    pub send_ns: Figure,
+    /// How long its processor is busy when the reply comes.
+    pub receive_ns: Figure,
+    /// How long the sending interface is busy with a message.
+    pub gap_ns: Figure,
+    /// And with each byte of it.
+    pub byte_ps: Figure,
+}
+
+/// Who carries out an operation at its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// The origin's own processor, through shared memory.
+    Processor,
+    /// The network interface of the target's node.
+    Interface,
+    /// A thread of the target's host.
+    Agent,
+}
+
+/// A number, and where it comes from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The number.
+    pub is: f64,
+    /// How it was found.
+    pub kind: Origin,
+    /// Where.
+    pub source: String,
+}
+
+/// How a number was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Somebody measured and published it.
+    Published,
+    /// It was set so that one published result comes out.
+    Calibrated,
+    /// It is a guess, for the reasons given.
+    Estimated,
+}
+
+/// A published result.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// What was measured.
+    pub what: String,
+    /// Which benchmark measures the same.
+    pub bench: String,
+    /// The result as a time.
+    pub value_ns: Option<f64>,
+    /// The result as a ratio.
+    pub value_ratio: Option<f64>,
+    /// The result as a rate.
+    pub value_per_s: Option<f64>,
+    /// Where it is published.
+    pub source: String,
+    /// Whether a number of this profile was set by it.
+    #[serde(rename = "use")]
+    pub role: Role,
+}
+
+/// What a published result is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A number was set by it: agreement proves nothing.
+    Calibration,
+    /// It is predicted.
+    Prediction,
+}
+
+macro_rules! profiles {
+    ($($name:literal),* $(,)?) => {
+        /// The profiles that come with farside, by name.
+        const BUILT_IN: &[(&str, &str)] = &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*];
+    };
+}
+
+profiles![
+    "myrinet-lanai4",
+    "myrinet-lanai7",
+    "myrinet-2000",
+    "infiniband-2008",
+    "ethernet-now",
+    "ibm-sp",
+    "aries-xc30",
+    "infiniband-ndr",
+    "slingshot-11",
+    "ethernet-25g",
+];
+
+impl Profile {
+    /// The names of the profiles that come with farside.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// One that comes with farside, by its name; or one of your own, by the path of its file, which ends in `.toml`.
+    ///
+    /// ```
+    /// use farside_sim::Profile;
+    ///
+    /// assert!(Profile::load("aries-xc30")?.machine.contains("Aries"));
+    /// let error = Profile::load("aries").unwrap_err().to_string();
+    /// assert!(error.contains("aries-xc30"), "{error}");
+    /// # Ok::<(), farside_fabric::Error>(())
+    /// ```
+    pub fn load(name: &str) -> Result<Profile> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Profile::parse(text);
+        }
+        if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(name)
+                .map_err(|error| Error::Misuse(format!("the profile {name} cannot be read: {error}")))?;
+            return Profile::parse(&text);
+        }
+        let known = Profile::names().collect::<Vec<_>>().join(", ");
+        Err(Error::Misuse(format!(
+            "there is no profile {name:?}: there are {known}, or give a file that ends in .toml"
+        )))
+    }
+
+    /// Reads a profile.
+    pub fn parse(text: &str) -> Result<Profile> {
+        let bad = |why: String| Error::Misuse(format!("a profile cannot be read: {why}"));
+        let profile: Profile = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let named = |name: &str| profile.level.iter().any(|level| level.name == name);
+        if !named("node") || profile.level.first().is_none_or(|level| level.name != "machine") {
+            return Err(bad("its first level must be \"machine\", and one must be \"node\"".into()));
+        }
+        for level in profile.level.iter().skip(1) {
+            if level.ranks.as_ref().is_none_or(|ranks| ranks.is < 1.0) {
+                return Err(bad(format!("level {:?} does not say how many ranks it holds", level.name)));
+            }
+        }
+        Ok(profile)
+    }
+
+    /// How so many ranks are arranged on this machine: in blocks, each element filled before the next.
+    pub fn topology(&self, ranks: u32) -> Result<Topology> {
+        let level = |level: &Level| {
+            let each = level.ranks.as_ref().map_or(ranks, |each| each.is as u32).max(1);
+            (level.name.clone(), (0..ranks).map(|rank| rank / each).collect())
+        };
+        Topology::from_levels(ranks, self.level.iter().map(level).collect())
+    }
+}
+
+/// A number of a table, in the unit of its name.
+pub(crate) fn figure(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64> {
+    let missing = || Error::Misuse(format!("the profile has no {name}"));
+    let figure = table.get(name).ok_or_else(missing)?;
+    whole(figure, name)
+}
+
+pub(crate) fn whole(figure: &Figure, name: &str) -> Result<u64> {
+    if figure.is.is_finite() && (0.0..1e15).contains(&figure.is) {
+        return Ok(figure.is as u64);
+    }
+    Err(Error::Misuse(format!("{name} of the profile is {}, which is no time", figure.is)))
+}

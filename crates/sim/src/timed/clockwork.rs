@@ -1,0 +1,498 @@
+//! The machine that keeps time: every operation takes what the network model says, and things happen in the order of their times.
+//!
+//! An operation takes effect at its target when it arrives there, in the order of arrival, and counts as done when its carrier has worked it off: so an
+//! operation is one entry of the queue. To one target, operations of a rank arrive in the order in which they were sent.
+
+use farside_fabric::tracing::Slice;
+use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
+use rustc_hash::FxHashMap;
+
+use super::ahead::fetch;
+use super::network::{Costs, Network};
+use super::queue::Queue;
+use crate::engine::Engine;
+use crate::event::EventId;
+use crate::fiber::{Pause, Resume};
+use crate::reach::Posted;
+use crate::store::{Body, Outcome, Store, ticket};
+
+/// How long it takes until ranks that wait hear of a departure.
+const ALARM_NS: u64 = 1_000_000;
+/// What a rank that polls does between two looks.
+const RELAX_NS: u64 = 20;
+
+/// An operation in flight.
+pub(super) struct Flight {
+    pub(super) id: EventId,
+    pub(super) target: Rank,
+    pub(super) costs: Costs,
+    pub(super) sent_ns: u64,
+    pub(super) role: Role,
+    /// Where its word is, as a hint.
+    pub(super) word: *const u8,
+    pub(super) body: Body,
+}
+
+/// Who cares for the end of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its rank waits for the reply.
+    Fetching,
+    /// Its rank posted it.
+    Posted,
+    /// A handler posted it.
+    ByAgent,
+}
+
+/// What a rank is doing.
+#[derive(Clone, Copy)]
+pub(super) enum Doing {
+    /// It will run when its entry of the queue comes.
+    Scheduled,
+    Waits(*const Wait<'static>),
+    Flushes(Rank),
+    NeedsRoom,
+    Prepared,
+    Over,
+}
+
+pub(super) struct Member {
+    pub(super) doing: Doing,
+    /// The words that it waits on, as far as there are no more.
+    pub(super) watched: [(SegmentId, u64); 2],
+    pub(super) watches_more: bool,
+    pub(super) node: usize,
+    /// Its own time.
+    pub(super) clock_ns: u64,
+    /// When its wait is over, if it has a time limit; and whether a timer is set that will look at it.
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) has_timer: bool,
+    /// Posted operations that have not arrived, and fetching ones.
+    pub(super) posted: u32,
+    pub(super) fetching: u32,
+    /// What it posted to each target.
+    lanes: FxHashMap<Rank, Lane>,
+    /// Until when it works, and how much of its host's time the agent had taken when it last looked.
+    pub(super) stolen_ns: Option<u64>,
+    pub(super) paused_ns: u64,
+    /// What it waits in, as far as a trace shows it.
+    pub(super) pauses_in: Option<Kind>,
+    /// Somewhere on its stack, near to where it waits.
+    pub(super) stack_hint: *const u8,
+}
+
+/// From one rank to another.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    /// When the last operation arrives.
+    arrives_ns: u64,
+    /// How many posted operations are under way.
+    posted: u32,
+    /// When the last acknowledgement is back, of those that have arrived.
+    acknowledged_ns: u64,
+}
+
+/// Something in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Entry {
+    Arrives(u32),
+    Resumes(u32, Go),
+    Timer(u32),
+    Alarms,
+}
+
+/// Why a rank resumes, as an entry of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Go {
+    Ready(u32, u64),
+    Alarm,
+    TimedOut,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    pub(crate) hash: u64,
+}
+
+/// The machine.
+pub(crate) struct Clockwork {
+    pub(super) store: Store,
+    pub(super) network: Network,
+    pub(super) members: Vec<Member>,
+    pub(super) flights: Vec<Option<Flight>>,
+    pub(super) free_flights: Vec<u32>,
+    pub(super) queue: Queue<Entry>,
+    pub(super) now_ns: u64,
+    pub(super) alarming: bool,
+    pub(crate) counted: Counted,
+    pub(crate) slices: Option<Vec<Slice>>,
+}
+
+/// What the driver is to do next.
+pub(crate) enum Next {
+    /// Let a rank run.
+    Run(usize, Resume),
+    /// Nothing will ever happen again.
+    Nothing,
+}
+
+impl Clockwork {
+    pub(crate) fn new(store: Store, network: Network, traced: bool) -> Clockwork {
+        let member = |rank: u32| Member {
+            doing: Doing::Scheduled,
+            watched: [(SegmentId::ROOT, 0); 2],
+            watches_more: false,
+            node: store.topology.node_of(Rank(rank)).0 as usize,
+            clock_ns: 0,
+            deadline_ns: None,
+            has_timer: false,
+            posted: 0,
+            fetching: 0,
+            lanes: FxHashMap::default(),
+            stolen_ns: None,
+            paused_ns: 0,
+            pauses_in: None,
+            stack_hint: std::ptr::null(),
+        };
+        let ranks = store.topology.ranks();
+        let mut clockwork = Clockwork {
+            members: (0..ranks).map(member).collect(),
+            store,
+            network,
+            flights: Vec::new(),
+            free_flights: Vec::new(),
+            queue: Queue::new(),
+            now_ns: 0,
+            alarming: false,
+            counted: Counted::default(),
+            slices: traced.then(Vec::new),
+        };
+        for rank in 0..ranks {
+            clockwork.push(0, Entry::Resumes(rank, Go::Ready(0, 0)));
+        }
+        clockwork
+    }
+
+    /// The time that has come.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// When the last rank was done.
+    pub(crate) fn ended_ns(&self) -> u64 {
+        self.members.iter().map(|member| member.clock_ns).max().unwrap_or(0)
+    }
+
+    /// Lets things happen until a rank has to run.
+    pub(crate) fn next(&mut self) -> Next {
+        while let Some((at_ns, entry)) = self.queue.pop(|entry, soon| fetch(entry, soon, &self.flights, &self.members))
+        {
+            self.now_ns = at_ns;
+            match entry {
+                Entry::Arrives(index) => self.arrives(index),
+                Entry::Alarms => self.raise_alarm(),
+                Entry::Timer(rank) => self.timer(rank),
+                Entry::Resumes(rank, go) => {
+                    let member = &mut self.members[rank as usize];
+                    let node = member.node;
+                    if let Some(seen_ns) = member.stolen_ns.take() {
+                        // The agent took the processor while the rank was computing: that much is still to be done.
+                        let stolen_ns = self.network.stolen_ns(node);
+                        if stolen_ns > seen_ns {
+                            member.stolen_ns = Some(stolen_ns);
+                            self.push(at_ns + (stolen_ns - seen_ns), entry);
+                            continue;
+                        }
+                    }
+                    member.clock_ns = at_ns;
+                    self.note_wait(rank, at_ns);
+                    let resume = match go {
+                        Go::Ready(which, value) => Resume::Go(which as usize, value),
+                        Go::Alarm => Resume::Alarm,
+                        Go::TimedOut => Resume::TimedOut,
+                    };
+                    return Next::Run(rank as usize, resume);
+                }
+            }
+        }
+        Next::Nothing
+    }
+
+    /// A rank has paused.
+    pub(crate) fn pause(&mut self, rank: usize, pause: Pause) {
+        let member = &mut self.members[rank];
+        let clock_ns = member.clock_ns;
+        member.paused_ns = clock_ns;
+        member.pauses_in = match pause {
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
+            Pause::Flush(_) => Some(Kind::Flush),
+            // The operation whose reply is waited for is in the trace already.
+            _ => None,
+        };
+        match pause {
+            Pause::Wait(wait) => self.wait(rank, wait),
+            Pause::Flush(target) => {
+                member.doing = Doing::Flushes(Rank(target));
+                self.go_on_if_flushed(rank, Rank(target));
+            }
+            Pause::Relax => self.schedule(rank, clock_ns + RELAX_NS, Go::Ready(0, 0)),
+            Pause::Work(ns) => {
+                member.stolen_ns = Some(self.network.stolen_ns(member.node));
+                self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
+            }
+            Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
+            Pause::Prepared => member.doing = Doing::Prepared,
+        }
+    }
+
+    /// Whether every rank has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.members.iter().all(|member| matches!(member.doing, Doing::Over))
+    }
+
+    /// If everybody is prepared: all go on together, and counting begins. Returns the time.
+    pub(crate) fn begin(&mut self) -> Option<u64> {
+        if !self.members.iter().all(|member| matches!(member.doing, Doing::Prepared | Doing::Over)) {
+            return None;
+        }
+        let begin_ns = self.members.iter().map(|member| member.clock_ns).max().unwrap_or(0);
+        for rank in 0..self.members.len() {
+            if matches!(self.members[rank].doing, Doing::Prepared) {
+                self.schedule(rank, begin_ns, Go::Ready(0, 0));
+            }
+        }
+        self.counted = Counted::default();
+        if let Some(slices) = &mut self.slices {
+            slices.clear();
+        }
+        Some(begin_ns)
+    }
+
+    pub(super) fn push(&mut self, at_ns: u64, entry: Entry) {
+        self.queue.push(at_ns, entry);
+    }
+
+    pub(super) fn schedule(&mut self, rank: usize, at_ns: u64, go: Go) {
+        let member = &mut self.members[rank];
+        member.doing = Doing::Scheduled;
+        member.deadline_ns = None;
+        let at_ns = at_ns.max(member.clock_ns);
+        self.push(at_ns, Entry::Resumes(rank as u32, go));
+    }
+
+    fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
+        self.store.set_gone(rank, lost);
+        if !std::mem::replace(&mut self.alarming, true) {
+            self.push(self.now_ns + ALARM_NS, Entry::Alarms);
+        }
+    }
+
+    fn take_off(&mut self, flight: Flight, arrives_ns: u64) {
+        let index = match self.free_flights.pop() {
+            Some(index) => {
+                self.flights[index as usize] = Some(flight);
+                index
+            }
+            None => {
+                self.flights.push(Some(flight));
+                self.flights.len() as u32 - 1
+            }
+        };
+        self.push(arrives_ns, Entry::Arrives(index));
+    }
+
+    /// An operation has arrived: it takes effect, and whoever cares hears of it when it is done.
+    fn arrives(&mut self, index: u32) {
+        self.free_flights.push(index);
+        // It may have been given up meanwhile.
+        let Some(flight) = self.flights[index as usize].take() else {
+            return;
+        };
+        let (origin, target) = (flight.id.rank, flight.target);
+        let node = self.members[target.index()].node;
+        let done_ns = self.network.carry_out(&flight.costs, node, target, &flight.body, self.now_ns);
+        let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
+        let bytes_back = match (&flight.body, &reply) {
+            (Body::Get { pieces, .. }, Ok(_)) => pieces.iter().map(|piece| piece.bytes).sum(),
+            (_, Ok(Reply::Bytes(bytes))) => bytes.len() as u64,
+            _ => 0,
+        };
+        let back_ns = self.network.back_ns(&flight.costs, done_ns, bytes_back);
+        self.note(&flight, done_ns, back_ns, bytes_back);
+        match flight.role {
+            Role::Fetching => self.answer(&flight, back_ns, reply),
+            Role::Posted => {
+                if let Some(leader) = self.store.count_landing(origin, target, &flight.body) {
+                    self.look(leader.index(), done_ns);
+                }
+                self.acknowledge(&flight, back_ns, reply);
+            }
+            Role::ByAgent => {}
+        }
+        if matches!(flight.body, Body::Call { .. }) {
+            self.launch_for_agent(node, posted, done_ns);
+            for at in 0..self.store.topology.ranks_of(Node(node as u32)).len() {
+                let rank = self.store.topology.ranks_of(Node(node as u32))[at];
+                self.look(rank.index(), done_ns);
+            }
+        } else {
+            // Who waits on one or two words need not be asked unless one of them was touched.
+            let member = &self.members[target.index()];
+            match flight.body {
+                Body::Atomic { at, .. } if !member.may_wait_on(at.segment, at.offset) => {}
+                _ => self.look(target.index(), done_ns),
+            }
+        }
+    }
+
+    fn answer(&mut self, flight: &Flight, back_ns: u64, reply: Result<Reply>) {
+        let origin = flight.id.rank.index();
+        self.store.answer(flight.id, back_ns, reply);
+        self.members[origin].fetching -= 1;
+        if let Doing::Waits(wait) = self.members[origin].doing
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            && matches!(unsafe { &*wait }.event, Awaited::Done(asked) if asked == ticket(flight.id))
+        {
+            self.schedule(origin, back_ns, Go::Ready(0, 0));
+        }
+    }
+
+    fn acknowledge(&mut self, flight: &Flight, back_ns: u64, reply: Result<Reply>) {
+        let (origin, target) = (flight.id.rank, flight.target);
+        if let Err(error) = reply {
+            self.store.fail_later(origin, target, error);
+        }
+        let member = &mut self.members[origin.index()];
+        member.posted -= 1;
+        let lane = member.lanes.entry(target).or_default();
+        lane.posted -= 1;
+        lane.acknowledged_ns = lane.acknowledged_ns.max(back_ns);
+        match member.doing {
+            Doing::Flushes(flushed) if flushed == target => self.go_on_if_flushed(origin.index(), target),
+            Doing::NeedsRoom => self.schedule(origin.index(), back_ns, Go::Ready(0, 0)),
+            Doing::Over => self.leave_if_done(origin),
+            _ => {}
+        }
+    }
+
+    fn go_on_if_flushed(&mut self, rank: usize, target: Rank) {
+        let lane = self.members[rank].lanes.get(&target).copied().unwrap_or_default();
+        if lane.posted == 0 {
+            self.schedule(rank, lane.acknowledged_ns, Go::Ready(0, 0));
+        }
+    }
+
+    fn leave_if_done(&mut self, rank: Rank) {
+        let member = &self.members[rank.index()];
+        if matches!(member.doing, Doing::Over) && member.posted == 0 && self.store.fate(rank) == Fate::Alive {
+            self.set_gone(rank, None);
+        }
+    }
+
+    /// What a handler has posted to other nodes leaves when it is done.
+    fn launch_for_agent(&mut self, node: usize, all: Vec<Posted>, done_ns: u64) {
+        let mut last_ns = 0;
+        for Posted { target, body, after_previous } in all {
+            let Ok(leader) = self.store.topology.leader_of(Node(node as u32)) else {
+                return;
+            };
+            let id = self.store.next_id(leader);
+            let costs = self.network.costs(&self.store.topology, leader, target);
+            let sent = self.network.send_by_interface(&costs, node, done_ns, body.bytes());
+            let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
+            last_ns = arrives_ns;
+            let word = self.store.hint(&body);
+            let role = Role::ByAgent;
+            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, word, body }, arrives_ns);
+        }
+    }
+}
+
+impl Engine for Clockwork {
+    fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, _after: Option<EventId>) -> EventId {
+        let id = self.store.next_id(origin);
+        let costs = self.network.costs(&self.store.topology, origin, target);
+        let member = &mut self.members[origin.index()];
+        let begin_ns = member.clock_ns;
+        let sent = self.network.send(&costs, member.node, begin_ns, body.bytes());
+        member.clock_ns = sent.free_ns;
+        let role = if posted { Role::Posted } else { Role::Fetching };
+        let mut arrives_ns = sent.arrives_ns;
+        // Whatever was sent before to the same target arrives before; a get may overtake.
+        if posted || !matches!(body, Body::Get { .. }) {
+            let lane = member.lanes.entry(target).or_default();
+            arrives_ns = arrives_ns.max(lane.arrives_ns);
+            lane.arrives_ns = arrives_ns;
+            lane.posted += u32::from(posted);
+        }
+        if posted {
+            member.posted += 1;
+        } else {
+            member.fetching += 1;
+            self.store.expect(id);
+        }
+        let word = self.store.hint(&body);
+        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, word, body }, arrives_ns);
+        id
+    }
+
+    /// To one target, everything arrives in order anyway.
+    fn fence(&mut self, _rank: Rank) {}
+
+    fn has_room(&self, rank: Rank) -> bool {
+        self.members[rank.index()].posted < self.network.outstanding
+    }
+
+    fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
+        let member = &self.members[origin.index()];
+        let lane = member.lanes.get(&target).copied().unwrap_or_default();
+        lane.posted == 0 && lane.acknowledged_ns <= member.clock_ns
+    }
+
+    fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
+        let clock_ns = self.members[rank.index()].clock_ns;
+        self.store.poll(rank, asked, clock_ns)
+    }
+
+    fn cancel(&mut self, rank: Rank, given_up: Ticket) {
+        self.store.forget(rank, given_up);
+        self.drop_flights(rank, |flight| ticket(flight.id) == given_up);
+    }
+
+    fn depart(&mut self, rank: Rank, lost: Option<Ended>) {
+        self.members[rank.index()].doing = Doing::Over;
+        if self.members[rank.index()].fetching > 0 {
+            // Buffers of a fiber that is gone must not be written any more.
+            self.drop_flights(rank, |flight| flight.role == Role::Fetching);
+        }
+        match lost {
+            Some(how) => self.set_gone(rank, Some(how)),
+            None => self.leave_if_done(rank),
+        }
+    }
+
+    fn now_ns(&self, rank: Rank) -> u64 {
+        self.members[rank.index()].clock_ns
+    }
+}
+
+impl Clockwork {
+    fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {
+        let mut dropped = 0;
+        for slot in &mut self.flights {
+            if slot.as_ref().is_some_and(|flight| flight.id.rank == rank && which(flight)) {
+                *slot = None;
+                dropped += 1;
+            }
+        }
+        self.members[rank.index()].fetching -= dropped;
+    }
+}

@@ -1,0 +1,117 @@
+//! Measuring: a program runs once, in virtual time, on a machine as a [`Profile`] describes it.
+
+mod ahead;
+mod clockwork;
+mod network;
+mod notes;
+mod queue;
+mod waiting;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farside_fabric::tracing::Slice;
+use farside_fabric::{Result, Topology};
+
+use self::clockwork::{Clockwork, Next};
+use self::network::Network;
+use crate::crew::{Crew, Program};
+use crate::fiber::Stacks;
+use crate::profile::Profile;
+use crate::store::Store;
+
+/// A job that runs in virtual time. The same seed gives the same run, to the last event.
+pub struct Timed {
+    profile: Profile,
+    topology: Topology,
+    root_bytes: u64,
+    seed: u64,
+    traced: bool,
+    limit_ns: u64,
+}
+
+/// What a run in virtual time came to. Preparations do not count.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    /// How long it took.
+    pub virtual_ns: u64,
+    /// How many operations were carried out.
+    pub operations: u64,
+    /// How many bytes they moved.
+    pub bytes: u64,
+    /// A number that is the same if, and as good as only if, the same operations were carried out at the same times.
+    pub hash: u64,
+    /// What every rank did, if that was wanted.
+    pub slices: Vec<Slice>,
+}
+
+impl Timed {
+    /// Ranks as `topology` has them on a machine as `profile` has it, each with a first segment of `root_bytes`.
+    pub fn new(profile: &Profile, topology: Topology, root_bytes: u64, seed: u64) -> Timed {
+        /// A virtual hour: longer than anything that is worth simulating.
+        const LIMIT_NS: u64 = 3_600_000_000_000;
+        Timed { profile: profile.clone(), topology, root_bytes, seed, traced: false, limit_ns: LIMIT_NS }
+    }
+
+    /// Writes down every operation.
+    #[must_use]
+    pub fn traced(mut self) -> Timed {
+        self.traced = true;
+        self
+    }
+
+    /// Gives up when so much virtual time has passed.
+    #[must_use]
+    pub fn limit_ns(mut self, limit_ns: u64) -> Timed {
+        self.limit_ns = limit_ns;
+        self
+    }
+
+    /// Runs a program. Fails with what the first rank that failed said, or with who waits for what if nothing can happen any more.
+    pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
+        let store = Store::new(self.topology.clone(), self.root_bytes);
+        let network = Network::new(&self.profile, &self.topology, self.seed)?;
+        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, self.traced)));
+        let stacks: Rc<Stacks> = Rc::default();
+        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, machine.clone())
+            .and_then(|mut crew| self.drive(&machine, &mut crew));
+        Ok(outcome)
+    }
+
+    fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
+        let mut begin_ns = 0;
+        loop {
+            let next = machine.borrow_mut().next();
+            match next {
+                Next::Run(rank, resume) => {
+                    let pause = crew.resume(rank, resume);
+                    if let Some(pause) = pause {
+                        machine.borrow_mut().pause(rank, pause);
+                    } else if let Some(problem) = crew.failure() {
+                        return Err(problem);
+                    }
+                }
+                Next::Nothing => {
+                    let mut machine = machine.borrow_mut();
+                    if machine.is_over() {
+                        break;
+                    }
+                    begin_ns = machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
+                }
+            }
+            if machine.borrow().now_ns() > self.limit_ns {
+                let stuck = machine.borrow().stuck();
+                return Err(format!("no end after {} s of virtual time: {stuck}", self.limit_ns / 1_000_000_000));
+            }
+        }
+        let mut machine = machine.borrow_mut();
+        let counted = machine.counted;
+        Ok(Timing {
+            virtual_ns: machine.ended_ns().saturating_sub(begin_ns),
+            operations: counted.operations,
+            bytes: counted.bytes,
+            hash: counted.hash,
+            slices: machine.slices.take().unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! The network model: what an operation costs, and who is busy with it.
+//!
+//! LogGP for each level of the topology, and three kinds of carriers that work off one operation after the other: the network interface of a node, its
+//! agent, and, for ranks that share memory, the cache line that both want.
+
+use farside_fabric::{Rank, Result, Topology};
+
+use crate::profile::{Carrier, Profile, figure, whole};
+use crate::store::Body;
+
+/// The model of a machine, with its state: who is busy until when.
+pub(crate) struct Network {
+    /// For each level of the topology.
+    levels: Vec<Costs>,
+    /// A rank's operations on its own memory.
+    own: Costs,
+    interface: Service,
+    agent: Service,
+    agent_spin_ns: u64,
+    agent_wake_ns: u64,
+    /// How much of the agent's time is taken from the ranks of its node.
+    agent_steals_pct: u64,
+    line_ns: u64,
+    pub(crate) notice_ns: u64,
+    pub(crate) outstanding: u32,
+    noise: Noise,
+    nodes: Vec<Busy>,
+    /// For each rank, the line of its memory that was used last, and until when.
+    lines: Vec<(u64, u64)>,
+}
+
+/// What communication at a level costs.
+#[derive(Clone, Copy)]
+pub(crate) struct Costs {
+    carrier: Carrier,
+    latency_ns: u64,
+    send_ns: u64,
+    receive_ns: u64,
+    gap_ns: u64,
+    byte_ps: u64,
+}
+
+/// What a carrier needs for an operation.
+struct Service {
+    put_ns: u64,
+    get_ns: u64,
+    atomic_ns: u64,
+    call_ns: u64,
+    byte_ps: u64,
+}
+
+/// Until when the carriers of a node are busy.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    sending_ns: u64,
+    receiving_ns: u64,
+    agent_ns: u64,
+    /// How much of the ranks' time the agent has taken, all in all.
+    stolen_ns: u64,
+}
+
+/// When an operation that was sent is where.
+pub(crate) struct Sent {
+    /// The sender can go on.
+    pub(crate) free_ns: u64,
+    /// It arrives.
+    pub(crate) arrives_ns: u64,
+}
+
+impl Network {
+    pub(crate) fn new(profile: &Profile, topology: &Topology, seed: u64) -> Result<Network> {
+        let costs = profile.level.iter().map(Costs::new).collect::<Result<Vec<Costs>>>()?;
+        // A level that the profile does not know costs what the next wider one does that it knows.
+        let mut known = 0;
+        let mut levels = Vec::new();
+        for level in topology.levels() {
+            known = profile.level.iter().position(|other| other.name == level.name).unwrap_or(known);
+            levels.push(costs[known]);
+        }
+        let narrowest = costs[costs.len() - 1];
+        let own = Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest };
+        Ok(Network {
+            levels,
+            own,
+            interface: Service::new(&profile.interface)?,
+            agent: Service::new(&profile.agent)?,
+            agent_spin_ns: figure(&profile.agent, "spin_ns")?,
+            agent_wake_ns: figure(&profile.agent, "wake_ns")?,
+            agent_steals_pct: match profile.agent.contains_key("steals_pct") {
+                true => figure(&profile.agent, "steals_pct")?,
+                false => 0,
+            },
+            line_ns: figure(&profile.processor, "line_ns")?,
+            notice_ns: figure(&profile.rank, "notice_ns")?,
+            outstanding: figure(&profile.rank, "outstanding")?.clamp(1, u32::MAX.into()) as u32,
+            noise: Noise {
+                state: seed,
+                jitter_pct: figure(&profile.noise, "jitter_pct")?.min(100),
+                loss_ppm: figure(&profile.noise, "loss_ppm")?,
+                retransmit_ns: figure(&profile.noise, "retransmit_ns")?,
+            },
+            nodes: vec![Busy::default(); topology.nodes() as usize],
+            lines: vec![(0, 0); topology.ranks() as usize],
+        })
+    }
+
+    /// What an operation of one rank on another's memory costs.
+    pub(crate) fn costs(&self, topology: &Topology, origin: Rank, target: Rank) -> Costs {
+        if origin == target { self.own } else { self.levels[topology.shared_level(origin, target)] }
+    }
+
+    /// A rank of `node` sends an operation at `now_ns`.
+    pub(crate) fn send(&mut self, costs: &Costs, node: usize, now_ns: u64, bytes: u64) -> Sent {
+        let ready_ns = now_ns + costs.send_ns;
+        self.send_by_interface(costs, node, ready_ns, bytes)
+    }
+
+    /// The same for an agent, whose time was counted already.
+    pub(crate) fn send_by_interface(&mut self, costs: &Costs, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+        if costs.carrier == Carrier::Processor {
+            // The sender's own processor does it all, byte by byte.
+            let free_ns = ready_ns + costs.bytes_ns(bytes);
+            return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns };
+        }
+        let sent_ns = self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
+        self.nodes[node].sending_ns = sent_ns;
+        Sent { free_ns: ready_ns, arrives_ns: sent_ns + self.noise.travel_ns(costs.latency_ns) }
+    }
+
+    /// An operation has arrived; returns when it has been carried out.
+    pub(crate) fn carry_out(&mut self, costs: &Costs, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
+        let busy = &mut self.nodes[node];
+        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { costs.carrier };
+        match carrier {
+            Carrier::Processor => {
+                let (line, free_ns) = &mut self.lines[target.index()];
+                let wanted = body.first_line();
+                let start_ns = if *line == wanted { at_ns.max(*free_ns) } else { at_ns };
+                *line = wanted;
+                *free_ns = start_ns + self.line_ns;
+                start_ns
+            }
+            Carrier::Interface => {
+                busy.receiving_ns = busy.receiving_ns.max(at_ns) + self.interface.needs_ns(body);
+                busy.receiving_ns
+            }
+            Carrier::Agent => {
+                let asleep = at_ns > busy.agent_ns + self.agent_spin_ns;
+                let awake_ns = if asleep { self.agent_wake_ns } else { 0 };
+                let needs_ns = self.agent.needs_ns(body);
+                busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
+                busy.stolen_ns += needs_ns * self.agent_steals_pct / 100;
+                busy.agent_ns
+            }
+        }
+    }
+
+    /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
+    pub(crate) fn back_ns(&mut self, costs: &Costs, done_ns: u64, bytes: u64) -> u64 {
+        match costs.carrier {
+            Carrier::Processor => done_ns + costs.receive_ns + costs.bytes_ns(bytes),
+            _ => done_ns + self.noise.travel_ns(costs.latency_ns) + costs.bytes_ns(bytes) + costs.receive_ns,
+        }
+    }
+
+    /// How much of the ranks' time the agent of a node has taken, all in all.
+    pub(crate) fn stolen_ns(&self, node: usize) -> u64 {
+        self.nodes[node].stolen_ns
+    }
+}
+
+impl Costs {
+    fn new(level: &crate::profile::Level) -> Result<Costs> {
+        Ok(Costs {
+            carrier: level.carrier,
+            latency_ns: whole(&level.latency_ns, "latency_ns")?,
+            send_ns: whole(&level.send_ns, "send_ns")?,
+            receive_ns: whole(&level.receive_ns, "receive_ns")?,
+            gap_ns: whole(&level.gap_ns, "gap_ns")?,
+            byte_ps: whole(&level.byte_ps, "byte_ps")?,
+        })
+    }
+
+    fn bytes_ns(&self, bytes: u64) -> u64 {
+        bytes * self.byte_ps / 1000
+    }
+}
+
+impl Service {
+    fn new(table: &std::collections::BTreeMap<String, crate::profile::Figure>) -> Result<Service> {
+        Ok(Service {
+            put_ns: figure(table, "put_ns")?,
+            get_ns: figure(table, "get_ns")?,
+            atomic_ns: figure(table, "atomic_ns")?,
+            // An interface runs no handlers.
+            call_ns: if table.contains_key("call_ns") { figure(table, "call_ns")? } else { 0 },
+            byte_ps: figure(table, "byte_ps")?,
+        })
+    }
+
+    fn needs_ns(&self, body: &Body) -> u64 {
+        let (each_ns, bytes) = match body {
+            Body::Put { bytes, .. } | Body::Sum { bytes, .. } => (self.put_ns, bytes.len() as u64),
+            Body::Get { pieces, .. } => (self.get_ns, pieces.iter().map(|piece| piece.bytes).sum()),
+            Body::Atomic { .. } => (self.atomic_ns, 0),
+            Body::Call { bytes, .. } => (self.call_ns, bytes.len() as u64),
+        };
+        each_ns + bytes * self.byte_ps / 1000
+    }
+}
+
+/// What is irregular: a generator of numbers that are the same for the same seed, for ever (splitmix64).
+struct Noise {
+    state: u64,
+    jitter_pct: u64,
+    loss_ppm: u64,
+    retransmit_ns: u64,
+}
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A latency with its jitter, and with the time that lost messages take until they have got through.
+    fn travel_ns(&mut self, latency_ns: u64) -> u64 {
+        let spread_ns = latency_ns * self.jitter_pct / 100;
+        let drawn = self.next();
+        let mut travel_ns = latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
+        let mut wait_ns = self.retransmit_ns;
+        while self.loss_ppm > 0 && self.next() % 1_000_000 < self.loss_ppm {
+            travel_ns += wait_ns;
+            wait_ns = wait_ns.saturating_mul(2);
+        }
+        travel_ns
+    }
+}

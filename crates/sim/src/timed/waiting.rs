@@ -1,0 +1,117 @@
+//! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
+
+use farside_fabric::{Event as Awaited, Rank, SegmentId, Wait};
+
+use super::clockwork::{Clockwork, Doing, Entry, Go, Member};
+use crate::machine::holds;
+
+/// The largest word: whatever overlaps lies in one block of this size.
+const BLOCK: u64 = 16;
+
+impl Clockwork {
+    pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
+        let clock_ns = self.members[rank].clock_ns;
+        self.members[rank].doing = Doing::Waits(wait);
+        self.members[rank].stack_hint = wait.cast();
+        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+        let wait = unsafe { &*wait };
+        match wait.event {
+            Awaited::Done(asked) => {
+                if let Some(reply_ns) = self.store.reply_at(Rank(rank as u32), asked) {
+                    return self.schedule(rank, reply_ns, Go::Ready(0, 0));
+                }
+            }
+            Awaited::Words(conditions) => {
+                if let Some((which, value)) = holds(wait) {
+                    return self.schedule(rank, clock_ns, Go::Ready(which as u32, value));
+                }
+                let member = &mut self.members[rank];
+                for (watched, word) in member.watched.iter_mut().zip(conditions) {
+                    *watched = (word.at.segment, word.at.offset);
+                }
+                member.watches_more = conditions.len() > member.watched.len();
+            }
+        }
+        if wait.known_departures != self.store.departures() {
+            return self.schedule(rank, clock_ns, Go::Alarm);
+        }
+        if let Some(timeout) = wait.timeout {
+            let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+            let member = &mut self.members[rank];
+            member.deadline_ns = Some(deadline_ns);
+            if !std::mem::replace(&mut member.has_timer, true) {
+                self.push(deadline_ns, Entry::Timer(rank as u32));
+            }
+        }
+    }
+
+    /// A rank has one timer at most: it looks whether the wait of that moment is over, and sets itself anew if not.
+    pub(super) fn timer(&mut self, rank: u32) {
+        let member = &mut self.members[rank as usize];
+        member.has_timer = false;
+        match (member.doing, member.deadline_ns) {
+            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => {
+                member.has_timer = true;
+                self.push(deadline_ns, Entry::Timer(rank));
+            }
+            (Doing::Waits(_), Some(_)) => self.schedule(rank as usize, self.now_ns, Go::TimedOut),
+            _ => {}
+        }
+    }
+
+    /// Ranks that wait hear of departures that they do not know of.
+    pub(super) fn raise_alarm(&mut self) {
+        self.alarming = false;
+        let departures = self.store.departures();
+        for rank in 0..self.members.len() {
+            if let Doing::Waits(wait) = self.members[rank].doing {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                if unsafe { &*wait }.known_departures != departures {
+                    self.schedule(rank, self.now_ns, Go::Alarm);
+                }
+            }
+        }
+    }
+
+    /// A rank's memory may have changed: if it waits for that, it notices.
+    pub(super) fn look(&mut self, rank: usize, at_ns: u64) {
+        let Doing::Waits(wait) = self.members[rank].doing else {
+            return;
+        };
+        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+        if let Some((which, value)) = holds(unsafe { &*wait }) {
+            self.schedule(rank, at_ns + self.network.notice_ns, Go::Ready(which as u32, value));
+        }
+    }
+
+    /// Who waits for what, when nothing can happen any more.
+    pub(crate) fn stuck(&self) -> String {
+        const SHOWN: usize = 8;
+        let waiting = self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
+            Doing::Over => None,
+            Doing::Prepared => Some(format!("rank {rank} is prepared")),
+            Doing::Scheduled => Some(format!("rank {rank} runs")),
+            Doing::Flushes(target) => Some(format!("rank {rank} waits for what it posted to {target}")),
+            Doing::NeedsRoom => Some(format!("rank {rank} waits for one of its posted operations to land")),
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
+        });
+        let all: Vec<String> = waiting.collect();
+        let more = all.len().saturating_sub(SHOWN);
+        let shown = all[..all.len().min(SHOWN)].join("; ");
+        if more > 0 { format!("{shown}; and {more} more") } else { shown }
+    }
+}
+
+impl Member {
+    /// Whether it may wait on this word.
+    pub(super) fn may_wait_on(&self, segment: SegmentId, offset: u64) -> bool {
+        match self.doing {
+            Doing::Waits(_) => {
+                self.watches_more
+                    || self.watched.iter().any(|&(other, start)| other == segment && start / BLOCK == offset / BLOCK)
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What an algorithm must do and a known-wrong variant leaves out.
+
+/// The steps without which a lock is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
+/// each of them out. A protocol is compiled from the same lines for every variant.
+pub trait Variant: Send + 'static {
+    /// Makes what was written under the lock visible before the lock is passed on.
+    const FLUSHES: bool = true;
+    /// Waits for a successor that has taken its place and is about to link itself.
+    const LOOKS_AGAIN: bool = true;
+    /// Takes its ticket, or the lock's word, in one atomic step.
+    const TAKES_AT_ONCE: bool = true;
+    /// Gives up a place in one atomic step that a grant cannot slip in before.
+    const GIVES_UP_AT_ONCE: bool = true;
+    /// Passes over a place that was given up.
+    const SKIPS: bool = true;
+    /// Releases the queue of the wider element before the own element's next goes there.
+    const CLIMBS_LAST: bool = true;
+    /// Wakes the first of the queue when the lock becomes free.
+    const WAKES: bool = true;
+    /// Hands the lock to the first of the queue once it was bypassed often enough.
+    const BOUNDS_BYPASS: bool = true;
+}
+
+/// The right one.
+pub struct Right;
+
+impl Variant for Right {}

@@ -1,0 +1,339 @@
+//! Exclusive locks: at most one rank at a time between `lock` and the end of its guard.
+//!
+//! ```
+//! use farside::{Lock, Rank};
+//!
+//! farside::local(4, |world| {
+//!     let lock = Lock::new(&world, Rank(0))?;
+//!     let sum = world.window::<u64>(1)?;
+//!     for _ in 0..100 {
+//!         let guard = lock.lock(&world)?;
+//!         let seen = world.get_value(sum.at(Rank(0), 0))?;
+//!         world.put_value(seen + 1, sum.at(Rank(0), 0))?;
+//!         guard.unlock()?;
+//!     }
+//!     world.sync()?;
+//!     assert_eq!(world.get_value(sum.at(Rank(0), 0))?, 400);
+//!     sum.free(&world)?;
+//!     lock.free(&world)
+//! })
+//! .unwrap();
+//! ```
+//!
+//! What the holder has put, accumulated or signalled, anywhere, has landed before the next holder returns from [`Lock::lock`]. That holds
+//! for what was posted through the guard's own context; another thread's context must flush by itself.
+//!
+//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none of them waits for a rank that is lost:
+//! the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
+//! requests, until [`Lock::recover`].
+
+mod bypass;
+#[doc(hidden)]
+pub mod frame;
+mod kind;
+mod mcs;
+#[doc(hidden)]
+pub mod mutants;
+mod queue;
+mod spin;
+mod ticket;
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use farside_fabric::{Ended, Error, Fate, Rank, Result};
+use farside_rma::{Context, Team, World};
+
+use frame::{Algorithm, Patience};
+
+pub use frame::Statistics;
+pub use kind::Kind;
+
+/// A lock that its members made together. Each rank has one of these, and uses it with one thread at a time.
+#[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
+pub struct Lock {
+    algorithm: Box<dyn Algorithm>,
+    /// Whose handle this is.
+    rank: Rank,
+    held: Cell<bool>,
+    /// How many losses there were when no member was among them.
+    losses: Cell<u32>,
+}
+
+impl Lock {
+    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in the memory of `home`, near whom it is fastest.
+    pub fn new(world: &World, home: Rank) -> Result<Lock> {
+        Lock::of_kind(world, home, &Kind::Default)
+    }
+
+    /// Makes a lock of a given kind for all ranks. Collective.
+    ///
+    /// ```
+    /// # use farside::{lock::Kind, Lock, Rank};
+    /// # farside::local(2, |world| {
+    /// for kind in Kind::all() {
+    ///     let lock = Lock::of_kind(&world, Rank(1), &kind)?;
+    ///     drop(lock.lock(&world)?);
+    ///     assert_eq!(lock.statistics().acquisitions, 1, "{}", lock.name());
+    ///     lock.free(&world)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    pub fn of_kind(world: &World, home: Rank, kind: &Kind) -> Result<Lock> {
+        kind.build(&world.team(), Some(world), home).map(|algorithm| Lock::with(algorithm, world.rank()))
+    }
+
+    /// Makes a lock for the members of a team, of any kind that needs no agent. Collective over the team.
+    ///
+    /// ```
+    /// # use farside::{lock::Kind, Lock, Rank};
+    /// # farside::local(4, |world| {
+    /// let half = world.split(Some(u64::from(world.rank().0 / 2)), 0)?.unwrap();
+    /// let lock = Lock::for_team(&half, half.members()[0], &Kind::Mcs)?;
+    /// drop(lock.lock(&world)?);
+    /// lock.free(&half)?;
+    /// # half.free() }).unwrap();
+    /// ```
+    pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<Lock> {
+        kind.build(team, None, home).map(|algorithm| Lock::with(algorithm, team.context().rank()))
+    }
+
+    pub(crate) fn with(algorithm: Box<dyn Algorithm>, rank: Rank) -> Lock {
+        Lock { algorithm, rank, held: Cell::new(false), losses: Cell::new(0) }
+    }
+
+    /// The rank in whose memory it lies.
+    pub fn home(&self) -> Rank {
+        self.algorithm.site().home()
+    }
+
+    /// Who may use it.
+    pub fn members(&self) -> &[Rank] {
+        self.algorithm.site().members()
+    }
+
+    /// The name of its algorithm.
+    pub fn name(&self) -> &'static str {
+        self.algorithm.name()
+    }
+
+    /// What this rank has done with it so far.
+    pub fn statistics(&self) -> Statistics {
+        self.algorithm.site().tally.read()
+    }
+
+    /// Waits until this rank has the lock.
+    ///
+    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member is lost.
+    #[inline]
+    pub fn lock<'a>(&'a self, context: &'a Context) -> Result<Guard<'a>> {
+        match self.request(context, Patience::Forever)? {
+            true => Ok(Guard { lock: self, context }),
+            false => Err(Error::Misuse(format!("a {} lock gave up a request that has no time limit", self.name()))),
+        }
+    }
+
+    /// Takes the lock if it is free.
+    ///
+    /// ```
+    /// # use farside::{Lock, Rank};
+    /// # farside::local(2, |world| {
+    /// let lock = Lock::new(&world, Rank(0))?;
+    /// if world.rank() == Rank(0) {
+    ///     let guard = lock.lock(&world)?;
+    ///     world.barrier()?;
+    ///     world.barrier()?;
+    ///     guard.unlock()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     assert!(lock.try_lock(&world)?.is_none());
+    ///     world.barrier()?;
+    /// }
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    pub fn try_lock<'a>(&'a self, context: &'a Context) -> Result<Option<Guard<'a>>> {
+        Ok(self.request(context, Patience::Never)?.then_some(Guard { lock: self, context }))
+    }
+
+    /// Waits for the lock for at most `time`; then [`Error::TimedOut`].
+    ///
+    /// Kinds that wait several times for one request (`rma-mcs` at each level, the default at the queue and at its head) may take that long each time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use farside::{Error, Lock, Rank};
+    /// # farside::local(2, |world| {
+    /// let lock = Lock::new(&world, Rank(0))?;
+    /// if world.rank() == Rank(0) {
+    ///     let guard = lock.lock(&world)?;
+    ///     world.barrier()?;
+    ///     world.barrier()?;
+    ///     guard.unlock()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     let late = lock.lock_timeout(&world, Duration::from_millis(1)).map(drop);
+    ///     assert_eq!(late, Err(Error::TimedOut { after_ms: 1 }));
+    ///     world.barrier()?;
+    /// }
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
+        match self.request(context, Patience::AtMost(time))? {
+            true => Ok(Guard { lock: self, context }),
+            false => Err(Error::TimedOut { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }),
+        }
+    }
+
+    /// Makes a poisoned lock free and usable again, for those who are left. Collective over `survivors`, a team of members
+    /// that are all alive; they are the members from then on. If the home was lost, one of them becomes home.
+    ///
+    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split the world any more, so the
+    /// team must have been made before. The words of a lock that was recovered can no longer be given back: [`Lock::free`] is an error.
+    pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
+        let team = survivors.into();
+        let context = team.context();
+        self.check_owner(context)?;
+        let stranger = team.members().iter().find(|rank| !self.members().contains(rank));
+        if let Some(&rank) = stranger {
+            return Err(Error::NotAMember { rank, of: "lock" });
+        }
+        // What was posted to the lost is lost.
+        match context.flush_all() {
+            Err(error) if error.lost_rank().is_none() => return Err(error),
+            _ => team.barrier()?,
+        }
+        let can_be_home = |&&rank: &&Rank| self.algorithm.can_be_home(context, rank);
+        let old = self.home();
+        let candidates = team.members().iter().find(|&&rank| rank == old).filter(can_be_home);
+        let chosen = candidates.or_else(|| team.members().iter().find(can_be_home));
+        // One of them decides: they may have heard of the losses at different times.
+        let mut home = [chosen.map_or(u32::MAX, |rank| rank.0)];
+        team.broadcast(team.members()[0], &mut home)?;
+        context.topology().check(Rank(home[0]))?;
+        self.algorithm.site().clear(context)?;
+        self.held.set(false);
+        team.barrier()?;
+        self.algorithm.reset(context, Rank(home[0]), team.members())?;
+        team.barrier()
+    }
+
+    /// Gives its memory back. Collective over those who made it. It is an error if somebody still has the lock.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        let team = team.into();
+        self.check_owner(team.context())?;
+        let held = team.all_gather(&[u8::from(self.held.get())])?;
+        if let Some(at) = held.iter().position(|&held| held != 0) {
+            let holder = team.members()[at];
+            return Err(Error::Misuse(format!("a lock cannot be freed while {holder} has it (its guard was leaked)")));
+        }
+        self.algorithm.into_words().free(&team)
+    }
+
+    #[inline]
+    fn request(&self, context: &Context, patience: Patience) -> Result<bool> {
+        if self.held.get() || context.rank() != self.rank {
+            return Err(self.misuse(context));
+        }
+        self.check_losses(context)?;
+        match self.algorithm.acquire(context, patience) {
+            Ok(true) => {
+                self.held.set(true);
+                self.algorithm.site().tally.note(|counts| counts.acquisitions += 1);
+                Ok(true)
+            }
+            Ok(false) => {
+                self.algorithm.site().tally.note(|counts| counts.given_up += 1);
+                Ok(false)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    #[inline]
+    fn release(&self, context: &Context) -> Result<()> {
+        if !self.held.replace(false) {
+            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.rank)));
+        }
+        self.algorithm.release(context).map_err(|error| self.explain(error))
+    }
+
+    #[cold]
+    fn misuse(&self, context: &Context) -> Error {
+        match self.check_owner(context) {
+            Err(error) => error,
+            Ok(()) => Error::Misuse(format!("{} asks for a lock that it has already", self.rank)),
+        }
+    }
+
+    fn check_owner(&self, context: &Context) -> Result<()> {
+        if context.rank() == self.rank {
+            return Ok(());
+        }
+        Err(Error::Misuse(format!("{} uses a handle on a lock that belongs to {}", context.rank(), self.rank)))
+    }
+
+    /// A lock with a lost member is poisoned.
+    #[inline]
+    fn check_losses(&self, context: &Context) -> Result<()> {
+        let losses = context.fabric().alarm().losses.load(Ordering::Relaxed);
+        if losses == self.losses.get() { Ok(()) } else { self.judge_losses(context, losses) }
+    }
+
+    #[cold]
+    fn judge_losses(&self, context: &Context, losses: u32) -> Result<()> {
+        let lost = self.members().iter().find_map(|&rank| match context.fabric().fate(rank) {
+            Fate::Lost(how) => Some(Error::Poisoned { rank, how }),
+            _ => None,
+        });
+        match lost {
+            Some(error) => Err(error),
+            None => {
+                self.losses.set(losses);
+                Ok(())
+            }
+        }
+    }
+
+    /// That a member was lost means that the lock is poisoned. That it has left in order does not: it left the lock in order, too.
+    #[cold]
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::RankLost { rank, how } if how != Ended::Left && self.members().contains(&rank) => {
+                Error::Poisoned { rank, how }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Whoever has one has the lock, until it is dropped.
+#[must_use = "the lock is released as soon as its guard is dropped"]
+pub struct Guard<'a> {
+    lock: &'a Lock,
+    context: &'a Context,
+}
+
+impl Guard<'_> {
+    /// Releases the lock, and tells what dropping the guard could not: that something written under the lock was lost, or that
+    /// the lock is poisoned.
+    #[inline]
+    pub fn unlock(self) -> Result<()> {
+        let (lock, context) = (self.lock, self.context);
+        std::mem::forget(self);
+        lock.release(context)
+    }
+
+    /// The lock.
+    pub fn lock(&self) -> &Lock {
+        self.lock
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // An error here comes again with the next request.
+        let _ = self.lock.release(self.context);
+    }
+}

@@ -1,0 +1,61 @@
+//! Known-wrong variants, for the checker to find out: a checker that never fails proves nothing.
+
+use farside_fabric::{Rank, Result};
+use farside_rma::World;
+
+use super::Lock;
+use super::frame::{Algorithm, Site, Variant};
+use super::kind::site;
+use super::{bypass, mcs, spin, ticket};
+
+macro_rules! variants {
+    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
+        $(#[$doc])*
+        pub struct $name;
+        impl Variant for $name {
+            const $step: bool = false;
+        }
+    )* };
+}
+
+variants! {
+    /// Passes the lock on before what was written under it has landed.
+    WithoutFlush: FLUSHES;
+    /// Does not wait for a successor that is about to link itself.
+    WithoutSecondLook: LOOKS_AGAIN;
+    /// Reads, and then writes.
+    InTwoSteps: TAKES_AT_ONCE;
+    /// Looks whether it was granted the lock, and then gives up.
+    GivesUpInTwoSteps: GIVES_UP_AT_ONCE;
+    /// Passes the lock to a place that was given up.
+    WithoutSkipping: SKIPS;
+    /// Leaves the lock free without a word to the sleeping head of the queue.
+    WithoutWaking: WAKES;
+    /// Lets running ranks be ahead of the head of the queue for ever.
+    WithoutBound: BOUNDS_BYPASS;
+}
+
+/// The algorithms that come in variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// `ticket`.
+    Ticket,
+    /// `d-mcs`.
+    Mcs,
+    /// `fompi-spin`.
+    Spin,
+    /// `default`, with a bound of 1 and a head that sleeps at once.
+    Bypass,
+}
+
+/// Makes a lock of a variant.
+pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
+    let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
+    let algorithm: Box<dyn Algorithm> = match base {
+        Base::Ticket => Box::new(ticket::Ticket::<V>::new(make(ticket::WORDS)?)),
+        Base::Mcs => Box::new(mcs::Mcs::<V>::new(make(mcs::WORDS)?)),
+        Base::Bypass => Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, 1, 0)),
+        Base::Spin => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, false)),
+    };
+    Ok(Lock::with(algorithm, world.rank()))
+}

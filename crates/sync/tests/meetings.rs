@@ -1,0 +1,257 @@
+//! Barriers, fences and the combined sync: explored at a few ranks, run in virtual time at many, and on threads.
+
+use farside::barrier::{Barrier, Kind};
+use farside::combined::{Combined, Way};
+use farside::fence::{Fences, Style};
+use farside::sim::{Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation};
+use farside::{Error, Local, Rank, Result, World};
+use farside_sync::variant::{Right, Variant, mutants};
+
+const ENOUGH: u64 = 2_000_000;
+
+fn explore(ranks: u32, topology: Option<&str>, program: &Program) -> Report {
+    let report = exhaustive(&simulation(ranks, topology).unwrap(), program, Reduction::Sources, ENOUGH);
+    println!("{ranks} ranks, {topology:?}: {} runs, {} steps", report.runs, report.steps);
+    report
+}
+
+fn passes(ranks: u32, topology: Option<&str>, program: &Program) {
+    let report = explore(ranks, topology, program);
+    assert_eq!(report.failure, None);
+    assert!(report.complete, "{report:?}");
+}
+
+/// A wrong program is caught, and its schedule shows the same problem again.
+fn is_caught(ranks: u32, topology: Option<&str>, program: &Program, problem: &str) {
+    let failure = explore(ranks, topology, program).failure.expect("the mutant is caught");
+    assert!(failure.problem.contains(problem), "{failure:?}");
+    let again = replay(&simulation(ranks, topology).unwrap(), program, &failure.schedule).unwrap();
+    assert_eq!(again.verdict, farside::sim::Verdict::Failed(failure.problem));
+}
+
+/// Nobody leaves a round before all have come to it.
+fn separation<V: Variant>(kind: Kind, rounds: u64) -> Program {
+    program(
+        move |world| Ok((Barrier::variant::<V>(world, kind)?, world.words(1)?)),
+        move |world, (barrier, words)| {
+            let come = words.at(Rank(0), 0);
+            for round in 1..=rounds {
+                world.fetch_add(come, 1)?;
+                barrier.enter(world)?;
+                let seen = world.load(come)?;
+                if seen < round * u64::from(world.size()) {
+                    return Err(Error::Misuse(format!("left round {round} when {seen} had come")));
+                }
+            }
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn barriers_separate_in_every_schedule() {
+    for kind in Kind::ALL {
+        passes(2, None, &separation::<Right>(kind, 3));
+        passes(3, None, &separation::<Right>(kind, 2));
+        passes(3, Some("node:2"), &separation::<Right>(kind, 2));
+        passes(4, Some("node:2"), &separation::<Right>(kind, 1));
+    }
+}
+
+#[test]
+fn a_barrier_with_one_set_of_flags_is_caught() {
+    is_caught(2, None, &separation::<mutants::WithOneSetOfFlags>(Kind::Dissemination, 3), "deadlock");
+}
+
+#[test]
+fn a_tree_that_does_not_gather_is_caught() {
+    is_caught(2, None, &separation::<mutants::WithoutGathering>(Kind::Binomial, 1), "left round 1");
+}
+
+/// What was put before a fence is there when somebody is told so.
+fn fenced<V: Variant>(style: Style) -> Program {
+    program(
+        |world| Ok((Fences::new(world)?, world.words(2)?)),
+        move |world, (fences, words)| match world.rank().0 {
+            0 => {
+                world.put_value(7, words.at(Rank(1), 0))?;
+                fences.fence_as::<V>(world, style, Rank(1))?;
+                let told = Rank(world.size() - 1);
+                world.signal(words.at(told, 1), 1)
+            }
+            me if me == world.size() - 1 => {
+                world.wait(words.at(world.rank(), 1), |told| told == 1)?;
+                match world.get_value(words.at(Rank(1), 0))? {
+                    7 => Ok(()),
+                    other => Err(Error::Misuse(format!("{other} after the fence"))),
+                }
+            }
+            _ => Ok(()),
+        },
+    )
+}
+
+#[test]
+fn a_fence_returns_when_puts_have_landed() {
+    for style in [Style::Acknowledged, Style::Confirmed] {
+        passes(2, None, &fenced::<Right>(style));
+        passes(3, None, &fenced::<Right>(style));
+    }
+}
+
+#[test]
+fn a_confirmation_without_fence_is_caught() {
+    is_caught(3, None, &fenced::<mutants::WithoutFence>(Style::Confirmed), "0 after the fence");
+}
+
+/// Everybody puts to everybody; after the sync all of it is everywhere.
+fn all_to_all(world: &World, sync: impl Fn(u64) -> Result<()>, rounds: u64) -> Result<()> {
+    let window = world.window::<u64>(world.size() as usize)?;
+    for round in 1..=rounds {
+        for peer in world.ranks() {
+            world.put_value(round, window.at(peer, world.rank().index()))?;
+        }
+        sync(round)?;
+        // One look at a neighbour's memory, too: it must be complete as well.
+        let next = Rank((world.rank().0 + 1) % world.size());
+        let mut theirs = vec![0; world.size() as usize];
+        world.get(window.at(next, 0), &mut theirs)?;
+        let mine = window.own().to_vec()?;
+        if mine.iter().chain(&theirs).any(|&seen| seen != round) {
+            return Err(Error::Misuse(format!("round {round}: {mine:?} here, {theirs:?} at {next}")));
+        }
+        world.barrier()?;
+    }
+    window.free(world)
+}
+
+/// Some put, all sync, and everybody finds what was put to it and to its neighbour.
+fn synced<V: Variant>(puts: &'static [(u32, u32)], rounds: u64) -> Program {
+    program(
+        |world| Ok((Combined::<V>::variant(world)?, world.window::<u64>(world.size() as usize)?)),
+        move |world, (combined, window)| {
+            let me = world.rank().0;
+            for round in 1..=rounds {
+                for &(_, to) in puts.iter().filter(|&&(from, _)| from == me) {
+                    world.put_value(round, window.at(Rank(to), me as usize))?;
+                }
+                combined.sync(world, Way::Counted)?;
+                // Others may be a round ahead, never behind.
+                for &(from, to) in puts.iter().filter(|&&(_, to)| to == me || to == (me + 1) % world.size()) {
+                    let seen = world.get_value(window.at(Rank(to), from as usize))?;
+                    if seen < round {
+                        return Err(Error::Misuse(format!("{seen} of {round} from rank {from} to rank {to}")));
+                    }
+                }
+            }
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn a_sync_is_complete_in_every_schedule() {
+    const ALL: &[(u32, u32)] = &[(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)];
+    passes(2, Some("node:2"), &synced::<Right>(&[(0, 1), (1, 0)], 2));
+    passes(3, Some("node:3"), &synced::<Right>(&[(0, 1), (1, 2)], 2));
+    passes(3, Some("node:3"), &synced::<Right>(ALL, 1));
+    passes(3, Some("node:2"), &synced::<Right>(ALL, 1));
+    passes(4, Some("node:4"), &synced::<Right>(&[(0, 3), (3, 1)], 1));
+    passes(5, Some("node:5"), &synced::<Right>(&[(0, 4), (4, 2)], 1));
+}
+
+#[test]
+fn a_sync_that_does_not_wait_is_caught() {
+    is_caught(2, Some("node:2"), &synced::<mutants::WithoutAwaitingLandings>(&[(0, 1)], 1), "0 of 1");
+}
+
+#[test]
+fn a_sync_that_does_not_meet_again_is_caught() {
+    is_caught(3, Some("node:3"), &synced::<mutants::WithoutMeetingAgain>(&[(0, 1)], 1), "0 of 1");
+}
+
+#[test]
+fn a_sync_is_complete_in_virtual_time() {
+    for (ranks, topology) in
+        [(2, "node:2"), (3, "node:3"), (5, "node:5"), (6, "node:3"), (7, "node:7"), (16, "node:16"), (24, "node:6")]
+    {
+        for (way, seed) in [(Way::Counted, 1), (Way::Auto, 2), (Way::Direct, 3)] {
+            let profile = Profile::load("ethernet-now").unwrap();
+            let job = Virtual::new(&profile, ranks).unwrap().topology(topology).unwrap().seed(seed);
+            let outcome = job.run(move |world| {
+                let combined = Combined::new(&world)?;
+                all_to_all(&world, |_| combined.sync(&world, way), 4)?;
+                combined.free(&world)
+            });
+            assert!(outcome.is_ok(), "{ranks} ranks, {topology}, {way:?}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn syncs_of_all_ways_alternate() {
+    let profile = Profile::load("myrinet-2000").unwrap();
+    let outcome = Virtual::new(&profile, 6).unwrap().run(|world| {
+        let combined = Combined::new(&world)?;
+        let ways = [Way::Counted, Way::Direct, Way::Auto, Way::Counted];
+        // Ranks need not agree on the way.
+        let mine = |round: u64| ways[(round + u64::from(world.rank().0)) as usize % ways.len()];
+        all_to_all(&world, |round| combined.sync(&world, mine(round)), 8)?;
+        combined.free(&world)
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+#[test]
+fn a_sync_that_does_not_wait_is_caught_in_virtual_time() {
+    let profile = Profile::load("ethernet-now").unwrap();
+    let run = |seed| {
+        Virtual::new(&profile, 5).unwrap().seed(seed).run(|world| {
+            let combined = Combined::<mutants::WithoutAwaitingLandings>::variant(&world)?;
+            all_to_all(&world, |_| combined.sync(&world, Way::Counted), 4)
+        })
+    };
+    assert!((0..50).any(|seed| run(seed).is_err()));
+}
+
+#[test]
+fn threads_meet() {
+    for topology in ["node:1", "node:2", "node:3,socket:2"] {
+        for kind in Kind::ALL {
+            let run = |world: World| {
+                let (barrier, words) = (Barrier::new(&world, kind)?, world.words(1)?);
+                for round in 1..=50u64 {
+                    world.fetch_add(words.at(Rank(0), 0), 1)?;
+                    barrier.enter(&world)?;
+                    let come = world.load(words.at(Rank(0), 0))?;
+                    assert!(come >= round * u64::from(world.size()), "{kind:?} on {topology}: {come} in {round}");
+                }
+                words.free(&world)?;
+                barrier.free(&world)
+            };
+            Local::new(7).unwrap().topology(topology).run(run).unwrap();
+        }
+        let sync = |world: World| {
+            let combined = Combined::new(&world)?;
+            all_to_all(&world, |_| combined.sync(&world, Way::Auto), 20)?;
+            combined.free(&world)
+        };
+        Local::new(7).unwrap().topology(topology).run(sync).unwrap();
+    }
+}
+
+#[test]
+fn who_does_not_come_to_a_barrier_is_missed() {
+    for kind in Kind::ALL {
+        let outcome = farside::local(3, |world| {
+            let barrier = Barrier::new(&world, kind)?;
+            if world.rank() == Rank(1) {
+                return Ok(None);
+            }
+            Ok(barrier.enter(&world).err())
+        });
+        let errors = outcome.unwrap();
+        let missed = |error: &Option<Error>| matches!(error, Some(Error::RankLost { .. }));
+        assert!(missed(&errors[0]) && missed(&errors[2]), "{kind:?}: {errors:?}");
+    }
+}
