@@ -18,10 +18,12 @@
 //! ```
 
 mod check;
+mod describe;
 pub mod family;
 pub mod property;
 mod select;
 
 pub use check::{Check, Expectation, Finding, Outcome, Setup, Subject};
+pub use describe::describe_trace;
 pub use family::checks;
 pub use select::{Unknown, select};

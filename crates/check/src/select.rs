@@ -25,7 +25,8 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// The checks whose names begin with one of the words, or are as one of the words says, where `*` stands for anything. All of them if there are no words.
+/// The checks that the words name: a whole name means that one alone, another word all names that begin with it, or that are as it says, where `*` stands for anything. All of them if there are no
+/// words.
 ///
 /// ```
 /// use farside_check::{checks, select};
@@ -46,7 +47,9 @@ pub fn select(checks: Vec<Check>, words: &[&str]) -> Result<Vec<Check>, Unknown>
             return Err(Unknown { name: word.to_owned(), close });
         }
     }
-    let wanted = |check: &Check| words.is_empty() || words.iter().any(|word| matches(word, check.name));
+    let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
+    let means = |word: &str, name: &str| if names.contains(&word) { word == name } else { matches(word, name) };
+    let wanted = |check: &Check| words.is_empty() || words.iter().any(|word| means(word, check.name));
     Ok(checks.into_iter().filter(wanted).collect())
 }
 

@@ -14,8 +14,13 @@ fn run(check: &Check) {
         "{}: {:?}, {} runs, {} pruned, {} steps",
         check.name, finding.outcome, report.runs, report.pruned, report.steps
     );
-    let sampled = !matches!(check.policy, Policy::Exhaustive(_)) && finding.outcome == Outcome::NothingFound;
-    assert!(sampled || matches!(finding.outcome, Outcome::Passed | Outcome::Caught), "{}: {finding:?}", check.name);
+    let exhaustive = matches!(check.policy, Policy::Exhaustive(_));
+    let expected = match (check.is_mutant(), exhaustive) {
+        (true, _) => Outcome::Caught,
+        (false, true) => Outcome::Passed,
+        (false, false) => Outcome::NothingFound,
+    };
+    assert_eq!(finding.outcome, expected, "{}: {finding:?}", check.name);
     if let Some(failure) = &report.failure {
         let again = check.replay(&check.setup, &failure.schedule).expect("the schedule can be read");
         match again.verdict {

@@ -1,7 +1,8 @@
-//! The `farside` command: starts jobs, runs built-in programs, measures.
+//! The `farside` command: starts jobs, runs built-in programs, measures, checks.
 
 mod app;
 mod bench;
+mod check;
 mod info;
 mod job;
 mod run;
@@ -32,6 +33,8 @@ enum Command {
     App(app::Arguments),
     /// Measure, beside rivals and limits
     Bench(bench::Arguments),
+    /// Explore the schedules of protocols, and say whether they keep what they promise
+    Check(check::Arguments),
     /// Say what this machine offers
     Info,
     /// End a process group when standard input ends
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::Info => info::run(),
         Command::Keep { group } => farside_launch::keep(&group).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),

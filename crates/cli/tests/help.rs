@@ -21,14 +21,15 @@ fn mentions(help: &str, words: &[&str]) {
 fn the_help_lists_every_command() {
     for words in [["--help"], ["-h"], ["help"]] {
         let help = help(&words);
-        mentions(&help, &["Usage: farside <COMMAND>", "run", "app", "bench", "info", "--help", "--version"]);
+        mentions(&help, &["Usage: farside <COMMAND>", "run", "app", "bench", "check", "info", "--help", "--version"]);
         assert!(!help.contains("__"), "commands that are none of the user's business: {help}");
     }
 }
 
 #[test]
 fn the_command_alone_prints_its_help_and_fails() {
-    let finished = farside([""; 0]).run().fails_with(&["Usage: farside <COMMAND>", "run", "app", "bench", "info"]);
+    let finished =
+        farside([""; 0]).run().fails_with(&["Usage: farside <COMMAND>", "run", "app", "bench", "check", "info"]);
     assert_eq!(finished.stdout(), "");
 }
 
@@ -70,6 +71,14 @@ fn the_help_of_bench_lists_every_option_and_case() {
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
     mentions(&help, &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"]);
     mentions(&help, &["signal", "rate", "barrier", "Example: farside bench ops"]);
+}
+
+#[test]
+fn the_help_of_check_lists_every_option_with_examples() {
+    let help = help(&["check", "--help"]);
+    mentions(&help, &["PROTOCOL", "--list", "--mutants", "--budget", "--ranks", "--rounds", "--topology", "--policy"]);
+    mentions(&help, &["--seed", "--deaths", "--replay", "--json", "exhaustive", "unreduced", "random", "pct:DEPTH"]);
+    mentions(&help, &["Examples:", "farside check lock/mcs"]);
 }
 
 #[test]

@@ -1,182 +1,134 @@
-//! The explorer at work: locks that are right pass, known-wrong variants of them are caught, and what was caught can be seen again.
+//! The explorer itself: what it finds, what it counts, and what it does again. The protocols that it explores are in `crates/check`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use farside::sim::{Program, Reduction, Report, Verdict, exhaustive, program, random, replay, simulation};
-use farside::{Error, Link, Rank, Result, Words, World};
+use farside::sim::{
+    Policy, Program, Reduction, Report, Verdict, exhaustive, explore, program, random, replay, simulation,
+};
+use farside::{Ended, Error, Rank};
 
-/// Runs of an exploration that is expected to end.
-const ENOUGH: u64 = 2_000_000;
-
-/// A lock under test: acquire and release, over words that every rank has.
-trait Lock: Copy + 'static {
-    fn acquire(self, world: &World, words: &Words) -> Result<()>;
-    fn release(self, world: &World, words: &Words) -> Result<()>;
+fn explore_all(ranks: u32, program: &Program, reduction: Reduction) -> Report {
+    exhaustive(&simulation(ranks, None).expect("a simulation"), program, reduction, 1_000_000)
 }
 
-// The words of every rank: the lock's tail or tickets (at rank 0), next or serving, locked, the protected counter (at rank 0).
-const TAIL: usize = 0;
-const NEXT: usize = 1;
-const LOCKED: usize = 2;
-const COUNT: usize = 3;
-
-/// The queuing lock of [ARMCI03] figure 5, and ways to get it wrong.
-#[derive(Clone, Copy, PartialEq)]
-enum Mcs {
-    Right,
-    /// Releases before what was written inside has landed.
-    WithoutFlush,
-    /// Does not wait for a successor that is about to link itself.
-    WithoutSecondLook,
-}
-
-impl Lock for Mcs {
-    fn acquire(self, world: &World, words: &Words) -> Result<()> {
-        let me = world.rank();
-        world.store(words.at(me, NEXT), 0)?;
-        world.store(words.at(me, LOCKED), 1)?;
-        let mine = Link::new(me, 0)?;
-        let before = Link::from_bits(world.swap(words.at(Rank(0), TAIL), mine.bits())?);
-        if let Some((pred, _)) = before.target() {
-            world.signal(words.at(pred, NEXT), mine.bits())?;
-            world.wait(words.at(me, LOCKED), |locked| locked == 0)?;
-        }
-        Ok(())
-    }
-
-    fn release(self, world: &World, words: &Words) -> Result<()> {
-        let me = world.rank();
-        if self != Mcs::WithoutFlush {
-            world.flush_all()?;
-        }
-        let mut next = world.load(words.at(me, NEXT))?;
-        if next == 0 {
-            let mine = Link::new(me, 0)?.bits();
-            if world.compare_swap(words.at(Rank(0), TAIL), mine, 0)? == mine {
-                return Ok(());
-            }
-            next = match self {
-                Mcs::WithoutSecondLook => world.load(words.at(me, NEXT))?,
-                _ => world.wait(words.at(me, NEXT), |next| next != 0)?,
-            };
-        }
-        match Link::from_bits(next).target() {
-            Some((next, _)) => world.signal(words.at(next, LOCKED), 0),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A ticket lock, and one that takes its ticket with a load and a store.
-#[derive(Clone, Copy, PartialEq)]
-enum Ticket {
-    Right,
-    PlainTicket,
-}
-
-impl Lock for Ticket {
-    fn acquire(self, world: &World, words: &Words) -> Result<()> {
-        let tickets = words.at(Rank(0), TAIL);
-        let mine = match self {
-            Ticket::Right => world.fetch_add(tickets, 1)?,
-            Ticket::PlainTicket => {
-                let next = world.load(tickets)?;
-                world.store(tickets, next + 1)?;
-                next
-            }
-        };
-        while world.load(words.at(Rank(0), NEXT))? != mine {
-            world.relax()?;
-        }
-        Ok(())
-    }
-
-    fn release(self, world: &World, words: &Words) -> Result<()> {
-        world.flush_all()?;
-        world.fetch_add(words.at(Rank(0), NEXT), 1).map(drop)
-    }
-}
-
-/// Every rank counts up a word under the lock, not atomically. Nobody may meet another inside, and no count may be lost.
-fn counting(lock: impl Lock, rounds: u64) -> Program {
-    let inside = Rc::new(Cell::new(0));
-    let at_start = inside.clone();
+/// Every rank adds one to a word in two halves, and ends with an error if it finds that one was lost.
+fn racy() -> Program {
     program(
-        move |world| {
-            at_start.set(0);
-            world.words(4)
+        |world| world.words(1),
+        |world, words| {
+            let count = words.at(Rank(0), 0);
+            let seen = world.load(count)?;
+            world.store(count, seen + 1)?;
+            world.barrier()?;
+            let all = world.load(count)?;
+            if all == u64::from(world.size()) { Ok(()) } else { Err(Error::Misuse(format!("{all} counted"))) }
         },
+    )
+}
+
+#[test]
+fn every_policy_finds_a_lost_update_and_shows_it_again() {
+    let simulation = simulation(2, None).expect("a simulation");
+    for policy in ["exhaustive", "unreduced", "random", "pct:2"] {
+        let policy: Policy = policy.parse().expect("a policy");
+        let report = explore(&simulation, &racy(), policy, 3, &mut |progress| progress.runs < 10_000);
+        let failure = report.failure.unwrap_or_else(|| panic!("{policy} finds nothing"));
+        assert!(failure.problem.contains("1 counted"), "{policy}: {failure:?}");
+        let again = replay(&simulation, &racy(), &failure.schedule).expect("the schedule can be read");
+        assert_eq!(again.verdict, Verdict::Failed(failure.problem), "{policy}");
+    }
+}
+
+#[test]
+fn an_exploration_ends_when_it_is_told_to() {
+    let simulation = simulation(2, None).expect("a simulation");
+    let harmless = program(|world| world.words(1), |world, words| world.fetch_add(words.at(Rank(0), 0), 1).map(drop));
+    for policy in ["unreduced", "random", "pct:3"] {
+        let policy: Policy = policy.parse().expect("a policy");
+        let report = explore(&simulation, &harmless, policy, 1, &mut |progress| progress.runs < 1);
+        assert_eq!((report.runs, report.complete, report.failure), (1, false, None), "{policy}");
+    }
+}
+
+#[test]
+fn a_deadlock_says_who_waits_for_what() {
+    let stuck = program(
+        |world| world.words(1),
+        |world, words| world.wait(words.at(world.rank(), 0), |word| word == 7).map(drop),
+    );
+    let failure = explore_all(2, &stuck, Reduction::Sources).failure.expect("a deadlock");
+    assert!(failure.problem.contains("deadlock: rank 0 waits on segment"), "{}", failure.problem);
+    assert!(failure.problem.contains("rank 1 waits on segment"), "{}", failure.problem);
+}
+
+/// How a survivor learns of a death: rank 1 waits for a signal that rank 0 may not live to send.
+fn orphan(heard: Rc<Cell<u32>>) -> Program {
+    program(
+        |world| world.words(1),
         move |world, words| {
-            let count = words.at(Rank(0), COUNT);
-            for _ in 0..rounds {
-                lock.acquire(world, &words)?;
-                inside.set(inside.get() + 1);
-                let seen = world.get_value(count)?;
-                if inside.get() != 1 {
-                    return Err(Error::Misuse(format!("{} ranks inside at a time", inside.get())));
-                }
-                world.put_value(seen + 1, count)?;
-                inside.set(inside.get() - 1);
-                lock.release(world, &words)?;
-                if world.get_value(count)? <= seen {
-                    return Err(Error::Misuse(format!("not counted: still {seen}")));
-                }
+            if world.rank() == Rank(0) {
+                world.load(words.at(Rank(1), 0))?;
+                return world.signal(words.at(Rank(1), 0), 1);
+            }
+            match world.wait(words.at(Rank(1), 0), |word| word == 1) {
+                Err(Error::RankLost { rank: Rank(0), how: Ended::Signal(9) }) => heard.set(heard.get() + 1),
+                other => drop(other?),
             }
             Ok(())
         },
     )
 }
 
-fn explore(ranks: u32, program: &Program, reduction: Reduction) -> Report {
-    exhaustive(&simulation(ranks, None).expect("a simulation"), program, reduction, ENOUGH)
+#[test]
+fn a_death_is_heard_of_and_fails_nothing() {
+    let heard = Rc::new(Cell::new(0));
+    let simulation = simulation(2, None).expect("a simulation").deaths(1);
+    let report = exhaustive(&simulation, &orphan(heard.clone()), Reduction::Sources, 10_000);
+    assert!(report.complete && report.failure.is_none(), "{report:?}");
+    assert!(heard.get() > 0 && u64::from(heard.get()) < report.runs, "{} of {} runs", heard.get(), report.runs);
 }
 
-fn passes(ranks: u32, program: &Program) -> Report {
-    let report = explore(ranks, program, Reduction::Sources);
-    assert_eq!(report.failure, None);
-    assert!(report.complete, "{report:?}");
-    println!("{ranks} ranks: {} runs, {} pruned, {} steps", report.runs, report.pruned, report.steps);
-    report
-}
+/// Signals when it is dropped, whatever happens.
+struct Guard<'a>(&'a farside::World, &'a farside::Words);
 
-/// A wrong program is caught, and its schedule shows the same problem again.
-fn is_caught(ranks: u32, program: &Program, problem: &str) {
-    let simulation = simulation(ranks, None).expect("a simulation");
-    let report = exhaustive(&simulation, program, Reduction::Sources, ENOUGH);
-    let failure = report.failure.expect("the mutant is caught");
-    assert!(failure.problem.contains(problem), "{failure:?}");
-    println!("caught after {} runs: {}; schedule {}", report.runs, failure.problem, failure.schedule);
-    let again = replay(&simulation, program, &failure.schedule).expect("the schedule can be read");
-    assert_eq!(again.verdict, Verdict::Failed(failure.problem));
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        // Who has died is refused, and that is what this is about.
+        let _ = self.0.signal(self.1.at(Rank(1), 0), 1);
+    }
 }
 
 #[test]
-fn a_queuing_lock_passes() {
-    passes(2, &counting(Mcs::Right, 1));
-    passes(2, &counting(Mcs::Right, 2));
-    passes(3, &counting(Mcs::Right, 1));
-}
-
-#[test]
-fn a_ticket_lock_passes() {
-    passes(2, &counting(Ticket::Right, 1));
-}
-
-#[test]
-fn a_queuing_lock_without_flush_is_caught() {
-    is_caught(2, &counting(Mcs::WithoutFlush, 1), "not counted");
-}
-
-#[test]
-fn a_queuing_lock_without_a_second_look_is_caught() {
-    is_caught(2, &counting(Mcs::WithoutSecondLook, 1), "had left");
-}
-
-#[test]
-fn a_ticket_lock_with_a_plain_ticket_is_caught() {
-    is_caught(2, &counting(Ticket::PlainTicket, 1), "");
+fn the_dead_do_nothing_while_they_unwind() {
+    let (signalled, lost) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (saw, heard) = (signalled.clone(), lost.clone());
+    let guarded = program(
+        |world| world.words(2),
+        move |world, words| {
+            if world.rank() == Rank(0) {
+                let guard = Guard(world, &words);
+                // The only rank that can die before the guard is dropped in order is this one, here.
+                world.load(words.at(Rank(0), 1))?;
+                drop(guard);
+                return world.flush(Rank(1));
+            }
+            match world.wait(words.at(Rank(1), 0), |word| word == 1) {
+                Ok(_) => saw.set(saw.get() + 1),
+                Err(_) => heard.set(heard.get() + 1),
+            }
+            Ok(())
+        },
+    );
+    let simulation = simulation(2, None).expect("a simulation").deaths(1);
+    let report = exhaustive(&simulation, &guarded, Reduction::Sources, 10_000);
+    assert!(report.complete && report.failure.is_none(), "{report:?}");
+    assert!(signalled.get() > 0 && lost.get() > 0, "{} signalled, {} lost", signalled.get(), lost.get());
+    // A rank that dies at its first step has posted nothing: were its guard's signal to land, nobody would hear of the death.
+    let first = replay(&simulation, &guarded, "1").expect("the schedule can be read");
+    assert_eq!(first.verdict, Verdict::Passed);
+    assert!(first.steps.iter().all(|step| !step.event.to_string().contains("store 1")), "{:?}", first.steps);
 }
 
 /// All outcomes of two ranks that each write a word of rank 0 and then read the other's.
@@ -205,7 +157,7 @@ fn store_buffering(flushes: bool, reduction: Reduction) -> Vec<String> {
             Ok(())
         },
     );
-    let report = explore(2, &litmus, reduction);
+    let report = explore_all(2, &litmus, reduction);
     assert!(report.complete && report.failure.is_none(), "{report:?}");
     println!("store buffering, flush {flushes}, {reduction:?}: {} runs", report.runs);
     seen.borrow().iter().cloned().collect()
@@ -222,8 +174,17 @@ fn reduction_loses_no_outcome_of_store_buffering() {
 #[test]
 fn one_seed_is_one_run() {
     let simulation = simulation(3, None).expect("a simulation");
-    let program = counting(Mcs::Right, 2);
-    let steps = |seed| random(&simulation, &program, seed, 20).steps;
+    let polling = program(
+        |world| world.words(1),
+        |world, words| {
+            let mine = u64::from(world.rank().0);
+            while world.load(words.at(Rank(0), 0))? != mine {
+                world.relax()?;
+            }
+            world.fetch_add(words.at(Rank(0), 0), 1).map(drop)
+        },
+    );
+    let steps = |seed| random(&simulation, &polling, seed, 20).steps;
     assert_eq!(steps(1), steps(1));
     assert!((2..20).any(|seed| steps(seed) != steps(1)), "other seeds give other runs");
 }

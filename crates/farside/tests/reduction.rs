@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farside::sim::{Policy, Program, Reduction, Simulation, explore, program, simulation};
-use farside::{Ended, Error, Rank, Result, Words, World};
+use farside::{Atomic, Ended, Error, HandlerId, Node, Rank, Result, Word, Words, World};
 
 /// What a rank of a random program does.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,8 @@ enum Op {
     Wait(usize, u64),
     /// Polls a word until it is not zero, a few times.
     Poll(usize),
+    /// Asks an agent to add to a word of its node, and to signal one of another.
+    Call(u32, u64),
 }
 
 /// Words 0 and 1 are rank 0's, 2 is rank 1's and so on.
@@ -73,7 +75,7 @@ fn random_op(numbers: &mut Numbers, rank: u32, ranks: u32, value: u64) -> Op {
 type Seen = Vec<Option<String>>;
 type Outcomes = Rc<RefCell<BTreeSet<Vec<String>>>>;
 
-fn run_one(world: &World, words: &Words, op: Op) -> Result<Option<u64>> {
+fn run_one(world: &World, (words, handler): &(Words, HandlerId), op: Op) -> Result<Option<u64>> {
     let at = |word: usize| words.at(owner(word, world.size()), word);
     match op {
         Op::Put(word, value) => world.put_value(value, at(word)).map(|()| None),
@@ -92,6 +94,7 @@ fn run_one(world: &World, words: &Words, op: Op) -> Result<Option<u64>> {
             world.get(words.at(Rank(0), 0), &mut two)?;
             Ok(Some(two[0] * 10 + two[1]))
         }
+        Op::Call(node, value) => Ok(Some(world.call(Node(node), *handler, &[value as u8])?[0].into())),
         Op::Fence => world.fence().map(|()| None),
         Op::Flush => world.flush_all().map(|()| None),
         Op::Wait(word, least) => match world.wait_timeout(at(word), |held| held >= least, Duration::from_secs(1)) {
@@ -124,13 +127,28 @@ fn subject(ops: Vec<Vec<Op>>) -> (Program, Outcomes) {
     let program = program(
         move |world| {
             *at_start.borrow_mut() = vec![None; ranks];
-            world.words(WORDS)
+            let words = world.words(WORDS)?;
+            let size = world.size();
+            let all: Vec<Word> = (0..WORDS).map(|word| words.at(owner(word, size), word).word()).collect();
+            let mut calls = 0;
+            let handler = world.serve(move |agent, _, value| {
+                calls += 1;
+                let (own, other) = (all[agent.node().0 as usize * 2], all[(1 - agent.node().0 as usize) * 2]);
+                let value = value[0].into();
+                // The words are there, and of this and of the other node.
+                let before = agent.atomic(own, Atomic::Add(value)).and_then(|before| {
+                    agent.post(other, Atomic::Store(value))?;
+                    Ok(before)
+                });
+                vec![10 * calls + before.map_or(9, |before| before as u8)]
+            })?;
+            Ok((words, handler))
         },
-        move |world, words| {
+        move |world, state| {
             let me = world.rank().index();
             let mut text = String::new();
             for &op in &ops[me] {
-                match run_one(world, &words, op) {
+                match run_one(world, &state, op) {
                     Ok(None) => {}
                     Ok(Some(value)) => text.push_str(&format!("{value} ")),
                     Err(Error::RankLost { .. }) => text.push_str("lost "),
@@ -229,17 +247,41 @@ fn reduction_loses_no_outcome_of_torn_operations() {
 }
 
 #[test]
+fn reduction_loses_no_outcome_of_calls() {
+    let simulation = simulation(2, Some("node:2")).expect("a simulation");
+    compare(programs(20), 2, &simulation, |numbers| {
+        let mut ops = random_ops(numbers, 2, 2);
+        for rank in 0..2 {
+            let call = Op::Call(numbers.below(2) as u32, 1 + numbers.below(3));
+            ops[rank].insert(numbers.below(3) as usize, call);
+        }
+        ops[0].push(Op::Load(2));
+        ops
+    });
+}
+
+/// Explores a program with and without reduction, and returns what both must have found.
+fn outcomes_of_both(ops: &[Vec<Op>]) -> BTreeSet<Vec<String>> {
+    let simulation = simulation(2, None).expect("a simulation");
+    let (_, all) = outcomes(&simulation, ops, Reduction::None, 100_000).expect("few schedules");
+    let (_, found) = outcomes(&simulation, ops, Reduction::Sources, 100_000).expect("few schedules");
+    assert_eq!(found, all);
+    found
+}
+
+#[test]
 fn a_wait_sees_a_value_that_is_there_for_a_while() {
     // The word is right, wrong and right again; what the waiter reads next tells when it looked.
     let writer = vec![Op::Store(0, 2), Op::Put(2, 1), Op::Flush, Op::Store(0, 0), Op::Store(0, 2)];
     let waiter = vec![Op::Wait(0, 1), Op::Load(2)];
-    let late = vec![Op::Load(3), Op::Wait(0, 1), Op::Load(2)];
-    for waiter in [waiter, late] {
-        let simulation = simulation(2, None).expect("a simulation");
-        let ops = vec![waiter, writer.clone()];
-        let (_, all) = outcomes(&simulation, &ops, Reduction::None, 100_000).expect("few schedules");
-        let (_, found) = outcomes(&simulation, &ops, Reduction::Sources, 100_000).expect("few schedules");
-        assert_eq!(found, all);
-        assert!(found.len() > 1, "{found:?}");
-    }
+    assert!(outcomes_of_both(&[waiter, writer]).len() > 1);
+}
+
+#[test]
+fn a_wait_that_begins_late_sees_what_was_there_before() {
+    // In the first run the wait begins when its word has been right, wrong and right again.
+    let writer = vec![Op::Store(2, 5), Op::Store(2, 0), Op::Store(3, 1), Op::Store(2, 6)];
+    let waiter = vec![Op::Load(0), Op::Load(0), Op::Load(0), Op::Load(0), Op::Wait(2, 1), Op::Load(3)];
+    let found = outcomes_of_both(&[writer, waiter]);
+    assert!(found.iter().any(|seen| seen[1] == "0 0 0 0 5 0 "), "{found:?}");
 }

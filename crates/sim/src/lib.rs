@@ -5,11 +5,11 @@
 //! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody can run, and nothing is in flight.
 //!
 //! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
-//! - [`Simulation`]: runs a program once, with an [`Oracle`];
+//! - [`Simulation`]: runs a program once, with an [`Oracle`]; ranks may die in it, and long transfers tear;
 //! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order reduction), random ones, one given again.
 //!
-//! What is not modelled: threads of a rank (a fiber has one), tearing of long puts (one lands as a whole), and the accesses that a rank makes to its own
-//! memory directly, which happen at once and are not seen by the exploration.
+//! Lost messages need no event of their own: below the waist they are sent again, which is to say that they are late, and that is what the order of landing covers. What is not modelled: threads of a rank (a fiber has one), time-outs while something
+//! else can happen, and the accesses that a rank makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
 mod crew;

@@ -290,7 +290,7 @@ impl Machine {
                 if news { Doing::Runs(Resume::Go(0, 0)) } else { Doing::Relaxes { departures } }
             }
             // What a rank does for itself is no event, and takes no time that anybody could notice.
-            Pause::Work(_) => Doing::Runs(Resume::Go(0, 0)),
+            Pause::Work(_ns) => Doing::Runs(Resume::Go(0, 0)),
             Pause::NeedsRoom => Doing::NeedsRoom,
             Pause::Prepared => Doing::Prepared,
         };

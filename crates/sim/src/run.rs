@@ -7,7 +7,7 @@ use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
 use crate::crew::{Crew, Program};
-use crate::event::{Event, EventId};
+use crate::event::{Access, Event, EventId};
 use crate::fiber::{Resume, Stacks};
 use crate::machine::{Doing, Machine, Mishaps};
 use crate::store::word_access;
@@ -390,7 +390,11 @@ impl Step {
     /// What a word that it changes held before, if that is known.
     fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
         let look = word_access(condition.at, true);
-        self.held.filter(|_| self.event.accesses.as_deref().is_some_and(|all| all == [look]))
+        let is_only = |all: &[Access]| match all {
+            [first, rest @ ..] => *first == look && !rest.iter().any(|other| other.conflicts(&look)),
+            [] => false,
+        };
+        self.held.filter(|_| self.event.accesses.as_deref().is_some_and(is_only))
     }
 }
 

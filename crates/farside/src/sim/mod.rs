@@ -2,7 +2,8 @@
 //!
 //! [`run`] measures a program on a machine that is described by a [`Profile`]; the rest of this page is about checking.
 //!
-//! The code that is explored is the code that runs: a program is the same function of a [`World`] on every fabric.
+//! The code that is explored is the code that runs: a program is the same function of a [`World`] on every fabric. `docs/checking.md` tells how to check a protocol; with
+//! [`Simulation::deaths`] ranks may die in it, and with [`Simulation::torn`] long transfers are torn.
 //!
 //! ```
 //! use farside::sim::{Reduction, exhaustive, program, simulation};

@@ -10,7 +10,7 @@
 //!            (`collectives_in_a_row_do_not_mix`).
 //! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce both; all-gather log2 N messages
 //!            from each member; all-to-all log2 N messages of half the data from each member. Each message has 1 acknowledging signal.
-//! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks.
+//! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks; `farside check collective`: 3 ranks on 3 nodes exhaustively.
 
 use std::ops::Range;
 

@@ -1,0 +1,81 @@
+//! What was found, for people to read.
+
+use std::fmt::Write;
+
+use farside::sim::{Event, Policy};
+
+use crate::check::{Check, Setup};
+
+impl Setup {
+    /// The job in a few words, such as `3 ranks, node:3, 2 rounds`.
+    pub fn describe(&self) -> String {
+        let count = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let mut text = count(self.ranks, "rank");
+        text += &format!(", {}", self.topology.as_deref().unwrap_or("one node"));
+        text += &format!(", {}", count(self.rounds, "round"));
+        if self.deaths > 0 {
+            text += &format!(", up to {}", count(self.deaths, "death"));
+        }
+        if self.torn {
+            text += ", torn";
+        }
+        text
+    }
+}
+
+impl Check {
+    /// The command that runs a schedule of this check again.
+    pub fn replay_command(&self, setup: &Setup, schedule: &str) -> String {
+        let mut command = format!("farside check {} --ranks {} --rounds {}", self.name, setup.ranks, setup.rounds);
+        if let Some(topology) = &setup.topology {
+            command += &format!(" --topology {topology}");
+        }
+        if setup.deaths > 0 {
+            command += &format!(" --deaths {}", setup.deaths);
+        }
+        // An empty schedule is one in which the first event always comes first.
+        command + &format!(" --replay '{}'", if schedule.is_empty() { "0" } else { schedule })
+    }
+
+    /// A failure: what went wrong, in which job, and by which schedule.
+    pub fn describe_failure(
+        &self,
+        setup: &Setup,
+        policy: Policy,
+        seed: u64,
+        problem: &str,
+        failure: Option<(&str, &[Event])>,
+    ) -> String {
+        let mut text = format!("{}: {problem}\n", self.name);
+        let _ = writeln!(text, "  program   {}", self.about);
+        let _ = writeln!(text, "  job       {}", setup.describe());
+        let _ = writeln!(text, "  policy    {policy}, seed {seed}");
+        if let Some((schedule, trace)) = failure {
+            let _ = writeln!(text, "  schedule  {}", if schedule.is_empty() { "0" } else { schedule });
+            text += &describe_trace(setup.ranks, trace);
+            let _ = writeln!(text, "  again     {}", self.replay_command(setup, schedule));
+        }
+        text
+    }
+}
+
+/// What happened, a step a line, with a column for each rank.
+///
+/// ```
+/// # use farside_check::{checks, describe_trace};
+/// let check = checks().into_iter().find(|check| check.name == "litmus/tickets").unwrap();
+/// let run = check.replay(&check.setup, "21").unwrap();
+/// let trace: Vec<_> = run.steps.into_iter().map(|step| step.event).collect();
+/// assert!(describe_trace(3, &trace).contains(" 1  . . 2  fetch_add 1 at byte 0 of"));
+/// ```
+pub fn describe_trace(ranks: u32, trace: &[Event]) -> String {
+    let mut text = String::new();
+    for (step, event) in trace.iter().enumerate() {
+        let column = |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
+        let columns: Vec<String> = (0..ranks).map(column).collect();
+        let what = event.to_string();
+        let what = what.split_once(": ").map_or(&*what, |(_, what)| what);
+        let _ = writeln!(text, "  {:>6}  {}  {what}", step + 1, columns.join(" "));
+    }
+    text
+}

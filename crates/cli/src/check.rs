@@ -1,0 +1,278 @@
+//! `farside check`: explores the schedules of protocols.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use farside::sim::{Policy, Progress, Verdict};
+use farside_check::{Check, Finding, Outcome, Setup, checks, describe_trace, select};
+use indicatif::{ProgressBar, ProgressStyle};
+
+const EXAMPLES: &str = "\
+Examples:
+  farside check                                 every protocol, every schedule that differs
+  farside check lock barrier/central            all locks, and one barrier
+  farside check 'litmus/*fence*' --list         which ones these are
+  farside check --mutants                       the wrong variants as well: each must be caught
+  farside check lock/mcs --ranks 4 --policy pct:3 --budget 30
+                                                random schedules that find bugs of depth 3
+  farside check lock/mcs --ranks 2 --policy unreduced
+                                                how many schedules there are without reduction
+  farside check lock/mcs --ranks 3 --rounds 1 --deaths 1
+                                                any rank may die at any step
+  farside check lock/ticket-plain --ranks 2 --rounds 1 --replay 0
+                                                one schedule again, step by step";
+
+/// Explores the schedules of protocols, and says whether they keep what they promise.
+///
+/// The code that is explored is the code that runs; ranks are simulated on one thread, and what happens in which order is chosen. A failure comes with the schedule that
+/// shows it again. The exit status is not zero if something failed, or if a variant that is wrong on purpose was not caught.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Which checks: a name, the beginning of names, or a name with stars; all by default
+    #[arg(value_name = "PROTOCOL")]
+    protocols: Vec<String>,
+    /// List them and what they do, and do nothing else
+    #[arg(long)]
+    list: bool,
+    /// Check the variants that are wrong on purpose as well; they are left out unless they are named in full
+    #[arg(long)]
+    mutants: bool,
+    /// How long each check may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    budget: Duration,
+    /// With how many ranks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    ranks: Option<u32>,
+    /// How often each rank does what is to be done
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// How the ranks are arranged, such as node:3
+    #[arg(long, value_name = "LEVELS")]
+    topology: Option<String>,
+    /// Which schedules: exhaustive, unreduced, random or pct:DEPTH
+    #[arg(long, value_name = "POLICY", value_parser = |text: &str| text.parse::<Policy>())]
+    policy: Option<Policy>,
+    /// Which random schedules
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many ranks may die, each at any step
+    #[arg(long, value_name = "K")]
+    deaths: Option<u32>,
+    /// Run this schedule of one check again, and show its steps
+    #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["policy", "json"])]
+    replay: Option<String>,
+    /// Also write what came out here, as one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let words: Vec<&str> = arguments.protocols.iter().map(String::as_str).collect();
+    let in_full = |check: &Check| words.contains(&check.name);
+    let mut chosen = select(checks(), &words)?;
+    if !arguments.list || !words.is_empty() {
+        chosen.retain(|check| arguments.mutants || arguments.list || !check.is_mutant() || in_full(check));
+    }
+    if arguments.list {
+        return list(&chosen);
+    }
+    if let Some(schedule) = &arguments.replay {
+        let [check] = &chosen[..] else {
+            bail!("a schedule belongs to one check, and {} were chosen: name it in full", chosen.len());
+        };
+        return replay(check, &arguments.setup(check), schedule);
+    }
+    let mut json = arguments.json.as_deref().map(create).transpose()?;
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["check", "job", "policy", "outcome", "schedules", "steps", "depth", "seconds", "schedules/s"]);
+    let mut failures = Vec::new();
+    for check in &chosen {
+        let one = One::explore(check, &arguments)?;
+        table.add_row(one.row());
+        if let Some((file, path)) = &mut json {
+            writeln!(file, "{}", one.to_json(arguments.seed))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        if !one.finding.outcome.is_good() {
+            failures.push(one.describe(arguments.seed));
+        }
+    }
+    for column in 4..9 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{table}")?;
+    for failure in &failures {
+        writeln!(out, "\n{failure}")?;
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Arguments {
+    /// The job of a check, as far as nothing else was asked for.
+    fn setup(&self, check: &Check) -> Setup {
+        let mut setup = check.setup.clone();
+        if let Some(ranks) = self.ranks {
+            // A node for each rank stays a node for each rank.
+            if setup.topology == Some(format!("node:{}", setup.ranks)) {
+                setup.topology = Some(format!("node:{ranks}"));
+            }
+            setup.ranks = ranks;
+        }
+        setup.rounds = self.rounds.unwrap_or(setup.rounds);
+        setup.deaths = self.deaths.unwrap_or(setup.deaths);
+        setup.topology = self.topology.clone().or(setup.topology);
+        setup
+    }
+}
+
+fn create(path: &Path) -> Result<(File, &Path)> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((file, path))
+}
+
+fn list(chosen: &[Check]) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for check in chosen {
+        let wrong = if check.is_mutant() { "  (wrong: must be caught)" } else { "" };
+        writeln!(out, "{:32} {}{wrong}", check.name, check.about)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one schedule.
+fn replay(check: &Check, setup: &Setup, schedule: &str) -> Result<ExitCode> {
+    let run = check.replay(setup, schedule).map_err(anyhow::Error::msg)?;
+    let trace: Vec<_> = run.steps.into_iter().map(|step| step.event).collect();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}: {}", check.name, setup.describe())?;
+    write!(out, "{}", describe_trace(setup.ranks, &trace))?;
+    let (text, code) = match run.verdict {
+        Verdict::Passed => ("nothing is wrong".to_owned(), ExitCode::SUCCESS),
+        Verdict::Pruned => ("this schedule does not exist".to_owned(), ExitCode::FAILURE),
+        Verdict::TooLong => (format!("no end after {} steps", trace.len()), ExitCode::FAILURE),
+        Verdict::Failed(problem) => (problem, ExitCode::FAILURE),
+    };
+    writeln!(out, "{text}")?;
+    Ok(code)
+}
+
+/// One check and what came out of it.
+struct One<'a> {
+    check: &'a Check,
+    setup: Setup,
+    policy: Policy,
+    finding: Finding,
+    time: Duration,
+}
+
+impl One<'_> {
+    fn explore<'a>(check: &'a Check, arguments: &Arguments) -> Result<One<'a>> {
+        let setup = arguments.setup(check);
+        // What a check limits by default is not limited when something else was asked for.
+        let (policy, runs_max) = match arguments.policy {
+            Some(policy) => (policy, u64::MAX),
+            None => (check.policy, check.runs_max),
+        };
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {prefix} {elapsed} {msg}")?);
+        bar.set_prefix(check.name);
+        let (start, mut told) = (Instant::now(), Instant::now());
+        let mut go_on = |progress: &Progress| {
+            if told.elapsed() > Duration::from_millis(100) {
+                told = Instant::now();
+                let rate = progress.runs as f64 / start.elapsed().as_secs_f64();
+                bar.set_message(format!(
+                    "{} schedules ({rate:.0}/s), {} steps, depth {}",
+                    progress.runs, progress.steps, progress.depth
+                ));
+                bar.tick();
+            }
+            progress.runs < runs_max && start.elapsed() < arguments.budget
+        };
+        let finding = check.run(&setup, policy, arguments.seed, &mut go_on);
+        bar.finish_and_clear();
+        let finding = finding.with_context(|| check.name.to_owned())?;
+        Ok(One { check, setup, policy, finding, time: start.elapsed() })
+    }
+
+    fn outcome(&self) -> &'static str {
+        match self.finding.outcome {
+            Outcome::Passed => "passed",
+            Outcome::NothingFound => "nothing found",
+            Outcome::Failed => "FAILED",
+            Outcome::Caught => "caught",
+            Outcome::Survived => "NOT CAUGHT",
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.finding.report.runs as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+
+    fn row(&self) -> Vec<String> {
+        let report = &self.finding.report;
+        vec![
+            self.check.name.to_owned(),
+            self.setup.describe(),
+            self.policy.to_string(),
+            self.outcome().to_owned(),
+            report.runs.to_string(),
+            report.steps.to_string(),
+            report.depth_max.to_string(),
+            format!("{:.2}", self.time.as_secs_f64()),
+            format!("{:.0}", self.rate()),
+        ]
+    }
+
+    fn to_json(&self, seed: u64) -> serde_json::Value {
+        let report = &self.finding.report;
+        serde_json::json!({
+            "check": self.check.name,
+            "outcome": self.outcome().to_lowercase(),
+            "good": self.finding.outcome.is_good(),
+            "mutant": self.check.is_mutant(),
+            "ranks": self.setup.ranks,
+            "topology": self.setup.topology,
+            "rounds": self.setup.rounds,
+            "deaths": self.setup.deaths,
+            "policy": self.policy.to_string(),
+            "seed": seed,
+            "schedules": report.runs,
+            "pruned": report.pruned,
+            "steps": report.steps,
+            "depth_max": report.depth_max,
+            "complete": report.complete,
+            "time_s": self.time.as_secs_f64(),
+            "schedules_per_s": self.rate(),
+            "problem": self.finding.problem,
+            "schedule": report.failure.as_ref().map(|failure| &failure.schedule),
+        })
+    }
+
+    fn describe(&self, seed: u64) -> String {
+        let failure = self.finding.report.failure.as_ref();
+        let problem = match (&self.finding.problem, self.finding.outcome) {
+            (_, Outcome::Survived) => "it is wrong on purpose, and nothing was found",
+            (Some(problem), _) => problem,
+            (None, _) => "something is wrong",
+        };
+        let failure = failure.map(|failure| (&*failure.schedule, &*failure.trace));
+        self.check.describe_failure(&self.setup, self.policy, seed, problem, failure)
+    }
+}
