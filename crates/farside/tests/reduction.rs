@@ -251,9 +251,9 @@ fn reduction_loses_no_outcome_of_calls() {
     let simulation = simulation(2, Some("node:2")).expect("a simulation");
     compare(programs(20), 2, &simulation, |numbers| {
         let mut ops = random_ops(numbers, 2, 2);
-        for rank in 0..2 {
+        for rank in &mut ops {
             let call = Op::Call(numbers.below(2) as u32, 1 + numbers.below(3));
-            ops[rank].insert(numbers.below(3) as usize, call);
+            rank.insert(numbers.below(3) as usize, call);
         }
         ops[0].push(Op::Load(2));
         ops
