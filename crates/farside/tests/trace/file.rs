@@ -8,7 +8,7 @@ use farside::{Rank, Topology, trace};
 use serde_json::Value;
 use tracing_chrometrace::{ChromeEvent, Phase};
 
-use crate::recording::{RANKS, landings, record, topology};
+use crate::recording::{RANKS, landings, record, simulate, topology};
 
 /// A process and a thread of it.
 type Track = (u64, u64);
@@ -135,19 +135,24 @@ fn nests(file: &File) {
 #[test]
 fn slices_of_a_track_nest_or_are_apart() {
     nests(&File::of(&record(), &topology()));
+    nests(&File::of(&simulate(), &topology()));
 }
 
 #[test]
 fn every_arrow_leads_from_an_operation_to_its_landing() {
-    let slices = record();
-    let file = File::of(&slices, &topology());
+    arrows_lead_to_landings(&record());
+    arrows_lead_to_landings(&simulate());
+}
+
+fn arrows_lead_to_landings(slices: &[Slice]) {
+    let file = File::of(slices, &topology());
     let starts: BTreeMap<&str, &ChromeEvent> =
         file.of_phase(Phase::FlowStart).map(|event| (&*event.id, event)).collect();
     let ends: BTreeMap<&str, &ChromeEvent> = file.of_phase(Phase::FlowEnd).map(|event| (&*event.id, event)).collect();
-    assert!(landings(&slices) > 0);
-    assert_eq!(file.of_phase(Phase::FlowStart).count(), landings(&slices));
-    assert_eq!(file.of_phase(Phase::FlowEnd).count(), landings(&slices));
-    assert_eq!(starts.len(), landings(&slices), "two arrows share a number");
+    assert!(landings(slices) > 0);
+    assert_eq!(file.of_phase(Phase::FlowStart).count(), landings(slices));
+    assert_eq!(file.of_phase(Phase::FlowEnd).count(), landings(slices));
+    assert_eq!(starts.len(), landings(slices), "two arrows share a number");
     assert_eq!(starts.keys().collect::<Vec<_>>(), ends.keys().collect::<Vec<_>>());
     let mut slice_at: BTreeMap<(Track, String, u64), &ChromeEvent> = BTreeMap::new();
     for event in file.of_phase(Phase::Complete) {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use farside::observed::Kind;
+use farside::sim::{Profile, Virtual};
 use farside::tracing::{Slice, Trace};
 use farside::{Local, Rank, Result, Topology, World};
 
@@ -33,6 +34,13 @@ pub(crate) fn record() -> Vec<Slice> {
         };
     }
     slices
+}
+
+/// What sixteen simulated ranks did, with the times at which operations landed.
+pub(crate) fn simulate() -> Vec<Slice> {
+    let profile = Profile::load("aries-xc30").unwrap();
+    let job = Virtual::new(&profile, RANKS).unwrap().topology(NODES).unwrap();
+    job.traced().run(exchange).unwrap().timing.slices
 }
 
 /// How many of these operations are known to have landed with somebody.
