@@ -39,6 +39,7 @@ mod queue;
 mod server;
 mod spin;
 mod ticket;
+mod token;
 mod tree;
 
 use std::cell::Cell;
