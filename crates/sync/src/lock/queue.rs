@@ -90,6 +90,16 @@ impl Queue {
         Ok(())
     }
 
+    /// The link of this rank's node, for whoever is to leave in its stead.
+    pub(super) fn link(&self) -> Link {
+        self.link.get()
+    }
+
+    /// Whether somebody is known to stand behind a rank's node.
+    pub(super) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
+        Ok(context.load(site.at(node, self.base + NEXT))? != 0)
+    }
+
     /// Takes a place and waits for the turn.
     pub(super) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let me = context.rank();
