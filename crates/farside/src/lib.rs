@@ -35,7 +35,7 @@ pub use farside_rma::{
     Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Own, Pair, Patch,
     PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words, World,
 };
-pub use farside_sync::lock;
-pub use farside_sync::{Guard, Lock};
+pub use farside_sync::{Guard, Lock, ReadGuard, RwLock, WriteGuard};
+pub use farside_sync::{lock, rw};
 pub use job::join;
 pub use local::{Local, local};

@@ -1,10 +1,13 @@
 //! Synchronization over one-sided memory: one file per algorithm.
 //!
 //! - [`lock`]: exclusive locks, from a ticket to a queue per element of the topology.
+//! - [`rw`]: reader-writer locks.
 //!
 //! This crate knows no fabric, no thread, no socket and no clock. The source that runs in production is the source that the
 //! simulator explores; known-wrong variants of it are compiled from the same lines.
 
 pub mod lock;
+pub mod rw;
 
 pub use lock::{Guard, Lock};
+pub use rw::{ReadGuard, RwLock, WriteGuard};

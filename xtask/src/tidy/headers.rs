@@ -7,8 +7,13 @@ use super::source::{Source, Tree};
 use super::tokens;
 
 /// The directories whose files each hold one protocol; directories below them are not meant.
-const PROTOCOLS: &[&str] =
-    &["crates/sync/src/", "crates/sync/src/lock/", "crates/epoch/src/", "crates/rma/src/collective/"];
+const PROTOCOLS: &[&str] = &[
+    "crates/sync/src/",
+    "crates/sync/src/lock/",
+    "crates/sync/src/rw/",
+    "crates/epoch/src/",
+    "crates/rma/src/collective/",
+];
 
 /// Files which bind the others together and hold no protocol.
 const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs"];

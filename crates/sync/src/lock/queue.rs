@@ -21,7 +21,7 @@ use farside_rma::Context;
 use super::frame::{Patience, Site, Variant};
 
 /// How many words of every rank a queue takes.
-pub(super) const WORDS: usize = 3;
+pub(crate) const WORDS: usize = 3;
 const TAIL: usize = 0;
 const NEXT: usize = 1;
 const STATUS: usize = 2;
@@ -42,7 +42,7 @@ const PATIENT: u64 = 0;
 const IMPATIENT: u64 = 1;
 
 /// One queue, as one rank uses it.
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// Where its words begin.
     base: usize,
     /// Whose memory holds the tail.
@@ -55,7 +55,7 @@ pub(super) struct Queue {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// Nobody was before it.
     First,
     /// The predecessor has passed the lock, and this value.
@@ -65,12 +65,12 @@ pub(super) enum Entry {
 }
 
 impl Queue {
-    pub(super) fn new(base: usize, tail: Rank) -> Queue {
+    pub(crate) fn new(base: usize, tail: Rank) -> Queue {
         Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL) }
     }
 
     /// Takes a place and waits for the turn.
-    pub(super) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
+    pub(crate) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let me = context.rank();
         if self.abandoned.get() && !self.is_free(site, context, patience)? {
             return if patience == Patience::Never {
@@ -139,13 +139,31 @@ impl Queue {
         Ok(is_free)
     }
 
+    /// The node of a rank that entered without a limit, or without waiting.
+    pub(crate) fn patient_node(rank: Rank) -> Result<Link> {
+        Link::new(rank, PATIENT)
+    }
+
+    /// Whether nobody stands in the queue.
+    pub(crate) fn is_empty(&self, site: &Site, context: &Context) -> Result<bool> {
+        Ok(context.load(site.at(self.tail, self.base + TAIL))? == 0)
+    }
+
+    /// Whether a node is known behind the one that `mine` names.
+    pub(crate) fn has_next(&self, site: &Site, context: &Context, mine: Link) -> Result<bool> {
+        match mine.target() {
+            Some((node, _)) => Ok(context.load(site.at(node, self.base + NEXT))? != 0),
+            None => Ok(false),
+        }
+    }
+
     /// Leaves with this rank's own node. See [`Queue::leave_as`].
-    pub(super) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
+    pub(crate) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
         self.leave_as::<V>(site, context, self.link.get(), |_| value)
     }
 
     /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns who that was.
-    pub(super) fn leave_as<V: Variant>(
+    pub(crate) fn leave_as<V: Variant>(
         &self,
         site: &Site,
         context: &Context,
