@@ -59,3 +59,60 @@ mod fompi_rw {
         explore_at_random(&Kind::FompiRw { backoff: true }, &Totals::default());
     }
 }
+
+mod rma_rw {
+    use super::*;
+
+    fn with(t_dc: Option<u32>, t_l: &[u32], t_r: u32) -> Kind {
+        Kind::RmaRw { t_dc, t_l: t_l.to_vec(), t_r }
+    }
+
+    #[test]
+    fn waiting_with_one_counter() {
+        let totals = Totals::default();
+        explore(&with(None, &[2], 1), "node:1", &SMALL, Style::Wait, &totals);
+        println!("{}", totals.show());
+        totals.reached(&["closed", "drained", "opened", "yielded", "passed_across", "reads_queued", "writes_queued"]);
+        totals.reached(&["limit_reached", "limit_kept", "limit_lifted"]);
+    }
+
+    #[test]
+    fn waiting_with_a_counter_each() {
+        let totals = Totals::default();
+        explore(&with(Some(1), &[1], 1), "node:1", &SMALL, Style::Wait, &totals);
+        println!("{}", totals.show());
+        totals.reached(&["closed", "drained", "opened", "reads_queued", "yielded"]);
+    }
+
+    #[test]
+    fn waiting_in_a_tree() {
+        let totals = Totals::default();
+        for t_l in [[1, 2], [2, 1]] {
+            explore(&with(None, &t_l, 2), "node:2", &[&["w", "w", "r"], &["w", "r", "w"]], Style::Wait, &totals);
+        }
+        println!("{}", totals.show());
+        totals.reached(&["passed_within", "passed_across", "left_for_another", "yielded"]);
+        totals.reached(&["passed_near", "passed_far"]);
+    }
+
+    #[test]
+    fn giving_up() {
+        let totals = Totals::default();
+        for style in [Style::GiveUp, Style::WalkAway, Style::Try] {
+            explore(&with(None, &[2], 1), "node:1", &[&["w", "r"], &["r", "w"], &["ww", "rr"]], style, &totals);
+        }
+        println!("{}", totals.show());
+        totals.reached(&["given_up"]);
+    }
+
+    #[test]
+    fn many_ranks() {
+        let totals = Totals::default();
+        explore_at_random(&with(Some(1), &[1, 2], 1), &totals);
+        explore_at_random(&with(Some(3), &[2], 2), &totals);
+        explore_at_random(&Kind::rma_rw(), &totals);
+        let all = ["closed", "drained", "opened", "yielded", "passed_within", "passed_across", "left_for_another"];
+        totals.reached(&all);
+        totals.reached(&["limit_reached", "limit_kept", "limit_lifted", "reads_queued", "writes_queued", "given_up"]);
+    }
+}

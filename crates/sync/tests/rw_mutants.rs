@@ -13,7 +13,7 @@ fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<RwLock> + 'static {
 
 #[test]
 fn the_right_variants_pass() {
-    for base in [Base::FompiRw] {
+    for base in [Base::FompiRw, Base::RmaRw] {
         passes(&format!("{base:?}"), "node:1", of::<Right>(base), (&["w", "r"], Style::Wait), &Totals::default());
     }
 }
@@ -26,4 +26,29 @@ fn a_word_for_readers_without_flush_is_caught() {
 #[test]
 fn a_word_for_readers_that_is_taken_in_two_steps_is_caught() {
     is_caught("node:1", of::<mutants::InTwoSteps>(Base::FompiRw), &["w", "r"], Style::Wait, "inside at a time");
+}
+
+#[test]
+fn a_tree_for_writers_without_flush_is_caught() {
+    is_caught("node:1", of::<mutants::WithoutFlush>(Base::RmaRw), &["w", "r"], Style::Wait, "after 1 writes");
+}
+
+#[test]
+fn a_tree_that_climbs_too_early_is_caught() {
+    is_caught("node:2", of::<mutants::ClimbsTooEarly>(Base::RmaRw), &["ww", "w", ""], Style::Wait, "");
+}
+
+#[test]
+fn printed_readers_and_writers_meet() {
+    is_caught("node:1", of::<mutants::WithoutDrain>(Base::RmaRw), &["w", "r"], Style::Wait, "inside at a time");
+}
+
+#[test]
+fn printed_readers_wait_for_a_writer_that_has_left() {
+    is_caught("node:1", of::<mutants::WithoutAskingAgain>(Base::RmaRw), &["w", "rr"], Style::Wait, "had left");
+}
+
+#[test]
+fn printed_resets_take_a_mark_away() {
+    is_caught("node:1", of::<mutants::ResetsInSteps>(Base::RmaRw), &["w", "rr"], Style::Wait, "had left");
 }

@@ -149,12 +149,9 @@ impl Queue {
         Ok(context.load(site.at(self.tail, self.base + TAIL))? == 0)
     }
 
-    /// Whether a node is known behind the one that `mine` names.
-    pub(crate) fn has_next(&self, site: &Site, context: &Context, mine: Link) -> Result<bool> {
-        match mine.target() {
-            Some((node, _)) => Ok(context.load(site.at(node, self.base + NEXT))? != 0),
-            None => Ok(false),
-        }
+    /// Whether somebody is known to stand behind a rank's node.
+    pub(crate) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
+        Ok(context.load(site.at(node, self.base + NEXT))? != 0)
     }
 
     /// Leaves with this rank's own node. See [`Queue::leave_as`].

@@ -35,12 +35,15 @@
 //! lost: the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
 //! requests, until [`RwLock::recover`].
 
+mod counters;
 mod fompi_rw;
 #[doc(hidden)]
 pub mod frame;
 mod kind;
 #[doc(hidden)]
 pub mod mutants;
+mod rma_rw;
+mod tree;
 
 use std::cell::Cell;
 use std::time::Duration;

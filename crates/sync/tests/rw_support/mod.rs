@@ -52,7 +52,9 @@ fn wrong(what: String) -> Result<()> {
 
 impl Inside {
     fn reset(&self) {
-        [&self.readers, &self.writers, &self.written].map(|cell| cell.set(0));
+        for cell in [&self.readers, &self.writers, &self.written] {
+            cell.set(0);
+        }
     }
 
     fn check(&self) -> Result<()> {
