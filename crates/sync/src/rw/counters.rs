@@ -129,7 +129,7 @@ impl Counters {
         let is_opened = |word: u64| phase_of(word) != phase;
         let word = self.word(site, self.mine);
         let is_inside = if self.mine == context.rank() {
-            site.wait_patiently(context, self.base + COUNTER, is_opened, patience)?.is_some()
+            site.wait_patiently(context, self.base + COUNTER, is_opened, (patience, true))?.is_some()
         } else {
             let look = || Ok(is_opened(context.load(word)?));
             patience != Patience::Never && site.poll(context, self.base + PAUSE, patience, look)?

@@ -115,7 +115,7 @@ impl Tree {
     pub(super) fn abandon<V: Variant>(&self, at: usize, site: &Site, context: &Context) -> Result<()> {
         for level in &self.levels[at..] {
             level.entered.set(None);
-            level.queue.leave_as::<V>(site, context, Queue::patient_node(context.rank())?, |_| 0)?;
+            level.queue.leave_as::<V>(site, context, Queue::patient_node(context.rank())?, |_| Ok(0))?;
         }
         Ok(())
     }
@@ -145,7 +145,9 @@ impl Tree {
         let (node, count) = self.place(at, site, context, tally)?;
         if count + 1 < level.t_l && level.queue.has_next(site, context, node)? {
             self.write_down(at, site, context)?;
-            if let Some(next) = level.queue.leave_as::<V>(site, context, Queue::patient_node(node)?, |_| count + 1)? {
+            if let Some(next) =
+                level.queue.leave_as::<V>(site, context, Queue::patient_node(node)?, |_| Ok(count + 1))?
+            {
                 tally.note(|tally| if at == 0 { &tally.passed_across } else { &tally.passed_within });
                 tally.passed(context, next);
             }
@@ -156,7 +158,7 @@ impl Tree {
         if V::CLIMBS_LAST {
             climb()?;
         }
-        let next = level.queue.leave_as::<V>(site, context, Queue::patient_node(node)?, |_| 0)?;
+        let next = level.queue.leave_as::<V>(site, context, Queue::patient_node(node)?, |_| Ok(0))?;
         if at == 0 && next.is_some() {
             tally.note(|tally| &tally.yielded);
         }
