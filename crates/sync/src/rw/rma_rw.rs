@@ -26,6 +26,8 @@ use crate::lock::frame::{Patience, Site, Variant};
 /// The thresholds.
 #[derive(Debug, Clone)]
 pub(super) struct Thresholds {
+    /// What the lock is called: the default is this one where members are on several nodes.
+    pub(super) name: &'static str,
     pub(super) t_dc: Option<u32>,
     pub(super) t_l: Vec<u32>,
     pub(super) t_r: u32,
@@ -67,7 +69,7 @@ impl<V: Variant> RmaRw<V> {
 
 impl<V: Variant> Algorithm for RmaRw<V> {
     fn name(&self) -> &'static str {
-        "rma-rw"
+        self.thresholds.name
     }
 
     fn site(&self) -> &Site {
