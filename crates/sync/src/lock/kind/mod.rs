@@ -102,7 +102,7 @@ impl Kind {
     }
 
     /// Makes a lock. A world is needed to reach agents.
-    pub(super) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
+    pub(crate) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
         let needs_agent = matches!(self, Kind::Server | Kind::Hybrid);
         if needs_agent && world.is_none() {
             let what = format!("a lock of kind {:?} for a team: its agent may not be a member's", self.name());
@@ -127,7 +127,7 @@ impl Kind {
 }
 
 /// The words of a new lock, on which all members agree.
-pub(super) fn site(team: &Team<'_>, home: Rank, words: usize, what: &str) -> Result<Site> {
+pub(crate) fn site(team: &Team<'_>, home: Rank, words: usize, what: &str) -> Result<Site> {
     team.context().topology().check(home)?;
     if !team.members().contains(&home) {
         return Err(Error::NotAMember { rank: home, of: "team that makes the lock" });
