@@ -1,4 +1,4 @@
-//! `farside bench ops`: figures as a table, as JSON and as plots, and what is wrong with bad options.
+//! `farside bench`: figures as a table, as JSON and as plots, and what is wrong with bad options.
 
 mod support;
 
@@ -115,4 +115,60 @@ fn places_that_cannot_be_written_are_named() {
     std::fs::write(&file, "").expect("a file can be written");
     let below = format!("{file}/plots");
     quick(&["--cases", "put", "--plot", &below]).run().fails_with(&[&below]);
+}
+
+/// What a bench with options that make it short has written to a file.
+fn measured(words: &[&str]) -> (Vec<Value>, String) {
+    let scratch = Scratch::new();
+    let json = scratch.file("figures.json");
+    let quick = ["--rounds", "1", "--time", "1", "--json", &json];
+    let stdout = farside(["bench"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
+    (records(&json), stdout)
+}
+
+#[test]
+fn fences_and_barriers_are_measured_on_real_ranks() {
+    let (records, stdout) = measured(&["sync", "--ranks", "2,3"]);
+    let algorithms = |case: &str, ranks: u64| -> Vec<&str> {
+        let of = records.iter().filter(|record| record["case"] == case && record["ranks"] == ranks);
+        of.map(|record| record["algorithm"].as_str().expect("an algorithm is text")).collect()
+    };
+    for ranks in [2, 3] {
+        assert_eq!(algorithms("allfence_barrier", ranks), ["acknowledged", "confirmed"]);
+        assert_eq!(algorithms("sync", ranks), ["world", "auto", "direct", "counted"]);
+        let barriers = ["world", "central", "dissemination", "binomial", "hierarchical"];
+        assert_eq!(algorithms("barrier", ranks), barriers);
+    }
+    for record in &records {
+        assert_eq!((&record["bench"], &record["system"]), (&"sync".into(), &"farside".into()), "{record}");
+        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
+        assert!(record["messages"].as_f64().is_some(), "{record}");
+    }
+    for word in ["allfence_barrier", "confirmed", "counted", "dissemination", "messages"] {
+        assert!(stdout.contains(word), "{word} is not in {stdout}");
+    }
+}
+
+#[test]
+fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
+    let scratch = Scratch::new();
+    let plots = scratch.file("plots");
+    let words = ["sync", "--sim", "myrinet-2000", "--ranks", "4,8", "--bytes", "64", "--plot", &plots];
+    let (records, _) = measured(&words);
+    let counted = records.iter().find(|record| record["algorithm"] == "counted" && record["ranks"] == 8);
+    let counted = counted.expect("it was measured");
+    assert_eq!((&counted["messages"], &counted["bytes"]), (&6.0.into(), &64.into()));
+    assert_eq!((&counted["fabric"], &counted["nodes"]), (&"sim".into(), &8.into()));
+    for plot in ["sync-time.svg", "sync-speedup.svg", "sync-barrier.svg", "index.html"] {
+        assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
+    }
+}
+
+#[test]
+fn bad_options_of_sync_are_named() {
+    for (option, value) in [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")] {
+        let wrong = if value == "2M" { "2097152" } else { value };
+        farside(["bench", "sync", option, value]).run().fails_with(&[wrong]);
+    }
+    farside(["bench", "sync", "--sim", "myrinet-2000", "--against", "mpich"]).run().fails_with(&["--against"]);
 }

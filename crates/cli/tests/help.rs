@@ -45,7 +45,7 @@ const JOB: [&str; 12] = [
     "--memory <BYTES>",
     "--topology <LEVELS>",
     "-h, --help",
-    "Example: farside",
+    "Example",
 ];
 
 #[test]
@@ -64,12 +64,34 @@ fn the_help_of_app_lists_every_option_and_program() {
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
     mentions(&help, &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"]);
-    mentions(&help, &["signal", "rate", "barrier", "Example: farside bench ops"]);
+    mentions(&help, &["signal", "rate", "barrier", "Examples:", "farside bench ops"]);
+}
+
+/// The options of every bench.
+const BENCH: [&str; 10] = [
+    "--ranks",
+    "--against",
+    "--cases",
+    "--time",
+    "--rounds",
+    "--json",
+    "--plot",
+    "--sim <PROFILE>",
+    "--seed <N>",
+    "--topology <LEVELS>",
+];
+
+#[test]
+fn the_help_of_bench_sync_lists_every_option_and_algorithm() {
+    let help = help(&["bench", "sync", "--help"]);
+    mentions(&help, &BENCH);
+    mentions(&help, &["--bytes", "allfence_barrier", "confirmed", "counted", "hierarchical"]);
+    mentions(&help, &["Examples:", "farside bench sync"]);
 }
 
 #[test]
