@@ -234,6 +234,9 @@ pub struct Wait<'a> {
     pub known_departures: u32,
     /// For how long.
     pub timeout: Option<Duration>,
+    /// Whether the event is expected soon. If it is not, because others come first, the rank had better sleep at once where
+    /// ranks outnumber processors.
+    pub soon: bool,
 }
 
 /// Why a wait returned. If the event has happened, that is what is returned, whatever else has.

@@ -32,8 +32,9 @@ pub mod trace;
 
 pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{
-    Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Own, Pair, Patch,
-    PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words, World,
+    Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook, Own, Pair,
+    Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words,
+    World,
 };
 pub use farside_sync::{Barrier, Combined, Fences, Guard, Lock, barrier, combined, fence, lock};
 pub use job::join;

@@ -23,13 +23,29 @@ pub(crate) enum Concern<'a> {
     Members(&'a [Rank], &'a dyn Fn(Rank) -> Result<bool>),
 }
 
+/// What a waiter expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// For how long it waits; then [`Error::TimedOut`].
+    pub timeout: Option<Duration>,
+    /// Whether it expects its event soon. Who knows that others come first sleeps at once where ranks outnumber processors.
+    pub soon: bool,
+}
+
+/// Soon, and without a limit.
+impl Default for Outlook {
+    fn default() -> Outlook {
+        Outlook { timeout: None, soon: true }
+    }
+}
+
 impl Context {
     /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
     ///
     /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
     /// was lost, since it might have been the one to signal.
     pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
-        self.wait_for(at, until, &Concern::Everyone, None)
+        self.wait_for(at, until, &Concern::Everyone, Outlook::default())
     }
 
     /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
@@ -39,20 +55,20 @@ impl Context {
         until: impl Fn(I) -> bool,
         timeout: Duration,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Everyone, Some(timeout))
+        self.wait_for(at, until, &Concern::Everyone, Outlook { timeout: Some(timeout), soon: true })
     }
 
     /// Like [`Context::wait`], for a protocol among `members`: fails if one of them was lost, or all others of them have left, and
-    /// takes no notice of anybody else's end. Waits for at most `timeout`, if there is one.
+    /// takes no notice of anybody else's end.
     ///
     /// ```
-    /// # use farside::Rank;
+    /// # use farside::{Outlook, Rank};
     /// # farside::local(3, |world| {
     /// let flag = world.words(1)?;
     /// let pair = [Rank(0), Rank(1)];
     /// match world.rank().0 {
     ///     0 => world.signal(flag.at(Rank(1), 0), 1)?,
-    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, None)?, 1),
+    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, Outlook::default())?, 1),
     ///     _ => {}
     /// }
     /// # flag.free(&world) }).unwrap();
@@ -62,9 +78,9 @@ impl Context {
         members: &[Rank],
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
-        timeout: Option<Duration>,
+        outlook: Outlook,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Among(members), timeout)
+        self.wait_for(at, until, &Concern::Among(members), outlook)
     }
 
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`
@@ -84,12 +100,12 @@ impl Context {
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
         concern: &Concern<'_>,
-        timeout: Option<Duration>,
+        outlook: Outlook,
     ) -> Result<I> {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
         let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        let (_, value) = self.wait_event(Event::Words(&condition), concern, timeout)?;
+        let (_, value) = self.wait_outlook(Event::Words(&condition), concern, outlook)?;
         Ok(I::from_bits(value.into()))
     }
 
@@ -119,9 +135,18 @@ impl Context {
         concern: &Concern<'_>,
         timeout: Option<Duration>,
     ) -> Result<(usize, u64)> {
+        self.wait_outlook(event, concern, Outlook { timeout, soon: true })
+    }
+
+    fn wait_outlook(
+        &self,
+        event: Event<'_>,
+        concern: &Concern<'_>,
+        Outlook { timeout, soon }: Outlook,
+    ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
         loop {
-            match self.fabric().block(&Wait { event, known_departures, timeout })? {
+            match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
                 Wake::Ready { which, value } => return Ok((which, value)),
                 Wake::TimedOut => {
                     let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));

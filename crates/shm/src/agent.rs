@@ -193,7 +193,7 @@ fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
             let asked = stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
             asked.then_some(())
         };
-        waiting::wait(job, (job.agent_bell(node), ANYTHING), wanted, known, None, &effort);
+        waiting::wait(job, (job.agent_bell(node), ANYTHING), wanted, known, (None, true), &effort);
         for (at, word) in calls.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::SeqCst);
             while bits != 0 {

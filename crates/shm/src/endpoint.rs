@@ -231,7 +231,7 @@ impl Fabric for Endpoint {
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let job = &self.seat.job;
         let bell = job.bell(self.seat.rank);
-        let (known, timeout) = (wait.known_departures, wait.timeout);
+        let (known, timeout) = (wait.known_departures, (wait.timeout, wait.soon));
         // Most waits are for one word, or for one and a way out: those are looked at without a detour over the heap.
         let waited = match wait.event {
             Event::Done(ticket) => {

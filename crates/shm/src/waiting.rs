@@ -38,7 +38,7 @@ pub(crate) fn wait<R>(
     (bell, bits): (&Bell, u64),
     mut ready: impl FnMut() -> Option<R>,
     known_departures: u32,
-    timeout: Option<Duration>,
+    (timeout, soon): (Option<Duration>, bool),
     effort: &Cell<Effort>,
 ) -> Waited<R> {
     if let Some(result) = ready() {
@@ -50,6 +50,7 @@ pub(crate) fn wait<R>(
     spent.waits += 1;
     let mut clock = Clock::new(timeout);
     let spins = if job.endpoints().load(Ordering::Relaxed) <= job.cores() { SPINS } else { 0 };
+    let yields = if soon { YIELDS } else { 0 };
     let mut looks = 0;
     let wake = loop {
         if gone() {
@@ -58,7 +59,7 @@ pub(crate) fn wait<R>(
         }
         if looks < spins {
             std::hint::spin_loop();
-        } else if looks < spins + YIELDS {
+        } else if looks < spins + yields {
             if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1 && clock.left() == Some(Duration::ZERO) {
                 break Waited::TimedOut;
             }

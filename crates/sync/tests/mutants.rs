@@ -13,7 +13,7 @@ fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<Lock> + 'static {
 
 #[test]
 fn the_right_variants_pass() {
-    for base in [Base::Ticket, Base::Mcs, Base::Spin] {
+    for base in [Base::Ticket, Base::Mcs, Base::Spin, Base::Bypass] {
         passes(&format!("{base:?}"), 2, "node:1", &counting(of::<Right>(base), 1, Style::Wait));
     }
 }
@@ -56,4 +56,20 @@ fn a_spin_lock_without_flush_is_caught() {
 #[test]
 fn a_spin_lock_that_is_taken_in_two_steps_is_caught() {
     is_caught(2, "node:1", &counting(of::<mutants::InTwoSteps>(Base::Spin), 1, Style::Wait), "");
+}
+
+#[test]
+fn a_word_without_flush_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithoutFlush>(Base::Bypass), 1, Style::Wait), "not counted");
+}
+
+#[test]
+fn a_head_that_nobody_wakes_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithoutWaking>(Base::Bypass), 1, Style::Wait), "left");
+}
+
+#[test]
+fn a_bypass_without_bound_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithoutBound>(Base::Bypass), 3, Style::Wait), "ahead of one");
+    passes("Bypass", 2, "node:1", &counting(of::<Right>(Base::Bypass), 3, Style::Wait));
 }

@@ -27,6 +27,7 @@
 //! the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
 //! requests, until [`Lock::recover`].
 
+mod bypass;
 #[doc(hidden)]
 pub mod frame;
 mod kind;

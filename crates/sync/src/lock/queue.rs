@@ -35,6 +35,8 @@ const ABANDONED: u64 = 2;
 const SKIPPING: u64 = 3;
 /// It is out of the queue.
 const SKIPPED: u64 = 4;
+/// It waits, and only its predecessor is before it.
+const NEARLY: u64 = 5;
 const KIND_BITS: u32 = 3;
 
 /// The offset part of a link says whether the node may be abandoned.
@@ -51,6 +53,8 @@ pub(super) struct Queue {
     abandoned: Cell<bool>,
     /// The link with which this rank's node stands in the queue.
     link: Cell<Link>,
+    /// Whether waiters sleep at once until they are roused or passed the lock.
+    dozes: bool,
 }
 
 /// How a request ended.
@@ -66,7 +70,24 @@ pub(super) enum Entry {
 
 impl Queue {
     pub(super) fn new(base: usize, tail: Rank) -> Queue {
-        Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL) }
+        Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false }
+    }
+
+    /// Whether waiters that nobody has roused sleep at once: for ranks that outnumber processors.
+    pub(super) fn dozing(self, dozes: bool) -> Queue {
+        Queue { dozes, ..self }
+    }
+
+    /// Tells the next in the queue, if it is known and near, that only this rank is before it.
+    pub(super) fn rouse_next(&self, site: &Site, context: &Context) -> Result<()> {
+        if !self.dozes {
+            return Ok(());
+        }
+        let next = Link::from_bits(context.load(site.at(context.rank(), self.base + NEXT))?);
+        if let Some((rank, _)) = next.target().filter(|&(rank, _)| context.topology().same_node(rank, context.rank())) {
+            context.compare_swap(site.at(rank, self.base + STATUS), WAITING, NEARLY)?;
+        }
+        Ok(())
     }
 
     /// Takes a place and waits for the turn.
@@ -97,25 +118,42 @@ impl Queue {
     fn await_turn<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let status = site.at(context.rank(), self.base + STATUS);
         let is_granted = |status: u64| kind(status) == GRANTED;
-        let granted = match site.wait_patiently(context, self.base + STATUS, is_granted, patience)? {
+        let is_roused = |status: u64| status == NEARLY || is_granted(status);
+        if self.dozes && patience == Patience::Forever {
+            site.wait_patiently(context, self.base + STATUS, is_roused, (patience, false))?;
+        }
+        let granted = match site.wait_patiently(context, self.base + STATUS, is_granted, (patience, true))? {
             Some(granted) => granted,
-            None => {
-                let held = if V::GIVES_UP_AT_ONCE {
-                    context.compare_swap(status, WAITING, ABANDONED)?
-                } else {
-                    let held = context.load(status)?;
-                    context.store(status, ABANDONED)?;
-                    held
-                };
-                if held == WAITING {
-                    self.abandoned.set(true);
-                    return Ok(Entry::GaveUp);
-                }
-                held
-            }
+            None => match self.give_up::<V>(site, context)? {
+                None => return Ok(Entry::GaveUp),
+                Some(granted) => granted,
+            },
         };
         context.store(status, WAITING)?;
         Ok(Entry::Passed(granted >> KIND_BITS))
+    }
+
+    /// Gives up the place, unless the turn has come at that moment: then returns what was passed.
+    fn give_up<V: Variant>(&self, site: &Site, context: &Context) -> Result<Option<u64>> {
+        let status = site.at(context.rank(), self.base + STATUS);
+        let mut held = WAITING;
+        loop {
+            let seen = if V::GIVES_UP_AT_ONCE {
+                context.compare_swap(status, held, ABANDONED)?
+            } else {
+                let seen = context.load(status)?;
+                context.store(status, ABANDONED)?;
+                seen
+            };
+            if kind(seen) == GRANTED {
+                return Ok(Some(seen));
+            }
+            if seen == held {
+                self.abandoned.set(true);
+                return Ok(None);
+            }
+            held = seen;
+        }
     }
 
     /// Whether a node that was given up is out of the queue. If it is not, it waits again at its old place, unless there is no
@@ -141,7 +179,17 @@ impl Queue {
 
     /// Leaves with this rank's own node. See [`Queue::leave_as`].
     pub(super) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
-        self.leave_as::<V>(site, context, self.link.get(), |_| value)
+        self.leave_as::<V>(site, context, self.link.get(), |_| Ok(value))
+    }
+
+    /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next; `None` says that it was passed over.
+    pub(super) fn leave_with<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        value: impl FnMut(Option<Rank>) -> Result<u64>,
+    ) -> Result<Option<Rank>> {
+        self.leave_as::<V>(site, context, self.link.get(), value)
     }
 
     /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns who that was.
@@ -150,7 +198,7 @@ impl Queue {
         site: &Site,
         context: &Context,
         mine: Link,
-        value: impl Fn(Rank) -> u64,
+        mut value: impl FnMut(Option<Rank>) -> Result<u64>,
     ) -> Result<Option<Rank>> {
         let Some((node, _)) = mine.target() else {
             return Ok(None);
@@ -166,18 +214,19 @@ impl Queue {
         context.store(own_next, 0)?;
         // Each turn passes over one place that was given up.
         while let Some((rank, mood)) = Link::from_bits(next).target() {
-            let passed = (value(rank) << KIND_BITS) | GRANTED;
+            let passed = (value(Some(rank))? << KIND_BITS) | GRANTED;
             let status = site.at(rank, self.base + STATUS);
             if mood == PATIENT || !V::SKIPS {
                 context.signal(status, passed)?;
                 return Ok(Some(rank));
             }
             let held = context.compare_swap(status, WAITING, passed)?;
-            if held == WAITING {
+            if held == WAITING || (held == NEARLY && context.compare_swap(status, NEARLY, passed)? == NEARLY) {
                 return Ok(Some(rank));
             }
             // Its owner may come back at any moment: then it is passed the lock after all.
             if context.compare_swap(status, ABANDONED, SKIPPING)? == ABANDONED {
+                value(None)?;
                 let skipped = next;
                 next = context.load(site.at(rank, self.base + NEXT))?;
                 if next == 0 {

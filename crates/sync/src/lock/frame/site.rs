@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Place, Words};
+use farside_rma::{Context, Outlook, Place, Words};
 
 use super::{Patience, Tally, Variant};
 
@@ -58,16 +58,17 @@ impl Site {
 
     /// Waits on one of this rank's own words.
     pub fn wait(&self, context: &Context, index: usize, until: impl Fn(u64) -> bool) -> Result<u64> {
-        context.wait_among(&self.members, self.at(context.rank(), index), until, None)
+        context.wait_among(&self.members, self.at(context.rank(), index), until, Outlook::default())
     }
 
-    /// Waits on one of this rank's own words for as long as `patience` allows; `None` when that is over.
+    /// Waits on one of this rank's own words for as long as the patience allows; `None` when that is over. Says whether
+    /// the end of the wait is expected soon.
     pub fn wait_patiently(
         &self,
         context: &Context,
         index: usize,
         until: impl Fn(u64) -> bool,
-        patience: Patience,
+        (patience, soon): (Patience, bool),
     ) -> Result<Option<u64>> {
         let timeout = match patience {
             Patience::Forever => None,
@@ -75,7 +76,7 @@ impl Site {
             // A look would not be worth more than the one that follows.
             Patience::AtMost(_) | Patience::Never => return Ok(None),
         };
-        match context.wait_among(&self.members, self.at(context.rank(), index), until, timeout) {
+        match context.wait_among(&self.members, self.at(context.rank(), index), until, Outlook { timeout, soon }) {
             Ok(value) => Ok(Some(value)),
             Err(Error::TimedOut { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -131,7 +132,7 @@ impl Site {
                 Some(left) if looks % LOOKS == 0 => {
                     let slice = (*left / 8).clamp(SLICE_MIN, SLICE_MAX).min(*left);
                     *left -= slice;
-                    self.wait_patiently(context, index, |_| false, Patience::AtMost(slice)).map(drop)
+                    self.wait_patiently(context, index, |_| false, (Patience::AtMost(slice), true)).map(drop)
                 }
                 _ => self.relax(context),
             };

@@ -4,7 +4,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Team, World};
 
 use super::frame::{Algorithm, Right, Site};
-use super::{mcs, spin, ticket};
+use super::{bypass, mcs, spin, ticket};
 
 /// Which algorithm a lock uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +13,13 @@ pub enum Kind {
     /// The fastest that is known here, chosen by how the members are arranged.
     #[default]
     Default,
+    /// The default, with other parameters.
+    Bypass {
+        /// How often in a row a running rank may be ahead of the first that waits, up to 254; usually 64.
+        bound: u32,
+        /// How often the first that waits looks for itself before it sleeps until it is woken; usually 200.
+        polls: u32,
+    },
     /// Numbers are taken and called ([ARMCI03]).
     Ticket,
     /// A queue that each waiter links itself into, waiting on its own word ([ARMCI03], D-MCS of [RMALOCK16]).
@@ -34,6 +41,7 @@ impl Kind {
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Default => "default",
+            Kind::Bypass { .. } => "bypass",
             Kind::Ticket => "ticket",
             Kind::Mcs => "d-mcs",
             Kind::Spin { backoff: false } => "fompi-spin",
@@ -57,7 +65,8 @@ impl Kind {
     fn words(&self) -> usize {
         match self {
             Kind::Ticket => ticket::WORDS,
-            Kind::Default | Kind::Mcs => mcs::WORDS,
+            Kind::Default | Kind::Bypass { .. } => bypass::WORDS,
+            Kind::Mcs => mcs::WORDS,
             Kind::Spin { .. } => spin::WORDS,
         }
     }
@@ -65,9 +74,12 @@ impl Kind {
     pub(super) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
         let site = site(team, home, self.words(), &format!("{self:?}"))?;
         let _ = world;
+        let context = team.context();
         Ok(match self {
             Kind::Ticket => Box::new(ticket::Ticket::<Right>::new(site)),
-            Kind::Default | Kind::Mcs => Box::new(mcs::Mcs::<Right>::new(site)),
+            Kind::Default => Box::new(bypass::Bypass::<Right>::new(site, context, bypass::BOUND, bypass::POLLS)),
+            Kind::Bypass { bound, polls } => Box::new(bypass::Bypass::<Right>::new(site, context, *bound, *polls)),
+            Kind::Mcs => Box::new(mcs::Mcs::<Right>::new(site)),
             Kind::Spin { backoff } => Box::new(spin::Spin::<Right>::new(site, *backoff)),
         })
     }

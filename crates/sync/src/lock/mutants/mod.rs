@@ -6,7 +6,7 @@ use farside_rma::World;
 use super::Lock;
 use super::frame::{Algorithm, Site, Variant};
 use super::kind::site;
-use super::{mcs, spin, ticket};
+use super::{bypass, mcs, spin, ticket};
 
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
@@ -29,6 +29,10 @@ variants! {
     GivesUpInTwoSteps: GIVES_UP_AT_ONCE;
     /// Passes the lock to a place that was given up.
     WithoutSkipping: SKIPS;
+    /// Leaves the lock free without a word to the sleeping head of the queue.
+    WithoutWaking: WAKES;
+    /// Lets running ranks be ahead of the head of the queue for ever.
+    WithoutBound: BOUNDS_BYPASS;
 }
 
 /// The algorithms that come in variants.
@@ -40,6 +44,8 @@ pub enum Base {
     Mcs,
     /// `fompi-spin`.
     Spin,
+    /// `default`, with a bound of 1 and a head that sleeps at once.
+    Bypass,
 }
 
 /// Makes a lock of a variant.
@@ -48,6 +54,7 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
     let algorithm: Box<dyn Algorithm> = match base {
         Base::Ticket => Box::new(ticket::Ticket::<V>::new(make(ticket::WORDS)?)),
         Base::Mcs => Box::new(mcs::Mcs::<V>::new(make(mcs::WORDS)?)),
+        Base::Bypass => Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, 1, 0)),
         Base::Spin => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, false)),
     };
     Ok(Lock::with(algorithm, world.rank()))
