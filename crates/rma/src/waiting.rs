@@ -92,7 +92,7 @@ impl Context {
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Members(members, has_done), None)
+        self.wait_for(at, until, &Concern::Members(members, has_done), Outlook::default())
     }
 
     fn wait_for<I: Integer>(
