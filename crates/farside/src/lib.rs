@@ -36,6 +36,7 @@ pub use farside_rma::{
     Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words,
     World,
 };
-pub use farside_sync::{Barrier, Combined, Fences, Guard, Lock, barrier, combined, fence, lock};
+pub use farside_sync::{Barrier, Combined, Fences, Guard, Lock, ReadGuard, RwLock, WriteGuard};
+pub use farside_sync::{barrier, combined, fence, lock, rw};
 pub use job::join;
 pub use local::{Local, local};

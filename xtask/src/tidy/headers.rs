@@ -11,6 +11,7 @@ const PROTOCOLS: &[&str] = &[
     "crates/sync/src/",
     "crates/sync/src/barrier/",
     "crates/sync/src/lock/",
+    "crates/sync/src/rw/",
     "crates/epoch/src/",
     "crates/rma/src/collective/",
 ];

@@ -34,7 +34,7 @@ mod kind;
 mod mcs;
 #[doc(hidden)]
 pub mod mutants;
-mod queue;
+pub(crate) mod queue;
 mod spin;
 mod ticket;
 
@@ -49,6 +49,7 @@ use frame::{Algorithm, Patience};
 
 pub use frame::Statistics;
 pub use kind::Kind;
+pub(crate) use kind::site;
 
 /// A lock that its members made together. Each rank has one of these, and uses it with one thread at a time.
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]

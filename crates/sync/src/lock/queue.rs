@@ -21,7 +21,7 @@ use farside_rma::Context;
 use super::frame::{Patience, Site, Variant};
 
 /// How many words of every rank a queue takes.
-pub(super) const WORDS: usize = 3;
+pub(crate) const WORDS: usize = 3;
 const TAIL: usize = 0;
 const NEXT: usize = 1;
 const STATUS: usize = 2;
@@ -44,7 +44,7 @@ const PATIENT: u64 = 0;
 const IMPATIENT: u64 = 1;
 
 /// One queue, as one rank uses it.
-pub(super) struct Queue {
+pub(crate) struct Queue {
     /// Where its words begin.
     base: usize,
     /// Whose memory holds the tail.
@@ -59,7 +59,7 @@ pub(super) struct Queue {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// Nobody was before it.
     First,
     /// The predecessor has passed the lock, and this value.
@@ -69,17 +69,17 @@ pub(super) enum Entry {
 }
 
 impl Queue {
-    pub(super) fn new(base: usize, tail: Rank) -> Queue {
+    pub(crate) fn new(base: usize, tail: Rank) -> Queue {
         Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false }
     }
 
     /// Whether waiters that nobody has roused sleep at once: for ranks that outnumber processors.
-    pub(super) fn dozing(self, dozes: bool) -> Queue {
+    pub(crate) fn dozing(self, dozes: bool) -> Queue {
         Queue { dozes, ..self }
     }
 
     /// Tells the next in the queue, if it is known and near, that only this rank is before it.
-    pub(super) fn rouse_next(&self, site: &Site, context: &Context) -> Result<()> {
+    pub(crate) fn rouse_next(&self, site: &Site, context: &Context) -> Result<()> {
         if !self.dozes {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Queue {
     }
 
     /// Takes a place and waits for the turn.
-    pub(super) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
+    pub(crate) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let me = context.rank();
         if self.abandoned.get() && !self.is_free(site, context, patience)? {
             return if patience == Patience::Never {
@@ -177,13 +177,28 @@ impl Queue {
         Ok(is_free)
     }
 
+    /// The node of a rank that entered without a limit, or without waiting.
+    pub(crate) fn patient_node(rank: Rank) -> Result<Link> {
+        Link::new(rank, PATIENT)
+    }
+
+    /// Whether nobody stands in the queue.
+    pub(crate) fn is_empty(&self, site: &Site, context: &Context) -> Result<bool> {
+        Ok(context.load(site.at(self.tail, self.base + TAIL))? == 0)
+    }
+
+    /// Whether somebody is known to stand behind a rank's node.
+    pub(crate) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
+        Ok(context.load(site.at(node, self.base + NEXT))? != 0)
+    }
+
     /// Leaves with this rank's own node. See [`Queue::leave_as`].
-    pub(super) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
+    pub(crate) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
         self.leave_as::<V>(site, context, self.link.get(), |_| Ok(value))
     }
 
     /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next; `None` says that it was passed over.
-    pub(super) fn leave_with<V: Variant>(
+    pub(crate) fn leave_with<V: Variant>(
         &self,
         site: &Site,
         context: &Context,
@@ -193,7 +208,7 @@ impl Queue {
     }
 
     /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns who that was.
-    pub(super) fn leave_as<V: Variant>(
+    pub(crate) fn leave_as<V: Variant>(
         &self,
         site: &Site,
         context: &Context,

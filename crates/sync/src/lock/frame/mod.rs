@@ -1,5 +1,6 @@
 //! What all locks are built of: where a lock's words are, how long a request waits, what is counted, what a wrong variant leaves out.
 
+mod handle;
 mod site;
 mod statistics;
 mod variant;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use farside_fabric::{Fate, Rank, Result};
 use farside_rma::{Context, Words};
 
+pub use handle::Handle;
 pub use site::Site;
 pub use statistics::{Statistics, Tally};
 pub use variant::{Right, Variant};

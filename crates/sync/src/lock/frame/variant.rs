@@ -19,6 +19,12 @@ pub trait Variant: Send + 'static {
     const WAKES: bool = true;
     /// Hands the lock to the first of the queue once it was bypassed often enough.
     const BOUNDS_BYPASS: bool = true;
+    /// Waits for the readers that are inside before a writer goes in.
+    const DRAINS: bool = true;
+    /// Asks again whether writers are waiting, for as long as the readers' limit keeps it out.
+    const ASKS_AGAIN: bool = true;
+    /// Starts a counter of readers anew in one atomic step, which cannot take a writer's mark away.
+    const RESETS_AT_ONCE: bool = true;
 }
 
 /// The right one.

@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
+    pub(crate) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
         let site = site(team, home, self.words(), &format!("{self:?}"))?;
         let _ = world;
         let context = team.context();
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 /// The words of a new lock, on which all members agree.
-pub(super) fn site(team: &Team<'_>, home: Rank, words: usize, what: &str) -> Result<Site> {
+pub(crate) fn site(team: &Team<'_>, home: Rank, words: usize, what: &str) -> Result<Site> {
     team.context().topology().check(home)?;
     if !team.members().contains(&home) {
         return Err(Error::NotAMember { rank: home, of: "team that makes the lock" });

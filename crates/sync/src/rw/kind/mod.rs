@@ -1,0 +1,80 @@
+//! Which algorithm a reader-writer lock uses.
+
+use farside_fabric::{Rank, Result};
+use farside_rma::Team;
+
+use super::fompi_rw;
+use super::frame::Algorithm;
+use super::rma_rw::{self, RmaRw, Thresholds};
+use crate::lock::frame::Right;
+use crate::lock::site;
+
+/// Which algorithm a reader-writer lock uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The fastest that is known here, chosen by how the members are arranged.
+    #[default]
+    Default,
+    /// One word that counts readers and has a mark for a writer (foMPI-RW of [RMALOCK16]).
+    FompiRw {
+        /// Whether pauses between attempts grow.
+        backoff: bool,
+    },
+    /// Counters of readers spread over the topology, and a tree of queues for writers (RMA-RW of [RMALOCK16]).
+    RmaRw {
+        /// T_DC: how many neighbours share a counter of readers; without it, those of a node do.
+        t_dc: Option<u32>,
+        /// T_L: how many writers of an element of each level may follow each other, the widest level first. The last number holds
+        /// for all narrower levels. T_W, the product over all levels, is how many writers may follow each other while readers wait.
+        t_l: Vec<u32>,
+        /// T_R: how many readers may go in at a counter before it is asked whether writers wait.
+        t_r: u32,
+    },
+}
+
+impl Kind {
+    /// RMA-RW with its usual parameters: a counter on each node, 1000 writers or readers in a row.
+    pub fn rma_rw() -> Kind {
+        Kind::RmaRw { t_dc: None, t_l: vec![20, 50, 1], t_r: 1000 }
+    }
+
+    /// Every kind, each once, with its usual parameters.
+    pub fn all() -> Vec<Kind> {
+        vec![Kind::Default, Kind::FompiRw { backoff: false }, Kind::FompiRw { backoff: true }, Kind::rma_rw()]
+    }
+
+    /// Its name, as benchmarks and tables spell it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Default => "default-rw",
+            Kind::FompiRw { backoff: false } => "fompi-rw",
+            Kind::FompiRw { backoff: true } => "fompi-rw-backoff",
+            Kind::RmaRw { .. } => "rma-rw",
+        }
+    }
+
+    /// The kind of that name, with its usual parameters.
+    ///
+    /// ```
+    /// use farside::rw::Kind;
+    ///
+    /// assert_eq!(Kind::named("fompi-rw"), Some(Kind::FompiRw { backoff: false }));
+    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
+    /// ```
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::all().into_iter().find(|kind| kind.name() == name)
+    }
+
+    pub(super) fn build(&self, team: &Team<'_>, home: Rank) -> Result<Box<dyn Algorithm>> {
+        let site = |words: usize| site(team, home, words, &format!("{self:?}"));
+        Ok(match self {
+            Kind::Default => Box::new(fompi_rw::FompiRw::<Right>::new(site(fompi_rw::WORDS)?, false)),
+            Kind::FompiRw { backoff } => Box::new(fompi_rw::FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
+            Kind::RmaRw { t_dc, t_l, t_r } => {
+                let thresholds = Thresholds { t_dc: *t_dc, t_l: t_l.clone(), t_r: *t_r };
+                Box::new(RmaRw::<Right>::new(site(rma_rw::words(team))?, team.context(), thresholds))
+            }
+        })
+    }
+}

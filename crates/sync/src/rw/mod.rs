@@ -1,0 +1,383 @@
+//! Reader-writer locks: any number of readers at a time, or one writer.
+//!
+//! ```
+//! use farside::{Rank, RwLock};
+//!
+//! farside::local(4, |world| {
+//!     let lock = RwLock::new(&world, Rank(0))?;
+//!     let pair = world.window::<u64>(2)?;
+//!     for round in 0..100 {
+//!         if round % 10 == 0 {
+//!             let guard = lock.write(&world)?;
+//!             let seen = world.get_value(pair.at(Rank(0), 0))?;
+//!             world.put(&[seen + 1, seen + 1], pair.at(Rank(0), 0))?;
+//!             guard.unlock()?;
+//!         } else {
+//!             let guard = lock.read(&world)?;
+//!             let mut seen = [0; 2];
+//!             world.get(pair.at(Rank(0), 0), &mut seen)?;
+//!             assert_eq!(seen[0], seen[1]);
+//!             guard.unlock()?;
+//!         }
+//!     }
+//!     world.sync()?;
+//!     assert_eq!(world.get_value(pair.at(Rank(0), 1))?, 40);
+//!     pair.free(&world)?;
+//!     lock.free(&world)
+//! })
+//! .unwrap();
+//! ```
+//!
+//! What a writer has put, accumulated or signalled, anywhere, has landed before the next reader or writer gets the lock; and so has what a reader has.
+//! That holds for what was posted through the guard's own context; another thread's context must flush by itself.
+//!
+//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none of them waits for a rank that is
+//! lost: the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
+//! requests, until [`RwLock::recover`].
+
+mod counters;
+mod fompi_rw;
+#[doc(hidden)]
+pub mod frame;
+mod kind;
+#[doc(hidden)]
+pub mod mutants;
+mod rma_rw;
+mod tree;
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Context, Team, World};
+
+use crate::lock::frame::{Handle, Patience};
+use frame::Algorithm;
+
+pub use frame::Statistics;
+pub use kind::Kind;
+
+/// A reader-writer lock that its members made together. Each rank has one of these, and uses it with one thread at a time.
+#[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
+pub struct RwLock {
+    algorithm: Box<dyn Algorithm>,
+    handle: Handle,
+    held: Cell<Held>,
+}
+
+/// How this rank has the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Held {
+    Not,
+    Read,
+    Write,
+}
+
+impl RwLock {
+    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in the memory of `home`, near whom it is fastest.
+    pub fn new(world: &World, home: Rank) -> Result<RwLock> {
+        RwLock::of_kind(world, home, &Kind::Default)
+    }
+
+    /// Makes a lock of a given kind for all ranks. Collective.
+    ///
+    /// ```
+    /// # use farside::{rw::Kind, Rank, RwLock};
+    /// # farside::local(2, |world| {
+    /// for kind in Kind::all() {
+    ///     let lock = RwLock::of_kind(&world, Rank(1), &kind)?;
+    ///     drop(lock.read(&world)?);
+    ///     drop(lock.write(&world)?);
+    ///     let statistics = lock.statistics();
+    ///     assert_eq!((statistics.reads, statistics.writes), (1, 1), "{}", lock.name());
+    ///     lock.free(&world)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    pub fn of_kind(world: &World, home: Rank, kind: &Kind) -> Result<RwLock> {
+        RwLock::for_team(&world.team(), home, kind)
+    }
+
+    /// Makes a lock for the members of a team. Collective over the team.
+    ///
+    /// ```
+    /// # use farside::{rw::Kind, Rank, RwLock};
+    /// # farside::local(4, |world| {
+    /// let half = world.split(Some(u64::from(world.rank().0 / 2)), 0)?.unwrap();
+    /// let lock = RwLock::for_team(&half, half.members()[0], &Kind::Default)?;
+    /// drop(lock.read(&world)?);
+    /// lock.free(&half)?;
+    /// # half.free() }).unwrap();
+    /// ```
+    pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<RwLock> {
+        kind.build(team, home).map(|algorithm| RwLock::with(algorithm, team.context().rank()))
+    }
+
+    pub(crate) fn with(algorithm: Box<dyn Algorithm>, rank: Rank) -> RwLock {
+        RwLock { algorithm, handle: Handle::new(rank), held: Cell::new(Held::Not) }
+    }
+
+    /// The rank in whose memory it lies.
+    pub fn home(&self) -> Rank {
+        self.algorithm.site().home()
+    }
+
+    /// Who may use it.
+    pub fn members(&self) -> &[Rank] {
+        self.algorithm.site().members()
+    }
+
+    /// The name of its algorithm.
+    pub fn name(&self) -> &'static str {
+        self.algorithm.name()
+    }
+
+    /// What this rank has done with it so far.
+    pub fn statistics(&self) -> Statistics {
+        self.algorithm.tally().read()
+    }
+
+    /// Waits until this rank may read. Others may read at the same time; nobody writes.
+    ///
+    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member is lost.
+    #[inline]
+    pub fn read<'a>(&'a self, context: &'a Context) -> Result<ReadGuard<'a>> {
+        self.ask_read(context, Patience::Forever)?.ok_or_else(|| self.gave_up())
+    }
+
+    /// Waits until this rank may write: nobody else reads or writes.
+    #[inline]
+    pub fn write<'a>(&'a self, context: &'a Context) -> Result<WriteGuard<'a>> {
+        self.ask_write(context, Patience::Forever)?.ok_or_else(|| self.gave_up())
+    }
+
+    /// Takes the lock to read if that is possible at once.
+    ///
+    /// ```
+    /// # use farside::{Rank, RwLock};
+    /// # farside::local(2, |world| {
+    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// if world.rank() == Rank(0) {
+    ///     let guard = lock.write(&world)?;
+    ///     world.barrier()?;
+    ///     world.barrier()?;
+    ///     guard.unlock()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     assert!(lock.try_read(&world)?.is_none());
+    ///     world.barrier()?;
+    /// }
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    #[inline]
+    pub fn try_read<'a>(&'a self, context: &'a Context) -> Result<Option<ReadGuard<'a>>> {
+        self.ask_read(context, Patience::Never)
+    }
+
+    /// Takes the lock to write if nobody has it.
+    ///
+    /// ```
+    /// # use farside::{Rank, RwLock};
+    /// # farside::local(2, |world| {
+    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// let guard = lock.read(&world)?;
+    /// world.barrier()?;
+    /// assert!(lock.try_read(&world).is_err(), "it has the lock already");
+    /// guard.unlock()?;
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    pub fn try_write<'a>(&'a self, context: &'a Context) -> Result<Option<WriteGuard<'a>>> {
+        self.ask_write(context, Patience::Never)
+    }
+
+    /// Waits for at most `time` until this rank may read; then [`Error::TimedOut`].
+    pub fn read_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<ReadGuard<'a>> {
+        self.ask_read(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
+    }
+
+    /// Waits for at most `time` until this rank may write; then [`Error::TimedOut`].
+    ///
+    /// A writer waits for other writers and then for the readers that are inside, and may take that long each time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use farside::{Error, Rank, RwLock};
+    /// # farside::local(2, |world| {
+    /// let lock = RwLock::new(&world, Rank(0))?;
+    /// if world.rank() == Rank(0) {
+    ///     let guard = lock.read(&world)?;
+    ///     world.barrier()?;
+    ///     world.barrier()?;
+    ///     guard.unlock()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     let late = lock.write_timeout(&world, Duration::from_millis(1)).map(drop);
+    ///     assert_eq!(late, Err(Error::TimedOut { after_ms: 1 }));
+    ///     world.barrier()?;
+    /// }
+    /// # lock.free(&world) }).unwrap();
+    /// ```
+    pub fn write_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<WriteGuard<'a>> {
+        self.ask_write(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
+    }
+
+    /// Makes a poisoned lock free and usable again, for those who are left. Collective over `survivors`, a team of members
+    /// that are all alive; they are the members from then on. If the home was lost, one of them becomes home.
+    ///
+    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split the world any more, so the
+    /// team must have been made before. The words of a lock that was recovered can no longer be given back: [`RwLock::free`] is an error.
+    pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
+        let team = survivors.into();
+        let context = team.context();
+        let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
+        let home = self.handle.agree_on_home(&team, self.algorithm.site(), can_be_home)?;
+        self.algorithm.clear(context)?;
+        self.held.set(Held::Not);
+        team.barrier()?;
+        self.algorithm.reset(context, home, team.members())?;
+        team.barrier()
+    }
+
+    /// Gives its memory back. Collective over those who made it. It is an error if somebody still has the lock.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        let team = team.into();
+        self.handle.check_owner(team.context())?;
+        let held = team.all_gather(&[self.held.get() as u8])?;
+        if let Some(at) = held.iter().position(|&held| held != Held::Not as u8) {
+            let holder = team.members()[at];
+            return Err(Error::Misuse(format!("a lock cannot be freed while {holder} has it (its guard was leaked)")));
+        }
+        self.algorithm.free(&team)
+    }
+
+    #[inline]
+    fn ask_read<'a>(&'a self, context: &'a Context, patience: Patience) -> Result<Option<ReadGuard<'a>>> {
+        self.check(context)?;
+        match self.algorithm.read(context, patience) {
+            Ok(true) => {
+                self.held.set(Held::Read);
+                self.algorithm.tally().note(|tally| &tally.reads);
+                Ok(Some(ReadGuard { lock: self, context }))
+            }
+            other => self.none(other),
+        }
+    }
+
+    #[inline]
+    fn ask_write<'a>(&'a self, context: &'a Context, patience: Patience) -> Result<Option<WriteGuard<'a>>> {
+        self.check(context)?;
+        match self.algorithm.write(context, patience) {
+            Ok(true) => {
+                self.held.set(Held::Write);
+                self.algorithm.tally().note(|tally| &tally.writes);
+                Ok(Some(WriteGuard { lock: self, context }))
+            }
+            other => self.none(other),
+        }
+    }
+
+    #[inline]
+    fn check(&self, context: &Context) -> Result<()> {
+        if self.held.get() != Held::Not || context.rank() != self.handle.rank() {
+            return Err(self.misuse(context));
+        }
+        self.handle.check_losses(context, self.members())
+    }
+
+    /// A request that has not got the lock.
+    #[cold]
+    fn none<G>(&self, asked: Result<bool>) -> Result<Option<G>> {
+        match asked {
+            Ok(_) => {
+                self.algorithm.tally().note(|tally| &tally.given_up);
+                Ok(None)
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    #[inline]
+    fn release(&self, context: &Context, held: Held) -> Result<()> {
+        if self.held.replace(Held::Not) != held {
+            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.handle.rank())));
+        }
+        let released = match held {
+            Held::Write => self.algorithm.end_write(context),
+            _ => self.algorithm.end_read(context),
+        };
+        released.map_err(|error| self.explain(error))
+    }
+
+    #[cold]
+    fn misuse(&self, context: &Context) -> Error {
+        match (self.handle.check_owner(context), self.held.get()) {
+            (Err(error), _) => error,
+            (Ok(()), Held::Read) => {
+                Error::Misuse(format!("{} asks for a lock that it reads under already", self.handle.rank()))
+            }
+            (Ok(()), _) => {
+                Error::Misuse(format!("{} asks for a lock that it writes under already", self.handle.rank()))
+            }
+        }
+    }
+
+    #[cold]
+    fn gave_up(&self) -> Error {
+        Error::Misuse(format!("a {} lock gave up a request that has no time limit", self.name()))
+    }
+
+    #[cold]
+    fn explain(&self, error: Error) -> Error {
+        Handle::explain(error, self.members())
+    }
+}
+
+#[cold]
+fn too_late(time: Duration) -> Error {
+    Error::TimedOut { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+}
+
+macro_rules! guard {
+    ($(#[$doc:meta])* $name:ident, $held:expr) => {
+        $(#[$doc])*
+        #[must_use = "the lock is released as soon as its guard is dropped"]
+        pub struct $name<'a> {
+            lock: &'a RwLock,
+            context: &'a Context,
+        }
+
+        impl $name<'_> {
+            /// Releases the lock, and tells what dropping the guard could not: that something written under the lock was lost,
+            /// or that the lock is poisoned.
+            #[inline]
+            pub fn unlock(self) -> Result<()> {
+                let (lock, context) = (self.lock, self.context);
+                std::mem::forget(self);
+                lock.release(context, $held)
+            }
+
+            /// The lock.
+            pub fn lock(&self) -> &RwLock {
+                self.lock
+            }
+        }
+
+        impl Drop for $name<'_> {
+            #[inline]
+            fn drop(&mut self) {
+                // An error here comes again with the next request.
+                let _ = self.lock.release(self.context, $held);
+            }
+        }
+    };
+}
+
+guard! {
+    /// Whoever has one may read, until it is dropped.
+    ReadGuard, Held::Read
+}
+guard! {
+    /// Whoever has one may write, until it is dropped.
+    WriteGuard, Held::Write
+}

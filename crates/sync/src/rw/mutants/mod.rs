@@ -1,0 +1,55 @@
+//! Known-wrong variants, for the checker to find out: a checker that never fails proves nothing.
+
+use farside_fabric::{Rank, Result};
+use farside_rma::World;
+
+use super::frame::Algorithm;
+use super::rma_rw::{self, RmaRw, Thresholds};
+use super::{RwLock, fompi_rw};
+use crate::lock::frame::{Site, Variant};
+use crate::lock::site;
+
+pub use crate::lock::mutants::{InTwoSteps, WithoutFlush};
+
+macro_rules! variants {
+    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
+        $(#[$doc])*
+        pub struct $name;
+        impl Variant for $name {
+            const $step: bool = false;
+        }
+    )* };
+}
+
+variants! {
+    /// Goes in as a writer while readers are inside ([RMALOCK16] listing 6).
+    WithoutDrain: DRAINS;
+    /// Waits at the readers' limit for a writer that may have left ([RMALOCK16] listing 9).
+    WithoutAskingAgain: ASKS_AGAIN;
+    /// Starts a counter anew in several steps ([RMALOCK16] listing 6).
+    ResetsInSteps: RESETS_AT_ONCE;
+    /// Lets the next of its element go up before the wider queue is left.
+    ClimbsTooEarly: CLIMBS_LAST;
+}
+
+/// The algorithms that come in variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// `fompi-rw`.
+    FompiRw,
+    /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
+    RmaRw,
+}
+
+/// Makes a lock of a variant.
+pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock> {
+    let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
+    let algorithm: Box<dyn Algorithm> = match base {
+        Base::RmaRw => {
+            let thresholds = Thresholds { t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
+            Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds))
+        }
+        Base::FompiRw => Box::new(fompi_rw::FompiRw::<V>::new(make(fompi_rw::WORDS)?, false)),
+    };
+    Ok(RwLock::with(algorithm, world.rank()))
+}
