@@ -85,7 +85,7 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 10] = [
     ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
     ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
@@ -93,6 +93,9 @@ const SOURCES: [(&str, &str); 7] = [
     ("sync.h", include_str!("../rivals/sync.h")),
     ("sync_mpi.c", include_str!("../rivals/sync_mpi.c")),
     ("sync_shmem.c", include_str!("../rivals/sync_shmem.c")),
+    ("locks.h", include_str!("../rivals/locks.h")),
+    ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
+    ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
 ];
 
 impl Compiled {

@@ -1,5 +1,6 @@
 //! `farside bench`: measures, beside rivals and limits.
 
+mod locks;
 mod ops;
 mod sync;
 
@@ -35,6 +36,11 @@ enum Bench {
     /// Every rank puts into every other, all meet, and then the synchronization alone is timed: the mean over many of the slowest rank. Barriers follow each
     /// other. `messages` is how many a rank sends for one, without the puts that it completes.
     Sync(sync::Arguments),
+    /// Locks, all ranks contending for one
+    ///
+    /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
+    /// takes the given time; in virtual time every rank takes the lock a given number of times.
+    Locks(locks::Arguments),
 }
 
 /// What all benches can be told.
@@ -48,9 +54,9 @@ struct Common {
     /// Rivals to measure in the same run: mpich, openmpi, openshmem
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds
-    #[arg(long, default_value_t = 20, value_name = "MS")]
-    time: u64,
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks
+    #[arg(long, value_name = "MS")]
+    time: Option<u64>,
     /// How many rounds; a figure is the median of them
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: u32,
@@ -72,7 +78,7 @@ struct Findings {
 }
 
 impl Common {
-    fn setting(&self, ranks: Vec<u32>) -> Result<Setting> {
+    fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
         let program = std::env::current_exe().context("cannot find the running program")?;
         let mut against = Vec::new();
         for word in &self.against {
@@ -89,7 +95,7 @@ impl Common {
             sim: self.simulate.machine(self.topology.as_deref())?,
             ranks,
             against,
-            time: Duration::from_millis(self.time),
+            time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
             rounds: self.rounds,
             workshop: turns::workshop(&program),
             program,
@@ -117,6 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.bench {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
+        Bench::Locks(arguments) => locks::run(arguments),
     }
 }
 
@@ -133,6 +140,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     match name {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
+        "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let sizes: Vec<usize> =
         arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
     let common = arguments.common;
-    let options = Options { setting: common.setting(arguments.ranks)?, cases: arguments.cases, sizes };
+    let options = Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
     let (records, mut troubles) = ops::run(&options)?;
     if options.setting.against.contains(&Rival::OpenMpi) {
         troubles.push("openmpi's default one-sided component crashes in compare_swap; that case was left out".into());

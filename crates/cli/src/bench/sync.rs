@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let bytes = parse_bytes(&arguments.bytes)? as usize;
     let common = arguments.common;
-    let options = Options { setting: common.setting(arguments.ranks)?, cases: arguments.cases, bytes };
+    let options = Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, bytes };
     let (records, troubles) = sync::run(&options)?;
     let table = sync::tables(&records);
     common.show(&Findings { records, troubles, table, plot: sync::plot })
