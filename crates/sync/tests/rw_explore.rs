@@ -116,3 +116,48 @@ mod rma_rw {
         totals.reached(&["limit_reached", "limit_kept", "limit_lifted", "reads_queued", "writes_queued", "given_up"]);
     }
 }
+
+mod slots {
+    use super::*;
+
+    fn with(t_dc: Option<u32>, t_w: u32, yields: u32) -> Kind {
+        Kind::Slots { t_dc, t_w, yields }
+    }
+
+    #[test]
+    fn waiting() {
+        let totals = Totals::default();
+        for (t_w, yields) in [(1, 0), (2, 1)] {
+            explore(&with(None, t_w, yields), "node:1", &SMALL, Style::Wait, &totals);
+        }
+        println!("{}", totals.show());
+        totals.reached(&["closed", "drained", "opened", "yielded", "passed_across", "insisted", "reads_queued"]);
+    }
+
+    #[test]
+    fn waiting_at_one_counter() {
+        let totals = Totals::default();
+        explore(&with(Some(4), 2, 1), "node:1", &SMALL, Style::Wait, &totals);
+        println!("{}", totals.show());
+        totals.reached(&["closed", "drained", "opened", "insisted", "reads_queued"]);
+    }
+
+    #[test]
+    fn giving_up() {
+        let totals = Totals::default();
+        for style in [Style::GiveUp, Style::WalkAway, Style::Try] {
+            explore(&with(None, 2, 1), "node:1", &[&["w", "r"], &["r", "w"], &["ww", "rr"]], style, &totals);
+        }
+        totals.reached(&["given_up"]);
+    }
+
+    #[test]
+    fn many_ranks() {
+        let totals = Totals::default();
+        explore_at_random(&with(None, 1, 1), &totals);
+        explore_at_random(&with(Some(3), 2, 0), &totals);
+        explore_at_random(&Kind::Default, &totals);
+        let all = ["closed", "drained", "opened", "yielded", "passed_across", "insisted", "reads_queued", "given_up"];
+        totals.reached(&all);
+    }
+}

@@ -13,7 +13,7 @@ fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<RwLock> + 'static {
 
 #[test]
 fn the_right_variants_pass() {
-    for base in [Base::FompiRw, Base::RmaRw] {
+    for base in [Base::FompiRw, Base::RmaRw, Base::Slots] {
         passes(&format!("{base:?}"), "node:1", of::<Right>(base), (&["w", "r"], Style::Wait), &Totals::default());
     }
 }
@@ -51,4 +51,21 @@ fn printed_readers_wait_for_a_writer_that_has_left() {
 #[test]
 fn printed_resets_take_a_mark_away() {
     is_caught("node:1", of::<mutants::ResetsInSteps>(Base::RmaRw), &["w", "rr"], Style::Wait, "had left");
+}
+
+#[test]
+fn a_writer_that_nobody_tells_is_caught() {
+    for base in [Base::RmaRw, Base::Slots] {
+        is_caught("node:1", of::<mutants::WithoutWaking>(base), &["w", "r"], Style::Wait, "had left");
+    }
+}
+
+#[test]
+fn slots_without_flush_are_caught() {
+    is_caught("node:1", of::<mutants::WithoutFlush>(Base::Slots), &["w", "r"], Style::Wait, "after 1 writes");
+}
+
+#[test]
+fn slots_without_drain_are_caught() {
+    is_caught("node:1", of::<mutants::WithoutDrain>(Base::Slots), &["w", "r"], Style::Wait, "");
 }

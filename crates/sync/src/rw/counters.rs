@@ -1,25 +1,30 @@
 //! The distributed counter of readers: each reader counts itself in one of several words, and a writer closes all of them.
 //!
 //! Paper:     [RMALOCK16] sections 3.2.1 and 3.3.5, listings 6, 9 and 10.
-//! Differs:   as printed, this is not correct. (1) The printed `set_counters_to_WRITE` does not wait for readers that are inside: here a writer waits,
-//!            counter by counter, until as many have departed as had arrived when it closed the counter. (2) A printed reader that reaches T_R while a
-//!            writer leaves waits for a reset that nobody will make: here it asks again whether writers are waiting, for as long as it is kept out. (3) The
+//! Differs:   as printed, this is not correct. (1) The printed `set_counters_to_WRITE` does not wait for readers that are inside: here a writer waits
+//!            until as many have departed as were inside when it closed the counters. (2) A printed reader that reaches T_R while a writer
+//!            leaves waits for a reset that nobody will make: here it asks again whether writers are waiting, for as long as it is kept out. (3) The
 //!            printed reset of a counter is several steps, and one of a reader can take away the mark of a writer that came in between: here arrivals,
 //!            departures, mark and phase are one word, and a reader resets it by one compare-swap. Further: a reader that finds the counter
 //!            closed leaves its arrival there and waits for the phase to change, so that the next opening lets it in for sure: printed readers withdraw,
 //!            try again, and can be overtaken for ever. Who was kept out by T_R before is not kept out by it again after the next writers. Reaching
-//!            T_R matters only while writers wait. Counters are closed and opened all at a time, not one after the other.
-//! State:     1 word on every rank that keeps a counter, used by the `t_dc` ranks next to it in the topology; 1 word on every rank that nobody writes.
+//!            T_R matters only while writers wait. The mark is the writer's name, and who departs from a closed counter tells that writer, which
+//!            sleeps until all have. Counters are closed and opened all at a time, not one after the other.
+//!            Where ranks outnumber processors, a reader that is let in while it sleeps would hold up the next writer: there it first withdraws
+//!            and tries again, and leaves its arrival only when `yields` openings have passed it.
+//! State:     1 word on every rank that keeps a counter, used by the `t_dc` ranks next to it in the topology; on every rank 1 word for
+//!            departures that it is told of, and 1 that nobody writes.
 //! Invariant: arrivals - departures are the readers inside, those about to withdraw, and those waiting for the next phase. No reader goes in while
-//!            the mark is set; who closed a counter goes on only when all have departed who had arrived before. Once a writer stands
-//!            in the widest queue, at most T_R + `t_dc` readers of a counter go in before it; a reader waits for at most 2 T_W writers.
+//!            the mark is set; who closed the counters goes on only when all have departed who had arrived before. Once a writer stands
+//!            in the widest queue, at most T_R + `t_dc` readers of a counter go in before it; a reader is let in at the latest by the `yields` + 2nd opening.
 //! Ordering:  a writer waits for the readers inside (`printed_readers_and_writers_meet`); a reader asks again
-//!            (`printed_readers_wait_for_a_writer_that_has_left`); it resets in one step (`printed_resets_take_a_mark_away`).
-//! Cost:      read 1 atomic; +1 load and 1 atomic at T_R; +1 load for each look while it waits; end 1 atomic. Close 1 atomic for each counter, and 1 load for each
-//!            look at one with readers inside; open 1 atomic for each counter, +1 load if another rank has closed it.
-//! Checked:   as part of `rma_rw`.
+//!            (`printed_readers_wait_for_a_writer_that_has_left`); it resets in one step (`printed_resets_take_a_mark_away`); who departs
+//!            tells the writer (`a_writer_that_nobody_tells_is_caught`).
+//! Cost:      read 1 atomic; +1 load and 1 atomic at T_R; +1 load for each look while it waits; end 1 atomic, +1 if a writer waits. Close 1 atomic for each
+//!            counter; open 1 atomic for each counter, +1 if another rank has closed it.
+//! Checked:   as part of `rma_rw` and `slots`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use farside_fabric::{Rank, Result, Topology};
 use farside_rma::{Context, Place};
@@ -28,20 +33,24 @@ use super::frame::Tally;
 use crate::lock::frame::{Patience, Site, Variant};
 
 /// How many words of every rank it takes.
-pub(super) const WORDS: usize = 2;
+pub(super) const WORDS: usize = 3;
 const COUNTER: usize = 0;
+/// A writer is told of departures here.
+const DEPARTED: usize = 1;
 /// Nobody writes it: a wait for it is a pause.
-const PAUSE: usize = 1;
+pub(super) const PAUSE: usize = 2;
 
-/// The fields of a counter: arrivals, departures, whether it is closed, and a phase that grows with each opening.
-const FIELD_BITS: u32 = 28;
+/// The fields of a counter: arrivals, departures, one more than the rank that has closed it, and a phase that grows with each opening.
+const FIELD_BITS: u32 = 18;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 const ARRIVAL: u64 = 1;
 const DEPARTURE: u64 = 1 << FIELD_BITS;
-const CLOSED: u64 = 1 << (2 * FIELD_BITS);
-const PHASE: u64 = CLOSED << 1;
+const CLOSER: u32 = 2 * FIELD_BITS;
+const CLOSER_BITS: u32 = 24;
+const CLOSER_MASK: u64 = ((1 << CLOSER_BITS) - 1) << CLOSER;
+const PHASE: u64 = 1 << (CLOSER + CLOSER_BITS);
 /// The largest T_R: fields must not run over.
-const T_R_MAX: u32 = 1 << 24;
+pub(super) const T_R_MAX: u32 = 1 << 16;
 
 /// The counters, as one rank uses them.
 pub(super) struct Counters {
@@ -51,8 +60,12 @@ pub(super) struct Counters {
     /// Whose this rank counts itself in.
     mine: Rank,
     t_r: u64,
-    /// How many had arrived at each counter when this rank closed it, until it has opened it again or passed it on.
-    arrived: RefCell<Vec<u64>>,
+    /// How many openings may pass a reader before it leaves its arrival in a closed counter.
+    yields: u32,
+    /// Each counter as it was when this rank closed it, until it has opened it again or passed it on.
+    closed: RefCell<Vec<u64>>,
+    /// How many departures this rank has been told of, or will have been, up to the last opening.
+    told: Cell<u64>,
 }
 
 /// What a reader needs to know of the writers.
@@ -64,6 +77,17 @@ pub(super) trait Writers {
 impl Counters {
     /// Counters over words from `base` on: one for every `t_dc` ranks, or one on each node.
     pub(super) fn new(base: usize, context: &Context, members: &[Rank], t_dc: Option<u32>, t_r: u32) -> Counters {
+        Counters::yielding(base, context, members, t_dc, (t_r, 0))
+    }
+
+    /// The same, with readers that withdraw from a closed counter so many times.
+    pub(super) fn yielding(
+        base: usize,
+        context: &Context,
+        members: &[Rank],
+        t_dc: Option<u32>,
+        (t_r, yields): (u32, u32),
+    ) -> Counters {
         let groups = groups(context.topology(), members, t_dc);
         let own = groups.iter().find(|group| group.contains(&context.rank()));
         Counters {
@@ -71,7 +95,9 @@ impl Counters {
             mine: own.map_or(context.rank(), |group| group[0]),
             keepers: groups.iter().map(|group| group[0]).collect(),
             t_r: t_r.clamp(1, T_R_MAX).into(),
-            arrived: RefCell::default(),
+            yields,
+            closed: RefCell::default(),
+            told: Cell::new(0),
         }
     }
 
@@ -86,59 +112,90 @@ impl Counters {
         site: &Site,
         context: &Context,
         patience: Patience,
+        about: (&Tally, &impl Writers),
+    ) -> Result<bool> {
+        let old = context.fetch_add(self.word(site, self.mine), ARRIVAL)?;
+        if is_open(old) && arrivals(old) < self.t_r {
+            return Ok(true);
+        }
+        self.arrive_slowly::<V>(site, context, patience, about, old)
+    }
+
+    /// Goes on as a reader that has found the counter as `old` says.
+    #[cold]
+    fn arrive_slowly<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
         (tally, writers): (&Tally, &impl Writers),
+        mut old: u64,
     ) -> Result<bool> {
         let word = self.word(site, self.mine);
-        let mut kept_out_in = None;
+        let (mut kept_out_in, mut passed) = (None, 0);
         loop {
-            let old = context.fetch_add(word, ARRIVAL)?;
-            let is_open = old & CLOSED == 0;
-            if is_open && (arrivals(old) < self.t_r || kept_out_in.is_some_and(|phase| phase != phase_of(old))) {
-                return Ok(true);
-            }
-            if !is_open {
+            let phase = phase_of(old);
+            if !is_open(old) {
                 tally.note(|tally| &tally.reads_queued);
-                return self.await_opening(site, context, phase_of(old), patience);
-            }
-            tally.note(|tally| &tally.limit_reached);
-            if !writers.are_there()? {
-                tally.note(|tally| &tally.limit_lifted);
-                self.reset::<V>(site, context, old.wrapping_add(ARRIVAL))?;
+                let insists = passed >= self.yields;
+                if insists {
+                    tally.note(|tally| &tally.insisted);
+                    return self.await_opening(site, context, phase, patience);
+                }
+                if self.withdraw(site, context, phase)? {
+                    return Ok(true);
+                }
+                passed += 1;
+                if !self.wait_on(site, context, patience, |now| is_open(now) || phase_of(now) != phase)? {
+                    return Ok(false);
+                }
+            } else if arrivals(old) < self.t_r || kept_out_in.is_some_and(|kept_out_in| kept_out_in != phase) {
                 return Ok(true);
+            } else {
+                tally.note(|tally| &tally.limit_reached);
+                if !writers.are_there()? {
+                    tally.note(|tally| &tally.limit_lifted);
+                    self.reset::<V>(site, context, old.wrapping_add(ARRIVAL))?;
+                    return Ok(true);
+                }
+                // A writer that has closed the counter by now waits for this reader's departure.
+                self.depart::<V>(site, context)?;
+                tally.note(|tally| &tally.limit_kept);
+                kept_out_in = Some(phase);
+                let is_over = patience != Patience::Never
+                    && site.poll(context, self.base + PAUSE, patience, || {
+                        let now = context.load(word)?;
+                        let is_news = !is_open(now) || phase_of(now) != phase || arrivals(now) < self.t_r;
+                        Ok(is_news || (V::ASKS_AGAIN && !writers.are_there()?))
+                    })?;
+                if !is_over {
+                    return Ok(false);
+                }
             }
-            // A writer that has closed the counter by now waits for this reader's departure.
-            context.fetch_add(word, DEPARTURE)?;
-            tally.note(|tally| &tally.limit_kept);
-            if patience == Patience::Never {
-                return Ok(false);
-            }
-            kept_out_in = Some(phase_of(old));
-            let is_over = site.poll(context, self.base + PAUSE, patience, || {
-                let now = context.load(word)?;
-                let is_news = now & CLOSED != 0 || phase_of(now) != phase_of(old) || arrivals(now) < self.t_r;
-                Ok(is_news || (V::ASKS_AGAIN && !writers.are_there()?))
-            })?;
-            if !is_over {
-                return Ok(false);
-            }
+            old = context.fetch_add(word, ARRIVAL)?;
         }
     }
 
     /// Waits until the counter has been opened: then this rank is inside, whatever has happened since.
     fn await_opening(&self, site: &Site, context: &Context, phase: u64, patience: Patience) -> Result<bool> {
-        let is_opened = |word: u64| phase_of(word) != phase;
-        let word = self.word(site, self.mine);
-        let is_inside = if self.mine == context.rank() {
-            site.wait_patiently(context, self.base + COUNTER, is_opened, (patience, true))?.is_some()
-        } else {
-            let look = || Ok(is_opened(context.load(word)?));
-            patience != Patience::Never && site.poll(context, self.base + PAUSE, patience, look)?
-        };
-        if is_inside {
-            return Ok(true);
+        Ok(self.wait_on(site, context, patience, |now| phase_of(now) != phase)?
+            || self.withdraw(site, context, phase)?)
+    }
+
+    /// Waits for a change of the counter.
+    fn wait_on(&self, site: &Site, context: &Context, patience: Patience, until: impl Fn(u64) -> bool) -> Result<bool> {
+        if self.mine == context.rank() {
+            return Ok(site.wait_patiently(context, self.base + COUNTER, until, (patience, true))?.is_some());
         }
+        let look = || Ok(until(context.load(self.word(site, self.mine))?));
+        Ok(patience != Patience::Never && site.poll(context, self.base + PAUSE, patience, look)?)
+    }
+
+    /// Takes an arrival back that was made when the counter was closed. True if it has been opened since: then this rank is inside.
+    fn withdraw(&self, site: &Site, context: &Context, phase: u64) -> Result<bool> {
+        let word = self.word(site, self.mine);
         let mut seen = context.load(word)?;
-        while !is_opened(seen) {
+        while phase_of(seen) == phase {
             let held = context.compare_swap(word, seen, seen - ARRIVAL)?;
             if held == seen {
                 return Ok(false);
@@ -150,8 +207,13 @@ impl Counters {
 
     /// Leaves as a reader.
     #[inline]
-    pub(super) fn depart(&self, site: &Site, context: &Context) -> Result<()> {
-        context.fetch_add(self.word(site, self.mine), DEPARTURE).map(drop)
+    pub(super) fn depart<V: Variant>(&self, site: &Site, context: &Context) -> Result<()> {
+        let old = context.fetch_add(self.word(site, self.mine), DEPARTURE)?;
+        if is_open(old) || !V::WAKES {
+            return Ok(());
+        }
+        let closer = Rank(((old & CLOSER_MASK) >> CLOSER) as u32 - 1);
+        context.fetch_add(site.at(closer, self.base + DEPARTED), 1).map(drop)
     }
 
     /// As a reader: takes departures off both fields, so that the arrivals of this phase are counted from now on.
@@ -162,7 +224,7 @@ impl Counters {
             return context.compare_swap(word, seen, seen.wrapping_sub(both(departures(seen)))).map(drop);
         }
         let seen = context.load(word)?;
-        context.fetch_add(word, both(departures(seen)).wrapping_add(seen & CLOSED).wrapping_neg()).map(drop)
+        context.fetch_add(word, both(departures(seen)).wrapping_add(seen & CLOSER_MASK).wrapping_neg()).map(drop)
     }
 
     /// As a writer, alone: keeps readers out and waits until none is inside. If that takes too long, lets them in again.
@@ -173,46 +235,43 @@ impl Counters {
         patience: Patience,
         tally: &Tally,
     ) -> Result<bool> {
-        let seen = self.add_to_all(site, context, |_| CLOSED)?;
+        let mark = (u64::from(context.rank().0) + 1) << CLOSER;
+        let closed = self.add_to_all(site, context, |_| mark)?;
         tally.note(|tally| &tally.closed);
-        let mut is_drained = true;
-        for (&keeper, &seen) in self.keepers.iter().zip(&seen) {
-            let arrived = arrivals(seen);
-            if arrived == departures(seen) || !V::DRAINS || !is_drained {
-                continue;
-            }
+        let inside: u64 = closed.iter().map(|&word| arrivals(word) - departures(word)).sum();
+        if inside > 0 && V::DRAINS {
             tally.note(|tally| &tally.drained);
-            let is_over = |word: u64| departures(word) == arrived;
-            is_drained = if patience == Patience::Forever {
-                site.watch(context, keeper, self.base + COUNTER, is_over).map(|_| true)?
-            } else {
-                let look = || Ok(is_over(context.load(self.word(site, keeper))?));
-                site.poll(context, self.base + PAUSE, patience, look)?
-            };
+            let told = self.told.get().wrapping_add(inside);
+            let is_told = |now: u64| now == told;
+            if site.wait_patiently(context, self.base + DEPARTED, is_told, (patience, true))?.is_none() {
+                let opened = self.add_to_all(site, context, |_| PHASE.wrapping_sub(mark))?;
+                let departed = closed.iter().zip(&opened).map(|(&then, &now)| departures(now) - departures(then));
+                self.told.set(self.told.get().wrapping_add(departed.sum()));
+                return Ok(false);
+            }
+            self.told.set(told);
         }
-        if is_drained {
-            *self.arrived.borrow_mut() = seen.iter().map(|&seen| arrivals(seen)).collect();
-        } else {
-            self.add_to_all(site, context, |_| PHASE.wrapping_sub(CLOSED))?;
-        }
-        Ok(is_drained)
+        // As they are when all have departed.
+        *self.closed.borrow_mut() = closed.iter().map(|&word| both(arrivals(word)) | mark).collect();
+        Ok(true)
     }
 
     /// As a writer: lets readers in, those first who have waited.
     pub(super) fn open(&self, site: &Site, context: &Context, tally: &Tally) -> Result<()> {
-        let mut arrived = std::mem::take(&mut *self.arrived.borrow_mut());
-        if arrived.is_empty() {
-            // Another rank has closed them. All that have arrived before that have departed.
-            arrived = self.add_to_all(site, context, |_| 0)?.into_iter().map(departures).collect();
+        let mut closed = std::mem::take(&mut *self.closed.borrow_mut());
+        if closed.is_empty() {
+            // Another rank has closed them. All that had arrived before have departed.
+            let seen = self.add_to_all(site, context, |_| 0)?;
+            closed = seen.into_iter().map(|word| both(departures(word)) | (word & CLOSER_MASK)).collect();
         }
-        self.add_to_all(site, context, |at| PHASE.wrapping_sub(CLOSED).wrapping_sub(both(arrived[at])))?;
+        self.add_to_all(site, context, |at| PHASE.wrapping_sub(closed[at]))?;
         tally.note(|tally| &tally.opened);
         Ok(())
     }
 
     /// As a writer: another one will open them.
     pub(super) fn pass_on(&self) {
-        self.arrived.borrow_mut().clear();
+        self.closed.borrow_mut().clear();
     }
 
     /// Adds to all counters at the same time.
@@ -221,6 +280,11 @@ impl Counters {
         let started = self.keepers.iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
         started.into_iter().map(|fetch| fetch.wait()).collect()
     }
+}
+
+#[inline]
+fn is_open(word: u64) -> bool {
+    word & CLOSER_MASK == 0
 }
 
 #[inline]

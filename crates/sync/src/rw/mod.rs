@@ -43,6 +43,7 @@ mod kind;
 #[doc(hidden)]
 pub mod mutants;
 mod rma_rw;
+mod slots;
 mod tree;
 
 use std::cell::Cell;

@@ -4,11 +4,11 @@
 //! Differs:   as printed it is not correct; what was changed in the counters, and why, stands in `counters`, and what was changed in the tree in `tree`.
 //!            The count at the widest level is compared with T_L,1 and not with T_W: so T_W, the product of all T_L,i, is what bounds the writers in a
 //!            row. A writer that may give up stands in no queue, and opens the counters again if their readers stay too long.
-//! State:     4 words for each level of the topology and 2 for the counters, on every rank.
+//! State:     4 words for each level of the topology and 3 for the counters, on every rank.
 //! Invariant: a writer is inside only if it holds the widest queue, by itself or for its element, and all counters are closed and drained. At most T_W writers are
 //!            inside one after the other before readers that wait get in.
 //! Ordering:  release flushes first (`a_tree_for_writers_without_flush_is_caught`); see also `counters` and `tree`.
-//! Cost:      read 1 atomic, end of read 1 atomic. Write alone, with N levels and C counters: N + C atomics; end of write: 2 N loads, N + C atomics.
+//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels and C counters: N + C atomics; end of write: 2 N loads, N + C atomics.
 //! Checked:   1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, with one counter and with one for each rank, T_R = 1,
 //!            T_L = 1 and 2, on one node and on two; every branch is reached. 8 and 16 ranks on three levels at random.
 
@@ -22,9 +22,6 @@ use super::counters::{self, Counters, Writers};
 use super::frame::{Algorithm, Tally};
 use super::tree::{Reached, Tree};
 use crate::lock::frame::{Patience, Site, Variant};
-
-/// Nobody writes it: a wait for it is a pause.
-const PAUSE: usize = counters::WORDS - 1;
 
 /// The thresholds.
 #[derive(Debug, Clone)]
@@ -88,7 +85,7 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
     fn end_read(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        self.counters.depart(&self.site, context)?;
+        self.counters.depart::<V>(&self.site, context)?;
         published
     }
 
@@ -101,7 +98,7 @@ impl<V: Variant> Algorithm for RmaRw<V> {
         }
         let is_late = Cell::new(false);
         let attempt = || self.try_write(context, patience, &is_late);
-        Ok(self.site.poll(context, PAUSE, patience, attempt)? && !is_late.get())
+        Ok(self.site.poll(context, counters::PAUSE, patience, attempt)? && !is_late.get())
     }
 
     fn end_write(&self, context: &Context) -> Result<()> {

@@ -168,7 +168,7 @@ fn ask<G>(world: &World, style: Style, request: impl Fn(How) -> Result<Option<G>
         _ if world.rank() == Rank(0) => None,
         Style::Wait => None,
         Style::GiveUp | Style::WalkAway => request(How::AtMost(Duration::ZERO))?,
-        Style::Patient => request(How::AtMost(Duration::from_secs(1)))?,
+        Style::Patient => request(How::AtMost(Duration::from_millis(1)))?,
         Style::Try => request(How::Never)?,
     };
     match first {

@@ -3,9 +3,10 @@
 use farside_fabric::{Rank, Result};
 use farside_rma::Team;
 
-use super::fompi_rw;
+use super::fompi_rw::{self, FompiRw};
 use super::frame::Algorithm;
 use super::rma_rw::{self, RmaRw, Thresholds};
+use super::slots::{self, Bounds, Slots};
 use crate::lock::frame::Right;
 use crate::lock::site;
 
@@ -16,6 +17,15 @@ pub enum Kind {
     /// The fastest that is known here, chosen by how the members are arranged.
     #[default]
     Default,
+    /// The default, with other parameters.
+    Slots {
+        /// How many neighbours share a counter of readers. Without it, each rank has one where all members are on one node, else each node.
+        t_dc: Option<u32>,
+        /// How many writers may follow each other while readers wait; usually 32.
+        t_w: u32,
+        /// How often a reader lets writers pass before its turn is certain; usually 4.
+        yields: u32,
+    },
     /// One word that counts readers and has a mark for a writer (foMPI-RW of [RMALOCK16]).
     FompiRw {
         /// Whether pauses between attempts grow.
@@ -48,6 +58,7 @@ impl Kind {
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Default => "default-rw",
+            Kind::Slots { .. } => "slots",
             Kind::FompiRw { backoff: false } => "fompi-rw",
             Kind::FompiRw { backoff: true } => "fompi-rw-backoff",
             Kind::RmaRw { .. } => "rma-rw",
@@ -69,8 +80,15 @@ impl Kind {
     pub(super) fn build(&self, team: &Team<'_>, home: Rank) -> Result<Box<dyn Algorithm>> {
         let site = |words: usize| site(team, home, words, &format!("{self:?}"));
         Ok(match self {
-            Kind::Default => Box::new(fompi_rw::FompiRw::<Right>::new(site(fompi_rw::WORDS)?, false)),
-            Kind::FompiRw { backoff } => Box::new(fompi_rw::FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
+            Kind::Default => {
+                let bounds = Bounds { t_dc: None, t_w: slots::T_W, yields: slots::YIELDS };
+                Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
+            }
+            Kind::Slots { t_dc, t_w, yields } => {
+                let bounds = Bounds { t_dc: *t_dc, t_w: *t_w, yields: *yields };
+                Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
+            }
+            Kind::FompiRw { backoff } => Box::new(FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
             Kind::RmaRw { t_dc, t_l, t_r } => {
                 let thresholds = Thresholds { t_dc: *t_dc, t_l: t_l.clone(), t_r: *t_r };
                 Box::new(RmaRw::<Right>::new(site(rma_rw::words(team))?, team.context(), thresholds))

@@ -5,11 +5,12 @@ use farside_rma::World;
 
 use super::frame::Algorithm;
 use super::rma_rw::{self, RmaRw, Thresholds};
+use super::slots::{self, Bounds, Slots};
 use super::{RwLock, fompi_rw};
 use crate::lock::frame::{Site, Variant};
 use crate::lock::site;
 
-pub use crate::lock::mutants::{InTwoSteps, WithoutFlush};
+pub use crate::lock::mutants::{InTwoSteps, WithoutFlush, WithoutWaking};
 
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
@@ -39,6 +40,8 @@ pub enum Base {
     FompiRw,
     /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
     RmaRw,
+    /// `default-rw` with readers that withdraw once and at most two writers in a row.
+    Slots,
 }
 
 /// Makes a lock of a variant.
@@ -48,6 +51,10 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock>
         Base::RmaRw => {
             let thresholds = Thresholds { t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
             Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds))
+        }
+        Base::Slots => {
+            let bounds = Bounds { t_dc: None, t_w: 2, yields: 1 };
+            Box::new(Slots::<V>::new(make(slots::WORDS)?, &world.team(), bounds)?)
         }
         Base::FompiRw => Box::new(fompi_rw::FompiRw::<V>::new(make(fompi_rw::WORDS)?, false)),
     };
