@@ -64,7 +64,7 @@ fn the_help_of_app_lists_every_option_and_program() {
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops", "sync"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
@@ -92,6 +92,18 @@ fn the_help_of_bench_sync_lists_every_option_and_algorithm() {
     mentions(&help, &BENCH);
     mentions(&help, &["--bytes", "allfence_barrier", "confirmed", "counted", "hierarchical"]);
     mentions(&help, &["Examples:", "farside bench sync"]);
+}
+
+#[test]
+fn the_help_of_bench_locks_lists_every_option_case_and_lock() {
+    let help = help(&["bench", "locks", "--help"]);
+    mentions(&help, &BENCH);
+    mentions(&help, &["--locks", "--writers", "--t-dc", "--t-l", "--t-r", "--operations"]);
+    mentions(&help, &["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"]);
+    for lock in farside_bench::locks::Choice::all() {
+        mentions(&help, &[lock.name()]);
+    }
+    mentions(&help, &["Examples:", "farside bench locks"]);
 }
 
 #[test]

@@ -202,7 +202,7 @@ mod tests {
             progress: false,
         };
         let locks = locks.iter().map(|name| Choice::named(name).unwrap()).collect();
-        let options = Options { setting, cases: Vec::new(), locks, writers_pct: writers_pct.to_vec(), operations: 20 };
+        let options = Options { setting, cases: Vec::new(), locks, writers_pct: writers_pct.to_vec(), operations: 10 };
         run(&options).unwrap().0
     }
 
@@ -210,7 +210,7 @@ mod tests {
     fn every_lock_is_measured_in_virtual_time() {
         let all = Choice::all();
         let names: Vec<&str> = all.iter().map(Choice::name).collect();
-        let records = simulated("aries-xc30", 32, &names, &[5.0, 100.0]);
+        let records = simulated("aries-xc30", 18, &names, &[5.0, 100.0]);
         for choice in &all {
             let of = records.iter().filter(|record| record.attribute("lock") == Some(choice.name().into())).count();
             assert_eq!(of, CASES.len() * if choice.is_shared() { 2 } else { 1 }, "{choice}");

@@ -16,7 +16,8 @@ pub fn tables(records: &[Record]) -> String {
     let ranks = distinct(records.iter().map(|record| record.ranks));
     let mut text = String::new();
     for &ranks in &ranks {
-        let of: Vec<&Record> = records.iter().filter(|record| record.ranks == ranks).collect();
+        let mut of: Vec<&Record> = records.iter().filter(|record| record.ranks == ranks).collect();
+        of.sort_by_key(|record| order(record));
         text += &format!("{ranks} ranks\n{}\n", details(&of));
     }
     if ranks.len() > 1 {
@@ -55,7 +56,9 @@ fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
     let header: Vec<&str> = ["case", "writers", "lock"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     let all: Vec<&Record> = records.iter().collect();
     let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    for record in records.iter().filter(|record| !is_time(record)) {
+    let mut throughputs: Vec<&Record> = records.iter().filter(|record| !is_time(record)).collect();
+    throughputs.sort_by_key(|record| order(record));
+    for record in throughputs {
         let label = vec![record.case.clone(), writers(record), lock(record)];
         let at = rows.iter().position(|(known, _)| *known == label).unwrap_or_else(|| {
             rows.push((label, vec!["-".into(); ranks.len()]));
@@ -69,6 +72,12 @@ fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
         };
     }
     table(&header, rows.into_iter().map(|(label, cells)| [label, cells].concat())).to_string()
+}
+
+/// Cases and fractions of writers in order, and rivals after our own.
+fn order(record: &Record) -> (Option<usize>, u64, bool) {
+    let case = CASES.iter().position(|&case| case == record.case);
+    (case, record.number("writers_pct").unwrap_or(0.0).to_bits(), record.system != FARSIDE)
 }
 
 /// Whether the time of an operation counts, not the throughput.

@@ -22,8 +22,7 @@ pub(super) struct Arguments {
     /// operation (sob) or an increment and 1 to 4 us of work (wcsb), or when as much work follows (warb).
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
-    /// Which locks: default, ticket, d-mcs, fompi-spin, default-rw, fompi-rw, rma-rw and others; all by default
-    #[arg(long, value_delimiter = ',', value_name = "LOCK,…")]
+    #[arg(long, value_delimiter = ',', value_name = "LOCK,…", help = which_locks())]
     locks: Vec<String>,
     /// How many of a hundred requests are to write; locks that readers cannot share are measured at 100 only
     #[arg(long, value_delimiter = ',', default_value = "0.2,2,5,25,100", value_name = "PERCENT,…")]
@@ -38,10 +37,15 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     t_r: Vec<u32>,
     /// How often each rank takes the lock in virtual time, where --time does not count
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(long, default_value_t = 200, value_name = "N")]
     operations: u64,
     #[command(flatten)]
     common: Common,
+}
+
+fn which_locks() -> String {
+    let names: Vec<&str> = Choice::all().iter().map(Choice::name).collect();
+    format!("Which locks: {}; all by default", names.join(", "))
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
