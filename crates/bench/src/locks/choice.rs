@@ -32,7 +32,13 @@ pub struct Thresholds {
 impl Choice {
     /// All locks that there are, with what is usual.
     pub fn all() -> Vec<Choice> {
-        let exclusive = lock::Kind::all().into_iter().map(Kind::Exclusive);
+        let mut exclusive = lock::Kind::all();
+        for kind in [lock::Kind::Server, lock::Kind::Hybrid, lock::Kind::Tree { thresholds: Vec::new() }] {
+            if !exclusive.contains(&kind) {
+                exclusive.push(kind);
+            }
+        }
+        let exclusive = exclusive.into_iter().map(Kind::Exclusive);
         let shared = rw::Kind::all().into_iter().map(Kind::Shared);
         exclusive.chain(shared).map(|kind| Choice { kind }).collect()
     }
@@ -67,6 +73,14 @@ impl Choice {
                 t_l: new.t_l.clone().unwrap_or_else(|| t_l.clone()),
                 t_r: new.t_r.unwrap_or(*t_r),
             }),
+            // The widest level has no bound where there are no readers to wait for.
+            Kind::Exclusive(lock::Kind::Tree { thresholds }) => Kind::Exclusive(lock::Kind::Tree {
+                thresholds: match new.t_l.as_deref() {
+                    Some([_, below @ ..]) if !below.is_empty() => below.to_vec(),
+                    Some(one) => one.to_vec(),
+                    None => thresholds.clone(),
+                },
+            }),
             other => other.clone(),
         };
         Choice { kind }
@@ -77,6 +91,9 @@ impl Choice {
         match &self.kind {
             Kind::Shared(rw::Kind::RmaRw { t_dc, t_l, t_r }) => {
                 Thresholds { t_dc: *t_dc, t_l: Some(t_l.clone()), t_r: Some(*t_r) }
+            }
+            Kind::Exclusive(lock::Kind::Tree { thresholds }) if !thresholds.is_empty() => {
+                Thresholds { t_l: Some(thresholds.clone()), ..Thresholds::default() }
             }
             _ => Thresholds::default(),
         }
@@ -187,6 +204,9 @@ mod tests {
         let choice = Choice::named("rma-rw").unwrap().with(&wide);
         assert_eq!(choice.to_string(), "rma-rw/4/10-100/7");
         assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
+        let tree = Choice::named("rma-mcs").unwrap().with(&wide);
+        assert_eq!(tree.to_string(), "rma-mcs/-/100/-");
+        assert_eq!(tree.to_string().parse::<Choice>().unwrap(), tree);
         assert_eq!(Choice::named("ticket").unwrap().with(&wide), Choice::named("ticket").unwrap());
     }
 

@@ -30,13 +30,16 @@
 mod bypass;
 #[doc(hidden)]
 pub mod frame;
+mod hybrid;
 mod kind;
 mod mcs;
 #[doc(hidden)]
 pub mod mutants;
 pub(crate) mod queue;
+mod server;
 mod spin;
 mod ticket;
+mod tree;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;

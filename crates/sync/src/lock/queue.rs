@@ -90,6 +90,11 @@ impl Queue {
         Ok(())
     }
 
+    /// The link of this rank's node, for whoever is to leave in its stead.
+    pub(super) fn link(&self) -> Link {
+        self.link.get()
+    }
+
     /// Takes a place and waits for the turn.
     pub(crate) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let me = context.rank();
