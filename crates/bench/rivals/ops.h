@@ -1,5 +1,5 @@
-/* What the rivals have in common: the command line, the clock, the batches,
- * the checks and main(). A rival defines LIBRARY_HAS_ACCUMULATE, STRIDED_ROW
+/* What the rivals have in common when operations are measured: the command line,
+ * the batches, the checks and main(). A rival defines LIBRARY_HAS_ACCUMULATE, STRIDED_ROW
  * and STRIDED_UNIT, includes this file and defines the hooks declared below.
  *
  * usage: PROGRAM MS CASES SIZES TARGET
@@ -7,15 +7,7 @@
 #ifndef OPS_H
 #define OPS_H
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "rival.h"
 
 enum kind {
     PUT, GET, ACCUMULATE, PUT_STRIDED,              /* measured at every size */
@@ -31,7 +23,6 @@ static const char *const kind_names[KINDS] = {
 
 enum {
     RATE_BATCH = 1000,          /* puts between two flushes in "rate" */
-    MAX_LIST = 64,              /* entries in CASES or SIZES */
     CELL_BYTES = 64,            /* the atomics' word has a cache line alone */
 };
 static const int64_t BATCH_NS = 20000;  /* makes the clock's own cost vanish */
@@ -73,28 +64,6 @@ struct plan {
     bool computing;
 };
 
-static char problem[256];
-
-__attribute__((format(printf, 1, 2)))
-static bool fail(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(problem, sizeof problem, format, args);
-    va_end(args);
-    return false;
-}
-
-static bool parse_number(const char *text, const char *what, long max, long *out)
-{
-    char *end;
-    errno = 0;
-    *out = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || *out < 1 || *out > max)
-        return fail("bad %s '%s': not a number from 1 to %ld", what, text, max);
-    return true;
-}
-
 static bool parse_kind(const char *text, struct plan *plan)
 {
     for (int k = 0; k < KINDS; k++)
@@ -111,23 +80,6 @@ static bool parse_size(const char *text, struct plan *plan)
     if (!parse_number(text, "size", 1L << 26, &bytes))
         return false;
     plan->sizes[plan->sizes_len++] = (size_t)bytes;
-    return true;
-}
-
-static bool parse_list(char *list, const char *what, struct plan *plan,
-                       bool (*parse)(const char *, struct plan *))
-{
-    /* Not strtok: it would let an empty entry pass unnoticed. */
-    for (int i = 0; list != NULL; i++) {
-        char *comma = strchr(list, ',');
-        if (comma != NULL)
-            *comma++ = '\0';
-        if (i == MAX_LIST)
-            return fail("more than %d entries in %s", MAX_LIST, what);
-        if (!parse(list, plan))
-            return false;
-        list = comma;
-    }
     return true;
 }
 
@@ -169,56 +121,6 @@ static bool parse(int argc, char **argv, struct plan *plan)
 }
 
 /* ---- measuring ---- */
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-/* A target which is busy with something else: no call into the library. */
-static void compute_until(int64_t end)
-{
-    static volatile uint64_t sink;
-    uint64_t x = sink;
-    while (now_ns() < end)
-        for (int i = 0; i < 1000; i++)
-            x = x * 6364136223846793005u + 1442695040888963407u;
-    sink = x;
-}
-
-struct samples {
-    double *ns;
-    size_t len, room;
-};
-
-static void record(struct samples *samples, double ns)
-{
-    if (samples->len == samples->room) {
-        samples->room = samples->room == 0 ? 4096 : 2 * samples->room;
-        samples->ns = realloc(samples->ns, samples->room * sizeof(double));
-        if (samples->ns == NULL) {
-            fprintf(stderr, "no memory for the samples\n");
-            exit(1);
-        }
-    }
-    samples->ns[samples->len++] = ns;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const struct samples *samples)
-{
-    size_t half = samples->len / 2;
-    qsort(samples->ns, samples->len, sizeof(double), by_value);
-    return samples->len % 2 != 0 ? samples->ns[half]
-                                 : (samples->ns[half - 1] + samples->ns[half]) / 2;
-}
 
 /* Decides what follows a batch of n which took so long: the next batch, or 0
  * for the end. A batch too short for the clock is repeated doubled and not

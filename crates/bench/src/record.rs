@@ -423,7 +423,7 @@ impl Cells {
 }
 
 /// A ratio with about three digits; zeros are kept, as a bare `1x` would hide how close it is.
-fn times(ratio: f64) -> String {
+pub(crate) fn times(ratio: f64) -> String {
     let decimals = if ratio < 10.0 { 2 } else { usize::from(ratio < 100.0) };
     format!("{ratio:.decimals$}x")
 }

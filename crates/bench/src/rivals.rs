@@ -43,12 +43,12 @@ impl Rival {
         }
     }
 
-    /// Compiler, source and Debian packages.
+    /// Compiler, library and Debian packages.
     fn recipe(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Rival::Mpich => ("mpicc.mpich", "ops_mpi.c", "mpich libmpich-dev"),
-            Rival::OpenMpi | Rival::OpenMpiSm => ("mpicc.openmpi", "ops_mpi.c", "openmpi-bin libopenmpi-dev"),
-            Rival::OpenShmem => ("oshcc", "ops_shmem.c", "openmpi-bin libopenmpi-dev"),
+            Rival::Mpich => ("mpicc.mpich", "mpi", "mpich libmpich-dev"),
+            Rival::OpenMpi | Rival::OpenMpiSm => ("mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev"),
+            Rival::OpenShmem => ("oshcc", "shmem", "openmpi-bin libopenmpi-dev"),
         }
     }
 
@@ -85,26 +85,33 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 10] = [
+    ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
     ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
     ("ops_shmem.c", include_str!("../rivals/ops_shmem.c")),
+    ("sync.h", include_str!("../rivals/sync.h")),
+    ("sync_mpi.c", include_str!("../rivals/sync_mpi.c")),
+    ("sync_shmem.c", include_str!("../rivals/sync_shmem.c")),
+    ("locks.h", include_str!("../rivals/locks.h")),
+    ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
+    ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
 ];
 
 impl Compiled {
-    /// Compiles a rival into `directory`.
-    pub fn new(rival: Rival, directory: &Path) -> Result<Compiled> {
+    /// Compiles a rival's program of a bench into `directory`.
+    pub fn new(rival: Rival, bench: &str, directory: &Path) -> Result<Compiled> {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         for (name, text) in SOURCES {
             let path = directory.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        let (compiler, source, packages) = rival.recipe();
-        let program = directory.join(format!("ops-{}", rival.name()));
+        let (compiler, library, packages) = rival.recipe();
+        let program = directory.join(format!("{bench}-{}", rival.name()));
         let compiled = Command::new(compiler)
             .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
             .arg(&program)
-            .arg(directory.join(source))
+            .arg(directory.join(format!("{bench}_{library}.c")))
             .output()
             .with_context(|| format!("{compiler} is not there; on Debian: apt-get install {packages}"))?;
         if !compiled.status.success() {

@@ -48,6 +48,26 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
+/// Numbers that look random and are the same in every run, here and in the rivals' programs (xorshift with multiplication).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// A sequence of its own for each rank.
+    pub fn new(rank: u64) -> Random {
+        Random((rank + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The next number, below `limit`.
+    #[inline]
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(2_685_821_657_736_338_717) >> 33) % limit
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +77,16 @@ mod tests {
         assert_eq!(median(&mut []), 0.0);
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn random_numbers_are_spread_and_differ_by_rank() {
+        for rank in 0..64 {
+            let mut random = Random::new(rank);
+            let below = (0..10_000).filter(|_| random.below(100_000) < 2_000).count();
+            assert!((120..300).contains(&below), "{below} of 10000 are 2 %, of rank {rank}");
+        }
+        assert_ne!(Random::new(0).below(1 << 31), Random::new(1).below(1 << 31));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `farside bench ops`: figures as a table, as JSON and as plots, and what is wrong with bad options.
+//! `farside bench`: figures as a table, as JSON and as plots, and what is wrong with bad options.
 
 mod support;
 
@@ -115,4 +115,114 @@ fn places_that_cannot_be_written_are_named() {
     std::fs::write(&file, "").expect("a file can be written");
     let below = format!("{file}/plots");
     quick(&["--cases", "put", "--plot", &below]).run().fails_with(&[&below]);
+}
+
+/// What a bench with options that make it short has written to a file.
+fn measured(words: &[&str]) -> (Vec<Value>, String) {
+    let scratch = Scratch::new();
+    let json = scratch.file("figures.json");
+    let quick = ["--rounds", "1", "--time", "1", "--json", &json];
+    let stdout = farside(["bench"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
+    (records(&json), stdout)
+}
+
+#[test]
+fn fences_and_barriers_are_measured_on_real_ranks() {
+    let (records, stdout) = measured(&["sync", "--ranks", "2,3"]);
+    let algorithms = |case: &str, ranks: u64| -> Vec<&str> {
+        let of = records.iter().filter(|record| record["case"] == case && record["ranks"] == ranks);
+        of.map(|record| record["algorithm"].as_str().expect("an algorithm is text")).collect()
+    };
+    for ranks in [2, 3] {
+        assert_eq!(algorithms("allfence_barrier", ranks), ["acknowledged", "confirmed"]);
+        assert_eq!(algorithms("sync", ranks), ["world", "auto", "direct", "counted"]);
+        let barriers = ["world", "central", "dissemination", "binomial", "hierarchical"];
+        assert_eq!(algorithms("barrier", ranks), barriers);
+    }
+    for record in &records {
+        assert_eq!((&record["bench"], &record["system"]), (&"sync".into(), &"farside".into()), "{record}");
+        assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
+        assert!(record["messages"].as_f64().is_some(), "{record}");
+    }
+    for word in ["allfence_barrier", "confirmed", "counted", "dissemination", "messages"] {
+        assert!(stdout.contains(word), "{word} is not in {stdout}");
+    }
+}
+
+#[test]
+fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
+    let scratch = Scratch::new();
+    let plots = scratch.file("plots");
+    let words = ["sync", "--sim", "myrinet-2000", "--ranks", "4,8", "--bytes", "64", "--plot", &plots];
+    let (records, _) = measured(&words);
+    let counted = records.iter().find(|record| record["algorithm"] == "counted" && record["ranks"] == 8);
+    let counted = counted.expect("it was measured");
+    assert_eq!((&counted["messages"], &counted["bytes"]), (&6.0.into(), &64.into()));
+    assert_eq!((&counted["fabric"], &counted["nodes"]), (&"sim".into(), &8.into()));
+    for plot in ["sync-time.svg", "sync-speedup.svg", "sync-barrier.svg", "index.html"] {
+        assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
+    }
+}
+
+#[test]
+fn bad_options_of_sync_are_named() {
+    for (option, value) in [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")] {
+        let wrong = if value == "2M" { "2097152" } else { value };
+        farside(["bench", "sync", option, value]).run().fails_with(&[wrong]);
+    }
+    farside(["bench", "sync", "--sim", "myrinet-2000", "--against", "mpich"]).run().fails_with(&["--against"]);
+}
+
+#[test]
+fn locks_are_measured_on_real_ranks() {
+    let (records, stdout) = measured(&["locks", "--ranks", "2,3", "--writers", "5,100", "--cases", "lb,release,wcsb"]);
+    let count = |lock: &str, case: &str| {
+        records.iter().filter(|record| record["lock"] == lock && record["case"] == case).count()
+    };
+    for case in ["lb", "release", "wcsb"] {
+        // A lock that readers can share is measured with readers, too; both at two numbers of ranks.
+        assert_eq!((count("d-mcs", case), count("rma-rw", case)), (2, 4), "{case}");
+    }
+    for record in &records {
+        let figure = |name: &str| record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"));
+        assert!(figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0, "{record}");
+        assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0 && figure("fairness") <= 1.0, "{record}");
+    }
+    for word in ["2 ranks", "3 ranks", "longest wait", "throughput of all ranks", "default", "5 %"] {
+        assert!(stdout.contains(word), "{word} is not in {stdout}");
+    }
+}
+
+#[test]
+fn thresholds_of_locks_are_swept_in_virtual_time() {
+    let scratch = Scratch::new();
+    let plots = scratch.file("plots");
+    let words = ["locks", "--sim", "aries-xc30", "--ranks", "32", "--locks", "rma-rw,fompi-rw", "--writers", "25"];
+    let sweep =
+        ["--cases", "ecsb", "--t-r", "10,1000", "--t-l", "20-50,10-100", "--operations", "10", "--plot", &plots];
+    let (records, _) = measured(&[&words[..], &sweep].concat());
+    let of = |t_l: &str, t_r: u64| {
+        let is = |record: &&Value| record["t_l"] == t_l && record["t_r"] == t_r;
+        records.iter().filter(is).count()
+    };
+    assert_eq!([of("20-50", 10), of("20-50", 1000), of("10-100", 10), of("10-100", 1000)], [1; 4]);
+    assert_eq!(records.len(), 5, "a lock without thresholds is measured once");
+    assert!(std::path::Path::new(&plots).join("locks-ecsb-25.svg").exists());
+}
+
+#[test]
+fn bad_options_of_locks_are_named() {
+    for (option, value) in [
+        ("--ranks", "0"),
+        ("--locks", "bakery"),
+        ("--writers", "101"),
+        ("--writers", "few"),
+        ("--t-l", "20-x"),
+        ("--cases", "put"),
+        ("--operations", "0"),
+    ] {
+        farside(["bench", "locks", option, value]).run().fails_with(&[value]);
+    }
+    let readers_only = ["bench", "locks", "--locks", "ticket", "--writers", "5"];
+    farside(readers_only).run().fails_with(&["100 % writers"]);
 }

@@ -46,7 +46,7 @@ const JOB: [&str; 12] = [
     "--memory <BYTES>",
     "--topology <LEVELS>",
     "-h, --help",
-    "farside",
+    "Example",
 ];
 
 #[test]
@@ -65,7 +65,7 @@ fn the_help_of_app_lists_every_option_and_program() {
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
@@ -79,6 +79,40 @@ fn the_help_of_check_lists_every_option_with_examples() {
     mentions(&help, &["PROTOCOL", "--list", "--mutants", "--budget", "--ranks", "--rounds", "--topology", "--policy"]);
     mentions(&help, &["--seed", "--deaths", "--replay", "--json", "exhaustive", "unreduced", "random", "pct:DEPTH"]);
     mentions(&help, &["Examples:", "farside check lock/mcs"]);
+}
+
+/// The options of every bench.
+const BENCH: [&str; 10] = [
+    "--ranks",
+    "--against",
+    "--cases",
+    "--time",
+    "--rounds",
+    "--json",
+    "--plot",
+    "--sim <PROFILE>",
+    "--seed <N>",
+    "--topology <LEVELS>",
+];
+
+#[test]
+fn the_help_of_bench_sync_lists_every_option_and_algorithm() {
+    let help = help(&["bench", "sync", "--help"]);
+    mentions(&help, &BENCH);
+    mentions(&help, &["--bytes", "allfence_barrier", "confirmed", "counted", "hierarchical"]);
+    mentions(&help, &["Examples:", "farside bench sync"]);
+}
+
+#[test]
+fn the_help_of_bench_locks_lists_every_option_case_and_lock() {
+    let help = help(&["bench", "locks", "--help"]);
+    mentions(&help, &BENCH);
+    mentions(&help, &["--locks", "--writers", "--t-dc", "--t-l", "--t-r", "--operations"]);
+    mentions(&help, &["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"]);
+    for lock in farside_bench::locks::Choice::all() {
+        mentions(&help, &[lock.name()]);
+    }
+    mentions(&help, &["Examples:", "farside bench locks"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! - [`fence`]: when puts have landed, by acknowledgement and by confirmation;
 //! - [`barrier`]: a central counter, dissemination, a binomial tree, a hierarchy of both;
 //! - [`combined`]: fence and barrier of all ranks in one, in 2 log2 N message times;
-//! - [`lock`]: exclusive locks, from a ticket to a queue per element of the topology.
+//! - [`lock`]: exclusive locks, from a ticket to a queue per element of the topology;
 //! - [`rw`]: reader-writer locks.
 //!
 //! This crate knows no fabric, no thread, no socket and no clock. The source that runs in production is the source that the

@@ -13,7 +13,7 @@ use super::{Plan, row};
 use crate::timing::{clock, measure};
 
 /// Runs a plan with bare instructions, and returns its samples.
-pub fn run(plan: &Plan) -> Result<String> {
+pub(super) fn run(plan: &Plan) -> Result<String> {
     let mut rows = Vec::new();
     for (case, bytes) in plan.cases() {
         if let Some(ns) = one(&case, bytes, plan)? {

@@ -14,7 +14,7 @@ const BARRIER_BATCH: Duration = Duration::from_millis(2);
 const RATE: u64 = 1000;
 
 /// Runs a plan as a rank; rank 0 returns its samples.
-pub fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
+pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let largest = plan.sizes.iter().copied().max().unwrap_or(8).max(8);
     let window = world.window::<u64>(2 * largest.div_ceil(8) + 64)?;
     let sums = world.window::<f64>(largest.div_ceil(8))?;

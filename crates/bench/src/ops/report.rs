@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use super::{FARSIDE, SIZED, Target, WORDS};
-use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit, index_html};
+use super::{SIZED, Target, WORDS};
+use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::{LIMIT, Pivot, Record, table};
+use crate::report::{Plot, distinct, write_plots};
+use crate::turns::FARSIDE;
 
 /// The results as tables: what an operation takes, and beside it how many times faster farside is than the best rival.
 pub fn tables(records: &[Record]) -> String {
@@ -21,31 +23,16 @@ pub fn tables(records: &[Record]) -> String {
 
 /// Draws the results into a directory: one chart for each operation with sizes, one for the words, one for the barrier, and a page of all.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    let mut plots: Vec<(String, String, String)> = Vec::new();
+    let mut plots: Vec<Plot> = Vec::new();
     for case in SIZED {
-        if let Some(svg) = by_size(records, case) {
-            plots.push((format!("{case} by size"), format!("ops-{case}.svg"), svg));
-        }
+        plots.push((format!("{case} by size"), format!("ops-{case}.svg"), by_size(records, case)));
     }
     for target in [Target::Idle, Target::Computing] {
-        if let Some(svg) = words(records, target) {
-            let name = target.name();
-            plots.push((format!("atomics, target {name}"), format!("ops-atomics-{name}.svg"), svg));
-        }
+        let (name, svg) = (target.name(), words(records, target));
+        plots.push((format!("atomics, target {name}"), format!("ops-atomics-{name}.svg"), svg));
     }
-    if let Some(svg) = barrier(records) {
-        plots.push(("barrier by ranks".into(), "ops-barrier.svg".into(), svg));
-    }
-    let write = |name: &str, text: &str| {
-        let path = directory.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    for (_, file, svg) in &plots {
-        write(file, svg)?;
-    }
-    let list: Vec<(&str, &str)> = plots.iter().map(|(caption, file, _)| (caption.as_str(), file.as_str())).collect();
-    write("index.html", &index_html("farside bench ops", &list))
+    plots.push(("barrier by ranks".into(), "ops-barrier.svg".into(), barrier(records)));
+    write_plots("farside bench ops", directory, &plots)
 }
 
 fn is(record: &Record, case: &str, target: Target) -> bool {
@@ -111,10 +98,7 @@ fn words(records: &[Record], target: Target) -> Option<String> {
 
 fn barrier(records: &[Record]) -> Option<String> {
     let systems = systems(records);
-    let mut ranks: Vec<usize> =
-        records.iter().filter(|record| record.case == "barrier").map(|record| record.ranks).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
+    let ranks = distinct(records.iter().filter(|record| record.case == "barrier").map(|record| record.ranks));
     let groups: Vec<Group> = ranks
         .into_iter()
         .map(|ranks| {

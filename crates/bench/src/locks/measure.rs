@@ -1,0 +1,223 @@
+//! What each rank of `farside bench locks` runs.
+
+use std::time::Duration;
+
+use farside::{Error, Rank, Result, Window, World};
+
+use super::choice::AnyLock;
+use super::tally::{Summary, Tally};
+use super::{Choice, Plan, TIMES, WHOLE};
+use crate::timing::Random;
+use crate::turns::sample;
+
+/// What a rank does when it has the lock, or after that, in nanoseconds.
+const WORK_NS: std::ops::Range<u64> = 1000..4000;
+/// How far places that are not to disturb each other are apart, in words.
+const APART: usize = 16;
+/// What the word of each rank says: nothing yet, count, stop.
+const COUNT: u64 = 1;
+const STOP: u64 = 2;
+
+/// Runs a plan as a rank; rank 0 returns its samples.
+pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
+    let memory = Memory { window: world.window(2 * APART)? };
+    let mut samples = Vec::new();
+    for choice in &plan.locks {
+        for case in plan.loops() {
+            let summary = one(world, plan, &memory, (choice, case))?;
+            samples.extend(lines(plan, choice, case, &summary));
+        }
+    }
+    memory.window.free(world)?;
+    Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
+}
+
+/// The samples that one loop gives.
+fn lines(plan: &Plan, choice: &Choice, case: &str, summary: &Summary) -> Vec<String> {
+    let [t_dc, t_l, t_r] = choice.thresholds().words();
+    let line = |case: &str, ns: f64| {
+        let figures = [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns].map(Some);
+        sample(case, &[&plan.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], &figures)
+    };
+    let both = summary.acquire_ns + summary.release_ns;
+    if !TIMES.contains(&case) {
+        return vec![line(case, both)];
+    }
+    let asked = plan.cases.iter().filter(|case| TIMES.contains(&case.as_str()));
+    let time = |case: &str| match case {
+        "acquire" => summary.acquire_ns,
+        "release" => summary.release_ns,
+        _ => both,
+    };
+    asked.map(|case| line(case, time(case))).collect()
+}
+
+/// A counter in the memory of rank 0, and a word in everybody's that says how far the measurement is.
+struct Memory {
+    window: Window<u64>,
+}
+
+impl Memory {
+    fn counter(&self) -> farside::Place<'_, u64> {
+        self.window.at(Rank(0), 0)
+    }
+
+    /// How far it is.
+    #[inline]
+    fn phase(&self) -> Result<u64> {
+        self.window.own().get(APART)
+    }
+
+    /// Tells everybody how far it is.
+    fn tell(&self, world: &World, phase: u64) -> Result<()> {
+        world.ranks().try_for_each(|peer| world.signal(self.window.at(peer, APART), phase))
+    }
+
+    fn clear(&self, world: &World) -> Result<()> {
+        world.sync()?;
+        self.window.own().write(0, &[0; 2 * APART])?;
+        world.sync()
+    }
+}
+
+/// One loop with one lock.
+fn one(world: &World, plan: &Plan, memory: &Memory, (choice, case): (&Choice, &str)) -> Result<Summary> {
+    memory.clear(world)?;
+    let lock = choice.build(world)?;
+    let mut worker = Worker {
+        world,
+        lock: &lock,
+        memory,
+        case,
+        writers: plan.writers(),
+        random: Random::new(u64::from(world.rank().0)),
+        increments: 0,
+    };
+    world.barrier()?;
+    let summary = if plan.operations > 0 {
+        Summary::of_operations(&counted(world, &mut worker, plan.operations)?)
+    } else {
+        let tally = worker.for_time(plan.time)?;
+        Summary::of_time(&gather(world, &tally)?)
+    };
+    let mut increments = [worker.increments];
+    world.all_reduce(&mut increments, |a, b| a + b)?;
+    world.sync()?;
+    let counted = world.get_value(memory.counter())?;
+    if counted != increments[0] {
+        let what = format!("{} {case}: {} increments under the lock came to {counted}", choice.name(), increments[0]);
+        return Err(Error::Misuse(what));
+    }
+    lock.free(world)?;
+    Ok(summary)
+}
+
+fn gather(world: &World, tally: &Tally) -> Result<Vec<Tally>> {
+    let words = tally.words();
+    Ok(world.all_gather(&words)?.chunks_exact(words.len()).map(Tally::from_words).collect())
+}
+
+/// A number of operations from each rank.
+fn counted(world: &World, worker: &mut Worker<'_>, operations: u64) -> Result<Vec<Tally>> {
+    let (mut tally, ends_ns) = worker.for_operations(operations)?;
+    let mut first_ns = [tally.end_ns];
+    world.all_reduce(&mut first_ns, u64::min)?;
+    tally.early = ends_ns.iter().filter(|&&end_ns| end_ns <= first_ns[0]).count() as u64;
+    gather(world, &tally)
+}
+
+/// A rank at work.
+struct Worker<'a> {
+    world: &'a World,
+    lock: &'a AnyLock,
+    memory: &'a Memory,
+    case: &'a str,
+    writers: u64,
+    random: Random,
+    /// How often it has incremented the counter.
+    increments: u64,
+}
+
+impl Worker<'_> {
+    /// Works until rank 0 says that time is up, but at least once. What came before rank 0 said to count only warmed up.
+    fn for_time(&mut self, time: Duration) -> Result<Tally> {
+        let (world, start_ns) = (self.world, self.world.now_ns());
+        let warm_ns = time.as_nanos() as u64 / 10;
+        let stop_ns = warm_ns + time.as_nanos() as u64;
+        let (mut tally, mut counts, mut said) = (Tally::default(), false, 0);
+        let mut last_ns = start_ns;
+        loop {
+            let phase = self.memory.phase()?;
+            if phase >= COUNT && !counts {
+                counts = true;
+                // Whoever has waited until now has waited for long.
+                tally = Tally { begin_ns: last_ns, wait_max_ns: tally.wait_max_ns, ..Tally::default() };
+            }
+            if phase == STOP && tally.operations > 0 {
+                break;
+            }
+            last_ns = self.once(last_ns, &mut tally)?;
+            if world.rank() == Rank(0) {
+                let due = u64::from(last_ns - start_ns >= warm_ns) + u64::from(last_ns - start_ns >= stop_ns);
+                if due > said {
+                    said += 1;
+                    self.memory.tell(world, said)?;
+                }
+            }
+        }
+        tally.end_ns = last_ns;
+        Ok(tally)
+    }
+
+    /// Works so often; also says when each operation was over. Of the first tenth no times are kept.
+    fn for_operations(&mut self, operations: u64) -> Result<(Tally, Vec<u64>)> {
+        let begin_ns = self.world.now_ns();
+        let mut ends_ns = Vec::with_capacity(operations as usize);
+        let (mut tally, mut last_ns) = (Tally::default(), begin_ns);
+        for number in 0..operations {
+            if number == operations / 10 {
+                tally = Tally::default();
+            }
+            last_ns = self.once(last_ns, &mut tally)?;
+            ends_ns.push(last_ns);
+        }
+        // Throughput is that of all of them.
+        let kept = tally.operations as f64 / operations as f64;
+        let scale = |ns: u64| (ns as f64 / kept) as u64;
+        let (acquire_ns, release_ns) = (scale(tally.acquire_ns), scale(tally.release_ns));
+        Ok((Tally { operations, acquire_ns, release_ns, begin_ns, end_ns: last_ns, ..tally }, ends_ns))
+    }
+
+    /// One operation, which begins at `begin_ns`; returns when it was over.
+    #[inline]
+    fn once(&mut self, begin_ns: u64, tally: &mut Tally) -> Result<u64> {
+        let (world, memory, case) = (self.world, self.memory, self.case);
+        let writes = self.random.below(WHOLE as u64) < self.writers;
+        let work_ns = WORK_NS.start + self.random.below(WORK_NS.end - WORK_NS.start);
+        let (acquired_ns, leaves_ns) = self.lock.hold(world, writes, || {
+            let acquired_ns = world.now_ns();
+            match case {
+                "sob" if writes => world.put_value(1, memory.window.at(Rank(0), 1))?,
+                "sob" => drop(world.get_value(memory.window.at(Rank(0), 1))?),
+                "wcsb" => {
+                    let seen = world.get_value(memory.counter())?;
+                    if writes {
+                        world.put_value(seen + 1, memory.counter())?;
+                    }
+                    world.work(work_ns);
+                    return Ok((acquired_ns, world.now_ns()));
+                }
+                _ => {}
+            }
+            Ok((acquired_ns, acquired_ns))
+        })?;
+        let end_ns = world.now_ns();
+        self.increments += u64::from(case == "wcsb" && writes);
+        tally.add(acquired_ns - begin_ns, end_ns - leaves_ns);
+        if case != "warb" {
+            return Ok(end_ns);
+        }
+        world.work(work_ns);
+        Ok(world.now_ns())
+    }
+}

@@ -1,0 +1,243 @@
+//! `farside bench locks`: the five benchmarks of [RMALOCK16] section 5, and the times of figures 8 to 10 of [ARMCI03].
+//!
+//! All ranks contend for one lock in the memory of rank 0.
+//!
+//! | case | what a rank repeats |
+//! | --- | --- |
+//! | `lb`, `request` | takes the lock and gives it back; both are timed, together ([ARMCI03] figure 8) |
+//! | `acquire` | the same; until it has the lock (figure 9) |
+//! | `release` | the same; giving it back (figure 10) |
+//! | `ecsb` | the same; the throughput counts |
+//! | `sob` | one memory operation while it has the lock |
+//! | `wcsb` | increments a counter and computes for 1 to 4 us while it has the lock |
+//! | `warb` | computes for 1 to 4 us when it has given the lock back |
+//!
+//! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock and tells the others, who look at a word of their own. In
+//! virtual time every rank does a given number of operations.
+
+mod choice;
+mod measure;
+mod report;
+mod tally;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::World;
+
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting};
+
+pub use choice::{Choice, Thresholds, levels};
+pub use report::{plot, tables};
+
+/// All cases.
+const CASES: [&str; 8] = ["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"];
+/// Those that one loop serves.
+const TIMES: [&str; 4] = ["lb", "request", "acquire", "release"];
+/// A fraction of writers is known to a thousandth of a percent.
+const WHOLE: f64 = 100_000.0;
+
+/// What one job of one system measures.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// For how long each, on real ranks.
+    pub time: Duration,
+    /// Which cases.
+    pub cases: Vec<String>,
+    /// How many of a hundred requests are to write.
+    pub writers_pct: f64,
+    /// How often each rank, in virtual time; zero on real ranks.
+    pub operations: u64,
+    /// Which locks.
+    pub locks: Vec<Choice>,
+}
+
+impl Plan {
+    /// Reads `MS CASES WRITERS OPERATIONS LOCKS`, which is what every system's program is given.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [ms, cases, writers, operations, locks] = arguments else {
+            bail!("expected MS CASES WRITERS OPERATIONS LOCKS, not {arguments:?}");
+        };
+        let number = |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
+        Ok(Plan {
+            time: Duration::from_millis(number(ms)?),
+            cases: cases.split(',').map(str::to_owned).collect(),
+            writers_pct: writers.parse().with_context(|| format!("{writers:?} is no fraction"))?,
+            operations: number(operations)?,
+            locks: locks.split(',').map(str::parse).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The loops that serve the cases: one for all times, and one for each throughput.
+    fn loops(&self) -> impl Iterator<Item = &str> {
+        let first = self.cases.iter().find(|case| TIMES.contains(&case.as_str()));
+        let others = self.cases.iter().filter(|case| !TIMES.contains(&case.as_str()));
+        first.into_iter().chain(others).map(String::as_str)
+    }
+
+    /// The fraction of writers, of [`WHOLE`].
+    fn writers(&self) -> u64 {
+        (self.writers_pct * WHOLE / 100.0).round() as u64
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "locks";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["writers_pct", "lock", "t_dc", "t_l", "t_r"],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("per_s", Fold::Median),
+            ("share_min", Fold::Median),
+            ("share_max", Fold::Median),
+            ("wait_max_ns", Fold::Largest),
+        ],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        let locks: Vec<String> = self.locks.iter().map(Choice::to_string).collect();
+        vec![
+            self.time.as_millis().to_string(),
+            self.cases.join(","),
+            self.writers_pct.to_string(),
+            self.operations.to_string(),
+            locks.join(","),
+        ]
+    }
+
+    fn deadline(&self) -> Duration {
+        // A waiting rank 0 sees late that time is up.
+        (self.time * 4 + Duration::from_secs(1)) * (self.loops().count() * self.locks.len().max(1)) as u32 + SLACK
+    }
+
+    fn label(&self) -> String {
+        format!(", {} % writers", self.writers_pct)
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        measure::run(world, self)
+    }
+
+    fn for_rival(&self, rival: Rival) -> Option<Plan> {
+        // OpenSHMEM has no lock for readers.
+        let shares = self.writers_pct < 100.0;
+        (rival != Rival::OpenShmem || !shares).then(|| self.clone())
+    }
+
+    fn complete(record: Record) -> Record {
+        match (record.number("share_min"), record.number("share_max")) {
+            (Some(least), Some(most)) => record.figure("fairness", least / most),
+            _ => record,
+        }
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which cases; all if empty.
+    pub cases: Vec<String>,
+    /// Which locks, with which thresholds.
+    pub locks: Vec<Choice>,
+    /// How many of a hundred requests are to write; locks that readers cannot share are measured at 100 only.
+    pub writers_pct: Vec<f64>,
+    /// How often each rank takes the lock in virtual time.
+    pub operations: u64,
+}
+
+/// Measures, and returns the records and what went wrong on the way with rivals.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    let setting = &options.setting;
+    setting.check(1)?;
+    let cases = turns::choose(&options.cases, &CASES)?;
+    ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
+    let mut plans = Vec::new();
+    for &ranks in &setting.ranks {
+        for &writers_pct in &options.writers_pct {
+            ensure!((0.0..=100.0).contains(&writers_pct), "{writers_pct} % writers are no fraction");
+            let suits = |lock: &&Choice| lock.is_shared() || writers_pct == 100.0;
+            let locks: Vec<Choice> = options.locks.iter().filter(suits).cloned().collect();
+            let operations = if setting.sim.is_some() { options.operations } else { 0 };
+            if !locks.is_empty() {
+                plans.push((ranks, Plan { time: setting.time, cases: cases.clone(), writers_pct, operations, locks }));
+            }
+        }
+    }
+    ensure!(!plans.is_empty(), "locks that readers cannot share are measured with 100 % writers only");
+    turns::run(setting, &plans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::turns::Plan as _;
+    use farside::sim::Profile;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["20", "lb,sob,acquire", "0.2", "7", "d-mcs/-/-/-,rma-rw/2/20-50/1000"].map(str::to_owned);
+        let plan = Plan::parse(&words).unwrap();
+        assert_eq!(plan.arguments(), words);
+        assert_eq!(plan.loops().collect::<Vec<_>>(), ["lb", "sob"]);
+        assert_eq!(plan.writers(), 200);
+        assert!(Plan::parse(&words[..3]).is_err());
+    }
+
+    fn simulated(profile: &str, ranks: u32, locks: &[&str], writers_pct: &[f64]) -> Vec<Record> {
+        let machine = Machine { profile: Profile::load(profile).unwrap(), topology: None, seed: 1 };
+        let setting = Setting {
+            ranks: vec![ranks],
+            against: Vec::new(),
+            time: Duration::from_millis(1),
+            rounds: 1,
+            program: "none".into(),
+            sim: Some(machine),
+            workshop: "none".into(),
+            progress: false,
+        };
+        let locks = locks.iter().map(|name| Choice::named(name).unwrap()).collect();
+        let options = Options { setting, cases: Vec::new(), locks, writers_pct: writers_pct.to_vec(), operations: 10 };
+        run(&options).unwrap().0
+    }
+
+    #[test]
+    fn every_lock_is_measured_in_virtual_time() {
+        let all = Choice::all();
+        let names: Vec<&str> = all.iter().map(Choice::name).collect();
+        let records = simulated("aries-xc30", 18, &names, &[5.0, 100.0]);
+        for choice in &all {
+            let of = records.iter().filter(|record| record.attribute("lock") == Some(choice.name().into())).count();
+            assert_eq!(of, CASES.len() * if choice.is_shared() { 2 } else { 1 }, "{choice}");
+        }
+        for record in &records {
+            let figure = |name: &str| record.number(name).unwrap();
+            assert!(figure("per_s") > 0.0 && figure("median_ns") > 0.0 && figure("wait_max_ns") > 0.0, "{record:?}");
+            assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0, "{record:?}");
+        }
+    }
+
+    #[test]
+    fn the_parts_of_an_operation_add_up() {
+        let records = simulated("myrinet-2000", 8, &["d-mcs"], &[100.0]);
+        let ns = |case: &str| records.iter().find(|record| record.case == case).unwrap().number("median_ns").unwrap();
+        assert!((ns("acquire") + ns("release") - ns("request")).abs() < 0.01);
+        assert_eq!(ns("request"), ns("lb"));
+        assert!(ns("acquire") > ns("release"));
+    }
+
+    #[test]
+    fn readers_share_what_can_be_shared() {
+        let records = simulated("aries-xc30", 32, &["rma-rw"], &[0.2, 100.0]);
+        let per_s = |writers_pct: f64| {
+            let is = |record: &&Record| record.case == "wcsb" && record.number("writers_pct") == Some(writers_pct);
+            records.iter().find(is).unwrap().number("per_s").unwrap()
+        };
+        assert!(per_s(0.2) > 4.0 * per_s(100.0), "{} and {}", per_s(0.2), per_s(100.0));
+    }
+}

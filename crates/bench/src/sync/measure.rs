@@ -1,0 +1,197 @@
+//! What each rank of `farside bench sync` runs.
+
+use std::time::Duration;
+
+use farside::barrier;
+use farside::combined::{Combined, Way};
+use farside::fence::{Fences, Style};
+use farside::{Barrier, Error, Rank, Result, Window, World};
+
+use super::{ALLFENCE, BARRIER, Plan, SYNC, algorithms};
+use crate::timing::median;
+use crate::turns::sample;
+
+/// Barriers follow each other: a long batch also makes the skew of the first one vanish.
+const BARRIER_BATCH: Duration = Duration::from_millis(2);
+/// How many synchronizations come between two decisions whether it is enough.
+const BATCH_MAX: usize = 64;
+
+/// Runs a plan as a rank; rank 0 returns its samples.
+pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
+    let puts = Puts { window: world.window(world.size() as usize * plan.bytes / 8)?, words: plan.bytes / 8 };
+    let mut samples = Vec::new();
+    for case in &plan.cases {
+        for algorithm in algorithms(case) {
+            let method = Method::new(world, case, algorithm)?;
+            let (bytes, ns) = match case.as_str() {
+                BARRIER => (0, barriers(world, &method, plan.time)?),
+                _ => (plan.bytes, fences(world, &method, &puts, plan.time)?),
+            };
+            let messages = messages(world, &method, (bytes > 0).then_some(&puts))?;
+            samples.push(sample(case, &[&bytes, &algorithm], &[Some(ns), Some(messages)]));
+            method.free(world)?;
+        }
+    }
+    puts.window.free(world)?;
+    Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
+}
+
+/// A way to synchronize.
+enum Method {
+    AllFence(Fences, Style),
+    WorldSync,
+    Combined(Combined, Way),
+    WorldBarrier,
+    Barrier(Barrier),
+}
+
+impl Method {
+    fn new(world: &World, case: &str, algorithm: &str) -> Result<Method> {
+        let unknown = || Error::Misuse(format!("there is no {algorithm:?} of {case:?}"));
+        let kind = || barrier::Kind::ALL.into_iter().find(|kind| kind.name() == algorithm).ok_or_else(unknown);
+        let combined = |way| Ok(Method::Combined(Combined::new(world)?, way));
+        match (case, algorithm) {
+            (ALLFENCE, "acknowledged") => Ok(Method::AllFence(Fences::new(world)?, Style::Acknowledged)),
+            (ALLFENCE, "confirmed") => Ok(Method::AllFence(Fences::new(world)?, Style::Confirmed)),
+            (SYNC, "world") => Ok(Method::WorldSync),
+            (SYNC, "auto") => combined(Way::Auto),
+            (SYNC, "direct") => combined(Way::Direct),
+            (SYNC, "counted") => combined(Way::Counted),
+            (BARRIER, "world") => Ok(Method::WorldBarrier),
+            (BARRIER, _) => Ok(Method::Barrier(Barrier::new(world, kind()?)?)),
+            _ => Err(unknown()),
+        }
+    }
+
+    fn call(&self, world: &World) -> Result<()> {
+        match self {
+            Method::AllFence(fences, style) => {
+                fences.all_fence(world, *style)?;
+                world.barrier()
+            }
+            Method::WorldSync => world.sync(),
+            Method::Combined(combined, way) => combined.sync(world, *way),
+            Method::WorldBarrier => world.barrier(),
+            Method::Barrier(barrier) => barrier.enter(world),
+        }
+    }
+
+    fn free(self, world: &World) -> Result<()> {
+        match self {
+            Method::AllFence(fences, _) => fences.free(world),
+            Method::Combined(combined, _) => combined.free(world),
+            Method::Barrier(barrier) => barrier.free(world),
+            Method::WorldSync | Method::WorldBarrier => Ok(()),
+        }
+    }
+}
+
+/// What every rank puts into every other: the number of the round, as often as it is long.
+struct Puts {
+    window: Window<u64>,
+    words: usize,
+}
+
+impl Puts {
+    fn post(&self, world: &World, round: u64) -> Result<()> {
+        let (data, at) = (vec![round; self.words], world.rank().index() * self.words);
+        let others = world.ranks().filter(|&peer| peer != world.rank());
+        others.into_iter().try_for_each(|peer| world.put(&data, self.window.at(peer, at)))
+    }
+
+    /// A synchronization that is fast because it does not wait must not look fast. Who is ahead may have put again.
+    fn check(&self, world: &World, round: u64) -> Result<()> {
+        for peer in world.ranks().filter(|&peer| peer != world.rank()) {
+            let seen = self.window.own().get(peer.index() * self.words)?;
+            if seen < round {
+                return Err(Error::Misuse(format!("{peer}'s put of round {round} has not landed, only {seen}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self, world: &World) -> Result<()> {
+        world.sync()?;
+        self.window.own().write(0, &vec![0; world.size() as usize * self.words])?;
+        world.sync()
+    }
+}
+
+/// The mean of the slowest rank's time. Rank 0 decides when it is enough.
+fn fences(world: &World, method: &Method, puts: &Puts, time: Duration) -> Result<f64> {
+    puts.clear(world)?;
+    let (start_ns, time_ns) = (world.now_ns(), time.as_nanos() as u64);
+    let (mut count, mut round) = (1, 0);
+    let (mut sum_ns, mut done) = (0.0, 0);
+    loop {
+        let mut took_ns = vec![0u64; count];
+        for took_ns in &mut took_ns {
+            round += 1;
+            puts.post(world, round)?;
+            world.barrier()?;
+            let begin_ns = world.now_ns();
+            method.call(world)?;
+            *took_ns = world.now_ns() - begin_ns;
+            puts.check(world, round)?;
+        }
+        world.all_reduce(&mut took_ns, u64::max)?;
+        // The first one only warms up.
+        if round > 1 {
+            sum_ns += took_ns.iter().sum::<u64>() as f64;
+            done += count;
+        }
+        let over = world.now_ns() - start_ns >= time_ns && done > 0;
+        let mut next = [if over { 0 } else { (2 * count).min(BATCH_MAX) as u64 }];
+        world.broadcast(Rank(0), &mut next)?;
+        if next[0] == 0 {
+            return Ok(sum_ns / done as f64);
+        }
+        count = next[0] as usize;
+    }
+}
+
+/// The time of a barrier among others. Rank 0 decides how many make a batch, and when it is enough.
+fn barriers(world: &World, method: &Method, time: Duration) -> Result<f64> {
+    let (start_ns, time_ns, batch_ns) = (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
+    let mut count = 1u64;
+    let mut samples = Vec::new();
+    loop {
+        world.barrier()?;
+        let begin_ns = world.now_ns();
+        for _ in 0..count {
+            method.call(world)?;
+        }
+        let now_ns = world.now_ns();
+        let mut took_ns = [now_ns - begin_ns];
+        world.all_reduce(&mut took_ns, u64::max)?;
+        let (long_enough, over) = (took_ns[0] >= batch_ns, now_ns - start_ns >= time_ns);
+        if long_enough || (over && samples.is_empty()) {
+            samples.push(took_ns[0] as f64 / count as f64);
+        }
+        let mut next = [if over { 0 } else { count * if long_enough { 1 } else { 2 } }];
+        world.broadcast(Rank(0), &mut next)?;
+        if next[0] == 0 {
+            return Ok(median(&mut samples));
+        }
+        count = next[0];
+    }
+}
+
+/// How many messages a rank sends to others for one synchronization, on average. The puts of a `put_signal` travel with their signals.
+fn messages(world: &World, method: &Method, puts: Option<&Puts>) -> Result<f64> {
+    if let Some(puts) = puts {
+        puts.clear(world)?;
+        puts.post(world, 1)?;
+    }
+    world.barrier()?;
+    let sent = || -> u64 {
+        let counters = world.counters();
+        let others = world.ranks().filter(|&peer| peer != world.rank());
+        others.map(|peer| counters.peer(peer)).map(|peer| peer.operations() - peer.puts).sum()
+    };
+    let before = sent();
+    method.call(world)?;
+    let mut sum = [sent() - before];
+    world.all_reduce(&mut sum, |a, b| a + b)?;
+    Ok(sum[0] as f64 / f64::from(world.size()))
+}

@@ -1,0 +1,154 @@
+//! `farside bench`: measures, beside rivals and limits.
+
+mod locks;
+mod ops;
+mod sync;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use farside_bench::record::Record;
+use farside_bench::rivals::Rival;
+use farside_bench::turns::{self, Plan, Setting};
+
+use crate::simulate::Simulate;
+
+/// Measures. What is compared takes turns in one run: on a shared machine only ratios hold.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Every one-sided operation, and the barrier
+    ///
+    /// An operation counts when it is complete at its target. `limit` is what no system can beat: the bare store and fence, atomic and copy,
+    /// and for the barrier a futex round trip. Where ranks outnumber processors only the barrier is measured.
+    Ops(ops::Arguments),
+    /// Fences and barriers, apart and combined
+    ///
+    /// Every rank puts into every other, all meet, and then the synchronization alone is timed: the mean over many of the slowest rank. Barriers follow each
+    /// other. `messages` is how many a rank sends for one, without the puts that it completes.
+    Sync(sync::Arguments),
+    /// Locks, all ranks contending for one
+    ///
+    /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
+    /// takes the given time; in virtual time every rank takes the lock a given number of times.
+    Locks(locks::Arguments),
+}
+
+/// What all benches can be told.
+#[derive(Args)]
+struct Common {
+    #[command(flatten)]
+    simulate: Simulate,
+    /// Pretend that the simulated ranks are arranged like this, such as node:16
+    #[arg(long, value_name = "LEVELS", requires = "sim")]
+    topology: Option<String>,
+    /// Rivals to measure in the same run: mpich, openmpi, openshmem
+    #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
+    against: Vec<String>,
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks
+    #[arg(long, value_name = "MS")]
+    time: Option<u64>,
+    /// How many rounds; a figure is the median of them
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: u32,
+    /// Also write the figures here, as one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also draw them into this directory, with a page that shows them all
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+/// What a bench has found.
+struct Findings {
+    records: Vec<Record>,
+    /// What went wrong with rivals.
+    troubles: Vec<String>,
+    table: String,
+    plot: fn(&[Record], &Path) -> Result<()>,
+}
+
+impl Common {
+    fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
+        let program = std::env::current_exe().context("cannot find the running program")?;
+        let mut against = Vec::new();
+        for word in &self.against {
+            against.extend(Rival::parse(word)?);
+        }
+        // Better now than after minutes of measuring.
+        if let Some(path) = &self.json {
+            std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        if let Some(directory) = &self.plot {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        Ok(Setting {
+            sim: self.simulate.machine(self.topology.as_deref())?,
+            ranks,
+            against,
+            time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
+            rounds: self.rounds,
+            workshop: turns::workshop(&program),
+            program,
+            progress: true,
+        })
+    }
+
+    fn show(&self, findings: &Findings) -> Result<ExitCode> {
+        writeln!(std::io::stdout(), "{}", findings.table)?;
+        for trouble in &findings.troubles {
+            eprintln!("farside: a rival failed: {trouble}");
+        }
+        if let Some(path) = &self.json {
+            write_json(path, &findings.records)?;
+        }
+        if let Some(directory) = &self.plot {
+            (findings.plot)(&findings.records, directory)?;
+            writeln!(std::io::stdout(), "plots: {}", directory.join("index.html").display())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.bench {
+        Bench::Ops(arguments) => ops::run(arguments),
+        Bench::Sync(arguments) => sync::run(arguments),
+        Bench::Locks(arguments) => locks::run(arguments),
+    }
+}
+
+fn write_json(path: &Path, records: &[Record]) -> Result<()> {
+    let mut file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    for record in records {
+        writeln!(file, "{}", record.to_json_line()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What a rank of a measurement does.
+pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
+    match name {
+        "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
+        "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
+        "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
+        other => bail!("there is no bench {other:?}"),
+    }
+}
+
+fn run_rank(plan: &impl Plan) -> Result<ExitCode> {
+    let world = farside::join()?;
+    for sample in plan.run(&world)? {
+        println!("{sample}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

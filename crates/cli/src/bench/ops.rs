@@ -1,0 +1,42 @@
+//! `farside bench ops`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use farside::job::parse_bytes;
+use farside_bench::ops::{self, Options};
+use farside_bench::rivals::Rival;
+
+use super::{Common, Findings};
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem --json ops.json --plot plots\n  farside bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 --rounds 1"
+)]
+pub(super) struct Arguments {
+    /// At how many ranks
+    #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
+    ranks: Vec<u32>,
+    /// Which cases: put, get, accumulate, put_strided, fetch_add, swap, compare_swap, signal, rate, barrier; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// At which sizes
+    #[arg(long, value_delimiter = ',', default_value = "8,64,1K,8K,64K,1M,4M", value_name = "BYTES,…")]
+    sizes: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let sizes: Vec<usize> =
+        arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
+    let common = arguments.common;
+    let options = Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
+    let (records, mut troubles) = ops::run(&options)?;
+    if options.setting.against.contains(&Rival::OpenMpi) {
+        troubles.push("openmpi's default one-sided component crashes in compare_swap; that case was left out".into());
+    }
+    let table = ops::tables(&records);
+    common.show(&Findings { records, troubles, table, plot: ops::plot })
+}
