@@ -11,7 +11,7 @@
 //! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`).
 //! Cost:      acquire 1 store to itself and 1 atomic, +1 atomic at the last holder unless that is this rank, +1 store to itself if queued; release 1
 //!            atomic on itself, +1 signal if somebody waits.
-//! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively; 8 and 16 ranks at random.
+//! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively, with and without time limits; 8 and 16 ranks at random.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
