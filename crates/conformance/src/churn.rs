@@ -3,11 +3,24 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use farside::{Ended, Error, Node, Rank, Result, World};
+use farside::lock::Kind;
+use farside::{Ended, Error, Lock, Node, Rank, Result, World};
 
 /// The kinds of work.
-pub const KINDS: [&str; 10] =
-    ["put", "get", "atomics", "accumulate", "wait", "barrier", "collective", "window", "call", "nothing"];
+pub const KINDS: [&str; 12] = [
+    "put",
+    "get",
+    "atomics",
+    "accumulate",
+    "wait",
+    "barrier",
+    "collective",
+    "window",
+    "call",
+    "nothing",
+    "lock",
+    "queue-lock",
+];
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
@@ -22,7 +35,11 @@ pub fn run(kind: &str) -> ExitCode {
     };
     let victim = Rank(victim);
     match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
-        Err(Error::RankLost { rank, how: Ended::Signal(9) }) if rank == victim => ExitCode::SUCCESS,
+        Err(Error::RankLost { rank, how: Ended::Signal(9) } | Error::Poisoned { rank, how: Ended::Signal(9) })
+            if rank == victim =>
+        {
+            ExitCode::SUCCESS
+        }
         other => {
             eprintln!("churn-{kind}: expected to lose {victim}, got {other:?}");
             ExitCode::FAILURE
@@ -60,6 +77,7 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
     let mut buffer = vec![1; 1000];
+    let lock = Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
     for round in 1.. {
         for peer in world.ranks() {
             match kind {
@@ -85,6 +103,12 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                 world.broadcast(Rank((round % u64::from(world.size())) as u32), &mut buffer)?;
                 drop(world.all_gather(&buffer)?);
                 drop(world.all_to_all(&buffer)?);
+            }
+            // Dies as the holder, in the queue, or outside.
+            "lock" | "queue-lock" => {
+                let guard = lock.lock(world)?;
+                world.put(&buffer, window.at(next, 0))?;
+                guard.unlock()?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
             // Asleep, until the end.

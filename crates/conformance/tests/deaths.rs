@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work: 200 in all, ten times as many in the long run.
+/// Kills per kind of work: 240 in all, ten times as many in the long run.
 fn kills() -> u32 {
     if std::env::var_os("FARSIDE_LONG").is_some() { 200 } else { 20 }
 }
@@ -88,4 +88,6 @@ deaths! {
     while_allocating "window"
     during_calls "call"
     while_asleep "nothing"
+    with_a_lock "lock"
+    with_a_queuing_lock "queue-lock"
 }

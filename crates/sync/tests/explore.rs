@@ -27,7 +27,7 @@ fn explore(kind: &Kind, style: Style, looks_at_topology: bool, is_large: bool) {
 }
 
 fn explore_at_random(kind: &Kind) {
-    let runs = if long() { 5000 } else { 60 };
+    let runs = if long() { 5000 } else { 25 };
     for (ranks, topology) in [(8, "node:3"), (16, "node:4"), (16, "node:1")] {
         for style in [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient] {
             passes_at_random(kind.name(), ranks, topology, &counting(of(kind), 3, style), runs);
@@ -36,9 +36,9 @@ fn explore_at_random(kind: &Kind) {
 }
 
 macro_rules! kinds {
-    ($($name:ident: $kind:expr, $looks_at_topology:literal, $is_large:literal;)*) => { $(mod $name {
+    ($($name:ident: $kind:expr, $looks_at_topology:literal, $is_large:literal, $all_are_large:literal;)*) => { $(mod $name {
         use super::*;
-        #[test] fn waiting() { explore(&$kind, Style::Wait, $looks_at_topology, $is_large && stringify!($name) == "one_look") }
+        #[test] fn waiting() { explore(&$kind, Style::Wait, $looks_at_topology, $all_are_large) }
         #[test] fn giving_up() { explore(&$kind, Style::GiveUp, $looks_at_topology, $is_large) }
         #[test] fn walking_away() { explore(&$kind, Style::WalkAway, $looks_at_topology, $is_large) }
         #[test] fn trying() { explore(&$kind, Style::Try, $looks_at_topology, $is_large) }
@@ -47,13 +47,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    asleep: Kind::Bypass { bound: 64, polls: 0 }, true, true;
-    bound_of_one: Kind::Bypass { bound: 1, polls: 0 }, true, true;
-    one_look: Kind::Bypass { bound: 1, polls: 1 }, true, true;
-    ticket: Kind::Ticket, false, false;
-    mcs: Kind::Mcs, false, false;
-    spin: Kind::Spin { backoff: false }, false, true;
-    spin_with_backoff: Kind::Spin { backoff: true }, false, true;
+    server: Kind::Server, true, true, true;
+    hybrid: Kind::Hybrid, true, true, true;
+    asleep: Kind::Bypass { bound: 64, polls: 0 }, true, true, false;
+    bound_of_one: Kind::Bypass { bound: 1, polls: 0 }, true, true, false;
+    one_look: Kind::Bypass { bound: 1, polls: 1 }, true, true, true;
+    ticket: Kind::Ticket, false, false, false;
+    mcs: Kind::Mcs, false, false, false;
+    spin: Kind::Spin { backoff: false }, false, true, false;
+    spin_with_backoff: Kind::Spin { backoff: true }, false, true, false;
 }
 
 /// The default polls, which has many more schedules.
@@ -74,5 +76,48 @@ mod default {
     #[test]
     fn many_ranks() {
         explore_at_random(&Kind::Default);
+    }
+}
+
+/// Two levels with three ranks, three levels with four.
+mod tree {
+    use super::*;
+
+    fn with(t_l: u32) -> Kind {
+        Kind::Tree { thresholds: vec![t_l] }
+    }
+
+    #[test]
+    fn waiting() {
+        for t_l in [1, 32] {
+            passes("rma-mcs", 3, "node:2", &counting(of(&with(t_l)), 1, Style::Wait));
+        }
+    }
+
+    #[test]
+    fn trying() {
+        passes("rma-mcs", 3, "node:2", &counting(of(&with(32)), 1, Style::Try));
+    }
+
+    #[test]
+    fn walking_away() {
+        passes("rma-mcs", 3, "node:2", &counting(of(&with(32)), 1, Style::WalkAway));
+    }
+
+    #[test]
+    fn three_levels() {
+        let runs = if long() { 50_000 } else { 150 };
+        for t_l in [1, 2, 32] {
+            for style in [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient] {
+                for (ranks, topology) in [(4, "rack:2,node:2"), (8, "rack:2,node:2")] {
+                    passes_at_random("rma-mcs", ranks, topology, &counting(of(&with(t_l)), 3, style), runs);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_ranks() {
+        explore_at_random(&with(2));
     }
 }

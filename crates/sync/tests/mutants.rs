@@ -5,7 +5,7 @@ mod support;
 use farside::lock::frame::{Right, Variant};
 use farside::lock::mutants::{self, Base};
 use farside::{Lock, Rank, Result, World};
-use support::{Style, counting, is_caught, passes};
+use support::{Style, counting, counting_in_order, is_caught, is_caught_at_random, passes, passes_at_random};
 
 fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<Lock> + 'static {
     move |world: &World| mutants::lock::<V>(world, Rank(0), base)
@@ -70,6 +70,35 @@ fn a_head_that_nobody_wakes_is_caught() {
 
 #[test]
 fn a_bypass_without_bound_is_caught() {
-    is_caught(2, "node:1", &counting(of::<mutants::WithoutBound>(Base::Bypass), 3, Style::Wait), "ahead of one");
-    passes("Bypass", 2, "node:1", &counting(of::<Right>(Base::Bypass), 3, Style::Wait));
+    let wrong = counting_in_order(of::<mutants::WithoutBound>(Base::Bypass), 3, Style::Wait, 1);
+    is_caught(2, "node:1", &wrong, "ahead of one");
+    let right = counting_in_order(of::<Right>(Base::Bypass), 2, Style::Wait, 1);
+    passes("Bypass", 2, "node:1", &right);
+    let right = counting_in_order(of::<Right>(Base::Bypass), 20, Style::Wait, 1);
+    passes_at_random("Bypass", 4, "node:1", &right, 300);
+}
+
+#[test]
+fn a_server_without_flush_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithoutFlush>(Base::Server), 1, Style::Wait), "not counted");
+}
+
+#[test]
+fn a_hybrid_without_flush_is_caught() {
+    is_caught(2, "node:2", &counting(of::<mutants::WithoutFlush>(Base::Hybrid), 1, Style::Wait), "not counted");
+}
+
+#[test]
+fn a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::InTwoSteps>(Base::Hybrid), 1, Style::Wait), "");
+}
+
+#[test]
+fn a_tree_without_flush_is_caught() {
+    is_caught(3, "node:2", &counting(of::<mutants::WithoutFlush>(Base::Tree), 1, Style::Wait), "not counted");
+}
+
+#[test]
+fn a_tree_that_releases_the_leaf_first_is_caught() {
+    is_caught_at_random(3, "node:2", &counting(of::<mutants::LeafFirst>(Base::Tree), 3, Style::Wait), 20_000);
 }

@@ -4,7 +4,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Team, World};
 
 use super::frame::{Algorithm, Right, Site};
-use super::{bypass, mcs, spin, ticket};
+use super::{bypass, hybrid, mcs, server, spin, ticket, tree};
 
 /// Which algorithm a lock uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,6 +22,10 @@ pub enum Kind {
     },
     /// Numbers are taken and called ([ARMCI03]).
     Ticket,
+    /// The agent of the home's node keeps a queue ([ARMCI03]).
+    Server,
+    /// Near ranks take tickets themselves, for far ranks the agent does ([ARMCI03]).
+    Hybrid,
     /// A queue that each waiter links itself into, waiting on its own word ([ARMCI03], D-MCS of [RMALOCK16]).
     Mcs,
     /// One word that is changed from zero (foMPI-Spin of [RMALOCK16]).
@@ -29,12 +33,27 @@ pub enum Kind {
         /// Whether pauses between attempts grow.
         backoff: bool,
     },
+    /// A queue for each element of the topology (RMA-MCS of [RMALOCK16]).
+    Tree {
+        /// How often in a row the lock is passed inside an element before it leaves it: for the levels below the widest, the widest
+        /// first; the last one also for all levels that follow. Without any, 32.
+        thresholds: Vec<u32>,
+    },
 }
 
 impl Kind {
     /// Every kind, each once, with its usual parameters.
     pub fn all() -> Vec<Kind> {
-        vec![Kind::Default, Kind::Ticket, Kind::Mcs, Kind::Spin { backoff: false }, Kind::Spin { backoff: true }]
+        vec![
+            Kind::Default,
+            Kind::Ticket,
+            Kind::Server,
+            Kind::Hybrid,
+            Kind::Mcs,
+            Kind::Tree { thresholds: Vec::new() },
+            Kind::Spin { backoff: false },
+            Kind::Spin { backoff: true },
+        ]
     }
 
     /// Its name, as benchmarks and tables spell it.
@@ -43,6 +62,9 @@ impl Kind {
             Kind::Default => "default",
             Kind::Bypass { .. } => "bypass",
             Kind::Ticket => "ticket",
+            Kind::Server => "server",
+            Kind::Hybrid => "hybrid",
+            Kind::Tree { .. } => "rma-mcs",
             Kind::Mcs => "d-mcs",
             Kind::Spin { backoff: false } => "fompi-spin",
             Kind::Spin { backoff: true } => "fompi-spin-backoff",
@@ -62,25 +84,38 @@ impl Kind {
     }
 
     /// How many words of every member it takes.
-    fn words(&self) -> usize {
+    fn words(&self, team: &Team<'_>) -> usize {
         match self {
-            Kind::Ticket => ticket::WORDS,
             Kind::Default | Kind::Bypass { .. } => bypass::WORDS,
+            Kind::Ticket => ticket::WORDS,
+            Kind::Server => server::WORDS,
+            Kind::Hybrid => hybrid::WORDS,
             Kind::Mcs => mcs::WORDS,
             Kind::Spin { .. } => spin::WORDS,
+            Kind::Tree { .. } => tree::words(team.context(), team.members()),
         }
     }
 
+    /// Makes a lock. A world is needed to reach agents.
     pub(crate) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
-        let site = site(team, home, self.words(), &format!("{self:?}"))?;
-        let _ = world;
+        let needs_agent = matches!(self, Kind::Server | Kind::Hybrid);
+        if needs_agent && world.is_none() {
+            let what = format!("a lock of kind {:?} for a team: its agent may not be a member's", self.name());
+            return Err(Error::Unsupported { what });
+        }
+        let site = site(team, home, self.words(team), &format!("{self:?}"))?;
         let context = team.context();
-        Ok(match self {
-            Kind::Ticket => Box::new(ticket::Ticket::<Right>::new(site)),
-            Kind::Default => Box::new(bypass::Bypass::<Right>::new(site, context, bypass::BOUND, bypass::POLLS)),
-            Kind::Bypass { bound, polls } => Box::new(bypass::Bypass::<Right>::new(site, context, *bound, *polls)),
-            Kind::Mcs => Box::new(mcs::Mcs::<Right>::new(site)),
-            Kind::Spin { backoff } => Box::new(spin::Spin::<Right>::new(site, *backoff)),
+        Ok(match (self, world) {
+            (Kind::Server, Some(world)) => Box::new(server::Server::<Right>::new(site, world)?),
+            (Kind::Hybrid, Some(world)) => Box::new(hybrid::Hybrid::<Right>::new(site, world)?),
+            (Kind::Ticket, _) => Box::new(ticket::Ticket::<Right>::new(site)),
+            (Kind::Mcs, _) => Box::new(mcs::Mcs::<Right>::new(site)),
+            (Kind::Spin { backoff }, _) => Box::new(spin::Spin::<Right>::new(site, *backoff)),
+            (Kind::Tree { thresholds }, _) => Box::new(tree::Tree::<Right>::new(site, context, thresholds)),
+            (Kind::Bypass { bound, polls }, _) => Box::new(bypass::Bypass::<Right>::new(site, context, *bound, *polls)),
+            (Kind::Default | Kind::Server | Kind::Hybrid, _) => {
+                Box::new(bypass::Bypass::<Right>::new(site, context, bypass::BOUND, bypass::POLLS))
+            }
         })
     }
 }

@@ -6,7 +6,7 @@ use farside_rma::World;
 use super::Lock;
 use super::frame::{Algorithm, Site, Variant};
 use super::kind::site;
-use super::{bypass, mcs, spin, ticket};
+use super::{bypass, hybrid, mcs, server, spin, ticket, tree};
 
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
@@ -29,6 +29,8 @@ variants! {
     GivesUpInTwoSteps: GIVES_UP_AT_ONCE;
     /// Passes the lock to a place that was given up.
     WithoutSkipping: SKIPS;
+    /// Leaves the queue of its element before it has released the one around it.
+    LeafFirst: CLIMBS_LAST;
     /// Leaves the lock free without a word to the sleeping head of the queue.
     WithoutWaking: WAKES;
     /// Lets running ranks be ahead of the head of the queue for ever.
@@ -42,6 +44,12 @@ pub enum Base {
     Ticket,
     /// `d-mcs`.
     Mcs,
+    /// `server`.
+    Server,
+    /// `hybrid`.
+    Hybrid,
+    /// `rma-mcs`, with a threshold of 2.
+    Tree,
     /// `fompi-spin`.
     Spin,
     /// `default`, with a bound of 1 and a head that sleeps at once.
@@ -55,6 +63,12 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
         Base::Ticket => Box::new(ticket::Ticket::<V>::new(make(ticket::WORDS)?)),
         Base::Mcs => Box::new(mcs::Mcs::<V>::new(make(mcs::WORDS)?)),
         Base::Bypass => Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, 1, 0)),
+        Base::Server => Box::new(server::Server::<V>::new(make(server::WORDS)?, world)?),
+        Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::WORDS)?, world)?),
+        Base::Tree => {
+            let words = tree::words(world, world.team().members());
+            Box::new(tree::Tree::<V>::new(make(words)?, world, &[2]))
+        }
         Base::Spin => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, false)),
     };
     Ok(Lock::with(algorithm, world.rank()))
