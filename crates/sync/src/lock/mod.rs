@@ -39,7 +39,7 @@ pub(crate) mod queue;
 mod server;
 mod spin;
 mod ticket;
-mod tree;
+pub(crate) mod tree;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -240,8 +240,14 @@ impl Lock {
             return Err(self.misuse(context));
         }
         self.check_losses(context)?;
+        let queued = self.algorithm.site().tally.read().queued;
         match self.algorithm.acquire(context, patience) {
             Ok(true) => {
+                let counts = self.algorithm.site().tally.read();
+                // Who has waited may have got the lock after a loss, from one who had it before.
+                if counts.queued != queued {
+                    self.check_losses(context).inspect_err(|_| drop(self.algorithm.release(context)))?;
+                }
                 self.held.set(true);
                 self.algorithm.site().tally.note(|counts| counts.acquisitions += 1);
                 Ok(true)

@@ -1,4 +1,4 @@
-//! The default reader-writer lock: readers count themselves in memory of their own, writers take an exclusive lock and close all counters.
+//! The default reader-writer lock of one node: readers count themselves in memory of their own, writers take an exclusive lock and close all counters.
 //!
 //! Paper:     none as a whole. The counters are those of [RMALOCK16] section 3.2.1, see `counters`; writers exclude each other by the default exclusive
 //!            lock, which leaves the lock to running ranks a bounded number of times before it is handed to one that sleeps.
@@ -38,7 +38,7 @@ const LENGTH: u32 = 32;
 
 /// The usual bounds.
 pub(super) const T_W: u32 = 32;
-pub(super) const YIELDS: u32 = 4;
+pub(super) const YIELDS: u32 = 64;
 
 /// The parameters.
 #[derive(Debug, Clone, Copy)]

@@ -35,11 +35,11 @@ impl Handle {
         Err(Error::Misuse(format!("{} uses a handle on a lock that belongs to {}", context.rank(), self.rank)))
     }
 
-    /// A lock with a lost member is poisoned.
+    /// A lock with a lost member is poisoned. Those who are no members do not matter, so `site` is asked for them only after a loss.
     #[inline]
-    pub fn check_losses(&self, context: &Context, members: &[Rank]) -> Result<()> {
+    pub fn check_losses<'s>(&self, context: &Context, site: impl FnOnce() -> &'s Site) -> Result<()> {
         let losses = context.fabric().alarm().losses.load(Ordering::Relaxed);
-        if losses == self.losses.get() { Ok(()) } else { self.judge_losses(context, members, losses) }
+        if losses == self.losses.get() { Ok(()) } else { self.judge_losses(context, site().members(), losses) }
     }
 
     #[cold]

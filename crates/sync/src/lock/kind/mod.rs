@@ -44,7 +44,16 @@ pub enum Kind {
 impl Kind {
     /// Every kind, each once, with its usual parameters.
     pub fn all() -> Vec<Kind> {
-        vec![Kind::Default, Kind::Ticket, Kind::Mcs, Kind::Spin { backoff: false }, Kind::Spin { backoff: true }]
+        vec![
+            Kind::Default,
+            Kind::Ticket,
+            Kind::Server,
+            Kind::Hybrid,
+            Kind::Mcs,
+            Kind::Tree { thresholds: Vec::new() },
+            Kind::Spin { backoff: false },
+            Kind::Spin { backoff: true },
+        ]
     }
 
     /// Its name, as benchmarks and tables spell it.

@@ -7,14 +7,14 @@ use super::fompi_rw::{self, FompiRw};
 use super::frame::Algorithm;
 use super::rma_rw::{self, RmaRw, Thresholds};
 use super::slots::{self, Bounds, Slots};
-use crate::lock::frame::Right;
+use crate::lock::frame::{Right, Site};
 use crate::lock::site;
 
 /// Which algorithm a reader-writer lock uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The fastest that is known here, chosen by how the members are arranged.
+    /// The fastest that is known here, chosen by how the members are arranged: [`Kind::Slots`] on one node, [`Kind::RmaRw`] on several.
     #[default]
     Default,
     /// The default, with other parameters.
@@ -23,7 +23,7 @@ pub enum Kind {
         t_dc: Option<u32>,
         /// How many writers may follow each other while readers wait; usually 32.
         t_w: u32,
-        /// How often a reader lets writers pass before its turn is certain; usually 4.
+        /// How often a reader lets writers pass before its turn is certain; usually 64.
         yields: u32,
     },
     /// One word that counts readers and has a mark for a writer (foMPI-RW of [RMALOCK16]).
@@ -46,7 +46,7 @@ pub enum Kind {
 impl Kind {
     /// RMA-RW with its usual parameters: a counter on each node, 1000 writers or readers in a row.
     pub fn rma_rw() -> Kind {
-        Kind::RmaRw { t_dc: None, t_l: vec![20, 50, 1], t_r: 1000 }
+        Kind::RmaRw { t_dc: None, t_l: USUAL_T_L.to_vec(), t_r: USUAL_T_R }
     }
 
     /// Every kind, each once, with its usual parameters.
@@ -80,6 +80,9 @@ impl Kind {
     pub(super) fn build(&self, team: &Team<'_>, home: Rank) -> Result<Box<dyn Algorithm>> {
         let site = |words: usize| site(team, home, words, &format!("{self:?}"));
         Ok(match self {
+            Kind::Default if !is_one_node(team) => {
+                Box::new(rma_rw(team, site, ("default-rw", None, &USUAL_T_L, USUAL_T_R))?)
+            }
             Kind::Default => {
                 let bounds = Bounds { t_dc: None, t_w: slots::T_W, yields: slots::YIELDS };
                 Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
@@ -89,10 +92,25 @@ impl Kind {
                 Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
             }
             Kind::FompiRw { backoff } => Box::new(FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
-            Kind::RmaRw { t_dc, t_l, t_r } => {
-                let thresholds = Thresholds { t_dc: *t_dc, t_l: t_l.clone(), t_r: *t_r };
-                Box::new(RmaRw::<Right>::new(site(rma_rw::words(team))?, team.context(), thresholds))
-            }
+            Kind::RmaRw { t_dc, t_l, t_r } => Box::new(rma_rw(team, site, ("rma-rw", *t_dc, t_l, *t_r))?),
         })
     }
+}
+
+/// The usual thresholds of RMA-RW: 1000 writers or readers in a row.
+const USUAL_T_L: [u32; 3] = [20, 50, 1];
+const USUAL_T_R: u32 = 1000;
+
+fn rma_rw(
+    team: &Team<'_>,
+    site: impl Fn(usize) -> Result<Site>,
+    (name, t_dc, t_l, t_r): (&'static str, Option<u32>, &[u32], u32),
+) -> Result<RmaRw<Right>> {
+    let thresholds = Thresholds { name, t_dc, t_l: t_l.to_vec(), t_r };
+    Ok(RmaRw::new(site(rma_rw::words(team))?, team.context(), thresholds))
+}
+
+fn is_one_node(team: &Team<'_>) -> bool {
+    let members = team.members();
+    members.iter().all(|&rank| team.context().topology().same_node(rank, members[0]))
 }

@@ -49,7 +49,7 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock>
     let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
     let algorithm: Box<dyn Algorithm> = match base {
         Base::RmaRw => {
-            let thresholds = Thresholds { t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
+            let thresholds = Thresholds { name: "rma-rw", t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
             Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds))
         }
         Base::Slots => {
