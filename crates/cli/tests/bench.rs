@@ -188,7 +188,7 @@ fn locks_are_measured_on_real_ranks() {
         assert!(figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0, "{record}");
         assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0 && figure("fairness") <= 1.0, "{record}");
     }
-    for word in ["2 ranks", "3 ranks", "longest wait", "throughput of all ranks", "default", "5 %"] {
+    for word in ["2 ranks", "3 ranks", "longest wait", "by ranks", "default", "5 %"] {
         assert!(stdout.contains(word), "{word} is not in {stdout}");
     }
 }

@@ -99,10 +99,34 @@ mod rma_rw {
     fn giving_up() {
         let totals = Totals::default();
         for style in [Style::GiveUp, Style::WalkAway, Style::Try] {
-            explore(&with(None, &[2], 1), "node:1", &[&["w", "r"], &["r", "w"], &["ww", "rr"]], style, &totals);
+            explore(
+                &with(None, &[2], 1),
+                "node:1",
+                &[&["w", "r"], &["r", "w"], &["ww", "rr"], &["w", "w"]],
+                style,
+                &totals,
+            );
         }
         println!("{}", totals.show());
         totals.reached(&["given_up"]);
+    }
+
+    #[test]
+    fn walking_away_from_a_tree() {
+        let totals = Totals::default();
+        let roles: [Roles; 4] = [&["w", "w", "r"], &["w", "w", "w"], &["ww", "w", ""], &["w", "r", "w"]];
+        explore(&with(None, &[2, 2], 1), "node:2", &roles, Style::WalkAway, &totals);
+        println!("{}", totals.show());
+        totals.reached(&["given_up", "passed_within"]);
+    }
+
+    #[test]
+    fn two_rounds_of_three_ranks() {
+        let totals = Totals::default();
+        explore(&with(Some(1), &[2], 1), "node:1", &[&["ww", "r", "rr"], &["ww", "w", "r"]], Style::Wait, &totals);
+        if long() {
+            explore(&with(None, &[2], 1), "node:1", &[&["ww", "w", "rr"]], Style::Wait, &totals);
+        }
     }
 
     #[test]

@@ -227,8 +227,10 @@ fn reading_takes_two_atomics() {
 fn writing_takes_what_the_headers_say() {
     // A change of the word, and back.
     assert_eq!(atomics(4, "node:2", &Kind::FompiRw { backoff: false }, write_once), 2);
-    // Two levels, two counters: entering and closing, leaving with two loads a level, and opening.
-    assert_eq!(atomics(4, "node:2", &Kind::rma_rw(), write_once), (2 + 2) + (4 + 2 + 2));
+    // Two levels, two counters: entering and closing, a store; leaving with loads, and opening. Then three levels, and a counter each.
+    assert_eq!(atomics(4, "node:2", &Kind::rma_rw(), write_once), (2 + 2 + 1) + (5 + 2 + 2));
+    let deep = Kind::RmaRw { t_dc: Some(1), t_l: vec![2], t_r: 1 };
+    assert_eq!(atomics(8, "rack:2,node:2", &deep, write_once), (3 + 8 + 2) + (8 + 3 + 8));
     // The exclusive lock's two, a load of the row, four counters; the same again.
     assert_eq!(atomics(4, "node:1", &Kind::Default, write_once), (1 + 1 + 4) + (1 + 4 + 1));
 }

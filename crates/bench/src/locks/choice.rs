@@ -32,13 +32,7 @@ pub struct Thresholds {
 impl Choice {
     /// All locks that there are, with what is usual.
     pub fn all() -> Vec<Choice> {
-        let mut exclusive = lock::Kind::all();
-        for kind in [lock::Kind::Server, lock::Kind::Hybrid, lock::Kind::Tree { thresholds: Vec::new() }] {
-            if !exclusive.contains(&kind) {
-                exclusive.push(kind);
-            }
-        }
-        let exclusive = exclusive.into_iter().map(Kind::Exclusive);
+        let exclusive = lock::Kind::all().into_iter().map(Kind::Exclusive);
         let shared = rw::Kind::all().into_iter().map(Kind::Shared);
         exclusive.chain(shared).map(|kind| Choice { kind }).collect()
     }

@@ -10,8 +10,8 @@ use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
 use crate::turns::FARSIDE;
 
-/// The results as tables: for each number of ranks all figures, with the ratio to the best rival; if there are several numbers, also throughput by
-/// lock and ranks.
+/// The results as tables: for each number of ranks all figures, with the ratio to the best rival; if there are several numbers, also the figure that
+/// counts by lock and ranks.
 pub fn tables(records: &[Record]) -> String {
     let ranks = distinct(records.iter().map(|record| record.ranks));
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn tables(records: &[Record]) -> String {
     }
     if ranks.len() > 1 {
         text += &format!(
-            "throughput of all ranks, and how many times that of the best rival\n{}\n",
+            "by ranks: the mean time, or the throughput of all ranks, and how many times better than the best rival\n{}\n",
             by_ranks(records, &ranks)
         );
     }
@@ -56,16 +56,17 @@ fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
     let header: Vec<&str> = ["case", "writers", "lock"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     let all: Vec<&Record> = records.iter().collect();
     let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    let mut throughputs: Vec<&Record> = records.iter().filter(|record| !is_time(record)).collect();
-    throughputs.sort_by_key(|record| order(record));
-    for record in throughputs {
+    let mut sorted = all.clone();
+    sorted.sort_by_key(|record| order(record));
+    for record in sorted {
         let label = vec![record.case.clone(), writers(record), lock(record)];
         let at = rows.iter().position(|(known, _)| *known == label).unwrap_or_else(|| {
             rows.push((label, vec!["-".into(); ranks.len()]));
             rows.len() - 1
         });
         let Some(column) = ranks.iter().position(|&ranks| ranks == record.ranks) else { continue };
-        let figure = Unit::PerS.format(record.number("per_s").unwrap_or(0.0));
+        let name = figure_of(record);
+        let figure = Unit::of(name).format(record.number(name).unwrap_or(0.0));
         rows[at].1[column] = match ratio(&all, record) {
             Some(ratio) => format!("{figure}  {}", times(ratio)),
             None => figure,
@@ -83,6 +84,11 @@ fn order(record: &Record) -> (Option<usize>, u64, bool) {
 /// Whether the time of an operation counts, not the throughput.
 fn is_time(record: &Record) -> bool {
     TIMES.contains(&record.case.as_str())
+}
+
+/// The figure that counts.
+fn figure_of(record: &Record) -> &'static str {
+    if is_time(record) { "median_ns" } else { "per_s" }
 }
 
 fn writers(record: &Record) -> String {
@@ -107,7 +113,7 @@ fn ratio(records: &[&Record], own: &Record) -> Option<f64> {
             && (&record.case, record.ranks) == (&own.case, own.ranks)
             && record.attribute("writers_pct") == own.attribute("writers_pct")
     };
-    let figure = if is_time(own) { "median_ns" } else { "per_s" };
+    let figure = figure_of(own);
     let rivals = records.iter().filter(same).filter_map(|record| record.number(figure));
     let mine = own.number(figure)?;
     if is_time(own) { Some(rivals.reduce(f64::min)? / mine) } else { Some(mine / rivals.reduce(f64::max)?) }

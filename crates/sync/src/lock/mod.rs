@@ -40,7 +40,7 @@ mod server;
 mod spin;
 mod ticket;
 mod token;
-mod tree;
+pub(crate) mod tree;
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;

@@ -91,8 +91,13 @@ impl Queue {
     }
 
     /// The link of this rank's node, for whoever is to leave in its stead.
-    pub(super) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         self.link.get()
+    }
+
+    /// Whether somebody is known to stand behind a rank's node.
+    pub(crate) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
+        Ok(context.load(site.at(node, self.base + NEXT))? != 0)
     }
 
     /// Takes a place and waits for the turn.
@@ -182,19 +187,9 @@ impl Queue {
         Ok(is_free)
     }
 
-    /// The node of a rank that entered without a limit, or without waiting.
-    pub(crate) fn patient_node(rank: Rank) -> Result<Link> {
-        Link::new(rank, PATIENT)
-    }
-
     /// Whether nobody stands in the queue.
     pub(crate) fn is_empty(&self, site: &Site, context: &Context) -> Result<bool> {
         Ok(context.load(site.at(self.tail, self.base + TAIL))? == 0)
-    }
-
-    /// Whether somebody is known to stand behind a rank's node.
-    pub(crate) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
-        Ok(context.load(site.at(node, self.base + NEXT))? != 0)
     }
 
     /// Leaves with this rank's own node. See [`Queue::leave_as`].

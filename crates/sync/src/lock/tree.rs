@@ -34,11 +34,15 @@ pub(super) const T_L: u32 = 32;
 /// Told to the next of an element when the level above was released.
 const CLIMB: u64 = 0;
 
-pub(super) struct Tree<V> {
+pub(crate) struct Tree<V> {
     site: Site,
     /// The narrowest first.
     levels: Vec<Level>,
     thresholds: Vec<u32>,
+    /// How many may follow each other at the widest level, if what lies above it is given back then.
+    widest: Option<u32>,
+    /// What became of the last release.
+    descent: Cell<Descent>,
     /// What is known of this rank's node in the first level.
     leaf: Cell<Known>,
     variant: PhantomData<V>,
@@ -49,6 +53,33 @@ struct Level {
     queue: Queue,
     t_l: u64,
 }
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// It was passed the lock.
+    All,
+    /// It has the widest queue. If something lies above, that is its to get.
+    Root,
+    /// Not its turn within the time given.
+    GaveUp,
+}
+
+/// What became of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Descent {
+    /// The level inside whose element the lock was passed, the narrowest being 0.
+    pub(crate) passed_at: Option<usize>,
+    /// Whether somebody waited in the widest queue when what lies above was given back.
+    pub(crate) yielded: bool,
+    /// Whether a queue was left that another rank had entered.
+    pub(crate) for_another: bool,
+    /// To whom the lock was passed.
+    pub(crate) next: Option<Rank>,
+}
+
+/// Gives back what lies above the widest queue.
+type GiveBack<'a> = &'a dyn Fn() -> Result<()>;
 
 /// What the holder of a queue must know to release it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +106,7 @@ impl Known {
 }
 
 /// How many words of every member the lock takes.
-pub(super) fn words(context: &Context, members: &[Rank]) -> usize {
+pub(crate) fn words(context: &Context, members: &[Rank]) -> usize {
     elements(context, members).len() * WORDS
 }
 
@@ -101,10 +132,17 @@ fn elements(context: &Context, members: &[Rank]) -> Vec<Vec<u32>> {
 impl<V: Variant> Tree<V> {
     /// `thresholds` are for the levels below the widest, the widest first; the last of them also for all that follow.
     pub(super) fn new(site: Site, context: &Context, thresholds: &[u32]) -> Tree<V> {
+        Tree::below(site, context, None, thresholds)
+    }
+
+    /// A tree with something above it, which is given back after so many at the widest level.
+    pub(crate) fn below(site: Site, context: &Context, widest: Option<u32>, thresholds: &[u32]) -> Tree<V> {
         let mut tree = Tree {
             site,
             levels: Vec::new(),
             thresholds: thresholds.to_vec(),
+            widest,
+            descent: Cell::default(),
             leaf: Cell::new(Known::NOTHING),
             variant: PhantomData,
         };
@@ -120,9 +158,10 @@ impl<V: Variant> Tree<V> {
             let first = self.site.members().iter().find(|rank| element_of[rank.index()] == mine);
             let is_widest = number + 1 == depth;
             let tail = first.copied().filter(|_| !is_widest).unwrap_or(self.site.home());
+            let limit = self.widest.filter(|_| is_widest);
             let named = self.thresholds.get((depth - number).saturating_sub(2)).or(self.thresholds.last());
             let base = number * WORDS;
-            Level { base, queue: Queue::new(base, tail), t_l: named.copied().unwrap_or(T_L).into() }
+            Level { base, queue: Queue::new(base, tail), t_l: limit.or(named.copied()).unwrap_or(T_L).into() }
         };
         let levels = elements.into_iter().enumerate().map(level).collect();
         self.levels = levels;
@@ -137,12 +176,12 @@ impl<V: Variant> Tree<V> {
     }
 
     /// Enters the queues from the narrowest on, until the lock is passed or the widest is entered. [RMALOCK16 listing 4]
-    fn climb(&self, context: &Context, patience: Patience) -> Result<bool> {
+    pub(crate) fn climb(&self, context: &Context, patience: Patience) -> Result<Reached> {
         for (number, level) in self.levels.iter().enumerate() {
             let entry = level.queue.enter::<V>(&self.site, context, patience)?;
             if entry == Entry::GaveUp {
                 self.step_back(context, number)?;
-                return Ok(false);
+                return Ok(Reached::GaveUp);
             }
             if let (Some(below), Some(_)) = (number.checked_sub(1), level.queue.link().target()) {
                 self.note(context, below, Known { count: 1, above: level.queue.link() })?;
@@ -153,14 +192,39 @@ impl<V: Variant> Tree<V> {
             match entry {
                 Entry::Passed(passed) if passed != CLIMB => {
                     self.note(context, number, Known::unpack(passed)?)?;
-                    return Ok(true);
+                    return Ok(Reached::All);
                 }
                 _ => {}
             }
         }
         let widest = self.levels.len() - 1;
         self.note(context, widest, Known::NOTHING)?;
-        Ok(true)
+        Ok(Reached::Root)
+    }
+
+    /// Leaves all queues without having got what lies above.
+    pub(crate) fn turn_back(&self, context: &Context) -> Result<()> {
+        self.step_back(context, self.levels.len())
+    }
+
+    /// Passes the lock on; gives back what lies above if it goes no further in the tree.
+    pub(crate) fn descend(&self, context: &Context, give_back: GiveBack<'_>) -> Result<Descent> {
+        self.descent.set(Descent::default());
+        self.release_level(context, 0, self.levels[0].queue.link(), give_back)?;
+        Ok(self.descent.get())
+    }
+
+    /// Whether a level is the widest.
+    pub(crate) fn is_widest(&self, number: usize) -> bool {
+        number + 1 == self.levels.len()
+    }
+
+    /// Whether nobody is in the widest queue, or inside.
+    pub(crate) fn is_idle(&self, context: &Context) -> Result<bool> {
+        match self.levels.last() {
+            Some(widest) => widest.queue.is_empty(&self.site, context),
+            None => Ok(true),
+        }
     }
 
     /// Gives up the queues below a level that was not entered.
@@ -172,7 +236,7 @@ impl<V: Variant> Tree<V> {
     }
 
     /// Releases a level with the node that stands there, and those above if the lock leaves the element. [RMALOCK16 listing 5]
-    fn release_level(&self, context: &Context, number: usize, node: Link) -> Result<()> {
+    fn release_level(&self, context: &Context, number: usize, node: Link, give_back: GiveBack<'_>) -> Result<()> {
         let level = &self.levels[number];
         let Some((owner, _)) = node.target() else {
             return Ok(());
@@ -182,26 +246,42 @@ impl<V: Variant> Tree<V> {
         } else {
             Known::unpack(context.load(self.site.at(owner, level.base + KNOWN))?)?
         };
-        let is_widest = number + 1 == self.levels.len();
-        let stays = is_widest || (known.count < level.t_l && level.queue.has_next(&self.site, context, owner)?);
+        let is_widest = self.is_widest(number);
+        let has_above = !is_widest || self.widest.is_some();
+        let stays = !has_above || (known.count < level.t_l && level.queue.has_next(&self.site, context, owner)?);
         let has_left = Cell::new(!stays);
+        let release_above = || {
+            if is_widest { give_back() } else { self.release_level(context, number + 1, known.above, give_back) }
+        };
         if !stays && V::CLIMBS_LAST {
-            self.release_level(context, number + 1, known.above)?;
+            release_above()?;
         }
         let next = level.queue.leave_as::<V>(&self.site, context, node, |candidate| {
-            if candidate.is_none() && !is_widest && !has_left.replace(true) {
-                self.release_level(context, number + 1, known.above)?;
+            if candidate.is_none() && has_above && !has_left.replace(true) {
+                release_above()?;
             }
             let passed = Known { count: known.count + 1, above: known.above };
             Ok(if has_left.get() { CLIMB } else { passed.pack() })
         })?;
         if !stays && !V::CLIMBS_LAST {
-            self.release_level(context, number + 1, known.above)?;
+            release_above()?;
         }
-        if let Some(next) = next.filter(|_| !has_left.get()) {
-            self.site.tally.passed(context, next);
-        }
+        self.note_descent(context, (number, owner), next, has_left.get());
         Ok(())
+    }
+
+    fn note_descent(&self, context: &Context, (number, owner): (usize, Rank), next: Option<Rank>, has_left: bool) {
+        let mut descent = self.descent.get();
+        descent.for_another |= owner != context.rank();
+        match next {
+            Some(next) if !has_left => {
+                self.site.tally.passed(context, next);
+                (descent.passed_at, descent.next) = (Some(number), Some(next));
+            }
+            Some(_) => descent.yielded |= self.is_widest(number),
+            None => {}
+        }
+        self.descent.set(descent);
     }
 }
 
@@ -215,12 +295,12 @@ impl<V: Variant> Algorithm for Tree<V> {
     }
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
-        self.climb(context, patience)
+        Ok(self.climb(context, patience)? != Reached::GaveUp)
     }
 
     fn release(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        self.release_level(context, 0, self.levels[0].queue.link())?;
+        self.descend(context, &|| Ok(()))?;
         published
     }
 

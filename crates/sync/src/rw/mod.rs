@@ -44,7 +44,6 @@ mod kind;
 pub mod mutants;
 mod rma_rw;
 mod slots;
-mod tree;
 
 use std::cell::Cell;
 use std::time::Duration;

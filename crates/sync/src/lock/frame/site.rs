@@ -44,6 +44,11 @@ impl Site {
         (self.home, self.members) = (home, members.into());
     }
 
+    /// How many words every member has.
+    pub(crate) fn len(&self) -> usize {
+        self.words.len()
+    }
+
     /// Word `index` of a rank.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, u64> {
