@@ -97,13 +97,9 @@ impl Arrival {
 }
 
 impl Counters {
-    /// Counters over words from `base` on: one for every `t_dc` ranks, or one on each node.
-    pub(super) fn new(base: usize, context: &Context, members: &[Rank], t_dc: Option<u32>, t_r: u32) -> Counters {
-        Counters::yielding(base, context, members, t_dc, (t_r, 0))
-    }
-
-    /// The same, with readers that withdraw from a closed counter so many times.
-    pub(super) fn yielding(
+    /// Counters over words from `base` on: one for every `t_dc` ranks, or one on each node. Readers withdraw from a closed counter
+    /// `yields` times before they insist.
+    pub(super) fn new(
         base: usize,
         context: &Context,
         members: &[Rank],

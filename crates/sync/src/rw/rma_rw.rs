@@ -6,7 +6,7 @@
 //!            row. A writer with a time limit that finds readers inside for too long opens the counters again, and tells the next to close them.
 //! State:     for each level of the topology the 4 words of the tree, and 3 words for the counters, on every rank.
 //! Invariant: a writer is inside only if it holds the widest queue, by itself or for its element, and all counters are closed and drained. At most T_W writers are
-//!            inside one after the other before readers that wait get in; a reader waits for at most 2 T_W writers.
+//!            inside one after the other before readers that wait get in; a reader waits for at most 2 T_W writers, or 66 T_W where ranks outnumber processors.
 //! Ordering:  release flushes first (`a_tree_for_writers_without_flush_is_caught`); the wider queue is left before the own
 //!            (`a_tree_that_climbs_too_early_is_caught`); see also what stands in the files of counters and tree.
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels and C counters: N + C atomics and N - 1 stores to
@@ -19,6 +19,7 @@ use farside_rma::{Context, Team};
 
 use super::counters::{self, Arrival, Counters, Writers};
 use super::frame::{Algorithm, Tally};
+use super::slots;
 use crate::lock::frame::{Algorithm as Exclusive, Patience, Site, Variant};
 use crate::lock::tree::{self, Reached, Tree};
 
@@ -134,9 +135,13 @@ impl<V: Variant> Algorithm for RmaRw<V> {
     }
 }
 
-/// The counters lie behind the tree, which may need fewer words after losses and never more.
+/// The counters lie behind the tree, which may need fewer words after losses and never more. Readers let writers pass for a while where ranks
+/// outnumber processors.
 fn counters(site: &Site, context: &Context, thresholds: &Thresholds) -> Counters {
-    Counters::new(site.len() - counters::WORDS, context, site.members(), thresholds.t_dc, thresholds.t_r)
+    let near = site.members().iter().filter(|&&rank| context.topology().same_node(rank, context.rank())).count();
+    let yields = if near > context.fabric().caps().processors as usize { slots::YIELDS } else { 0 };
+    let base = site.len() - counters::WORDS;
+    Counters::new(base, context, site.members(), thresholds.t_dc, (thresholds.t_r, yields))
 }
 
 /// The widest queue, as readers see it.

@@ -264,7 +264,7 @@ fn counters(site: &Site, context: &Context, bounds: Bounds) -> Counters {
     let members = site.members();
     let is_one_node = members.iter().all(|&rank| context.topology().same_node(rank, members[0]));
     let t_dc = bounds.t_dc.or(is_one_node.then_some(1));
-    Counters::yielding(0, context, members, t_dc, (T_R_MAX, bounds.yields))
+    Counters::new(0, context, members, t_dc, (T_R_MAX, bounds.yields))
 }
 
 /// The row, as readers see it.
