@@ -150,7 +150,7 @@ pub(super) enum AnyLock {
 }
 
 impl AnyLock {
-    /// Has the lock while `inside` runs, to write or to read; says when it got it and when it began to give it up, as `inside` returns them.
+    /// Has the lock, to write or to read, while `inside` runs; returns what that returns.
     #[inline]
     pub(super) fn hold<T>(
         &self,
