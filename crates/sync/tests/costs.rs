@@ -70,6 +70,7 @@ fn alone_a_lock_costs_what_its_file_says() {
         alone(&Kind::Default, "node:2", asker, done(1, 0, 0), done(1, 0, 0));
         alone(&Kind::Ticket, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
         alone(&Kind::Mcs, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
+        alone(&Kind::Token, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
         alone(&Kind::Spin { backoff: false }, "node:1", asker, done(1, 0, 0), done(0, 1, 0));
         alone(&Kind::Server, "node:2", asker, done(0, 0, 1), done(0, 0, 1));
         alone(&Kind::Tree { thresholds: vec![] }, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
@@ -111,6 +112,7 @@ fn passing_a_lock_costs_what_its_file_says() {
     // The waiter swaps the tail, and resets its status; the holder reads its next and resets it.
     passed(&Kind::Mcs, "node:1", done(2, 1, 0), done(2, 1, 0));
     passed(&Kind::Tree { thresholds: vec![] }, "node:1", done(2, 1, 0), done(2, 1, 0));
+    passed(&Kind::Token, "node:1", done(4, 0, 0), done(1, 1, 0));
     passed(&Kind::Server, "node:1", done(0, 0, 1), done(0, 0, 1));
     passed(&Kind::Hybrid, "node:2", done(0, 0, 1), done(0, 0, 1));
 }

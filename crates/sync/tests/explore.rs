@@ -54,6 +54,7 @@ kinds! {
     one_look: Kind::Bypass { bound: 1, polls: 1 }, true, true, true;
     ticket: Kind::Ticket, false, false, false;
     mcs: Kind::Mcs, false, false, false;
+    token: Kind::Token, false, false, false;
     spin: Kind::Spin { backoff: false }, false, true, false;
     spin_with_backoff: Kind::Spin { backoff: true }, false, true, false;
 }

@@ -13,7 +13,7 @@ fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<Lock> + 'static {
 
 #[test]
 fn the_right_variants_pass() {
-    for base in [Base::Ticket, Base::Mcs, Base::Spin, Base::Bypass] {
+    for base in [Base::Ticket, Base::Mcs, Base::Spin, Base::Bypass, Base::Token] {
         passes(&format!("{base:?}"), 2, "node:1", &counting(of::<Right>(base), 1, Style::Wait));
     }
 }
@@ -101,4 +101,14 @@ fn a_tree_without_flush_is_caught() {
 #[test]
 fn a_tree_that_releases_the_leaf_first_is_caught() {
     is_caught_at_random(3, "node:2", &counting(of::<mutants::LeafFirst>(Base::Tree), 3, Style::Wait), 20_000);
+}
+
+#[test]
+fn a_token_without_flush_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithoutFlush>(Base::Token), 1, Style::Wait), "not counted");
+}
+
+#[test]
+fn a_token_with_one_node_is_caught() {
+    is_caught(2, "node:1", &counting(of::<mutants::WithOneNode>(Base::Token), 2, Style::Wait), "");
 }

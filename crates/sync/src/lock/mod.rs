@@ -39,6 +39,7 @@ pub(crate) mod queue;
 mod server;
 mod spin;
 mod ticket;
+mod token;
 pub(crate) mod tree;
 
 use std::cell::Cell;

@@ -12,7 +12,8 @@
 //!            to go there, or before the own queue is empty (`a_tree_that_releases_the_leaf_first_is_caught`).
 //! Cost:      for each level entered that of a queue, above the first +1 store to itself; release: inside the element that of a queue and 1 load; each
 //!            level above 2 loads more.
-//! Checked:   3 ranks x 1 round exhaustively on two nodes, with thresholds 1 and 32; 4 ranks on three levels, 8 and 16 ranks at random.
+//! Checked:   3 ranks x 1 round exhaustively on two nodes, with thresholds 1 and 32, with attempts and with waiters that walk away; 4 and 8 ranks on three
+//!            levels, 8 and 16 ranks on two, at random.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

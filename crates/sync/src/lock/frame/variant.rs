@@ -17,6 +17,8 @@ pub trait Variant: Send + 'static {
     const CLIMBS_LAST: bool = true;
     /// Wakes the first of the queue when the lock becomes free.
     const WAKES: bool = true;
+    /// Uses two nodes in turn.
+    const ALTERNATES: bool = true;
     /// Hands the lock to the first of the queue once it was bypassed often enough.
     const BOUNDS_BYPASS: bool = true;
     /// Waits for the readers that are inside before a writer goes in.

@@ -4,7 +4,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Team, World};
 
 use super::frame::{Algorithm, Right, Site};
-use super::{bypass, hybrid, mcs, server, spin, ticket, tree};
+use super::{bypass, hybrid, mcs, server, spin, ticket, token, tree};
 
 /// Which algorithm a lock uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +28,8 @@ pub enum Kind {
     Hybrid,
     /// A queue that each waiter links itself into, waiting on its own word ([ARMCI03], D-MCS of [RMALOCK16]).
     Mcs,
+    /// The same with a release that sends nothing as long as nobody waits.
+    Token,
     /// One word that is changed from zero (foMPI-Spin of [RMALOCK16]).
     Spin {
         /// Whether pauses between attempts grow.
@@ -50,6 +52,7 @@ impl Kind {
             Kind::Server,
             Kind::Hybrid,
             Kind::Mcs,
+            Kind::Token,
             Kind::Tree { thresholds: Vec::new() },
             Kind::Spin { backoff: false },
             Kind::Spin { backoff: true },
@@ -66,6 +69,7 @@ impl Kind {
             Kind::Hybrid => "hybrid",
             Kind::Tree { .. } => "rma-mcs",
             Kind::Mcs => "d-mcs",
+            Kind::Token => "d-mcs-token",
             Kind::Spin { backoff: false } => "fompi-spin",
             Kind::Spin { backoff: true } => "fompi-spin-backoff",
         }
@@ -91,6 +95,7 @@ impl Kind {
             Kind::Server => server::WORDS,
             Kind::Hybrid => hybrid::WORDS,
             Kind::Mcs => mcs::WORDS,
+            Kind::Token => token::WORDS,
             Kind::Spin { .. } => spin::WORDS,
             Kind::Tree { .. } => tree::words(team.context(), team.members()),
         }
@@ -109,6 +114,7 @@ impl Kind {
             (Kind::Server, Some(world)) => Box::new(server::Server::<Right>::new(site, world)?),
             (Kind::Hybrid, Some(world)) => Box::new(hybrid::Hybrid::<Right>::new(site, world)?),
             (Kind::Ticket, _) => Box::new(ticket::Ticket::<Right>::new(site)),
+            (Kind::Token, _) => Box::new(token::Token::<Right>::new(site)),
             (Kind::Mcs, _) => Box::new(mcs::Mcs::<Right>::new(site)),
             (Kind::Spin { backoff }, _) => Box::new(spin::Spin::<Right>::new(site, *backoff)),
             (Kind::Tree { thresholds }, _) => Box::new(tree::Tree::<Right>::new(site, context, thresholds)),

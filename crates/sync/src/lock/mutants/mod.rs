@@ -6,7 +6,7 @@ use farside_rma::World;
 use super::Lock;
 use super::frame::{Algorithm, Site, Variant};
 use super::kind::site;
-use super::{bypass, hybrid, mcs, server, spin, ticket, tree};
+use super::{bypass, hybrid, mcs, server, spin, ticket, token, tree};
 
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
@@ -31,6 +31,8 @@ variants! {
     WithoutSkipping: SKIPS;
     /// Leaves the queue of its element before it has released the one around it.
     LeafFirst: CLIMBS_LAST;
+    /// Uses the node again that it has just released the lock with.
+    WithOneNode: ALTERNATES;
     /// Leaves the lock free without a word to the sleeping head of the queue.
     WithoutWaking: WAKES;
     /// Lets running ranks be ahead of the head of the queue for ever.
@@ -50,6 +52,8 @@ pub enum Base {
     Hybrid,
     /// `rma-mcs`, with a threshold of 2.
     Tree,
+    /// `d-mcs-token`.
+    Token,
     /// `fompi-spin`.
     Spin,
     /// `default`, with a bound of 1 and a head that sleeps at once.
@@ -69,6 +73,7 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
             let words = tree::words(world, world.team().members());
             Box::new(tree::Tree::<V>::new(make(words)?, world, &[2]))
         }
+        Base::Token => Box::new(token::Token::<V>::new(make(token::WORDS)?)),
         Base::Spin => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, false)),
     };
     Ok(Lock::with(algorithm, world.rank()))
