@@ -112,3 +112,8 @@ fn a_token_without_flush_is_caught() {
 fn a_token_with_one_node_is_caught() {
     is_caught(2, "node:1", &counting(of::<mutants::WithOneNode>(Base::Token), 2, Style::Wait), "");
 }
+
+#[test]
+fn a_token_without_numbers_is_caught() {
+    is_caught_at_random(8, "node:3", &counting(of::<mutants::WithoutNumbers>(Base::Token), 2, Style::Patient), 5_000);
+}

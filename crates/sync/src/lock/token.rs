@@ -3,12 +3,14 @@
 //! Paper:     [ARMCI03] section 4.2 and section 5 ask for a queuing lock whose uncontended release needs no compare-swap, and leave it open.
 //! Differs:   from their lock: a release swaps a mark into its own node's next, in its own memory. Who comes later gets that node from the
 //!            tail, swaps its own link in, and finds the mark: the lock is free. A rank uses two nodes in turn, because the one it
-//!            released may still be at the tail; by the time it has the lock with the other one, nobody looks at the first any more.
+//!            released may still be at the tail; by the time it has the lock with the other one, nobody looks at the first any more. Links are
+//!            numbered, so that a node at the tail is never taken for the same node at the tail earlier.
 //!            A request with a time limit takes no place until the lock is free, since a place cannot be given up.
 //! State:     1 word at the home rank, 3 words (next of either node, status) on every rank, and 1 that nobody writes.
 //! Invariant: at most one rank between acquire and release; entry in the order of the swaps on the tail; a node's next holds the mark only if
 //!            its owner has released with it and nobody has taken the lock after it.
-//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`).
+//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`); links are numbered
+//!            (`a_token_without_numbers_is_caught`).
 //! Cost:      acquire 1 store to itself and 1 atomic, +1 atomic at the last holder unless that is this rank, +1 store to itself if queued; release 1
 //!            atomic on itself, +1 signal if somebody waits.
 //! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively, with and without time limits; 8 and 16 ranks at random.
@@ -37,17 +39,19 @@ pub(super) struct Token<V> {
     site: Site,
     /// The node that this rank used last.
     node: Cell<usize>,
+    /// How many links this rank has made.
+    links: Cell<u64>,
     variant: PhantomData<V>,
 }
 
 impl<V: Variant> Token<V> {
     pub(super) fn new(site: Site) -> Token<V> {
-        Token { site, node: Cell::new(0), variant: PhantomData }
+        Token { site, node: Cell::new(0), links: Cell::new(0), variant: PhantomData }
     }
 
     /// The next of the node that a link names.
     fn next_of(&self, link: Link) -> Option<farside_rma::Place<'_, u64>> {
-        link.target().map(|(rank, node)| self.site.at(rank, NEXT + node as usize))
+        link.target().map(|(rank, numbered)| self.site.at(rank, NEXT + (numbered % 2) as usize))
     }
 
     /// Takes the lock after a node that was at the tail; false if its owner still has it.
@@ -88,7 +92,10 @@ impl<V: Variant> Algorithm for Token<V> {
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let me = context.rank();
         let node = if V::ALTERNATES { 1 - self.node.get() } else { 0 };
-        let mine = Link::new(me, node as u64)?;
+        // Far more links are made before a number comes again than can be under way.
+        let number = if V::NUMBERS { (self.links.get() + 1) % (Link::OFFSET_MAX / 2) } else { 0 };
+        self.links.set(number);
+        let mine = Link::new(me, number * 2 + node as u64)?;
         context.store(self.site.at(me, NEXT + node), 0)?;
         if patience != Patience::Forever {
             let is_taken = self.site.poll(context, PAUSE, patience, || self.attempt(context, mine))?;

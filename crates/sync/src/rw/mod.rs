@@ -264,6 +264,8 @@ impl RwLock {
         self.check(context)?;
         match self.algorithm.read(context, patience) {
             Ok(true) => {
+                // Who has waited may have got the lock after a loss, from one who had it before.
+                self.check_losses(context).inspect_err(|_| drop(self.algorithm.end_read(context)))?;
                 self.held.set(Held::Read);
                 self.reads.set(self.reads.get() + 1);
                 Ok(Some(ReadGuard { lock: self, context }))
@@ -277,6 +279,8 @@ impl RwLock {
         self.check(context)?;
         match self.algorithm.write(context, patience) {
             Ok(true) => {
+                // Who has waited may have got the lock after a loss, from one who had it before.
+                self.check_losses(context).inspect_err(|_| drop(self.algorithm.end_write(context)))?;
                 self.held.set(Held::Write);
                 self.writes.set(self.writes.get() + 1);
                 Ok(Some(WriteGuard { lock: self, context }))
@@ -290,6 +294,11 @@ impl RwLock {
         if self.held.get() != Held::Not || context.rank() != self.handle.rank() {
             return Err(self.misuse(context));
         }
+        self.check_losses(context)
+    }
+
+    #[inline]
+    fn check_losses(&self, context: &Context) -> Result<()> {
         self.handle.check_losses(context, || self.algorithm.site())
     }
 
