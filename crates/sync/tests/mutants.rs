@@ -115,5 +115,5 @@ fn a_token_with_one_node_is_caught() {
 
 #[test]
 fn a_token_without_numbers_is_caught() {
-    is_caught_at_random(8, "node:3", &counting(of::<mutants::WithoutNumbers>(Base::Token), 2, Style::Patient), 5_000);
+    is_caught_at_random(8, "node:3", &counting(of::<mutants::WithoutNumbers>(Base::Token), 3, Style::Patient), 500);
 }
