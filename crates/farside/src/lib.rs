@@ -37,7 +37,7 @@ pub use farside_rma::{
     World,
 };
 pub use farside_sync::{
-    Barrier, Combined, Fences, Guard, Lock, ReadGuard, RwLock, WriteGuard, barrier, combined, fence, lock, rw,
+    Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier, combined, fence, lock, rw,
 };
 pub use job::join;
 pub use local::{Local, local};

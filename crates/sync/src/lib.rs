@@ -13,6 +13,7 @@ pub mod barrier;
 pub mod combined;
 pub mod fence;
 pub mod lock;
+mod make;
 pub mod rw;
 #[doc(hidden)]
 pub mod variant;
@@ -21,4 +22,5 @@ pub use barrier::Barrier;
 pub use combined::Combined;
 pub use fence::Fences;
 pub use lock::{Guard, Lock};
+pub use make::Locks;
 pub use rw::{ReadGuard, RwLock, WriteGuard};
