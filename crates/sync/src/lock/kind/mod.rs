@@ -10,7 +10,7 @@ use super::{bypass, hybrid, mcs, server, spin, ticket, token, tree};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The fastest that is known here, chosen by how the members are arranged.
+    /// The fastest that is known here, chosen by how the members are arranged: on one node, bounded bypass; across nodes, the tree of queues.
     #[default]
     Default,
     /// The default, with other parameters.
@@ -103,6 +103,11 @@ impl Kind {
 
     /// Makes a lock. A world is needed to reach agents.
     pub(crate) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
+        // Between nodes it is messages that cost, so the lock stays on a node for a while; on a node it is sleeping ranks, which are passed.
+        let topology = team.context().topology();
+        if *self == Kind::Default && !team.members().iter().all(|&rank| topology.same_node(rank, team.members()[0])) {
+            return Kind::Tree { thresholds: Vec::new() }.build(team, world, home);
+        }
         let needs_agent = matches!(self, Kind::Server | Kind::Hybrid);
         if needs_agent && world.is_none() {
             let what = format!("a lock of kind {:?} for a team: its agent may not be a member's", self.name());
