@@ -19,7 +19,7 @@ enum {
     WORK_LEAST_NS = 1000,
     WORK_SPAN_NS = 3000,
     WHOLE = 100000,     /* of which a fraction of writers is a part */
-    FIGURES = 6,        /* what every rank tells rank 0 */
+    FIGURES = 5,        /* what every rank tells rank 0 */
 };
 
 /* ---- hooks ---- */
@@ -74,7 +74,7 @@ static bool parse(int argc, char **argv, struct plan *plan)
 
 struct tally {
     long operations, increments;
-    int64_t acquire_ns, release_ns, wait_max_ns, begin_ns, end_ns;
+    int64_t acquire_ns, release_ns, wait_max_ns;
 };
 
 static void spin_until(int64_t end)
@@ -83,21 +83,17 @@ static void spin_until(int64_t end)
         ;
 }
 
-/* Works until rank 0's clock says to stop, but at least once; what came before it
- * said to count only warmed up. All processes of a machine read the same clock. */
+/* Works until a time. What is over since another time counts; before, it only
+ * warms up. All processes of a machine read the same clock. */
 static struct tally work(const struct plan *plan, enum kind kind, int rank,
-                         int64_t count_ns, int64_t stop_ns)
+                         int64_t since_ns, int64_t until_ns)
 {
     struct tally tally = {0};
     uint64_t random = (uint64_t)(rank + 1) * 0x9e3779b97f4a7c15u;
     uint64_t writers = (uint64_t)(plan->writers_pct * WHOLE / 100 + 0.5);
     int64_t last = now_ns();
 
-    while (last < stop_ns || tally.begin_ns == 0 || tally.operations == 0) {
-        if (last >= count_ns && tally.begin_ns == 0)
-            tally = (struct tally) {
-                .begin_ns = last, .increments = tally.increments, .wait_max_ns = tally.wait_max_ns,
-            };
+    while (last < until_ns) {
         bool writes = (next_random(&random) >> 33) % WHOLE < writers;
         int64_t span = WORK_LEAST_NS + (int64_t)((next_random(&random) >> 33) % WORK_SPAN_NS);
 
@@ -114,32 +110,33 @@ static struct tally work(const struct plan *plan, enum kind kind, int rank,
         library_unlock(writes);
         int64_t end = now_ns();
 
-        tally.operations++;
-        tally.acquire_ns += acquired - last;
-        tally.release_ns += end - leaves;
-        if (acquired - last > tally.wait_max_ns)
+        if (end >= since_ns && acquired - last > tally.wait_max_ns)
             tally.wait_max_ns = acquired - last;
+        if (end >= since_ns && end <= until_ns) {
+            tally.operations++;
+            tally.acquire_ns += acquired - last;
+            tally.release_ns += end - leaves;
+        }
         last = end;
         if (kind == WARB) {
             spin_until(end + span);
             last = now_ns();
         }
     }
-    tally.end_ns = last;
     return tally;
 }
 
 /* ---- all ranks ---- */
 
-static void print_sample(const struct plan *plan, enum kind kind, const double *all, int ranks)
+static void print_sample(const struct plan *plan, enum kind kind, const double *all, int ranks,
+                         int64_t span_ns)
 {
-    double operations = 0, acquire = 0, release = 0, span = 1, least = -1, most = 0, wait = 0;
+    double operations = 0, acquire = 0, release = 0, least = -1, most = 0, wait = 0;
     for (int r = 0; r < ranks; r++) {
         const double *one = all + r * FIGURES;
         operations += one[0];
         acquire += one[1];
         release += one[2];
-        span = one[4] > span ? one[4] : span;
         wait = one[3] > wait ? one[3] : wait;
         least = least < 0 || one[0] < least ? one[0] : least;
         most = one[0] > most ? one[0] : most;
@@ -147,44 +144,63 @@ static void print_sample(const struct plan *plan, enum kind kind, const double *
     double fair = operations / ranks;
     double ns = kind == ACQUIRE ? acquire : kind == RELEASE ? release : acquire + release;
     printf("sample %s %g " LOCK_NAME " - - - %.4f %.4f %.4f %.4f %.4f\n", kind_names[kind],
-           plan->writers_pct, ns / operations, operations * 1e9 / span, least / fair,
+           plan->writers_pct, ns / operations, operations * 1e9 / (double)span_ns, least / fair,
            most / fair, wait);
     fflush(stdout);     /* a library may still crash in a later case */
 }
 
-/* One loop; the times of `lb` serve all cases that are times. */
-static bool one_loop(const struct plan *plan, enum kind kind, int rank, int ranks, long *increments)
+/* Work for so long, after a tenth of it to warm up; how many operations counted,
+ * for rank 0, and everybody's figures; negative if the lock failed. */
+static double attempt(const struct plan *plan, enum kind kind, int rank, int ranks, int64_t span_ns,
+                      double *all, long *increments)
 {
-    int64_t warm = plan->ms * 100000, begin;
+    double operations = 0;
     library_barrier();
-    begin = library_share(0, (long)now_ns());
-    library_barrier();
-    struct tally tally = work(plan, kind, rank, begin + warm, begin + 11 * warm);
+    int64_t since = library_share(0, (long)now_ns()) + span_ns / 10;
+    struct tally tally = work(plan, kind, rank, since, since + span_ns);
     library_barrier();
 
     double mine[FIGURES] = {
         (double)tally.operations, (double)tally.acquire_ns, (double)tally.release_ns,
-        (double)tally.wait_max_ns, (double)(tally.end_ns - tally.begin_ns), (double)tally.increments,
+        (double)tally.wait_max_ns, (double)tally.increments,
     };
+    library_gather(mine, all);
+    if (rank != 0)
+        return 0;
+    for (int r = 0; r < ranks; r++) {
+        operations += all[r * FIGURES];
+        *increments += (long)all[r * FIGURES + 4];
+    }
+    long counted = library_counter();
+    if (counted == *increments)
+        return operations;
+    fprintf(stderr, "%ld increments under the lock came to %ld\n", *increments, counted);
+    return -1;
+}
+
+/* One loop; the times of `lb` serve all cases that are times. If nobody gets the
+ * lock in time, there is more time. */
+static bool one_loop(const struct plan *plan, enum kind kind, int rank, int ranks, long *increments)
+{
+    enum { ENOUGH = 1, MORE = 2 };
     double *all = calloc((size_t)ranks * FIGURES, sizeof *all);
     bool good = all != NULL;
     for (int r = 0, here = good; r < ranks; r++)
         good &= library_share(r, here) != 0;
-    if (good)
-        library_gather(mine, all);
-    if (good && rank == 0) {
-        for (int r = 0; r < ranks; r++)
-            *increments += (long)all[r * FIGURES + 5];
-        long counted = library_counter();
-        good = counted == *increments;
-        if (!good)
-            fprintf(stderr, "%ld increments under the lock came to %ld\n", *increments, counted);
-        for (int k = 0; k < KINDS && good; k++)
+    long verdict = good ? MORE : 0;
+    for (int64_t span_ns = plan->ms * 1000000; verdict == MORE; span_ns *= 4) {
+        double operations = attempt(plan, kind, rank, ranks, span_ns, all, increments);
+        bool last = span_ns > plan->ms * 100000000;
+        verdict = operations > 0 ? ENOUGH : operations == 0 && !last ? MORE : 0;
+        verdict = library_share(0, verdict);
+        if (rank == 0 && operations == 0 && last)
+            fprintf(stderr, "%s: nobody got the lock in time\n", kind_names[kind]);
+        for (int k = 0; k < KINDS && rank == 0 && verdict == ENOUGH; k++)
             if (plan->asked[k] && (k == (int)kind || (kind == LB && k >= REQUEST)))
-                print_sample(plan, (enum kind)k, all, ranks);
+                print_sample(plan, (enum kind)k, all, ranks, span_ns);
     }
     free(all);
-    return library_share(0, good) != 0;
+    return verdict == ENOUGH;
 }
 
 int main(int argc, char **argv)
@@ -197,7 +213,7 @@ int main(int argc, char **argv)
     library_start(&rank, &ranks);
     bool good = parse(argc, argv, &plan);
     if (good) {
-        alarm((unsigned)(60 + KINDS * (4 * plan.ms + 1000) / 1000));
+        alarm((unsigned)(60 + KINDS * (100 * plan.ms + 1000) / 1000));
         good = library_allocate();
         /* Every rank must come to the same verdict, or some wait forever. */
         for (int r = 0, mine = good; r < ranks; r++)

@@ -187,6 +187,10 @@ fn locks_are_measured_on_real_ranks() {
         let figure = |name: &str| record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"));
         assert!(figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0, "{record}");
         assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0 && figure("fairness") <= 1.0, "{record}");
+        // One at a time, each for a microsecond at least.
+        if record["case"] == "wcsb" && record["writers_pct"] == 100 {
+            assert!(figure("per_s") <= 1e6, "{record}");
+        }
     }
     for word in ["2 ranks", "3 ranks", "longest wait", "by ranks", "default", "5 %"] {
         assert!(stdout.contains(word), "{word} is not in {stdout}");

@@ -14,9 +14,9 @@ use crate::turns::sample;
 const WORK_NS: std::ops::Range<u64> = 1000..4000;
 /// How far places that are not to disturb each other are apart, in words.
 const APART: usize = 16;
-/// What the word of each rank says: nothing yet, count, stop.
-const COUNT: u64 = 1;
-const STOP: u64 = 2;
+/// The words of each rank that say since when and until when it counts; zero as long as that is open.
+const SINCE: usize = APART;
+const UNTIL: usize = APART + 1;
 
 /// Runs a plan as a rank; rank 0 returns its samples.
 pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
@@ -52,7 +52,7 @@ fn lines(plan: &Plan, choice: &Choice, case: &str, summary: &Summary) -> Vec<Str
     asked.map(|case| line(case, time(case))).collect()
 }
 
-/// A counter in the memory of rank 0, and a word in everybody's that says how far the measurement is.
+/// A counter in the memory of rank 0, and words in everybody's that say when it counts.
 struct Memory {
     window: Window<u64>,
 }
@@ -62,15 +62,17 @@ impl Memory {
         self.window.at(Rank(0), 0)
     }
 
-    /// How far it is.
+    /// Since when and until when it counts, as far as this rank was told.
     #[inline]
-    fn phase(&self) -> Result<u64> {
-        self.window.own().get(APART)
+    fn times(&self) -> Result<(u64, u64)> {
+        let mut times = [0; 2];
+        self.window.own().read(SINCE, &mut times)?;
+        Ok((times[0], times[1]))
     }
 
-    /// Tells everybody how far it is.
-    fn tell(&self, world: &World, phase: u64) -> Result<()> {
-        world.ranks().try_for_each(|peer| world.signal(self.window.at(peer, APART), phase))
+    /// Tells everybody one of the times.
+    fn tell(&self, world: &World, which: usize, ns: u64) -> Result<()> {
+        world.ranks().try_for_each(|peer| world.signal(self.window.at(peer, which), ns.max(1)))
     }
 
     fn clear(&self, world: &World) -> Result<()> {
@@ -139,34 +141,35 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Works until rank 0 says that time is up, but at least once. What came before rank 0 said to count only warmed up.
+    /// Works until rank 0 says that time is up. What is over between the two times that rank 0 says counts; before, it only warms up. Rank 0
+    /// has at least one that counts, and all ranks of a node have one clock.
     fn for_time(&mut self, time: Duration) -> Result<Tally> {
         let (world, start_ns) = (self.world, self.world.now_ns());
-        let warm_ns = time.as_nanos() as u64 / 10;
-        let stop_ns = warm_ns + time.as_nanos() as u64;
-        let (mut tally, mut counts, mut said) = (Tally::default(), false, 0);
-        let mut last_ns = start_ns;
+        let time_ns = time.as_nanos() as u64;
+        let (mut tally, mut last_ns) = (Tally::default(), start_ns);
         loop {
-            let phase = self.memory.phase()?;
-            if phase >= COUNT && !counts {
-                counts = true;
-                // Whoever has waited until now has waited for long.
-                tally = Tally { begin_ns: last_ns, wait_max_ns: tally.wait_max_ns, ..Tally::default() };
+            let mut one = Tally::default();
+            let end_ns = self.once(last_ns, &mut one)?;
+            last_ns = end_ns;
+            let (since_ns, until_ns) = self.memory.times()?;
+            if since_ns > 0 && end_ns >= since_ns {
+                tally.wait_max_ns = tally.wait_max_ns.max(one.wait_max_ns);
+                if until_ns == 0 || end_ns <= until_ns {
+                    tally.add(one.acquire_ns, one.release_ns);
+                }
             }
-            if phase == STOP && tally.operations > 0 {
-                break;
+            if until_ns > 0 {
+                (tally.begin_ns, tally.end_ns) = (since_ns, until_ns);
+                return Ok(tally);
             }
-            last_ns = self.once(last_ns, &mut tally)?;
             if world.rank() == Rank(0) {
-                let due = u64::from(last_ns - start_ns >= warm_ns) + u64::from(last_ns - start_ns >= stop_ns);
-                if due > said {
-                    said += 1;
-                    self.memory.tell(world, said)?;
+                if since_ns == 0 && end_ns - start_ns >= time_ns / 10 {
+                    self.memory.tell(world, SINCE, end_ns)?;
+                } else if since_ns > 0 && end_ns - since_ns >= time_ns && tally.operations > 0 {
+                    self.memory.tell(world, UNTIL, end_ns)?;
                 }
             }
         }
-        tally.end_ns = last_ns;
-        Ok(tally)
     }
 
     /// Works so often; also says when each operation was over. Of the first tenth no times are kept.

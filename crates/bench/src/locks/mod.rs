@@ -12,7 +12,7 @@
 //! | `wcsb` | increments a counter and computes for 1 to 4 us while it has the lock |
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
 //!
-//! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock and tells the others, who look at a word of their own. In
+//! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock and tells the others, who look at words of their own. In
 //! virtual time every rank does a given number of operations.
 
 mod choice;

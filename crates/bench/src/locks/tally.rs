@@ -64,23 +64,19 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Of ranks that have worked for the same time, as good as they could.
+    /// Of ranks that have counted during the same time.
     pub(super) fn of_time(tallies: &[Tally]) -> Summary {
-        let span_ns = tallies.iter().map(|tally| tally.end_ns.saturating_sub(tally.begin_ns)).max().unwrap_or(0);
-        let all: u64 = tallies.iter().map(|tally| tally.operations).sum();
-        Summary::new(tallies, all as f64 * 1e9 / span_ns.max(1) as f64, |tally| tally.operations)
+        Summary::new(tallies, |tally| tally.operations)
     }
 
     /// Of ranks that have done equally much: all of it in the time of all. Parts are those at the end of the first rank: later, fewer contend.
     pub(super) fn of_operations(tallies: &[Tally]) -> Summary {
-        let begin_ns = tallies.iter().map(|tally| tally.begin_ns).min().unwrap_or(0);
-        let end_ns = tallies.iter().map(|tally| tally.end_ns).max().unwrap_or(0);
-        let all: u64 = tallies.iter().map(|tally| tally.operations).sum();
-        let per_s = all as f64 * 1e9 / end_ns.saturating_sub(begin_ns).max(1) as f64;
-        Summary::new(tallies, per_s, |tally| tally.early)
+        Summary::new(tallies, |tally| tally.early)
     }
 
-    fn new(tallies: &[Tally], per_s: f64, part: impl Fn(&Tally) -> u64) -> Summary {
+    fn new(tallies: &[Tally], part: impl Fn(&Tally) -> u64) -> Summary {
+        let begin_ns = tallies.iter().map(|tally| tally.begin_ns).min().unwrap_or(0);
+        let end_ns = tallies.iter().map(|tally| tally.end_ns).max().unwrap_or(0);
         let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
         let operations = sum(|tally| tally.operations).max(1.0);
         let parts: Vec<f64> = tallies.iter().map(|tally| part(tally) as f64).collect();
@@ -88,7 +84,7 @@ impl Summary {
         Summary {
             acquire_ns: sum(|tally| tally.acquire_ns) / operations,
             release_ns: sum(|tally| tally.release_ns) / operations,
-            per_s,
+            per_s: sum(|tally| tally.operations) * 1e9 / end_ns.saturating_sub(begin_ns).max(1) as f64,
             share_min: parts.iter().copied().fold(f64::INFINITY, f64::min) / fair,
             share_max: parts.iter().copied().fold(0.0, f64::max) / fair,
             wait_max_ns: tallies.iter().map(|tally| tally.wait_max_ns).max().unwrap_or(0) as f64,
@@ -114,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn all_count_in_the_longest_time_and_shares_are_relative() {
-        let summary = Summary::of_time(&[tally(3, 0, 1000), tally(1, 500, 1400), tally(0, 7, 7)]);
+    fn all_count_in_the_time_of_all_and_shares_are_relative() {
+        let summary = Summary::of_time(&[tally(3, 0, 1000), tally(1, 0, 1000), tally(0, 0, 1000)]);
         assert_eq!(summary.per_s, 4e6);
         assert_eq!(summary.release_ns, 50.0);
         assert_eq!(summary.share_min, 0.0);
