@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Node, Rank, Reply, Result, Ticket, Word};
+use farside_fabric::{Ended, Node, Rank, Reply, Result, Ticket, Wait, Word};
 
 use crate::event::EventId;
 use crate::store::{Body, Store};
@@ -29,6 +29,10 @@ pub(crate) trait Engine {
     /// Begins to count what lands on a node.
     fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
         self.store().count_landings(node).map(Some)
+    }
+    /// Which condition of a wait holds already, if the machine need not be asked when that is noticed.
+    fn holds_already(&self, _wait: &Wait<'_>) -> Option<(usize, u64)> {
+        None
     }
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;

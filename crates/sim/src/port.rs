@@ -208,6 +208,9 @@ impl Fabric for Port {
                 condition.at.check(condition.memory.bytes())?;
             }
         }
+        if let Some((which, value)) = self.machine().holds_already(wait) {
+            return Ok(Wake::Ready { which, value });
+        }
         let wait = std::ptr::from_ref(wait).cast::<Wait<'static>>();
         Ok(match self.pause(Pause::Wait(wait))? {
             Resume::Go(which, value) => Wake::Ready { which, value },
