@@ -148,32 +148,47 @@ mod slots {
         Kind::Slots { t_dc, t_w, yields }
     }
 
+    /// Three ranks, or two rounds of two, take minutes.
+    fn explore_each(t_dc: Option<u32>, totals: &Totals) {
+        let roles: [Roles; 4] = [&["w", "r"], &["w", "rr"], &["ww", "r"], &["w", "w"]];
+        for (t_w, yields) in [(1, 0), (2, 1)] {
+            explore(&with(t_dc, t_w, yields), "node:1", &roles, Style::Wait, totals);
+            if long() {
+                explore(&with(t_dc, t_w, yields), "node:1", &SMALL, Style::Wait, totals);
+            }
+        }
+        println!("{}", totals.show());
+    }
+
     #[test]
     fn waiting() {
         let totals = Totals::default();
-        for (t_w, yields) in [(1, 0), (2, 1)] {
-            explore(&with(None, t_w, yields), "node:1", &SMALL, Style::Wait, &totals);
-        }
-        println!("{}", totals.show());
-        totals.reached(&["closed", "drained", "opened", "yielded", "passed_across", "insisted", "reads_queued"]);
+        explore_each(None, &totals);
+        totals.reached(&["closed", "drained", "opened", "passed_across", "insisted", "reads_queued"]);
+        totals.reached(&["lingered", "reads_alone"]);
     }
 
     #[test]
     fn waiting_at_one_counter() {
         let totals = Totals::default();
-        // Two readers that withdraw and come back take a minute.
-        let small = if long() { &SMALL[..] } else { &SMALL[1..] };
-        explore(&with(Some(4), 2, 1), "node:1", small, Style::Wait, &totals);
-        println!("{}", totals.show());
-        totals.reached(&["closed", "drained", "opened", "insisted", "reads_queued"]);
+        if long() {
+            explore_each(Some(4), &totals);
+        } else {
+            explore(&with(Some(4), 2, 1), "node:1", &[&["w", "r"], &["w", "rr"], &["w", "w"]], Style::Wait, &totals);
+            explore(&with(Some(4), 1, 0), "node:1", &[&["w", "r"]], Style::Wait, &totals);
+        }
+        totals.reached(&["closed", "drained", "opened", "insisted", "reads_queued", "lingered"]);
     }
 
     #[test]
     fn giving_up() {
         let totals = Totals::default();
+        let roles: [Roles; 4] = [&["w", "r"], &["r", "w"], &["w", "w"], &["ww", "rr"]];
         for style in [Style::GiveUp, Style::WalkAway, Style::Try] {
-            explore(&with(None, 2, 1), "node:1", &[&["w", "r"], &["r", "w"], &["ww", "rr"]], style, &totals);
+            let roles = if long() { &roles[..] } else { &roles[..3] };
+            explore(&with(None, 2, 1), "node:1", roles, style, &totals);
         }
+        println!("{}", totals.show());
         totals.reached(&["given_up"]);
     }
 
@@ -185,5 +200,6 @@ mod slots {
         explore_at_random(&Kind::Default, &totals);
         let all = ["closed", "drained", "opened", "yielded", "passed_across", "insisted", "reads_queued", "given_up"];
         totals.reached(&all);
+        totals.reached(&["lingered", "reads_alone"]);
     }
 }

@@ -69,3 +69,8 @@ fn slots_without_flush_are_caught() {
 fn slots_without_drain_are_caught() {
     is_caught("node:1", of::<mutants::WithoutDrain>(Base::Slots), &["w", "r"], Style::Wait, "");
 }
+
+#[test]
+fn slots_that_linger_in_two_steps_are_caught() {
+    is_caught("node:1", of::<mutants::InTwoSteps>(Base::Slots), &["w", "r"], Style::Wait, "had left");
+}

@@ -231,6 +231,22 @@ fn writing_takes_what_the_headers_say() {
     assert_eq!(atomics(4, "node:2", &Kind::rma_rw(), write_once), (2 + 2 + 1) + (5 + 2 + 2));
     let deep = Kind::RmaRw { t_dc: Some(1), t_l: vec![2], t_r: 1 };
     assert_eq!(atomics(8, "rack:2,node:2", &deep, write_once), (3 + 8 + 2) + (8 + 3 + 8));
-    // The exclusive lock's two, a load of the row, four counters; the same again.
-    assert_eq!(atomics(4, "node:1", &Kind::Default, write_once), (1 + 1 + 4) + (1 + 4 + 1));
+    // The exclusive lock's two, looks at the row, and four counters that are closed and opened; before that, each counter is read once.
+    let often_read = |lock: &RwLock, world: &World| {
+        (0..4).try_for_each(|_| read_once(lock, world))?;
+        write_once(lock, world)
+    };
+    assert_eq!(atomics(4, "node:1", &Kind::Default, often_read), 4 * 2 + (1 + 1 + 4) + (1 + 1 + 4 + 1));
+}
+
+#[test]
+fn a_lock_that_nobody_reads_is_left_closed() {
+    let twice = |lock: &RwLock, world: &World| (0..2).try_for_each(|_| write_once(lock, world));
+    assert_eq!(atomics(4, "node:1", &Kind::Default, twice), (1 + 1 + 4) + (1 + 1 + 1) + (1 + 1) + (1 + 1));
+    let read_twice = |lock: &RwLock, world: &World| {
+        write_once(lock, world)?;
+        (0..2).try_for_each(|_| read_once(lock, world))
+    };
+    let first_read = 1 + 2 + 1 + 1 + (1 + 1 + 1) + 1;
+    assert_eq!(atomics(4, "node:1", &Kind::Default, read_twice), 9 + first_read + (1 + 1 + 1 + 1 + 1));
 }

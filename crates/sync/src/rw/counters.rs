@@ -72,6 +72,28 @@ pub(super) struct Counters {
 pub(super) trait Writers {
     /// Whether some are waiting or inside.
     fn are_there(&self) -> Result<bool>;
+
+    /// Tells them that a reader waits for the counters to be opened. False if nobody will: then it must go in by another way.
+    fn will_open(&self) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// How a reader's request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It is inside.
+    Inside,
+    /// Not its turn within the time given.
+    GaveUp,
+    /// The counters are closed, and nobody will open them.
+    Shut,
+}
+
+impl Arrival {
+    fn inside(is_inside: bool) -> Arrival {
+        if is_inside { Arrival::Inside } else { Arrival::GaveUp }
+    }
 }
 
 impl Counters {
@@ -113,10 +135,10 @@ impl Counters {
         context: &Context,
         patience: Patience,
         about: (&Tally, &impl Writers),
-    ) -> Result<bool> {
+    ) -> Result<Arrival> {
         let old = context.fetch_add(self.word(site, self.mine), ARRIVAL)?;
         if is_open(old) && arrivals(old) < self.t_r {
-            return Ok(true);
+            return Ok(Arrival::Inside);
         }
         self.arrive_slowly::<V>(site, context, patience, about, old)
     }
@@ -130,7 +152,7 @@ impl Counters {
         patience: Patience,
         (tally, writers): (&Tally, &impl Writers),
         mut old: u64,
-    ) -> Result<bool> {
+    ) -> Result<Arrival> {
         let word = self.word(site, self.mine);
         let (mut kept_out_in, mut passed) = (None, 0);
         loop {
@@ -138,42 +160,56 @@ impl Counters {
             if !is_open(old) {
                 tally.note(|tally| &tally.reads_queued);
                 let insists = passed >= self.yields;
+                if !insists && self.withdraw(site, context, phase)? {
+                    return Ok(Arrival::Inside);
+                }
+                if !writers.will_open()? {
+                    let is_inside = insists && self.withdraw(site, context, phase)?;
+                    return Ok(if is_inside { Arrival::Inside } else { Arrival::Shut });
+                }
                 if insists {
                     tally.note(|tally| &tally.insisted);
-                    return self.await_opening(site, context, phase, patience);
-                }
-                if self.withdraw(site, context, phase)? {
-                    return Ok(true);
+                    return self.await_opening(site, context, phase, patience).map(Arrival::inside);
                 }
                 passed += 1;
                 if !self.wait_on(site, context, patience, |now| is_open(now) || phase_of(now) != phase)? {
-                    return Ok(false);
+                    return Ok(Arrival::GaveUp);
                 }
             } else if arrivals(old) < self.t_r || kept_out_in.is_some_and(|kept_out_in| kept_out_in != phase) {
-                return Ok(true);
+                return Ok(Arrival::Inside);
             } else {
                 tally.note(|tally| &tally.limit_reached);
                 if !writers.are_there()? {
                     tally.note(|tally| &tally.limit_lifted);
                     self.reset::<V>(site, context, old.wrapping_add(ARRIVAL))?;
-                    return Ok(true);
+                    return Ok(Arrival::Inside);
                 }
                 // A writer that has closed the counter by now waits for this reader's departure.
                 self.depart::<V>(site, context)?;
                 tally.note(|tally| &tally.limit_kept);
                 kept_out_in = Some(phase);
-                let is_over = patience != Patience::Never
-                    && site.poll(context, self.base + PAUSE, patience, || {
-                        let now = context.load(word)?;
-                        let is_news = !is_open(now) || phase_of(now) != phase || arrivals(now) < self.t_r;
-                        Ok(is_news || (V::ASKS_AGAIN && !writers.are_there()?))
-                    })?;
-                if !is_over {
-                    return Ok(false);
+                if !self.await_writers::<V>(site, context, patience, (phase, writers))? {
+                    return Ok(Arrival::GaveUp);
                 }
             }
             old = context.fetch_add(word, ARRIVAL)?;
         }
+    }
+
+    /// Waits outside, as a reader that was kept out by T_R, until writers have come or gone.
+    fn await_writers<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
+        (phase, writers): (u64, &impl Writers),
+    ) -> Result<bool> {
+        let look = || {
+            let now = context.load(self.word(site, self.mine))?;
+            let is_news = !is_open(now) || phase_of(now) != phase || arrivals(now) < self.t_r;
+            Ok(is_news || (V::ASKS_AGAIN && !writers.are_there()?))
+        };
+        Ok(patience != Patience::Never && site.poll(context, self.base + PAUSE, patience, look)?)
     }
 
     /// Waits until the counter has been opened: then this rank is inside, whatever has happened since.
@@ -267,6 +303,17 @@ impl Counters {
         self.add_to_all(site, context, |at| PHASE.wrapping_sub(closed[at]))?;
         tally.note(|tally| &tally.opened);
         Ok(())
+    }
+
+    /// As the writer that has closed them: how many had read since they were opened.
+    pub(super) fn reads(&self) -> Option<u64> {
+        let closed = self.closed.borrow();
+        (!closed.is_empty()).then(|| closed.iter().map(|&word| arrivals(word)).sum())
+    }
+
+    /// How many counters there are.
+    pub(super) fn len(&self) -> usize {
+        self.keepers.len()
     }
 
     /// As a writer: another one will open them.

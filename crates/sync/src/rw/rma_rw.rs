@@ -17,7 +17,7 @@
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
-use super::counters::{self, Counters, Writers};
+use super::counters::{self, Arrival, Counters, Writers};
 use super::frame::{Algorithm, Tally};
 use crate::lock::frame::{Algorithm as Exclusive, Patience, Site, Variant};
 use crate::lock::tree::{self, Reached, Tree};
@@ -72,7 +72,8 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
     fn read(&self, context: &Context, patience: Patience) -> Result<bool> {
         let writers = Root { tree: &self.tree, context };
-        self.counters.arrive::<V>(self.site(), context, patience, (&self.tally, &writers))
+        let arrival = self.counters.arrive::<V>(self.site(), context, patience, (&self.tally, &writers))?;
+        Ok(arrival == Arrival::Inside)
     }
 
     fn end_read(&self, context: &Context) -> Result<()> {

@@ -2,21 +2,25 @@
 //!
 //! Paper:     none as a whole. The counters are those of [RMALOCK16] section 3.2.1, see `counters`; writers exclude each other by the default exclusive
 //!            lock, which leaves the lock to running ranks a bounded number of times before it is handed to one that sleeps.
-//! Differs:   from RMA-RW: on one node every reader has a counter of its own, so that reading costs two atomics on memory that nobody else
-//!            touches; between nodes, one counter serves a node. Writers that wait are announced in a word at the home: while there are any, the
-//!            counters stay closed from one writer to the next, up to `t_w` of them in a row, so that a burst of writers closes once. A reader that
-//!            finds its counter closed withdraws and sleeps, and writers need not wait for it to wake up; when it has been passed `yields` times, it
-//!            insists, and the next opening lets it in wherever it is.
+//! Differs:   from RMA-RW: every reader has a counter of its own, so that reading costs two atomics on memory that nobody else touches.
+//!            Writers that wait are announced in a word at the home, the *row*: while there are any, the counters stay closed from one writer to the
+//!            next, up to `t_w` of them, so that a burst of writers closes once. A writer that counted fewer reads than there are counters lets the lock
+//!            *linger*: it leaves the counters closed although nobody waits. Then readers take the exclusive lock, too, until as many of them have come without
+//!            a writer as there are counters: so the lock is an exclusive one where most requests are writes. A reader that finds its counter closed
+//!            withdraws and sleeps, and writers need not wait for it to wake up; when it has been passed `yields` times, it insists, and the
+//!            next opening lets it in wherever it is.
 //! State:     1 word at the home rank, 3 words on every rank, and those of the exclusive lock.
 //! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and drained. Counters are open whenever
-//!            the exclusive lock is free and no writer is announced. A writer that has the exclusive lock waits for no reader that comes later; a
-//!            reader waits for at most (`yields` + 2) rows of `t_w` writers.
+//!            the exclusive lock is free, no writer is announced and the lock does not linger; it does not begin to linger once a reader has said
+//!            that it waits. A writer that has the exclusive lock waits for no reader that comes later; a
+//!            reader waits for at most (`yields` + 2) rows of `t_w` writers, or as long as for the exclusive lock.
 //! Ordering:  release flushes first (`slots_without_flush_are_caught`); a writer waits for the readers inside (`slots_without_drain_are_caught`), and
-//!            they tell it (`a_writer_that_nobody_tells_is_caught`).
+//!            they tell it (`a_writer_that_nobody_tells_is_caught`); lingering begins in one step (`slots_that_linger_in_two_steps_are_caught`).
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C counters: that of the exclusive lock, 1 load and C atomics; its end
-//!            1 load and C atomics, and that of the exclusive lock. In a row of writers instead 3 atomics each.
-//! Checked:   1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, with `yields` of 0 and 1 and rows of 1 and 2;
-//!            8 and 16 ranks at random.
+//!            1 load, 1 + C atomics, and that of the exclusive lock. In a row of writers instead 3 atomics each. In a lock that lingers: write that of the exclusive
+//!            lock and 2 loads; read that of the exclusive lock, 2 loads and 1 atomic.
+//! Checked:   1 writer + 1 reader, one of them x 2 rounds, and 2 writers exhaustively, with `yields` of 0 and 1 and rows of 1 and 2; 1 writer + 2 readers and
+//!            2 writers + 1 reader in the long run; every branch is reached. 8 and 16 ranks at random.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -24,7 +28,7 @@ use std::marker::PhantomData;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
-use super::counters::{self, Counters, T_R_MAX, Writers};
+use super::counters::{self, Arrival, Counters, T_R_MAX, Writers};
 use super::frame::{Algorithm, Tally};
 use crate::lock;
 use crate::lock::frame::{Patience, Site, Variant};
@@ -32,9 +36,17 @@ use crate::lock::frame::{Patience, Site, Variant};
 // What the home shares lies a cache line away from its own counter.
 pub(super) const WORDS: usize = 9;
 const ROW: usize = 8;
-/// The fields of the row: how many writers wait, and how many have followed each other since the counters were closed; 0 if they are open.
+/// The fields of the row: how many writers wait, how many have followed each other since the counters were closed, how many have
+/// read alone since the last writer, whether the lock lingers, and whether a reader waits for the counters to be opened.
 const WAITING: u64 = 1;
-const LENGTH: u32 = 32;
+const WAITING_MASK: u64 = (1 << 24) - 1;
+const LENGTH: u64 = 1 << 24;
+const LENGTH_MASK: u64 = ((1 << 24) - 1) << 24;
+const ALONE: u64 = 1 << 48;
+const ALONE_MASK: u64 = ((1 << 8) - 1) << 48;
+const LINGERS: u64 = 1 << 62;
+const READER: u64 = 1 << 63;
+const READS_ALONE_MAX: u64 = 200;
 
 /// The usual bounds.
 pub(super) const T_W: u32 = 32;
@@ -56,6 +68,10 @@ pub(super) struct Slots<V> {
     writers: Box<dyn lock::frame::Algorithm>,
     /// How many writers were before this one in the row.
     row: Cell<u64>,
+    /// Whether the lock lingered when this rank last looked.
+    lingers: Cell<bool>,
+    /// Whether this rank reads under the exclusive lock.
+    reads_alone: Cell<bool>,
     variant: PhantomData<V>,
 }
 
@@ -63,11 +79,20 @@ impl<V: Variant> Slots<V> {
     pub(super) fn new(site: Site, team: &Team<'_>, bounds: Bounds) -> Result<Slots<V>> {
         let writers = lock::Kind::Default.build(team, None, site.home())?;
         let counters = counters(&site, team.context(), bounds);
-        let tally = Tally::default();
-        Ok(Slots { site, tally, bounds, counters, writers, row: Cell::new(0), variant: PhantomData })
+        Ok(Slots {
+            site,
+            tally: Tally::default(),
+            bounds,
+            counters,
+            writers,
+            row: Cell::new(0),
+            lingers: Cell::new(false),
+            reads_alone: Cell::new(false),
+            variant: PhantomData,
+        })
     }
 
-    /// Takes the exclusive lock. Returns what the row says, unless the request gave up.
+    /// Takes the exclusive lock to write. Returns what the row says, unless the request gave up.
     fn exclude(&self, context: &Context, patience: Patience) -> Result<Option<u64>> {
         let row = self.site.shared(ROW);
         if self.writers.acquire(context, Patience::Never)? {
@@ -86,22 +111,60 @@ impl<V: Variant> Slots<V> {
         context.fetch_add(row, WAITING.wrapping_neg()).map(Some)
     }
 
-    /// Leaves the counters closed for a writer that waits, if there is one and the row is not too long.
-    fn keep_closed(&self, context: &Context) -> Result<bool> {
+    /// As a writer that leaves: whether the counters stay closed, for a writer that waits or because hardly anybody reads.
+    fn keeps_closed(&self, context: &Context) -> Result<bool> {
         let word = self.site.shared(ROW);
         let row = context.load(word)?;
-        if row % (1 << LENGTH) != 0 && self.row.get() + 1 < self.bounds.t_w.into() {
-            context.fetch_add(word, 1 << LENGTH)?;
-            self.tally.note(|tally| &tally.passed_across);
+        if row & WAITING_MASK != 0 {
+            let goes_on = self.row.get() + 1 < self.bounds.t_w.into();
+            if goes_on {
+                context.fetch_add(word, LENGTH)?;
+            }
+            self.tally.note(|tally| if goes_on { &tally.passed_across } else { &tally.yielded });
+            return Ok(goes_on);
+        }
+        let is_rarely_read = self.counters.reads().is_some_and(|reads| reads < self.counters.len() as u64);
+        if row & READER != 0 || !(is_rarely_read || row & LINGERS != 0) {
+            return Ok(false);
+        }
+        self.tally.note(|tally| &tally.lingered);
+        if row == LINGERS {
             return Ok(true);
         }
-        if row >> LENGTH != 0 {
-            context.fetch_add(word, ((row >> LENGTH) << LENGTH).wrapping_neg())?;
+        if V::TAKES_AT_ONCE {
+            return Ok(context.compare_swap(word, row, LINGERS)? == row);
         }
-        if row % (1 << LENGTH) != 0 {
-            self.tally.note(|tally| &tally.yielded);
+        context.store(word, LINGERS).map(|()| true)
+    }
+
+    /// With the exclusive lock: opens the counters to all readers.
+    fn open(&self, context: &Context) -> Result<()> {
+        context.fetch_and(self.site.shared(ROW), WAITING_MASK)?;
+        self.counters.open(&self.site, context, &self.tally)
+    }
+
+    /// Reads under the exclusive lock, if the lock still lingers then. `Shut` if it does not.
+    fn read_alone(&self, context: &Context, patience: Patience) -> Result<Arrival> {
+        if !self.writers.acquire(context, patience)? {
+            return Ok(Arrival::GaveUp);
         }
-        Ok(false)
+        let word = self.site.shared(ROW);
+        let row = context.load(word)?;
+        let alone = (row & ALONE_MASK) / ALONE;
+        let is_read_again = alone + 1 >= (self.counters.len() as u64).min(READS_ALONE_MAX);
+        if row & LINGERS != 0 && !is_read_again {
+            context.fetch_add(word, ALONE)?;
+        } else if row & (LINGERS | LENGTH_MASK) == 0 || row & LINGERS != 0 {
+            if row & LINGERS != 0 {
+                self.open(context)?;
+            }
+            self.lingers.set(false);
+            self.writers.release(context)?;
+            return Ok(Arrival::Shut);
+        }
+        self.tally.note(|tally| &tally.reads_alone);
+        self.reads_alone.set(true);
+        Ok(Arrival::Inside)
     }
 }
 
@@ -120,13 +183,32 @@ impl<V: Variant> Algorithm for Slots<V> {
 
     #[inline]
     fn read(&self, context: &Context, patience: Patience) -> Result<bool> {
-        self.counters.arrive::<V>(&self.site, context, patience, (&self.tally, &Nobody))
+        loop {
+            if self.lingers.get() {
+                self.lingers.set(context.load(self.site.shared(ROW))? & LINGERS != 0);
+            }
+            if self.lingers.get() {
+                match self.read_alone(context, patience)? {
+                    Arrival::Shut => {}
+                    arrival => return Ok(arrival == Arrival::Inside),
+                }
+            }
+            let row = Row { site: &self.site, context };
+            match self.counters.arrive::<V>(&self.site, context, patience, (&self.tally, &row))? {
+                Arrival::Shut => self.lingers.set(true),
+                arrival => return Ok(arrival == Arrival::Inside),
+            }
+        }
     }
 
     #[inline]
     fn end_read(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        self.counters.depart::<V>(&self.site, context)?;
+        if self.reads_alone.replace(false) {
+            self.writers.release(context)?;
+        } else {
+            self.counters.depart::<V>(&self.site, context)?;
+        }
         published
     }
 
@@ -134,8 +216,9 @@ impl<V: Variant> Algorithm for Slots<V> {
         let Some(row) = self.exclude(context, patience)? else {
             return Ok(false);
         };
-        self.row.set(row >> LENGTH);
-        let is_closed = row >> LENGTH != 0 || self.counters.close::<V>(&self.site, context, patience, &self.tally)?;
+        self.row.set((row & LENGTH_MASK) / LENGTH);
+        let is_closed = row & (LENGTH_MASK | LINGERS) != 0
+            || self.counters.close::<V>(&self.site, context, patience, &self.tally)?;
         if !is_closed {
             self.writers.release(context)?;
         }
@@ -144,10 +227,10 @@ impl<V: Variant> Algorithm for Slots<V> {
 
     fn end_write(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        if self.keep_closed(context)? {
+        if self.keeps_closed(context)? {
             self.counters.pass_on();
         } else {
-            self.counters.open(&self.site, context, &self.tally)?;
+            self.open(context)?;
         }
         self.writers.release(context)?;
         published
@@ -162,6 +245,7 @@ impl<V: Variant> Algorithm for Slots<V> {
         self.writers.reset(context, home, members)?;
         self.site.change(home, members);
         self.counters = counters(&self.site, context, self.bounds);
+        self.reads_alone.set(false);
         Ok(())
     }
 
@@ -183,12 +267,29 @@ fn counters(site: &Site, context: &Context, bounds: Bounds) -> Counters {
     Counters::yielding(0, context, members, t_dc, (T_R_MAX, bounds.yields))
 }
 
-/// Writers close the counters at once, so that readers need not ask for them: reaching T_R does no more than start the count anew.
-struct Nobody;
+/// The row, as readers see it.
+struct Row<'a> {
+    site: &'a Site,
+    context: &'a Context,
+}
 
-impl Writers for Nobody {
+impl Writers for Row<'_> {
+    /// Writers close the counters at once, so that readers need not ask for them: reaching T_R does no more than start the count anew.
     fn are_there(&self) -> Result<bool> {
         Ok(false)
+    }
+
+    fn will_open(&self) -> Result<bool> {
+        let word = self.site.shared(ROW);
+        let mut row = self.context.load(word)?;
+        while row & (LINGERS | READER) == 0 {
+            let held = self.context.compare_swap(word, row, row | READER)?;
+            if held == row {
+                return Ok(true);
+            }
+            row = held;
+        }
+        Ok(row & LINGERS == 0)
     }
 }
 

@@ -78,6 +78,10 @@ counts! {
     limit_kept,
     /// How often it went ahead of somebody who had waited longer.
     bypasses,
+    /// How often it left the lock closed to readers because hardly any had come.
+    lingered,
+    /// How often it read as a writer would, because the lock had been left closed.
+    reads_alone,
     /// How often it had been passed by so many that its next place was certain.
     insisted,
 }
