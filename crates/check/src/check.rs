@@ -5,7 +5,7 @@ use farside::sim::{Policy, Program, Progress, Reduction, Report, Run, Simulation
 
 /// A check.
 pub struct Check {
-    /// Its name: family and protocol, such as `lock/mcs`.
+    /// Its name: family and protocol, such as `lock/d-mcs`.
     pub name: &'static str,
     /// What it does, in a line.
     pub about: &'static str,
