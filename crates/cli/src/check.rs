@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     mutants: bool,
     /// How long each check may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     budget: Duration,
     /// With how many ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]

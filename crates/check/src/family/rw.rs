@@ -33,7 +33,10 @@ impl Totals {
         for branch in branches {
             match all.iter().find(|(name, _)| name == branch) {
                 Some((_, 1..)) => {}
-                Some(_) => return Err(format!("the branch `{branch}` was never reached")),
+                Some(_) => {
+                    let taken = all.iter().filter(|(_, count)| *count > 0).map(|(name, _)| *name).collect::<Vec<_>>();
+                    return Err(format!("the branch `{branch}` was never reached, only {}", taken.join(", ")));
+                }
                 None => return Err(format!("there is no branch `{branch}`")),
             }
         }

@@ -56,32 +56,34 @@ impl Library {
         watch.readers.set(watch.readers.get() + 1);
         watch.meets(me, false)?;
         let seen = (0..watch.words).map(|index| world.get_value(self.word(world, index)));
-        let seen = seen.collect::<Result<Vec<u64>>>()?;
+        // Who finds that the record is lost with its rank is not inside any more.
+        let leave = || watch.readers.set(watch.readers.get() - 1);
+        let seen = seen.collect::<Result<Vec<u64>>>().inspect_err(|_| leave())?;
         watch.meets(me, false)?;
         let written = watch.written.get();
         if seen.iter().any(|&word| word != written) {
             return Err(Error::Misuse(format!("{me} reads {seen:?} where {written} was written")));
         }
-        watch.readers.set(watch.readers.get() - 1);
+        leave();
         Ok(())
     }
 
     /// Writes the record, as a writer that was let in.
     pub fn write(&self, world: &World) -> Result<()> {
         let (me, watch) = (world.rank(), &self.watch);
+        if let Some(other) = watch.writer.replace(Some(me)) {
+            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+        }
         watch.meets(me, true)?;
-        watch.writer.set(Some(me));
-        let seen = world.get_value(self.word(world, 0))?;
+        let seen = world.get_value(self.word(world, 0)).inspect_err(|_| watch.writer.set(None))?;
         watch.meets(me, true)?;
         let written = watch.written.get();
         if seen != written {
             return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
         }
-        for index in 0..watch.words {
-            world.put_value(seen + 1, self.word(world, index))?;
-        }
+        let put = (0..watch.words).try_for_each(|index| world.put_value(seen + 1, self.word(world, index)));
         watch.written.set(seen + 1);
         watch.writer.set(None);
-        Ok(())
+        put
     }
 }

@@ -105,14 +105,16 @@ impl<V: Variant> Bypass<V> {
     /// Takes a free word ahead of its head, unless that was done too often.
     fn bypass(&self, context: &Context, mut word: u64) -> Result<bool> {
         while holder(word) == 0 && (bypasses(word) < self.bound || !V::BOUNDS_BYPASS) {
-            let count = (bypasses(word) + 1).min(BYPASSES_MASK);
+            // A word that has become free meanwhile may have no head: then nobody is bypassed.
+            let is_ahead = word >> HEAD != 0;
+            let count = (bypasses(word) + u64::from(is_ahead)).min(BYPASSES_MASK);
             let taken = word & !(BYPASSES_MASK << BYPASSES) | (count << BYPASSES) | name(context.rank());
             match self.change(context, word, taken)? {
                 Some(seen) => word = seen,
                 None => {
                     self.held.set(taken);
                     self.site.tally.note(|counts| {
-                        counts.bypasses += 1;
+                        counts.bypasses += u64::from(is_ahead);
                         counts.longest_bypass = counts.longest_bypass.max(count);
                     });
                     return Ok(true);

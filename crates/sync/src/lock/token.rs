@@ -32,22 +32,25 @@ const PAUSE: usize = 4;
 /// In a node's next: its owner has released the lock. No link has this value.
 const RELEASED: u64 = u64::MAX;
 const GRANTED: u64 = 1;
+/// How many places have different links.
+const PLACES: u64 = 1 << 38;
 
 pub(super) struct Token<V> {
     site: Site,
-    /// The node that this rank used last.
-    node: Cell<usize>,
+    /// How many places this rank has taken. They differ in their links, so that a tail that is as it was is one that did not change;
+    /// the last bit says which node is used.
+    places: Cell<u64>,
     variant: PhantomData<V>,
 }
 
 impl<V: Variant> Token<V> {
     pub(super) fn new(site: Site) -> Token<V> {
-        Token { site, node: Cell::new(0), variant: PhantomData }
+        Token { site, places: Cell::new(0), variant: PhantomData }
     }
 
     /// The next of the node that a link names.
     fn next_of(&self, link: Link) -> Option<farside_rma::Place<'_, u64>> {
-        link.target().map(|(rank, node)| self.site.at(rank, NEXT + node as usize))
+        link.target().map(|(rank, place)| self.site.at(rank, NEXT + node_of::<V>(place)))
     }
 
     /// Takes the lock after a node that was at the tail; false if its owner still has it.
@@ -71,7 +74,7 @@ impl<V: Variant> Token<V> {
         if !is_free || context.compare_swap(tail, before.bits(), mine.bits())? != before.bits() {
             return Ok(false);
         }
-        // Nobody else can have taken the mark away: it is for the one who follows the node at the tail.
+        // Nobody else can have taken the mark away: it is for the one who follows the node at the tail, and that has not changed.
         self.follow(context, before, mine)
     }
 }
@@ -87,17 +90,17 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let me = context.rank();
-        let node = if V::ALTERNATES { 1 - self.node.get() } else { 0 };
-        let mine = Link::new(me, node as u64)?;
-        context.store(self.site.at(me, NEXT + node), 0)?;
+        let place = (self.places.get() + 1) % if V::NUMBERS_PLACES { PLACES } else { 2 };
+        let mine = Link::new(me, place)?;
+        context.store(self.site.at(me, NEXT + node_of::<V>(place)), 0)?;
         if patience != Patience::Forever {
             let is_taken = self.site.poll(context, PAUSE, patience, || self.attempt(context, mine))?;
             if is_taken {
-                self.node.set(node);
+                self.places.set(place);
             }
             return Ok(is_taken);
         }
-        self.node.set(node);
+        self.places.set(place);
         let before = Link::from_bits(context.swap(self.site.shared(TAIL), mine.bits())?);
         if !self.follow(context, before, mine)? {
             self.site.tally.queued(1);
@@ -109,7 +112,7 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn release(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        let next = context.swap(self.site.at(context.rank(), NEXT + self.node.get()), RELEASED)?;
+        let next = context.swap(self.site.at(context.rank(), NEXT + node_of::<V>(self.places.get())), RELEASED)?;
         if let Some((rank, _)) = Link::from_bits(next).target() {
             context.signal(self.site.at(rank, STATUS), GRANTED)?;
             self.site.tally.passed(context, rank);
@@ -119,11 +122,16 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn reset(&mut self, _context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, members);
-        self.node.set(0);
+        self.places.set(0);
         Ok(())
     }
 
     fn into_words(self: Box<Self>) -> Words {
         self.site.into_words()
     }
+}
+
+/// Which of a rank's nodes a place uses.
+fn node_of<V: Variant>(place: u64) -> usize {
+    if V::ALTERNATES { (place % 2) as usize } else { 0 }
 }

@@ -82,6 +82,13 @@ pub(super) fn checks() -> Vec<Check> {
         )
         .setup(Setup::new(2).rounds(2))
         .mutant(""),
+        Check::new(
+            "lock/d-mcs-token-without-numbers",
+            "takes a tail that is as it was for one that did not change",
+            exclusive(of::<wrong::WithoutNumbers>(Base::Token), Style::Try),
+        )
+        .setup(Setup::new(2).rounds(3))
+        .mutant("was lost"),
         waiting::<wrong::WithoutWaking>(
             "lock/default-without-waking",
             "leaves the lock free without a word to the sleeping head of the queue",
