@@ -8,10 +8,12 @@
 //! State:     1 word at the home rank, 3 words (next of either node, status) on every rank, and 1 that nobody writes.
 //! Invariant: at most one rank between acquire and release; entry in the order of the swaps on the tail; a node's next holds the mark only if
 //!            its owner has released with it and nobody has taken the lock after it.
-//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`).
+//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`); an attempt
+//!            compares the tail with a link that never comes back (`a_token_without_numbers_is_caught`).
 //! Cost:      acquire 1 store to itself and 1 atomic, +1 atomic at the last holder unless that is this rank, +1 store to itself if queued; release 1
 //!            atomic on itself, +1 signal if somebody waits.
-//! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively, with and without time limits; 8 and 16 ranks at random.
+//! Checked:   `farside check 'lock/d-mcs-token*'`: 3 ranks x 2 rounds exhaustively on one node, 3 x 1 on three; 2 x 3 with time limits; 3 x 1 with a death;
+//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -134,7 +134,6 @@ fn rma_rw() -> Vec<Check> {
         "opened",
         "yielded",
         "passed_within",
-        "passed_across",
         "left_for_another",
         "limit_reached",
         "limit_kept",
@@ -145,6 +144,9 @@ fn rma_rw() -> Vec<Check> {
     ];
     checks.push(all("rw/rma-rw-death-readers", DIES, one, (READERS, wait), &[]).setup(Setup::new(3).deaths(1)));
     checks.extend(beyond!("rma-rw", one, &with(Some(3), &[1, 2], 1), ALL));
+    let across = visits(of(&with(Some(3), &[2, 2, 1], 1)), (MANY, Style::Mixed), &["passed_across", "passed_within"]);
+    let check = Check::new("rw/rma-rw-across-8", LARGE, across);
+    checks.push(check.setup(Setup::new(8).topology(DEEP)).policy(PCT, 1000));
     checks
 }
 
