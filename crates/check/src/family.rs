@@ -1,11 +1,14 @@
 //! The families of protocols that are checked.
 
+mod asking;
 pub mod barrier;
 pub mod collective;
 pub mod death;
+pub mod example;
 pub mod litmus;
 pub mod lock;
 pub mod object;
+pub mod rw;
 pub mod sync;
 
 use crate::check::Check;
@@ -16,9 +19,11 @@ pub fn checks() -> Vec<Check> {
         barrier::checks(),
         collective::checks(),
         death::checks(),
+        example::checks(),
         litmus::checks(),
         lock::checks(),
         object::checks(),
+        rw::checks(),
         sync::checks(),
     ];
     families.into_iter().flatten().collect()

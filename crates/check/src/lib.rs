@@ -10,7 +10,7 @@
 //! ```
 //! use farside_check::{Outcome, checks};
 //!
-//! let check = checks().into_iter().find(|check| check.name == "lock/ticket").unwrap();
+//! let check = checks().into_iter().find(|check| check.name == "example/ticket").unwrap();
 //! let setup = check.setup.clone().ranks(2).rounds(1);
 //! let finding = check.run(&setup, check.policy, 0, &mut |_| true)?;
 //! assert_eq!(finding.outcome, Outcome::Passed);

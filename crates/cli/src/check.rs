@@ -16,16 +16,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 const EXAMPLES: &str = "\
 Examples:
   farside check                                 every protocol, every schedule that differs
-  farside check lock barrier/central            all locks, and one barrier
+  farside check lock rw barrier/central         all locks, and one barrier
   farside check 'litmus/*fence*' --list         which ones these are
   farside check --mutants                       the wrong variants as well: each must be caught
-  farside check lock/mcs --ranks 4 --policy pct:3 --budget 30
+  farside check lock/d-mcs --ranks 4 --policy pct:3 --budget 30
                                                 random schedules that find bugs of depth 3
-  farside check lock/mcs --ranks 2 --policy unreduced
+  farside check lock/d-mcs --ranks 2 --rounds 1 --policy unreduced
                                                 how many schedules there are without reduction
-  farside check lock/mcs --ranks 3 --rounds 1 --deaths 1
+  farside check example/mcs --ranks 3 --rounds 1 --deaths 1
                                                 any rank may die at any step
-  farside check lock/ticket-plain --ranks 2 --rounds 1 --replay 0
+  farside check example/ticket-plain --ranks 2 --rounds 1 --replay 0
                                                 one schedule again, step by step";
 
 /// Explores the schedules of protocols, and says whether they keep what they promise.
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     mutants: bool,
     /// How long each check may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     budget: Duration,
     /// With how many ranks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]

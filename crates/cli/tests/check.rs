@@ -12,9 +12,9 @@ fn records(path: &str) -> Vec<Value> {
 
 #[test]
 fn a_check_passes_and_is_in_the_table() {
-    let finished = farside(["check", "lock/ticket-fair", "litmus/tickets"]).run().ends_with(0);
+    let finished = farside(["check", "example/ticket-fair", "litmus/tickets"]).run().ends_with(0);
     let table = finished.stdout();
-    for words in ["lock/ticket-fair", "litmus/tickets", "exhaustive", "passed", "2 ranks, one node, 2 rounds"] {
+    for words in ["example/ticket-fair", "litmus/tickets", "exhaustive", "passed", "2 ranks, one node, 2 rounds"] {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert_eq!(finished.stderr(), "");
@@ -31,7 +31,7 @@ fn names_may_have_stars_and_beginnings() {
 
 #[test]
 fn an_unknown_name_gets_close_ones() {
-    farside(["check", "lock/msc"]).run().fails_with(&["lock/msc", "lock/mcs"]);
+    farside(["check", "example/msc"]).run().fails_with(&["example/msc", "example/mcs"]);
     farside(["check", "fugue"]).run().fails_with(&["fugue", "--list"]);
 }
 
@@ -45,7 +45,7 @@ fn mutants_are_left_out_unless_asked_for() {
 
 #[test]
 fn a_mutant_that_survives_is_a_failure() {
-    let words = ["check", "lock/mcs-without-flush", "--ranks", "1"];
+    let words = ["check", "example/mcs-without-flush", "--ranks", "1"];
     let finished = farside(words).run();
     assert_eq!(finished.status.code(), Some(1));
     assert!(finished.stdout().contains("NOT CAUGHT"), "{}", finished.stdout());
@@ -61,10 +61,10 @@ fn value(text: &str, word: &str) -> String {
 fn a_failure_comes_with_a_command_that_shows_it_again() {
     let scratch = Scratch::new();
     let json = scratch.file("check.json");
-    farside(["check", "lock/mcs-without-second-look", "--json", &json]).run().ends_with(0);
+    farside(["check", "example/mcs-without-second-look", "--json", &json]).run().ends_with(0);
     let record = &records(&json)[0];
     let schedule = record["schedule"].as_str().expect("a schedule");
-    let words = ["check", "lock/mcs-without-second-look", "--ranks", "2", "--rounds", "1", "--replay", schedule];
+    let words = ["check", "example/mcs-without-second-look", "--ranks", "2", "--rounds", "1", "--replay", schedule];
     let again = farside(words).run();
     assert_eq!(again.status.code(), Some(1));
     assert!(again.stdout().contains(record["problem"].as_str().expect("a problem")), "{}", again.stdout());
@@ -109,7 +109,7 @@ fn policies_and_deaths_can_be_chosen() {
         let finished = farside(words).run().ends_with(0);
         assert!(finished.stdout().contains(policy), "{}", finished.stdout());
     }
-    let finished = farside(["check", "lock/ticket", "--rounds", "1", "--deaths", "1"]).run().ends_with(0);
+    let finished = farside(["check", "example/ticket", "--rounds", "1", "--deaths", "1"]).run().ends_with(0);
     assert!(finished.stdout().contains("up to 1 death"), "{}", finished.stdout());
 }
 

@@ -78,7 +78,7 @@ fn the_help_of_check_lists_every_option_with_examples() {
     let help = help(&["check", "--help"]);
     mentions(&help, &["PROTOCOL", "--list", "--mutants", "--budget", "--ranks", "--rounds", "--topology", "--policy"]);
     mentions(&help, &["--seed", "--deaths", "--replay", "--json", "exhaustive", "unreduced", "random", "pct:DEPTH"]);
-    mentions(&help, &["Examples:", "farside check lock/mcs"]);
+    mentions(&help, &["Examples:", "farside check lock/d-mcs"]);
 }
 
 /// The options of every bench.

@@ -1,14 +1,16 @@
 //! Reader-writer locks among ranks that are threads: counts are exact, reads are consistent, losses are told, costs are as written.
 
-mod rw_support;
-
 use std::time::Duration;
 
 use farside::counting::Counts;
 use farside::observed::Kind as Operation;
 use farside::rw::Kind;
 use farside::{Ended, Error, Local, Rank, Result, RwLock, World};
-use rw_support::long;
+
+/// Whether to take the time for more.
+fn long() -> bool {
+    std::env::var_os("FARSIDE_LONG").is_some()
+}
 
 /// Everybody writes and reads a pair that is equal whenever nobody writes.
 fn count_under(kind: &Kind, ranks: u32, rounds: u64) {

@@ -4,7 +4,7 @@ use farside::Rank;
 use farside::sim::program;
 
 use crate::check::{Check, Setup, Subject};
-use crate::family::lock::{self, mcs::Mcs};
+use crate::family::example::{self, mcs::Mcs};
 use crate::property::{History, Specification};
 
 /// Ranks meet; one may die.
@@ -84,8 +84,12 @@ pub fn checks() -> Vec<Check> {
         Check::new("death/all_gather", "a rank dies in a collective", all_gather).setup(Setup::new(2).deaths(1)),
         Check::new("death/all_gather-far", "a rank dies in a collective between nodes", all_gather)
             .setup(Setup::new(2).topology("node:2").deaths(1)),
-        Check::new("death/mcs", "a rank dies with a queuing lock, or in its queue", lock::exclusive(Mcs::Right))
-            .setup(Setup::new(2).deaths(1)),
+        Check::new(
+            "death/mcs",
+            "a rank dies with the queuing lock of the examples, or in its queue",
+            example::exclusive(Mcs::Right),
+        )
+        .setup(Setup::new(2).deaths(1)),
         Check::new("death/counter", "a rank dies while all count", counter).setup(Setup::new(2).rounds(2).deaths(1)),
         Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)
             .setup(Setup::new(2).deaths(1))

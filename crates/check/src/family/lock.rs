@@ -1,78 +1,68 @@
-//! Locks.
+//! The exclusive locks that programs use: every kind by itself, and what is wrong on purpose.
 
-pub(crate) mod mcs;
-mod readers_writers;
-mod spin;
-mod ticket;
+mod kinds;
+mod mutants;
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use farside::sim::program;
-use farside::{Result, World};
+use farside::{Guard, Lock, Rank, Result, World};
 
+use super::asking::{Limit, Style, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::{BoundedBypass, MutualExclusion};
-use mcs::Mcs;
-use readers_writers::Counted;
-use spin::Spin;
-use ticket::Ticket;
-
-/// A lock as the checks see it.
-pub trait Lock: Clone + 'static {
-    /// What a rank holds of it.
-    type Handle;
-    /// Makes one. Collective.
-    fn make(&self, world: &World) -> Result<Self::Handle>;
-    /// Returns when nobody else holds it.
-    fn acquire(&self, world: &World, handle: &Self::Handle) -> Result<()>;
-    /// Lets the next one in.
-    fn release(&self, world: &World, handle: &Self::Handle) -> Result<()>;
-}
-
-/// A lock that can be asked for first and waited for then.
-pub trait Queue: Lock {
-    /// What a rank gets by asking.
-    type Turn;
-    /// Takes a place. Does not wait for others.
-    fn ask(&self, world: &World, handle: &Self::Handle) -> Result<Self::Turn>;
-    /// Returns when it is this rank's turn.
-    fn await_turn(&self, world: &World, handle: &Self::Handle, turn: Self::Turn) -> Result<()>;
-}
 
 /// Every rank enters the same room again and again, under a lock.
-pub fn exclusive<L: Lock>(lock: L) -> impl Fn(&Setup) -> Subject {
+fn exclusive(make: impl Fn(&World) -> Result<Lock> + Clone + 'static, style: Style) -> impl Fn(&Setup) -> Subject {
     move |setup| {
-        let (lock, rounds, room) = (lock.clone(), setup.rounds, MutualExclusion::default());
-        let make = lock.clone();
+        let (make, rounds, room) = (make.clone(), setup.rounds, MutualExclusion::default());
         Subject::new(program(
-            move |world| Ok((make.make(world)?, room.furnish(world)?)),
-            move |world, (handle, room)| {
+            move |world| Ok((make(world)?, room.furnish(world)?)),
+            move |world, (lock, room)| {
                 for _ in 0..rounds {
-                    lock.acquire(world, &handle)?;
+                    let Some(guard) = ask(world, style, |limit| request(&lock, world, limit))? else {
+                        continue;
+                    };
                     room.visit(world)?;
-                    lock.release(world, &handle)?;
+                    guard.unlock()?;
                 }
-                Ok(())
+                stay(world, &lock)
             },
         ))
     }
 }
 
-/// Every rank asks for a lock again and again; nobody may overtake another more than `bound` times.
-pub fn fair<L: Queue>(lock: L, bound: u32) -> impl Fn(&Setup) -> Subject {
+/// Every rank enters the same room again and again; the first of the queue may not be overtaken more than `bound` times.
+fn fair(make: impl Fn(&World) -> Result<Lock> + Clone + 'static, bound: u32) -> impl Fn(&Setup) -> Subject {
+    // Who is first changes, and so does who overtakes it.
+    const FIRST: Rank = Rank(0);
+    const OTHERS: Rank = Rank(1);
     move |setup| {
-        let (lock, rounds, watch) = (lock.clone(), setup.rounds, BoundedBypass::new(bound));
-        let (make, furnished) = (lock.clone(), watch.clone());
+        let (make, rounds, watch) = (make.clone(), setup.rounds, BoundedBypass::new(bound));
+        let is_overtaken = Rc::new(Cell::new(false));
+        let (furnished, cleared) = (watch.clone(), is_overtaken.clone());
         Subject::new(program(
             move |world| {
-                furnished.furnish(world);
-                make.make(world)
+                furnished.reset(2);
+                cleared.set(false);
+                make(world)
             },
-            move |world, handle| {
+            move |world, lock| {
                 for _ in 0..rounds {
-                    let turn = lock.ask(world, &handle)?;
-                    watch.asks(world.rank());
-                    lock.await_turn(world, &handle, turn)?;
-                    watch.enters(world.rank())?;
-                    lock.release(world, &handle)?;
+                    let before = lock.statistics();
+                    let guard = lock.lock(world)?;
+                    let now = lock.statistics();
+                    if now.bypasses > before.bypasses {
+                        if !is_overtaken.replace(true) {
+                            watch.asks(FIRST);
+                        }
+                        watch.enters(OTHERS)?;
+                    } else if now.queued > before.queued {
+                        is_overtaken.set(false);
+                        watch.enters(FIRST)?;
+                    }
+                    guard.unlock()?;
                 }
                 Ok(())
             },
@@ -80,43 +70,22 @@ pub fn fair<L: Queue>(lock: L, bound: u32) -> impl Fn(&Setup) -> Subject {
     }
 }
 
-/// All checks of locks.
+fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<Guard<'a>>> {
+    match limit {
+        Limit::None => lock.lock(world).map(Some),
+        Limit::Time(time) => in_time(lock.lock_timeout(world, time)),
+        Limit::Once => lock.try_lock(world),
+    }
+}
+
+/// An agent goes with the rank it lives with, so nobody leaves before the others are done.
+fn stay(world: &World, lock: &Lock) -> Result<()> {
+    if ["server", "hybrid"].contains(&lock.name()) { world.barrier() } else { Ok(()) }
+}
+
+/// All checks of exclusive locks.
 pub fn checks() -> Vec<Check> {
-    vec![
-        Check::new("lock/mcs", "a queue of waiters, each on a word of its own", exclusive(Mcs::Right))
-            .setup(Setup::new(3).rounds(2)),
-        Check::new("lock/mcs-fair", "a queue: first come, first served", fair(Mcs::Right, 1)).setup(Setup::new(3)),
-        Check::new(
-            "lock/mcs-without-flush",
-            "lets the next one in before its writes have landed",
-            exclusive(Mcs::WithoutFlush),
-        )
-        .mutant("was lost"),
-        Check::new(
-            "lock/mcs-without-second-look",
-            "forgets a successor that is about to link itself",
-            exclusive(Mcs::WithoutSecondLook),
-        )
-        .mutant("had left"),
-        Check::new("lock/ticket", "take a number, wait until it is served", exclusive(Ticket::Right))
-            .setup(Setup::new(2).rounds(2)),
-        Check::new("lock/ticket-fair", "numbers are served in turn", fair(Ticket::Right, 1))
-            .setup(Setup::new(2).rounds(2)),
-        Check::new("lock/ticket-plain", "takes its number with a load and a store", exclusive(Ticket::Plain))
-            .mutant("inside"),
-        Check::new("lock/spin", "swap until it was free", exclusive(Spin)).setup(Setup::new(2).rounds(2)),
-        Check::new("lock/spin-unfair", "swap until it was free: anybody may come first", fair(Spin, 1))
-            .setup(Setup::new(2).rounds(3))
-            .mutant("was overtaken"),
-        Check::new("lock/readers-writers", "readers and a writer count in one word", Counted::RIGHT.exclusive())
-            .setup(Setup::new(2).rounds(2)),
-        Check::new("lock/readers-writers-3", "two readers and a writer", Counted::RIGHT.exclusive())
-            .setup(Setup::new(3)),
-        Check::new(
-            "lock/readers-writers-impatient",
-            "the writer does not wait for readers that are inside",
-            Counted::IMPATIENT.exclusive(),
-        )
-        .mutant("meets"),
-    ]
+    let mut checks = kinds::checks();
+    checks.extend(mutants::checks());
+    checks
 }

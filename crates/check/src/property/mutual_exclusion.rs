@@ -30,11 +30,13 @@ impl MutualExclusion {
 impl Room {
     /// Enters, counts the visit, not atomically, and leaves. Whoever is let in must see the visits of all before.
     pub fn visit(&self, world: &World) -> Result<()> {
-        let (me, count) = (world.rank(), self.count.at(Rank(0), 0));
+        // Not at rank 0, where a lock's own operations might order the count's by accident.
+        let (me, count) = (world.rank(), self.count.at(Rank(world.size() - 1), 0));
         if let Some(other) = self.watch.inside.replace(Some(me)) {
             return Err(Error::Misuse(format!("{other} and {me} are inside at the same time")));
         }
-        let seen = world.get_value(count)?;
+        // Who finds that the count is lost with its rank is not inside any more.
+        let seen = world.get_value(count).inspect_err(|_| self.watch.inside.set(None))?;
         let visits = self.watch.visits.get();
         if self.watch.inside.get() != Some(me) {
             return Err(Error::Misuse(format!("somebody came in while {me} was inside")));
@@ -42,9 +44,9 @@ impl Room {
         if seen != visits {
             return Err(Error::Misuse(format!("{me} sees {seen} visits of {visits}: one was lost")));
         }
-        world.put_value(seen + 1, count)?;
+        let put = world.put_value(seen + 1, count);
         self.watch.visits.set(visits + 1);
         self.watch.inside.set(None);
-        Ok(())
+        put
     }
 }

@@ -3,29 +3,35 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use farside::{Error, Rank, Result, Words, World};
+use farside::{Error, Place, Rank, Result, Words, World};
 
 /// A library. All ranks of a run share it; [`ReadersWriters::furnish`] it anew for each.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ReadersWriters {
+    words: usize,
     readers: Rc<Cell<u32>>,
     writer: Rc<Cell<Option<Rank>>>,
     written: Rc<Cell<u64>>,
 }
 
-/// What a rank needs for its visits: a record of two words that must always be the same.
+/// What a rank needs for its visits: a record of words that must always be the same.
 pub struct Library {
     watch: ReadersWriters,
     record: Words,
 }
 
 impl ReadersWriters {
+    /// A library with a record of so many words: two can be torn, one has fewer schedules.
+    pub fn new(words: usize) -> ReadersWriters {
+        ReadersWriters { words, readers: Rc::default(), writer: Rc::default(), written: Rc::default() }
+    }
+
     /// An empty library. Collective.
     pub fn furnish(&self, world: &World) -> Result<Library> {
         self.readers.set(0);
         self.writer.set(None);
         self.written.set(0);
-        Ok(Library { watch: self.clone(), record: world.words(2)? })
+        Ok(Library { watch: self.clone(), record: world.words(self.words)? })
     }
 
     fn meets(&self, me: Rank, writes: bool) -> Result<()> {
@@ -39,38 +45,45 @@ impl ReadersWriters {
 }
 
 impl Library {
+    /// A word of the record. Not at rank 0, where a lock's own operations might order those on the record by accident.
+    fn word(&self, world: &World, index: usize) -> Place<'_, u64> {
+        self.record.at(Rank(world.size() - 1), index)
+    }
+
     /// Reads the record, as a reader that was let in.
     pub fn read(&self, world: &World) -> Result<()> {
         let (me, watch) = (world.rank(), &self.watch);
         watch.readers.set(watch.readers.get() + 1);
         watch.meets(me, false)?;
-        let both = [0, 1].map(|half| world.get_value(self.record.at(Rank(0), half)));
+        let seen = (0..watch.words).map(|index| world.get_value(self.word(world, index)));
+        // Who finds that the record is lost with its rank is not inside any more.
+        let leave = || watch.readers.set(watch.readers.get() - 1);
+        let seen = seen.collect::<Result<Vec<u64>>>().inspect_err(|_| leave())?;
         watch.meets(me, false)?;
-        let (first, second) = (both[0].clone()?, both[1].clone()?);
         let written = watch.written.get();
-        if (first, second) != (written, written) {
-            return Err(Error::Misuse(format!("{me} reads {first} and {second} where {written} was written")));
+        if seen.iter().any(|&word| word != written) {
+            return Err(Error::Misuse(format!("{me} reads {seen:?} where {written} was written")));
         }
-        watch.readers.set(watch.readers.get() - 1);
+        leave();
         Ok(())
     }
 
     /// Writes the record, as a writer that was let in.
     pub fn write(&self, world: &World) -> Result<()> {
         let (me, watch) = (world.rank(), &self.watch);
+        if let Some(other) = watch.writer.replace(Some(me)) {
+            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+        }
         watch.meets(me, true)?;
-        watch.writer.set(Some(me));
-        let seen = world.get_value(self.record.at(Rank(0), 0))?;
+        let seen = world.get_value(self.word(world, 0)).inspect_err(|_| watch.writer.set(None))?;
         watch.meets(me, true)?;
         let written = watch.written.get();
         if seen != written {
             return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
         }
-        for half in 0..2 {
-            world.put_value(seen + 1, self.record.at(Rank(0), half))?;
-        }
+        let put = (0..watch.words).try_for_each(|index| world.put_value(seen + 1, self.word(world, index)));
         watch.written.set(seen + 1);
         watch.writer.set(None);
-        Ok(())
+        put
     }
 }

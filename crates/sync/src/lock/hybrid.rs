@@ -10,8 +10,8 @@
 //!            (`a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught`).
 //! Cost:      near: acquire 1 atomic and, for each look at what is being served, 1 load. Far: acquire 1 call, +1 signal by the agent if queued.
 //!            Release 1 call.
-//! Checked:   2 ranks x 1 round (x 2 in the long run) exhaustively, on one node (both near) and on two (one near), with and without time limits;
-//!            8 and 16 ranks at random.
+//! Checked:   `farside check 'lock/hybrid*'`: 3 ranks x 1 round exhaustively, on one node (all near) and on three (one near); 2 near ranks with time
+//!            limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -7,7 +7,8 @@
 //! Invariant: the lock has a holder as long as anybody is queued; entry in the order in which the agent served the requests.
 //! Ordering:  release flushes first (`a_server_without_flush_is_caught`).
 //! Cost:      acquire 1 call, +1 signal by the agent if queued; release 1 call.
-//! Checked:   2 ranks x 1 round (x 2 in the long run) exhaustively, on one node and on two, with and without time limits; 8 and 16 ranks at random.
+//! Checked:   `farside check 'lock/server*'`: 3 ranks x 1 round exhaustively, on one node and on three; 2 ranks with time limits, and with a death;
+//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

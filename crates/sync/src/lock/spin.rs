@@ -8,8 +8,8 @@
 //! Ordering:  release flushes first (`a_spin_lock_without_flush_is_caught`); the word is changed in one step
 //!            (`a_spin_lock_that_is_taken_in_two_steps_is_caught`).
 //! Cost:      acquire 1 atomic, and for each further look 1 load and at most 1 atomic; release 1 signal.
-//! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively; with time limits 2 ranks x 1 round (the same as without in the long run);
-//!            8 and 16 ranks at random.
+//! Checked:   `farside check 'lock/fompi-spin*'`: 3 ranks x 1 round exhaustively, on one node and on three; 2 x 2 with time limits; 2 x 1 with a death;
+//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::marker::PhantomData;
 

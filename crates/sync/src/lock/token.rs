@@ -3,17 +3,17 @@
 //! Paper:     [ARMCI03] section 4.2 and section 5 ask for a queuing lock whose uncontended release needs no compare-swap, and leave it open.
 //! Differs:   from their lock: a release swaps a mark into its own node's next, in its own memory. Who comes later gets that node from the
 //!            tail, swaps its own link in, and finds the mark: the lock is free. A rank uses two nodes in turn, because the one it
-//!            released may still be at the tail; by the time it has the lock with the other one, nobody looks at the first any more. Links are
-//!            numbered, so that a node at the tail is never taken for the same node at the tail earlier.
+//!            released may still be at the tail; by the time it has the lock with the other one, nobody looks at the first any more.
 //!            A request with a time limit takes no place until the lock is free, since a place cannot be given up.
 //! State:     1 word at the home rank, 3 words (next of either node, status) on every rank, and 1 that nobody writes.
 //! Invariant: at most one rank between acquire and release; entry in the order of the swaps on the tail; a node's next holds the mark only if
 //!            its owner has released with it and nobody has taken the lock after it.
-//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`); links are numbered
-//!            (`a_token_without_numbers_is_caught`).
+//! Ordering:  release flushes first (`a_token_without_flush_is_caught`); nodes alternate (`a_token_with_one_node_is_caught`); an attempt
+//!            compares the tail with a link that never comes back (`a_token_without_numbers_is_caught`).
 //! Cost:      acquire 1 store to itself and 1 atomic, +1 atomic at the last holder unless that is this rank, +1 store to itself if queued; release 1
 //!            atomic on itself, +1 signal if somebody waits.
-//! Checked:   2 ranks x 2 rounds and 3 ranks x 1 round exhaustively, with and without time limits; 8 and 16 ranks at random.
+//! Checked:   `farside check 'lock/d-mcs-token*'`: 3 ranks x 2 rounds exhaustively on one node, 3 x 1 on three; 2 x 3 with time limits; 3 x 1 with a death;
+//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -34,24 +34,25 @@ const PAUSE: usize = 4;
 /// In a node's next: its owner has released the lock. No link has this value.
 const RELEASED: u64 = u64::MAX;
 const GRANTED: u64 = 1;
+/// How many places have different links.
+const PLACES: u64 = 1 << 38;
 
 pub(super) struct Token<V> {
     site: Site,
-    /// The node that this rank used last.
-    node: Cell<usize>,
-    /// How many links this rank has made.
-    links: Cell<u64>,
+    /// How many places this rank has taken. They differ in their links, so that a tail that is as it was is one that did not change;
+    /// the last bit says which node is used.
+    places: Cell<u64>,
     variant: PhantomData<V>,
 }
 
 impl<V: Variant> Token<V> {
     pub(super) fn new(site: Site) -> Token<V> {
-        Token { site, node: Cell::new(0), links: Cell::new(0), variant: PhantomData }
+        Token { site, places: Cell::new(0), variant: PhantomData }
     }
 
     /// The next of the node that a link names.
     fn next_of(&self, link: Link) -> Option<farside_rma::Place<'_, u64>> {
-        link.target().map(|(rank, numbered)| self.site.at(rank, NEXT + (numbered % 2) as usize))
+        link.target().map(|(rank, place)| self.site.at(rank, NEXT + node_of::<V>(place)))
     }
 
     /// Takes the lock after a node that was at the tail; false if its owner still has it.
@@ -75,7 +76,7 @@ impl<V: Variant> Token<V> {
         if !is_free || context.compare_swap(tail, before.bits(), mine.bits())? != before.bits() {
             return Ok(false);
         }
-        // Nobody else can have taken the mark away: it is for the one who follows the node at the tail.
+        // Nobody else can have taken the mark away: it is for the one who follows the node at the tail, and that has not changed.
         self.follow(context, before, mine)
     }
 }
@@ -91,20 +92,17 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let me = context.rank();
-        let node = if V::ALTERNATES { 1 - self.node.get() } else { 0 };
-        // Far more links are made before a number comes again than can be under way.
-        let number = if V::NUMBERS { (self.links.get() + 1) % (Link::OFFSET_MAX / 2) } else { 0 };
-        self.links.set(number);
-        let mine = Link::new(me, number * 2 + node as u64)?;
-        context.store(self.site.at(me, NEXT + node), 0)?;
+        let place = (self.places.get() + 1) % if V::NUMBERS_PLACES { PLACES } else { 2 };
+        let mine = Link::new(me, place)?;
+        context.store(self.site.at(me, NEXT + node_of::<V>(place)), 0)?;
         if patience != Patience::Forever {
             let is_taken = self.site.poll(context, PAUSE, patience, || self.attempt(context, mine))?;
             if is_taken {
-                self.node.set(node);
+                self.places.set(place);
             }
             return Ok(is_taken);
         }
-        self.node.set(node);
+        self.places.set(place);
         let before = Link::from_bits(context.swap(self.site.shared(TAIL), mine.bits())?);
         if !self.follow(context, before, mine)? {
             self.site.tally.queued(1);
@@ -116,7 +114,7 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn release(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
-        let next = context.swap(self.site.at(context.rank(), NEXT + self.node.get()), RELEASED)?;
+        let next = context.swap(self.site.at(context.rank(), NEXT + node_of::<V>(self.places.get())), RELEASED)?;
         if let Some((rank, _)) = Link::from_bits(next).target() {
             context.signal(self.site.at(rank, STATUS), GRANTED)?;
             self.site.tally.passed(context, rank);
@@ -126,11 +124,16 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn reset(&mut self, _context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, members);
-        self.node.set(0);
+        self.places.set(0);
         Ok(())
     }
 
     fn into_words(self: Box<Self>) -> Words {
         self.site.into_words()
     }
+}
+
+/// Which of a rank's nodes a place uses.
+fn node_of<V: Variant>(place: u64) -> usize {
+    if V::ALTERNATES { (place % 2) as usize } else { 0 }
 }

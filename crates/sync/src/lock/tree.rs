@@ -12,8 +12,8 @@
 //!            to go there, or before the own queue is empty (`a_tree_that_releases_the_leaf_first_is_caught`).
 //! Cost:      for each level entered that of a queue, above the first +1 store to itself; release: inside the element that of a queue and 1 load; each
 //!            level above 2 loads more.
-//! Checked:   3 ranks x 1 round exhaustively on two nodes, with thresholds 1 and 32, with attempts and with waiters that walk away; 4 and 8 ranks on three
-//!            levels, 8 and 16 ranks on two, at random.
+//! Checked:   `farside check 'lock/rma-mcs*'`: 3 ranks x 2 rounds exhaustively on one node, 3 x 1 on two with thresholds of 1, 2 and 32; 3 x 1 on two with time
+//!            limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -11,8 +11,9 @@
 //!            (`a_tree_that_climbs_too_early_is_caught`); see also what stands in the files of counters and tree.
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels and C counters: N + C atomics and N - 1 stores to
 //!            itself; its end 3 N - 1 loads and N + C atomics. Passed on inside an element: that of a queue, and 2 loads.
-//! Checked:   1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, with one counter and with one for each rank, T_R = 1,
-//!            T_L = 1 and 2, on one node and on two; every branch is reached. 8 and 16 ranks on three levels at random.
+//! Checked:   `farside check 'rw/rma-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, with one counter and with one for each
+//!            rank, T_R = 1, T_L = 1 and 2, on one node and on two; 1 writer + 1 reader with time limits, 1 writer + 2 readers with a death; every branch is reached;
+//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};

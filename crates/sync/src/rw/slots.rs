@@ -19,8 +19,9 @@
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C counters: that of the exclusive lock, 1 load and C atomics; its end
 //!            1 load, 1 + C atomics, and that of the exclusive lock. In a row of writers instead 3 atomics each. In a lock that lingers: write that of the exclusive
 //!            lock and 2 loads; read that of the exclusive lock, 2 loads and 1 atomic.
-//! Checked:   1 writer + 1 reader, one of them x 2 rounds, and 2 writers exhaustively, with `yields` of 0 and 1 and rows of 1 and 2; 1 writer + 2 readers and
-//!            2 writers + 1 reader in the long run; every branch is reached. 8 and 16 ranks at random.
+//! Checked:   `farside check 'rw/default-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1 round exhaustively with `yields` of 0 and rows of 1; 1 writer + 1 reader,
+//!            one of them x 2 rounds, and 2 writers with `yields` of 1 and rows of 2; 1 writer + 1 reader with time limits, and with a death; every branch
+//!            is reached. 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -19,8 +19,8 @@ pub trait Variant: Send + 'static {
     const WAKES: bool = true;
     /// Uses two nodes in turn.
     const ALTERNATES: bool = true;
-    /// Numbers its links.
-    const NUMBERS: bool = true;
+    /// Gives every place in a queue a number of its own.
+    const NUMBERS_PLACES: bool = true;
     /// Hands the lock to the first of the queue once it was bypassed often enough.
     const BOUNDS_BYPASS: bool = true;
     /// Waits for the readers that are inside before a writer goes in.

@@ -33,8 +33,8 @@ variants! {
     LeafFirst: CLIMBS_LAST;
     /// Uses the node again that it has just released the lock with.
     WithOneNode: ALTERNATES;
-    /// Takes a node at the tail for the same node at the tail earlier.
-    WithoutNumbers: NUMBERS;
+    /// Gives its places two numbers in turn.
+    WithoutNumbers: NUMBERS_PLACES;
     /// Leaves the lock free without a word to the sleeping head of the queue.
     WithoutWaking: WAKES;
     /// Lets running ranks be ahead of the head of the queue for ever.

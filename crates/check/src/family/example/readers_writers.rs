@@ -55,7 +55,7 @@ impl Counted {
     /// Every rank visits the same library again and again.
     pub(super) fn exclusive(self) -> impl Fn(&Setup) -> Subject {
         move |setup| {
-            let (rounds, library) = (setup.rounds, ReadersWriters::default());
+            let (rounds, library) = (setup.rounds, ReadersWriters::new(2));
             Subject::new(program(
                 move |world| Ok((world.words(1)?, library.furnish(world)?)),
                 move |world, (words, library)| {

@@ -1,0 +1,71 @@
+//! Locks that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the locks name these tests.
+
+use farside::sim::Verdict;
+use farside_check::{Outcome, checks};
+
+/// A check is wrong on purpose, is caught, and its schedule shows the same problem again.
+fn is_caught(name: &str) {
+    let check = checks().into_iter().find(|check| check.name == name).expect("a check of that name");
+    assert!(check.is_mutant(), "{name}");
+    let finding = check.run(&check.setup, check.policy, 0, &mut |progress| progress.runs < check.runs_max);
+    let finding = finding.expect("the job can be simulated");
+    assert_eq!(finding.outcome, Outcome::Caught, "{name}: {:?}", finding.problem);
+    let failure = finding.report.failure.expect("a failure");
+    println!("{name}: caught after {} runs: {}", finding.report.runs, failure.problem);
+    let again = check.replay(&check.setup, &failure.schedule).expect("the schedule can be read");
+    assert_eq!(again.verdict, Verdict::Failed(failure.problem), "{name}");
+}
+
+/// A test for each, and a list of them all.
+macro_rules! caught {
+    ($(fn $test:ident: $($name:literal),+;)*) => {
+        const NAMED: &[&str] = &[$($($name),+),*];
+        $(
+            #[test]
+            fn $test() {
+                [$($name),+].into_iter().for_each(is_caught);
+            }
+        )*
+    };
+}
+
+caught! {
+    fn a_ticket_without_flush_is_caught: "lock/ticket-without-flush";
+    fn a_ticket_that_is_taken_in_two_steps_is_caught: "lock/ticket-in-two-steps";
+    fn a_server_without_flush_is_caught: "lock/server-without-flush";
+    fn a_hybrid_without_flush_is_caught: "lock/hybrid-without-flush";
+    fn a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught: "lock/hybrid-in-two-steps";
+    fn a_queue_without_flush_is_caught: "lock/d-mcs-without-flush";
+    fn a_queue_without_a_second_look_is_caught: "lock/d-mcs-without-second-look";
+    fn a_place_that_is_given_up_in_two_steps_is_caught: "lock/d-mcs-gives-up-in-two-steps";
+    fn a_place_that_nobody_passes_over_is_caught: "lock/d-mcs-without-skipping";
+    fn a_token_without_flush_is_caught: "lock/d-mcs-token-without-flush";
+    fn a_token_with_one_node_is_caught: "lock/d-mcs-token-with-one-node";
+    fn a_token_without_numbers_is_caught: "lock/d-mcs-token-without-numbers";
+    fn a_tree_without_flush_is_caught: "lock/rma-mcs-without-flush";
+    fn a_tree_that_releases_the_leaf_first_is_caught: "lock/rma-mcs-leaf-first";
+    fn a_spin_lock_without_flush_is_caught: "lock/fompi-spin-without-flush";
+    fn a_spin_lock_that_is_taken_in_two_steps_is_caught: "lock/fompi-spin-in-two-steps";
+    fn a_word_without_flush_is_caught: "lock/default-without-flush";
+    fn a_head_that_nobody_wakes_is_caught: "lock/default-without-waking";
+    fn a_bypass_without_bound_is_caught: "lock/default-without-bound";
+    fn a_word_for_readers_without_flush_is_caught: "rw/fompi-rw-without-flush";
+    fn a_word_for_readers_that_is_taken_in_two_steps_is_caught: "rw/fompi-rw-in-two-steps";
+    fn a_tree_for_writers_without_flush_is_caught: "rw/rma-rw-without-flush";
+    fn a_tree_that_climbs_too_early_is_caught: "rw/rma-rw-climbs-too-early";
+    fn printed_readers_and_writers_meet: "rw/rma-rw-without-drain";
+    fn printed_readers_wait_for_a_writer_that_has_left: "rw/rma-rw-without-asking-again";
+    fn printed_resets_take_a_mark_away: "rw/rma-rw-resets-in-steps";
+    fn a_writer_that_nobody_tells_is_caught: "rw/rma-rw-without-waking", "rw/default-rw-without-waking";
+    fn slots_without_flush_are_caught: "rw/default-rw-without-flush";
+    fn slots_without_drain_are_caught: "rw/default-rw-without-drain";
+    fn slots_that_linger_in_two_steps_are_caught: "rw/default-rw-in-two-steps";
+}
+
+#[test]
+fn every_wrong_lock_has_a_test() {
+    let is_lock = |name: &str| name.starts_with("lock/") || name.starts_with("rw/");
+    for check in checks().iter().filter(|check| check.is_mutant() && is_lock(check.name)) {
+        assert!(NAMED.contains(&check.name), "{}", check.name);
+    }
+}
