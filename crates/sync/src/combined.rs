@@ -1,6 +1,6 @@
 //! Fence and barrier of all ranks in one: everybody learns how much was posted to its node, waits until that much has landed, and meets the others.
 //!
-//! Paper:     [ARMCI03] section 3.1.2, figures 2 and 3.
+//! Paper:     \[ARMCI03\] section 3.1.2, figures 2 and 3.
 //! Differs:   counts are kept for each node instead of each rank, and the ranks of a node are combined in its shared memory first; a phase sends only
 //!            the part of the counts that the other half needs; any number of nodes, the ones beyond a power of two going through a partner. Who
 //!            has posted to few nodes may wait for their acknowledgements instead, and if all do, the second half is left out.

@@ -1,6 +1,6 @@
 //! Fences of the kind that returns when everything has landed: by acknowledgement, or by request for confirmation.
 //!
-//! Paper:     [ARMCI03] section 3.1.1 and 3.1.2: the two ways to a fence, and all-fence as a loop over all servers.
+//! Paper:     \[ARMCI03\] section 3.1.1 and 3.1.2: the two ways to a fence, and all-fence as a loop over all servers.
 //! Differs:   the request for confirmation is an atomic that a fence orders behind what was put: its reply comes from whoever carried out the puts.
 //! State:     1 word on every rank, which is only read (confirmation).
 //! Invariant: when a fence on a rank returns, all that this context posted to it has landed.

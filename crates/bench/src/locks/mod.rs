@@ -1,10 +1,10 @@
-//! `farside bench locks`: the five benchmarks of [RMALOCK16] section 5, and the times of figures 8 to 10 of [ARMCI03].
+//! `farside bench locks`: the five benchmarks of \[RMALOCK16\] section 5, and the times of figures 8 to 10 of \[ARMCI03\].
 //!
 //! All ranks contend for one lock in the memory of rank 0.
 //!
 //! | case | what a rank repeats |
 //! | --- | --- |
-//! | `lb`, `request` | takes the lock and gives it back; both are timed, together ([ARMCI03] figure 8) |
+//! | `lb`, `request` | takes the lock and gives it back; both are timed, together (\[ARMCI03\] figure 8) |
 //! | `acquire` | the same; until it has the lock (figure 9) |
 //! | `release` | the same; giving it back (figure 10) |
 //! | `ecsb` | the same; the throughput counts |

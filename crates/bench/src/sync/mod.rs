@@ -1,4 +1,4 @@
-//! `farside bench sync`: all-fence and barrier against the combined fence and barrier, and barriers alone, as in figure 7 of [ARMCI03].
+//! `farside bench sync`: all-fence and barrier against the combined fence and barrier, and barriers alone, as in figure 7 of \[ARMCI03\].
 //!
 //! Before each `allfence_barrier` and `sync`, every rank puts into every other, and all meet. Timed is the synchronization alone; a sample is the mean
 //! over iterations of the slowest rank. Barriers follow each other, and a sample is the median over batches of them.

@@ -20,22 +20,22 @@ pub enum Kind {
         /// How often the first that waits looks for itself before it sleeps until it is woken; usually 200.
         polls: u32,
     },
-    /// Numbers are taken and called ([ARMCI03]).
+    /// Numbers are taken and called (\[ARMCI03\]).
     Ticket,
-    /// The agent of the home's node keeps a queue ([ARMCI03]).
+    /// The agent of the home's node keeps a queue (\[ARMCI03\]).
     Server,
-    /// Near ranks take tickets themselves, for far ranks the agent does ([ARMCI03]).
+    /// Near ranks take tickets themselves, for far ranks the agent does (\[ARMCI03\]).
     Hybrid,
-    /// A queue that each waiter links itself into, waiting on its own word ([ARMCI03], D-MCS of [RMALOCK16]).
+    /// A queue that each waiter links itself into, waiting on its own word (\[ARMCI03\], D-MCS of \[RMALOCK16\]).
     Mcs,
     /// The same with a release that sends nothing as long as nobody waits.
     Token,
-    /// One word that is changed from zero (foMPI-Spin of [RMALOCK16]).
+    /// One word that is changed from zero (foMPI-Spin of \[RMALOCK16\]).
     Spin {
         /// Whether pauses between attempts grow.
         backoff: bool,
     },
-    /// A queue for each element of the topology (RMA-MCS of [RMALOCK16]).
+    /// A queue for each element of the topology (RMA-MCS of \[RMALOCK16\]).
     Tree {
         /// How often in a row the lock is passed inside an element before it leaves it: for the levels below the widest, the widest
         /// first; the last one also for all levels that follow. Without any, 32.

@@ -26,12 +26,12 @@ pub enum Kind {
         /// How often a reader lets writers pass before its turn is certain; usually 64.
         yields: u32,
     },
-    /// One word that counts readers and has a mark for a writer (foMPI-RW of [RMALOCK16]).
+    /// One word that counts readers and has a mark for a writer (foMPI-RW of \[RMALOCK16\]).
     FompiRw {
         /// Whether pauses between attempts grow.
         backoff: bool,
     },
-    /// Counters of readers spread over the topology, and a tree of queues for writers (RMA-RW of [RMALOCK16]).
+    /// Counters of readers spread over the topology, and a tree of queues for writers (RMA-RW of \[RMALOCK16\]).
     RmaRw {
         /// T_DC: how many neighbours share a counter of readers; without it, those of a node do.
         t_dc: Option<u32>,

@@ -23,11 +23,11 @@ macro_rules! variants {
 }
 
 variants! {
-    /// Goes in as a writer while readers are inside ([RMALOCK16] listing 6).
+    /// Goes in as a writer while readers are inside (\[RMALOCK16\] listing 6).
     WithoutDrain: DRAINS;
-    /// Waits at the readers' limit for a writer that may have left ([RMALOCK16] listing 9).
+    /// Waits at the readers' limit for a writer that may have left (\[RMALOCK16\] listing 9).
     WithoutAskingAgain: ASKS_AGAIN;
-    /// Starts a counter anew in several steps ([RMALOCK16] listing 6).
+    /// Starts a counter anew in several steps (\[RMALOCK16\] listing 6).
     ResetsInSteps: RESETS_AT_ONCE;
     /// Lets the next of its element go up before the wider queue is left.
     ClimbsTooEarly: CLIMBS_LAST;
