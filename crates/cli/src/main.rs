@@ -39,7 +39,7 @@ enum Command {
     Info,
     /// End a process group when standard input ends
     #[command(name = "__keep", hide = true)]
-    Keep { group: String },
+    Keep,
     /// Be a rank of a built-in program
     #[command(name = "__app", hide = true)]
     AppRank {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Info => info::run(),
-        Command::Keep { group } => farside_launch::keep(&group).map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
+        Command::Keep => farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };

@@ -10,16 +10,20 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The word that starts a keeper.
 pub(crate) const KEEP: &str = "__keep";
 
+/// What a launcher says when everything is in order.
+const DONE: &str = "done";
+
 /// The launcher's end of its keeper.
 pub(crate) struct Keeper {
     child: Child,
 }
 
 impl Keeper {
-    /// Starts a keeper for a process group. It is in a group of its own, so that what ends the job does not end it.
-    pub(crate) fn start(program: &Path, group: Pid) -> std::io::Result<Keeper> {
+    /// Starts a keeper, before there is anything to keep: a launcher may be killed at any moment. It is in a group of its own, so that what ends
+    /// the job does not end it.
+    pub(crate) fn start(program: &Path) -> std::io::Result<Keeper> {
         let child = Command::new(program)
-            .args([KEEP, &group.as_raw_nonzero().to_string()])
+            .arg(KEEP)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -28,27 +32,40 @@ impl Keeper {
         Ok(Keeper { child })
     }
 
+    /// Tells the keeper which process group the job is. What happens before is short: a rank that has just been started dies with its launcher.
+    pub(crate) fn watch_over(&mut self, group: Pid) {
+        self.say(&format!("{}\n", group.as_raw_nonzero()));
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Tells the keeper that everything is in order.
     pub(crate) fn dismiss(mut self) {
-        if let Some(mut stdin) = self.child.stdin.take() {
-            // A keeper that is gone already needs no telling.
-            let _ = stdin.write_all(b"done");
-        }
+        self.say(DONE);
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
+    }
+
+    fn say(&mut self, words: &str) {
+        if let Some(stdin) = &mut self.child.stdin {
+            // A keeper that is gone already needs no telling.
+            let _ = stdin.write_all(words.as_bytes());
+        }
     }
 }
 
 /// What a keeper does: waits until its launcher says that it is done, or dies; then ends the group.
-pub fn keep(group: &str) -> Result<(), String> {
-    let group = group.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{group:?} is no process group"))?;
-    let mut said = Vec::new();
+pub fn keep() -> Result<(), String> {
+    let mut said = String::new();
     // An error here means that the launcher's end is gone, as the end of the file does.
-    let _ = std::io::stdin().read_to_end(&mut said);
-    if said != b"done" {
+    let _ = std::io::stdin().read_to_string(&mut said);
+    let Some((group, rest)) = said.split_once('\n') else {
+        return Ok(());
+    };
+    let group = group.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{group:?} is no process group"))?;
+    if rest != DONE {
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }

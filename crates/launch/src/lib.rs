@@ -194,7 +194,7 @@ impl Launch {
         self
     }
 
-    /// A program that calls [`keep`] when it is started with the arguments `__keep GROUP`: it ends the job's processes should
+    /// A program that calls [`keep`] when it is started with the argument `__keep`: it ends the job's processes should
     /// the launcher be killed.
     #[must_use]
     pub fn keeper(mut self, program: PathBuf) -> Launch {

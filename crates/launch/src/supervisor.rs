@@ -72,14 +72,21 @@ impl<'a> Supervisor<'a> {
             Output::Capture => (Some(Vec::new()), false),
             Output::Forward { labels } => (None, labels),
         };
+        let mut keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in (0..launch.options.ranks).map(Rank) {
             let group = processes.first().map(|first| processes::pid(&first.child));
             match processes::start(launch, host, rank, group) {
-                Ok(process) => processes.push(process),
+                Ok(process) => {
+                    if let (Some(keeper), None) = (&mut keeper, group) {
+                        keeper.watch_over(processes::pid(&process.child));
+                    }
+                    processes.push(process);
+                }
                 Err(error) => {
                     group.inspect(|&group| processes::signal_group(group, Signal::KILL));
                     processes.iter_mut().for_each(|process| drop(process.child.wait()));
+                    keeper.map(Keeper::dismiss);
                     return Err(error);
                 }
             }
@@ -100,7 +107,6 @@ impl<'a> Supervisor<'a> {
             Error::System { what: "starting the thread for output", error }
         })?;
         let input = processes[0].child.stdin.take().map(|pipe| Input { pipe, waiting: Vec::new() });
-        let keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program, group).ok());
         Ok(Supervisor {
             launch,
             host,
