@@ -86,7 +86,9 @@ impl<'a> Supervisor<'a> {
                 Err(error) => {
                     group.inspect(|&group| processes::signal_group(group, Signal::KILL));
                     processes.iter_mut().for_each(|process| drop(process.child.wait()));
-                    keeper.map(Keeper::dismiss);
+                    if let Some(keeper) = keeper {
+                        keeper.dismiss();
+                    }
                     return Err(error);
                 }
             }
