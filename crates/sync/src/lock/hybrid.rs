@@ -21,7 +21,7 @@ use farside_fabric::{Agent, Atomic, HandlerId, Rank, Result, Word};
 use farside_rma::{Context, Words, World};
 
 use super::frame::{Algorithm, Patience, Site, Variant};
-use super::server::{call, has_agent, number};
+use super::server::{ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, has_agent, number};
 use super::ticket::{SERVING, TICKET, take_turn};
 
 pub(super) const WORDS: usize = 4;
@@ -29,17 +29,6 @@ pub(super) const WORDS: usize = 4;
 const PAUSE: usize = 2;
 /// The number of the last request that was granted after it was queued.
 const GRANTED: usize = 3;
-
-/// What is asked of the agent, in the first byte; the rest is the number of the request.
-const ASK: u8 = 0;
-const TRY: u8 = 1;
-const CANCEL: u8 = 2;
-const RELEASE: u8 = 3;
-const RESET: u8 = 4;
-
-/// What it answers.
-const YES: u8 = 1;
-const NO: u8 = 0;
 
 pub(super) struct Hybrid<V> {
     site: Site,
@@ -138,21 +127,7 @@ impl<V: Variant> Hybrid<V> {
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = (self.requests.get() + 1) & ((1 << REQUEST_BITS) - 1);
         self.requests.set(request);
-        if patience == Patience::Never {
-            return Ok(self.ask(context, TRY)?.0 == YES);
-        }
-        let (answer, ahead) = self.ask(context, ASK)?;
-        if answer == YES {
-            return Ok(true);
-        }
-        self.site.tally.queued(ahead.unwrap_or(1));
-        let granted = self.site.wait_patiently(context, GRANTED, |granted| granted == request, (patience, true))?;
-        if granted.is_none() && self.ask(context, CANCEL)?.0 == YES {
-            return Ok(false);
-        }
-        // If it was too late to cancel, the grant is on its way.
-        self.site.wait(context, GRANTED, |granted| granted == request)?;
-        Ok(true)
+        await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 }
 

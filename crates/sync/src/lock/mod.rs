@@ -43,13 +43,12 @@ mod token;
 pub(crate) mod tree;
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fate, Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use frame::{Algorithm, Patience};
+use frame::{Algorithm, Handle, Patience};
 
 pub use frame::Statistics;
 pub use kind::Kind;
@@ -59,11 +58,8 @@ pub(crate) use kind::site;
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
 pub struct Lock {
     algorithm: Box<dyn Algorithm>,
-    /// Whose handle this is.
-    rank: Rank,
+    handle: Handle,
     held: Cell<bool>,
-    /// How many losses there were when no member was among them.
-    losses: Cell<u32>,
 }
 
 impl Lock {
@@ -105,7 +101,7 @@ impl Lock {
     }
 
     pub(crate) fn with(algorithm: Box<dyn Algorithm>, rank: Rank) -> Lock {
-        Lock { algorithm, rank, held: Cell::new(false), losses: Cell::new(0) }
+        Lock { algorithm, handle: Handle::new(rank), held: Cell::new(false) }
     }
 
     /// The rank in whose memory it lies.
@@ -198,35 +194,19 @@ impl Lock {
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
         let team = survivors.into();
         let context = team.context();
-        self.check_owner(context)?;
-        let stranger = team.members().iter().find(|rank| !self.members().contains(rank));
-        if let Some(&rank) = stranger {
-            return Err(Error::NotAMember { rank, of: "lock" });
-        }
-        // What was posted to the lost is lost.
-        match context.flush_all() {
-            Err(error) if error.lost_rank().is_none() => return Err(error),
-            _ => team.barrier()?,
-        }
-        let can_be_home = |&&rank: &&Rank| self.algorithm.can_be_home(context, rank);
-        let old = self.home();
-        let candidates = team.members().iter().find(|&&rank| rank == old).filter(can_be_home);
-        let chosen = candidates.or_else(|| team.members().iter().find(can_be_home));
-        // One of them decides: they may have heard of the losses at different times.
-        let mut home = [chosen.map_or(u32::MAX, |rank| rank.0)];
-        team.broadcast(team.members()[0], &mut home)?;
-        context.topology().check(Rank(home[0]))?;
+        let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
+        let home = self.handle.agree_on_home(&team, self.algorithm.site(), can_be_home)?;
         self.algorithm.site().clear(context)?;
         self.held.set(false);
         team.barrier()?;
-        self.algorithm.reset(context, Rank(home[0]), team.members())?;
+        self.algorithm.reset(context, home, team.members())?;
         team.barrier()
     }
 
     /// Gives its memory back. Collective over those who made it. It is an error if somebody still has the lock.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
-        self.check_owner(team.context())?;
+        self.handle.check_owner(team.context())?;
         let held = team.all_gather(&[u8::from(self.held.get())])?;
         if let Some(at) = held.iter().position(|&held| held != 0) {
             let holder = team.members()[at];
@@ -237,7 +217,7 @@ impl Lock {
 
     #[inline]
     fn request(&self, context: &Context, patience: Patience) -> Result<bool> {
-        if self.held.get() || context.rank() != self.rank {
+        if self.held.get() || context.rank() != self.handle.rank() {
             return Err(self.misuse(context));
         }
         self.check_losses(context)?;
@@ -264,57 +244,27 @@ impl Lock {
     #[inline]
     fn release(&self, context: &Context) -> Result<()> {
         if !self.held.replace(false) {
-            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.rank)));
+            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.handle.rank())));
         }
         self.algorithm.release(context).map_err(|error| self.explain(error))
     }
 
     #[cold]
     fn misuse(&self, context: &Context) -> Error {
-        match self.check_owner(context) {
+        match self.handle.check_owner(context) {
             Err(error) => error,
-            Ok(()) => Error::Misuse(format!("{} asks for a lock that it has already", self.rank)),
+            Ok(()) => Error::Misuse(format!("{} asks for a lock that it has already", self.handle.rank())),
         }
     }
 
-    fn check_owner(&self, context: &Context) -> Result<()> {
-        if context.rank() == self.rank {
-            return Ok(());
-        }
-        Err(Error::Misuse(format!("{} uses a handle on a lock that belongs to {}", context.rank(), self.rank)))
-    }
-
-    /// A lock with a lost member is poisoned.
     #[inline]
     fn check_losses(&self, context: &Context) -> Result<()> {
-        let losses = context.fabric().alarm().losses.load(Ordering::Relaxed);
-        if losses == self.losses.get() { Ok(()) } else { self.judge_losses(context, losses) }
+        self.handle.check_losses(context, || self.algorithm.site())
     }
 
-    #[cold]
-    fn judge_losses(&self, context: &Context, losses: u32) -> Result<()> {
-        let lost = self.members().iter().find_map(|&rank| match context.fabric().fate(rank) {
-            Fate::Lost(how) => Some(Error::Poisoned { rank, how }),
-            _ => None,
-        });
-        match lost {
-            Some(error) => Err(error),
-            None => {
-                self.losses.set(losses);
-                Ok(())
-            }
-        }
-    }
-
-    /// That a member was lost means that the lock is poisoned. That it has left in order does not: it left the lock in order, too.
     #[cold]
     fn explain(&self, error: Error) -> Error {
-        match error {
-            Error::RankLost { rank, how } if how != Ended::Left && self.members().contains(&rank) => {
-                Error::Poisoned { rank, how }
-            }
-            other => other,
-        }
+        Handle::explain(error, self.members())
     }
 }
 

@@ -24,15 +24,15 @@ pub(super) const WORDS: usize = 1;
 const GRANTED: usize = 0;
 
 /// What is asked of the agent, in the first byte; the rest is the number of the request.
-const ASK: u8 = 0;
-const TRY: u8 = 1;
-const CANCEL: u8 = 2;
-const RELEASE: u8 = 3;
-const RESET: u8 = 4;
+pub(super) const ASK: u8 = 0;
+pub(super) const TRY: u8 = 1;
+pub(super) const CANCEL: u8 = 2;
+pub(super) const RELEASE: u8 = 3;
+pub(super) const RESET: u8 = 4;
 
 /// What it answers.
-const YES: u8 = 1;
-const NO: u8 = 0;
+pub(super) const YES: u8 = 1;
+pub(super) const NO: u8 = 0;
 const NOT_YOURS: u8 = 2;
 
 pub(super) struct Server<V> {
@@ -117,21 +117,7 @@ impl<V: Variant> Algorithm for Server<V> {
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = self.requests.get() + 1;
         self.requests.set(request);
-        if patience == Patience::Never {
-            return Ok(self.ask(context, TRY)?.0 == YES);
-        }
-        let (answer, ahead) = self.ask(context, ASK)?;
-        if answer == YES {
-            return Ok(true);
-        }
-        self.site.tally.queued(ahead.unwrap_or(1));
-        let granted = self.site.wait_patiently(context, GRANTED, |granted| granted == request, (patience, true))?;
-        if granted.is_none() && self.ask(context, CANCEL)?.0 == YES {
-            return Ok(false);
-        }
-        // If it was too late to cancel, the grant is on its way.
-        self.site.wait(context, GRANTED, |granted| granted == request)?;
-        Ok(true)
+        await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 
     fn release(&self, context: &Context) -> Result<()> {
@@ -161,6 +147,31 @@ impl<V: Variant> Algorithm for Server<V> {
     fn into_words(self: Box<Self>) -> Words {
         self.site.into_words()
     }
+}
+
+/// Asks an agent for the lock, and waits until the word `granted` bears the number of the request if it is queued.
+pub(super) fn await_grant(
+    site: &Site,
+    context: &Context,
+    (granted, request): (usize, u64),
+    patience: Patience,
+    ask: impl Fn(u8) -> Result<(u8, Option<u64>)>,
+) -> Result<bool> {
+    if patience == Patience::Never {
+        return Ok(ask(TRY)?.0 == YES);
+    }
+    let (answer, ahead) = ask(ASK)?;
+    if answer == YES {
+        return Ok(true);
+    }
+    site.tally.queued(ahead.unwrap_or(1));
+    let in_time = site.wait_patiently(context, granted, |number| number == request, (patience, true))?;
+    if in_time.is_none() && ask(CANCEL)?.0 == YES {
+        return Ok(false);
+    }
+    // If it was too late to cancel, the grant is on its way.
+    site.wait(context, granted, |number| number == request)?;
+    Ok(true)
 }
 
 /// Whether the agent of a rank's node lives.
