@@ -9,6 +9,7 @@
 //! - `waiting`: spin, yield or sleep, as the machine allows;
 //! - `arena`: which bytes of a rank's memory are free;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself;
+//! - `reach`: what is done to mapped memory, on whosever behalf;
 //! - `agent`: the thread that runs handlers;
 //! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
 
@@ -19,8 +20,12 @@ mod endpoint;
 mod fate;
 mod machine;
 mod memory;
+mod reach;
 mod waiting;
 
-pub use endpoint::Endpoint;
+pub use agent::FarAnswer;
+pub use endpoint::{Endpoint, Neighbourhood, Surroundings};
+pub use fate::{fate_bits, fate_from_bits};
 pub use machine::{cores, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
+pub use reach::Reach;

@@ -1,7 +1,7 @@
 //! The job's memory: one anonymous file, its layout, its mapping.
 //!
 //! ```text
-//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | first segments | an arena per rank
+//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | what is beside | first segments | an arena per rank
 //! ```
 //!
 //! The first segments, which hold the words that the collectives meet on, lie together instead of at the heads of the arenas: whoever
@@ -46,6 +46,8 @@ pub struct Config {
     pub arena_bytes: u64,
     /// How long the first segment of each rank is.
     pub root_bytes: u64,
+    /// How much memory there is beside, for whoever builds on this one: see [`Job::beside`].
+    pub beside_bytes: u64,
 }
 
 impl Config {
@@ -54,7 +56,7 @@ impl Config {
         let ranks = u64::from(topology.ranks());
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
-        Config { topology, cores: crate::machine::cores(), arena_bytes: ram.min((16 << 40) / ranks), root_bytes }
+        Config { topology, cores: crate::machine::cores(), arena_bytes: ram.min((16 << 40) / ranks), root_bytes, beside_bytes: 0 }
     }
 }
 
@@ -68,6 +70,7 @@ struct Header {
     arena_bytes: AtomicU64,
     root_bytes: AtomicU64,
     topology_bytes: AtomicU64,
+    beside_bytes: AtomicU64,
     /// On a line of its own: every operation looks at it, and it hardly ever changes.
     alarm: AlarmLine,
     endpoints: Line<AtomicU32>,
@@ -124,6 +127,7 @@ struct Layout {
     slots: u64,
     tables: u64,
     topology: u64,
+    beside: u64,
     roots: u64,
     arenas: u64,
     total: u64,
@@ -133,6 +137,7 @@ struct Layout {
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     topology: u64,
+    beside: u64,
     root: u64,
     arena: u64,
 }
@@ -154,9 +159,10 @@ impl Layout {
         let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
         let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
         let topology = take(sizes.topology)?;
+        let beside = take(sizes.beside)?;
         let roots = take(sizes.root.checked_mul(ranks)?)?;
         let arenas = take(sizes.arena.checked_mul(ranks)?)?;
-        Some(Layout { members, agents, sums, waiting_calls, slots, tables, topology, roots, arenas, total: next })
+        Some(Layout { members, agents, sums, waiting_calls, slots, tables, topology, beside, roots, arenas, total: next })
     }
 }
 
@@ -188,7 +194,9 @@ impl Job {
         let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
-        let sizes = Sizes { topology: topology.len() as u64, root: root_bytes, arena: arena_bytes };
+        let beside_bytes = config.beside_bytes;
+        let sizes =
+            Sizes { topology: topology.len() as u64, beside: beside_bytes, root: root_bytes, arena: arena_bytes };
         let layout = Layout::new(ranks, nodes, sizes, page).ok_or(Error::TooMuch {
             what: "bytes of shared memory for each rank",
             value: arena_bytes,
@@ -211,6 +219,7 @@ impl Job {
         header.arena_bytes.store(arena_bytes, Ordering::Relaxed);
         header.root_bytes.store(root_bytes, Ordering::Relaxed);
         header.topology_bytes.store(topology.len() as u64, Ordering::Relaxed);
+        header.beside_bytes.store(beside_bytes, Ordering::Relaxed);
         let job = Arc::new(job);
         let written = job.mapped(job.layout.topology, topology.len() as u64, Rank(0)).put(0, topology.as_bytes());
         debug_assert!(written);
@@ -234,6 +243,7 @@ impl Job {
         let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
         let sizes = Sizes {
             topology: topology_bytes,
+            beside: header.beside_bytes.load(Ordering::Relaxed),
             root: header.root_bytes.load(Ordering::Relaxed),
             arena: header.arena_bytes.load(Ordering::Relaxed),
         };
@@ -268,6 +278,11 @@ impl Job {
         &self.topology
     }
 
+    /// Memory that belongs to no rank, and that nobody but whoever asked for it in [`Config::beside_bytes`] touches.
+    pub fn beside(self: &Arc<Job>) -> Mapped {
+        self.mapped(self.layout.beside, self.header().beside_bytes.load(Ordering::Relaxed), Rank(0))
+    }
+
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.header().ranks.load(Ordering::Relaxed)
@@ -292,6 +307,16 @@ impl Job {
         if before.is_ok() {
             self.alarm().losses.fetch_add(1, Ordering::SeqCst);
             self.depart();
+        }
+    }
+
+    /// Notes that a rank is a member, or has left, which it did elsewhere: this memory is another node's.
+    pub fn note_fate(&self, rank: Rank, fate: Fate) {
+        match fate {
+            Fate::Starting => {}
+            Fate::Alive => drop(self.join(rank)),
+            Fate::Left => self.leave(rank),
+            Fate::Lost(how) => self.declare_lost(rank, how),
         }
     }
 
@@ -322,7 +347,8 @@ impl Job {
         }
     }
 
-    pub(crate) fn alarm(&self) -> &Alarm {
+    /// Counts those who have gone.
+    pub fn alarm(&self) -> &Alarm {
         &self.header().alarm.0
     }
 
@@ -393,7 +419,7 @@ impl Job {
     }
 
     /// A rank's part of a segment.
-    pub(crate) fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+    pub fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         if segment == SegmentId::ROOT {
             self.topology.check(rank)?;
             let bytes = self.root_bytes();
@@ -509,7 +535,7 @@ mod tests {
     use super::*;
 
     fn job(ranks: u32) -> Arc<Job> {
-        Job::create(&Config { topology: Topology::flat(ranks), cores: 2, arena_bytes: 1 << 20, root_bytes: 100 })
+        Job::create(&Config { topology: Topology::flat(ranks), cores: 2, arena_bytes: 1 << 20, root_bytes: 100, beside_bytes: 8 })
             .unwrap()
     }
 
