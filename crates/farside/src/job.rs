@@ -1,10 +1,13 @@
 //! Joining a job, and making one: the one place that knows which fabrics there are.
 //!
 //! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
-//! who died with [`Host::declare_lost`]. A rank calls [`join`].
+//! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
+//! A rank calls [`join`].
 
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
@@ -28,6 +31,8 @@ pub enum Kind {
     /// Ranks of one machine over mapped memory.
     #[default]
     Shm,
+    /// Ranks of several nodes over UDP.
+    Nic,
 }
 
 impl std::str::FromStr for Kind {
@@ -36,7 +41,8 @@ impl std::str::FromStr for Kind {
     fn from_str(name: &str) -> Result<Kind> {
         match name {
             "shm" => Ok(Kind::Shm),
-            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there is: shm"))),
+            "nic" => Ok(Kind::Nic),
+            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there are: shm, nic"))),
         }
     }
 }
@@ -45,6 +51,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Kind::Shm => write!(f, "shm"),
+            Kind::Nic => write!(f, "nic"),
         }
     }
 }
@@ -62,6 +69,12 @@ pub struct Options {
     pub memory: Option<u64>,
     /// How many processors the ranks may use together, instead of what this machine has.
     pub cores: Option<u32>,
+    /// Into how many nodes of this machine the ranks are divided.
+    pub nodes: Option<u32>,
+    /// Who executes far operations at a node.
+    pub server: Option<String>,
+    /// How long a node may be silent before it counts as lost.
+    pub patience: Option<Duration>,
 }
 
 impl Options {
@@ -75,7 +88,40 @@ impl Options {
             let cores = text.parse().ok().filter(|&cores| cores > 0);
             cores.ok_or_else(|| Error::Misuse(format!("{CORES}={text:?}: expected a number of processors")))
         });
-        Ok(Options { ranks, fabric: Kind::default(), topology: variable(TOPOLOGY), memory, cores: cores.transpose()? })
+        Ok(Options {
+            ranks,
+            fabric: Kind::default(),
+            topology: variable(TOPOLOGY),
+            memory,
+            cores: cores.transpose()?,
+            nodes: None,
+            server: None,
+            patience: None,
+        })
+    }
+}
+
+/// One node of a job that spans hosts.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    /// What the whole job is like.
+    pub options: Options,
+    /// Which of the nodes this is.
+    pub node: u32,
+    /// How many ranks each node has, in order: the ranks are numbered node by node.
+    pub ranks_of_nodes: Vec<u32>,
+    /// What every packet of this job is authenticated with.
+    pub secret: [u8; 16],
+    /// The address of this host that the others can reach.
+    pub bind: IpAddr,
+}
+
+impl NodePlan {
+    /// The ranks of this node.
+    pub fn ranks(&self) -> Vec<Rank> {
+        let before: u32 = self.ranks_of_nodes.iter().take(self.node as usize).sum();
+        let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
+        (before..before + own).map(Rank).collect()
     }
 }
 
@@ -103,6 +149,8 @@ pub struct Host {
 
 enum State {
     Shm(Arc<farside_shm::Job>),
+    /// A node whose ranks cannot join yet: programs that never do can run.
+    Node { job: Arc<farside_shm::Job>, ranks: Vec<Rank>, socket: UdpSocket },
 }
 
 impl Host {
@@ -123,42 +171,82 @@ impl Host {
                 config.cores = options.cores.unwrap_or(config.cores);
                 Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
             }
+            Kind::Nic => Err(no_nic()),
         }
+    }
+
+    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve before [`Host::meet`].
+    pub fn node(plan: &NodePlan) -> Result<Host> {
+        let socket = UdpSocket::bind((plan.bind, 0)).map_err(|error| {
+            Error::Join(format!("cannot listen at {}, an address that this host should have: {error}", plan.bind))
+        })?;
+        let options = Options { fabric: Kind::Shm, nodes: None, topology: None, ..plan.options.clone() };
+        match Host::create(&options)?.state {
+            State::Shm(job) => Ok(Host { state: State::Node { job, ranks: plan.ranks(), socket } }),
+            State::Node { .. } => Err(no_nic()),
+        }
+    }
+
+    /// Where this node's interface listens, if it has one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.state {
+            State::Shm(_) => None,
+            State::Node { socket, .. } => socket.local_addr().ok(),
+        }
+    }
+
+    /// Tells where the interfaces of all nodes are, in the order of the nodes. Service begins.
+    pub fn meet(&self, _addresses: &[SocketAddr]) -> Result<()> {
+        Ok(())
+    }
+
+    /// The ranks to be started here.
+    pub fn ranks(&self) -> Vec<Rank> {
+        match &self.state {
+            State::Shm(job) => (0..job.topology().ranks()).map(Rank).collect(),
+            State::Node { ranks, .. } => ranks.clone(),
+        }
+    }
+
+    /// The nodes that were found to be silent so far.
+    pub fn nodes_lost(&self) -> Vec<u32> {
+        Vec::new()
     }
 
     /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
         let kind = match &self.state {
             State::Shm(_) => Kind::Shm,
+            State::Node { .. } => Kind::Nic,
         };
         vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
     }
 
-    /// The file that a rank's process must inherit.
-    pub fn file(&self) -> BorrowedFd<'_> {
+    /// The file that this rank's process must inherit.
+    pub fn file(&self, _rank: Rank) -> BorrowedFd<'_> {
         match &self.state {
-            State::Shm(job) => job.file(),
+            State::Shm(job) | State::Node { job, .. } => job.file(),
         }
     }
 
     /// Who is where.
     pub fn topology(&self) -> &Topology {
         match &self.state {
-            State::Shm(job) => job.topology(),
+            State::Shm(job) | State::Node { job, .. } => job.topology(),
         }
     }
 
     /// What has become of a rank, as far as the job knows.
     pub fn fate(&self, rank: Rank) -> Fate {
         match &self.state {
-            State::Shm(job) => job.fate(rank),
+            State::Shm(job) | State::Node { job, .. } => job.fate(rank),
         }
     }
 
     /// Tells all ranks that one has ended without leaving, or has failed.
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         match &self.state {
-            State::Shm(job) => job.declare_lost(rank, how),
+            State::Shm(job) | State::Node { job, .. } => job.declare_lost(rank, how),
         }
     }
 
@@ -166,6 +254,7 @@ impl Host {
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
         match &self.state {
             State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
+            State::Node { .. } => Err(no_nic()),
         }
     }
 }
@@ -198,7 +287,12 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
             let job = farside_shm::Job::attach(inherited(file)?)?;
             Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
         }
+        Kind::Nic => Err(no_nic()),
     }
+}
+
+fn no_nic() -> Error {
+    Error::Unsupported { what: "the fabric nic: programs that never join a job can run on several nodes, others not yet".into() }
 }
 
 /// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the
