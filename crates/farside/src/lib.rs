@@ -27,6 +27,7 @@
 
 pub mod job;
 mod local;
+mod nodes;
 pub mod sim;
 pub mod trace;
 

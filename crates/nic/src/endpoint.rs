@@ -1,7 +1,7 @@
 //! The fabric itself: one thread's connection to a job of several nodes.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ const NAP: Duration = Duration::from_millis(200);
 /// One thread's connection to a job of several nodes.
 pub struct Endpoint {
     port: Arc<Mutex<Port>>,
+    /// The port's, to sleep at.
+    socket: Arc<UdpSocket>,
     /// Which of its rank's ports that is.
     index: u32,
     /// The near part of the job.
@@ -69,7 +71,7 @@ pub(crate) struct Seat {
 /// What is needed to tell the others that the rank has left, after everything else of it is gone.
 struct Farewell {
     port: Port,
-    near: farside_shm::Endpoint,
+    membership: farside_shm::Membership,
 }
 
 /// Which slots for calls are free, for each node.
@@ -120,7 +122,7 @@ impl Endpoint {
             job,
         });
         let (port, _) = seat.open_port(seat.next_port())?;
-        let farewell = Farewell { port, near: farside_shm::Endpoint::another(&near) };
+        let farewell = Farewell { port, membership: near.membership() };
         *lock(&seat.farewell) = Some(farewell);
         Endpoint::of(seat, near)
     }
@@ -135,9 +137,10 @@ impl Endpoint {
             });
         };
         seat.directory.enter_port(seat.rank, index, number);
+        let socket = port.socket().clone();
         let port = Arc::new(Mutex::new(port));
         seat.progress.look_after(&port);
-        Ok(Endpoint { port, index, near, effort: Cell::default(), seat })
+        Ok(Endpoint { port, socket, index, near, effort: Cell::default(), seat })
     }
 
     fn is_near(&self, peer: Rank) -> Result<bool> {
@@ -213,13 +216,10 @@ impl Endpoint {
         } else {
             spent.parks += 1;
             let (seat, index) = (&self.seat, self.index);
-            let socket = lock(&self.port).socket().try_clone();
             seat.directory.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
-            if self.alarm().departures.load(Ordering::SeqCst) == known_departures
-                && let Ok(socket) = &socket
-            {
-                socket::await_datagram(socket, Some(nap));
+            if self.alarm().departures.load(Ordering::SeqCst) == known_departures {
+                socket::await_datagram(&self.socket, Some(nap));
             }
             seat.directory.set_asleep(seat.rank, index, false);
         }
@@ -341,7 +341,7 @@ impl Drop for Endpoint {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let Some(Farewell { mut port, near }) = lock(&self.farewell).take() else { return };
+        let Some(Farewell { mut port, membership }) = lock(&self.farewell).take() else { return };
         let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
             port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate });
@@ -359,7 +359,7 @@ impl Drop for Seat {
             socket::await_datagram(port.socket(), Some(nap));
         }
         // This is what leaves the near part of the job.
-        drop(near);
+        drop(membership);
         self.directory.nudge_sleepers(port.socket());
     }
 }

@@ -5,6 +5,7 @@
 //! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
@@ -26,7 +27,7 @@ const RECALL_AFTER: Duration = Duration::from_millis(50);
 /// A port with its socket.
 pub(crate) struct Port {
     pub(crate) origin: Origin,
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     /// Where each server is.
     addresses: Vec<Option<SocketAddr>>,
     calls: FxHashMap<(ServerId, u32), Call>,
@@ -45,10 +46,10 @@ struct Call {
 impl Port {
     pub(crate) fn new(origin: Origin, socket: UdpSocket, addresses: Vec<Option<SocketAddr>>) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
-        Port { origin, socket, addresses, calls: FxHashMap::default(), buffer }
+        Port { origin, socket: Arc::new(socket), addresses, calls: FxHashMap::default(), buffer }
     }
 
-    pub(crate) fn socket(&self) -> &UdpSocket {
+    pub(crate) fn socket(&self) -> &Arc<UdpSocket> {
         &self.socket
     }
 

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 
-use farside_fabric::{self as fabric, Agent as _, Atomic, Node, Rank, Region, Result, Word};
+use farside_fabric::{self as fabric, Atomic, Node, Rank, Region, Result, Word};
 use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
 use crate::cut::Cut;

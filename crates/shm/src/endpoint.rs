@@ -58,6 +58,11 @@ struct Seat {
     agent: Mutex<Option<Agent>>,
 }
 
+/// Keeps a rank in the job, without communicating.
+pub struct Membership {
+    _seat: Arc<Seat>,
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         // A rank that unwinds has not left in order, even if the program goes on without it.
@@ -103,6 +108,11 @@ impl Endpoint {
         let topology = job.topology().clone();
         let seat = Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), surroundings, agent: Mutex::new(None) };
         Ok(Endpoint::of(Arc::new(seat)))
+    }
+
+    /// What keeps the rank in the job when this connection is gone.
+    pub fn membership(&self) -> Membership {
+        Membership { _seat: self.seat.clone() }
     }
 
     /// Another connection of the same rank, for another thread.

@@ -24,7 +24,7 @@ mod reach;
 mod waiting;
 
 pub use agent::FarAnswer;
-pub use endpoint::{Endpoint, Neighbourhood, Surroundings};
+pub use endpoint::{Endpoint, Membership, Neighbourhood, Surroundings};
 pub use fate::{fate_bits, fate_from_bits};
 pub use machine::{cores, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
