@@ -72,9 +72,8 @@ impl Nodes {
 
     /// The station of a rank that is here; of any other, the first.
     pub(crate) fn of(&self, rank: Rank) -> &Station {
-        let is_its = |station: &&Station| {
-            self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node()
-        };
+        let is_its =
+            |station: &&Station| self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node();
         self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
     }
 

@@ -198,7 +198,8 @@ mod tests {
     fn a_long_row_is_cut_and_the_others_follow() {
         let shape = Shape::Strided { offset: 0, unit: 10, counts: &[2], strides: &[100] };
         let mut cut = Cut::new(shape, 1);
-        let runs: Vec<(u64, u32, u32)> = std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
+        let runs: Vec<(u64, u32, u32)> =
+            std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
         assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 6, 1), (106, 4, 1)]);
     }
 }

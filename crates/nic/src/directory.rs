@@ -85,7 +85,9 @@ impl Directory {
         if self.memory.bytes() > at::ADDRESSES && self.load(at::READY) == 1 {
             return Ok(());
         }
-        Err(Error::Join("the node's directory is missing or incomplete; was this program started by `farside run`?".into()))
+        Err(Error::Join(
+            "the node's directory is missing or incomplete; was this program started by `farside run`?".into(),
+        ))
     }
 
     pub(crate) fn key(&self) -> Key {

@@ -411,7 +411,11 @@ impl Fabric for Endpoint {
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
         let mut cut = Cut::new(to.shape, 1);
         if cut.is_done() {
-            return if counts { self.post_far(to.rank, |origin, server| post_nothing(origin, server, place)) } else { Ok(()) };
+            return if counts {
+                self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
+            } else {
+                Ok(())
+            };
         }
         self.post_far(to.rank, |origin, server| {
             origin.put_some(server, place, &mut cut, bytes, counts);
@@ -463,7 +467,11 @@ impl Fabric for Endpoint {
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
         let mut cut = Cut::new(to.shape, sum.number.bytes());
         if cut.is_done() {
-            return if counts { self.post_far(to.rank, |origin, server| post_nothing(origin, server, place)) } else { Ok(()) };
+            return if counts {
+                self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
+            } else {
+                Ok(())
+            };
         }
         self.post_far(to.rank, |origin, server| {
             origin.accumulate_some(server, place, &mut cut, (sum, bytes), counts);
@@ -490,6 +498,32 @@ impl Fabric for Endpoint {
         self.post_far(at.rank, |origin, server| {
             origin.post(server, &Request::Post { at, op, counts });
             true
+        })
+    }
+
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        if at.rank != to.rank || self.is_near(to.rank)? {
+            return self.near.put_signal(to, bytes, at, op);
+        }
+        self.check_alive(to.rank)?;
+        to.check(u64::MAX)?;
+        to.check_length(bytes.len())?;
+        check_word(at, op)?;
+        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let signal = Request::Post { at, op, counts: self.counts(at.segment) };
+        let mut cut = Cut::new(to.shape, 1);
+        // Both go together: what was posted to one peer is executed in that order.
+        self.post_far(to.rank, |origin, server| {
+            if cut.is_done() {
+                // There is nothing to put, but it lands, too.
+                let _ = !counts || post_nothing(origin, server, place);
+            } else {
+                origin.put_some(server, place, &mut cut, bytes, counts);
+            }
+            if cut.is_done() {
+                origin.post(server, &signal);
+            }
+            cut.is_done()
         })
     }
 

@@ -430,7 +430,9 @@ impl Origin {
         for answer in Answers::new(body) {
             match answer? {
                 Answer::Word { tag, value } if is_awaited => {
-                    settle(parts, transfers, tag, header.server, |_, transfer| transfer.outcome = Ok(Reply::Word(value)));
+                    settle(parts, transfers, tag, header.server, |_, transfer| {
+                        transfer.outcome = Ok(Reply::Word(value))
+                    });
                 }
                 Answer::Bytes { tag, data } if is_awaited => {
                     settle(parts, transfers, tag, header.server, |part, transfer| {

@@ -125,8 +125,7 @@ impl Port {
             Some(false) => Ok(None),
             Some(true) => {
                 let call = self.calls.remove(&(server, slot));
-                let outcome =
-                    call.and_then(|call| call.answer.map(|answer| answer.outcome(call.node, call.handler)));
+                let outcome = call.and_then(|call| call.answer.map(|answer| answer.outcome(call.node, call.handler)));
                 outcome.transpose()
             }
         }
@@ -154,10 +153,7 @@ impl Port {
 }
 
 /// Where datagrams go. One that cannot be sent is one that got lost.
-fn sending<'a>(
-    socket: &'a UdpSocket,
-    addresses: &'a [Option<SocketAddr>],
-) -> impl FnMut(ServerId, &[u8]) + use<'a> {
+fn sending<'a>(socket: &'a UdpSocket, addresses: &'a [Option<SocketAddr>]) -> impl FnMut(ServerId, &[u8]) + use<'a> {
     move |server, packet| {
         if let Some(address) = addresses.get(server.0 as usize).copied().flatten() {
             let _ = socket.send_to(packet, address);

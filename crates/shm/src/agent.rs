@@ -157,7 +157,8 @@ impl Calls {
         if state == ASKED {
             return Ok(None);
         }
-        let (node, handler) = (Node(slot.node.load(Ordering::Relaxed)), HandlerId(slot.handler.load(Ordering::Relaxed)));
+        let (node, handler) =
+            (Node(slot.node.load(Ordering::Relaxed)), HandlerId(slot.handler.load(Ordering::Relaxed)));
         let (bytes, reply) = read_reply(slot, &memory);
         slot.state.store(FREE, Ordering::SeqCst);
         lock(&self.slots).free.push(index);
@@ -281,9 +282,8 @@ fn serve_one(job: &Arc<Job>, handlers: &Handlers, neighbourhood: &Neighbourhood,
     debug_assert!(read);
     let result = match lock(handlers).get_mut(&id) {
         None => Err(NO_HANDLER),
-        Some(run) => {
-            std::panic::catch_unwind(AssertUnwindSafe(|| run(&*neighbourhood.reach, caller, &argument))).map_err(|_| PANICKED)
-        }
+        Some(run) => std::panic::catch_unwind(AssertUnwindSafe(|| run(&*neighbourhood.reach, caller, &argument)))
+            .map_err(|_| PANICKED),
     };
     let state = match result {
         Ok(reply) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
     Alarm, Atomic, Caps, Condition, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank,
-     Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
@@ -106,7 +106,8 @@ impl Endpoint {
         };
         let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
         let topology = job.topology().clone();
-        let seat = Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), surroundings, agent: Mutex::new(None) };
+        let seat =
+            Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), surroundings, agent: Mutex::new(None) };
         Ok(Endpoint::of(Arc::new(seat)))
     }
 

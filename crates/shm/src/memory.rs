@@ -56,7 +56,13 @@ impl Config {
         let ranks = u64::from(topology.ranks());
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
-        Config { topology, cores: crate::machine::cores(), arena_bytes: ram.min((16 << 40) / ranks), root_bytes, beside_bytes: 0 }
+        Config {
+            topology,
+            cores: crate::machine::cores(),
+            arena_bytes: ram.min((16 << 40) / ranks),
+            root_bytes,
+            beside_bytes: 0,
+        }
     }
 }
 
@@ -162,7 +168,19 @@ impl Layout {
         let beside = take(sizes.beside)?;
         let roots = take(sizes.root.checked_mul(ranks)?)?;
         let arenas = take(sizes.arena.checked_mul(ranks)?)?;
-        Some(Layout { members, agents, sums, waiting_calls, slots, tables, topology, beside, roots, arenas, total: next })
+        Some(Layout {
+            members,
+            agents,
+            sums,
+            waiting_calls,
+            slots,
+            tables,
+            topology,
+            beside,
+            roots,
+            arenas,
+            total: next,
+        })
     }
 }
 
@@ -535,8 +553,14 @@ mod tests {
     use super::*;
 
     fn job(ranks: u32) -> Arc<Job> {
-        Job::create(&Config { topology: Topology::flat(ranks), cores: 2, arena_bytes: 1 << 20, root_bytes: 100, beside_bytes: 8 })
-            .unwrap()
+        Job::create(&Config {
+            topology: Topology::flat(ranks),
+            cores: 2,
+            arena_bytes: 1 << 20,
+            root_bytes: 100,
+            beside_bytes: 8,
+        })
+        .unwrap()
     }
 
     #[test]

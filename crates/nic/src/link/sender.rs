@@ -135,8 +135,7 @@ impl Sender {
                 record.sent_ns = 0;
             }
         }
-        let is_closed =
-            |record: &Record| record.number <= executed && (record.answered || !record.wants_answer);
+        let is_closed = |record: &Record| record.number <= executed && (record.answered || !record.wants_answer);
         while self.records.front().is_some_and(is_closed) {
             if let Some(record) = self.records.pop_front() {
                 done(record.packet);

@@ -33,19 +33,51 @@ impl Rows {
 /// One operation. A `tag` matches the answer to it; `counts` says that it is to be counted as a landing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Request<'a> {
-    Put { to: Rows, data: &'a [u8], counts: bool },
-    Get { tag: u32, from: Rows },
-    Accumulate { to: Rows, sum: Sum, data: &'a [u8], counts: bool },
-    Atomic { tag: u32, at: Word, op: Atomic },
-    Post { at: Word, op: Atomic, counts: bool },
+    Put {
+        to: Rows,
+        data: &'a [u8],
+        counts: bool,
+    },
+    Get {
+        tag: u32,
+        from: Rows,
+    },
+    Accumulate {
+        to: Rows,
+        sum: Sum,
+        data: &'a [u8],
+        counts: bool,
+    },
+    Atomic {
+        tag: u32,
+        at: Word,
+        op: Atomic,
+    },
+    Post {
+        at: Word,
+        op: Atomic,
+        counts: bool,
+    },
     /// Runs a handler for slot `slot` of the caller; the answer comes when it is done.
-    Call { slot: u32, handler: u32, argument: &'a [u8] },
+    Call {
+        slot: u32,
+        handler: u32,
+        argument: &'a [u8],
+    },
     /// Asks for the answer once more.
-    Recall { slot: u32 },
+    Recall {
+        slot: u32,
+    },
     /// A rank of the sender's node has joined, left or was lost.
-    Member { rank: Rank, fate: Fate },
+    Member {
+        rank: Rank,
+        fate: Fate,
+    },
     /// Asks at which port of this node's address a rank serves itself.
-    Where { tag: u32, rank: Rank },
+    Where {
+        tag: u32,
+        rank: Rank,
+    },
     /// Nothing; but it is acknowledged.
     Ping,
 }
@@ -264,9 +296,8 @@ fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
         _ => return Err(Refused::Malformed),
     };
     let (rank, segment, offset) = (Rank(reader.u32()?), SegmentId(reader.u64()?), reader.u64()?);
-    let mut value = || -> Result<u128, Refused> {
-        if width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) }
-    };
+    let mut value =
+        || -> Result<u128, Refused> { if width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) } };
     let operand = value()?;
     let op = match code & 15 {
         0 => Atomic::Load,
