@@ -4,6 +4,8 @@
 //! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
 //! A rank calls [`join`].
 
+mod nodes;
+
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
-use crate::nodes::Nodes;
+use nodes::Nodes;
 
 /// The environment variable that names the fabric.
 pub const FABRIC: &str = "FARSIDE_FABRIC";

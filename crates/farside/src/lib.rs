@@ -27,7 +27,6 @@
 
 pub mod job;
 mod local;
-mod nodes;
 pub mod sim;
 pub mod trace;
 

@@ -12,12 +12,14 @@
 //! - `listener`, `target`: a service with a socket and memory;
 //! - `station`: one node: its memory, its interface and its agent; the rival, a server in the rank's process;
 //! - `directory`: what the members of a node know of the others, in their memory;
-//! - `endpoint`: the [`farside_fabric::Fabric`] itself; `reach`: what handlers can reach.
+//! - `endpoint`, `far`: the [`farside_fabric::Fabric`] itself and how it works with its port; `seat`: what a rank's threads share;
+//! - `reach`: what handlers can reach.
 
 mod buffer;
 mod cut;
 mod directory;
 mod endpoint;
+mod far;
 mod link;
 mod listener;
 mod origin;
@@ -25,6 +27,7 @@ mod port;
 mod progress;
 mod reach;
 mod seal;
+mod seat;
 mod service;
 mod slots;
 mod socket;

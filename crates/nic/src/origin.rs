@@ -51,7 +51,6 @@ pub(crate) struct Origin {
     calls: Vec<Called>,
     /// Packets to be used again.
     spare: Vec<Vec<u8>>,
-    refused: u64,
 }
 
 /// A connection.
@@ -118,7 +117,6 @@ impl Origin {
             generation: 0,
             calls: Vec::new(),
             spare: Vec::new(),
-            refused: 0,
         }
     }
 
@@ -130,11 +128,6 @@ impl Origin {
     /// Whether the outcome of a fetching operation waits to be taken.
     pub(crate) fn has_done(&mut self) -> bool {
         self.transfers.any(|transfer| transfer.left == 0)
-    }
-
-    /// How many datagrams were not ours to read.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused
     }
 
     /// How many requests were sent again.
@@ -410,12 +403,6 @@ impl Origin {
 
     /// A datagram has arrived.
     pub(crate) fn receive(&mut self, packet: &[u8], now_ns: u64) -> Result<(), Refused> {
-        let received = self.read(packet, now_ns);
-        self.refused += u64::from(received.is_err());
-        received
-    }
-
-    fn read(&mut self, packet: &[u8], now_ns: u64) -> Result<(), Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Reply || header.port != self.id {
             return Err(Refused::Astray);

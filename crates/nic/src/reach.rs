@@ -8,10 +8,11 @@ use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
 use crate::cut::Cut;
 use crate::directory::Directory;
-use crate::endpoint::{lock, open_port};
+
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::progress::Progress;
+use crate::seat::{lock, open_port};
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 

@@ -4,7 +4,7 @@
 //! and an arena for each rank that its segments are cut from. Nobody outside the job can open it, and it is gone when
 //! the last process is. Everybody maps all of it once; near operations are plain instructions on that mapping.
 //!
-//! - `memory`: the file, its layout and its mapping; all `unsafe` of this crate is there and in `bell`'s system call;
+//! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this crate is there and in `bell`'s system call;
 //! - `bell`: how a rank sleeps and is woken;
 //! - `waiting`: spin, yield or sleep, as the machine allows;
 //! - `arena`: which bytes of a rank's memory are free;
@@ -18,6 +18,7 @@ mod arena;
 mod bell;
 mod endpoint;
 mod fate;
+mod layout;
 mod machine;
 mod memory;
 mod reach;

@@ -21,13 +21,14 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
 use crate::fate::{fate_bits, fate_from_bits};
+use crate::layout::{Layout, SLOT_BYTES, Sizes};
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many segments a rank may have at a time.
-const SEGMENTS: u64 = 16 * 1024;
+pub(crate) const SEGMENTS: u64 = 16 * 1024;
 /// How many calls a rank may have under way.
 pub(crate) const CALL_SLOTS: u32 = 16;
 /// The longest argument or reply of a call.
@@ -67,7 +68,7 @@ impl Config {
 }
 
 #[repr(C, align(128))]
-struct Header {
+pub(crate) struct Header {
     magic: AtomicU64,
     ranks: AtomicU32,
     /// More than one if the topology pretends so: then each has an agent of its own.
@@ -90,21 +91,21 @@ struct Line<T>(T);
 
 /// What ranks know of a node's agent.
 #[repr(C, align(128))]
-struct AgentLine {
+pub(crate) struct AgentLine {
     bell: Bell,
     is_there: AtomicU32,
 }
 
 /// What others know of a rank.
 #[repr(C, align(128))]
-struct Member {
+pub(crate) struct Member {
     bell: Bell,
     fate: AtomicU64,
 }
 
 /// An entry of a rank's table of segments.
 #[repr(C)]
-struct Entry {
+pub(crate) struct Entry {
     id: AtomicU64,
     offset: AtomicU64,
     bytes: AtomicU64,
@@ -122,69 +123,6 @@ pub(crate) struct CallSlot {
     /// How long the argument, then the reply, is.
     pub(crate) bytes: AtomicU64,
 }
-
-/// Where everything is; computed alike by everybody from the header's numbers.
-#[derive(Debug, Clone, Copy)]
-struct Layout {
-    members: u64,
-    agents: u64,
-    sums: u64,
-    waiting_calls: u64,
-    slots: u64,
-    tables: u64,
-    topology: u64,
-    beside: u64,
-    roots: u64,
-    arenas: u64,
-    total: u64,
-}
-
-/// The lengths that a layout depends on.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    topology: u64,
-    beside: u64,
-    root: u64,
-    arena: u64,
-}
-
-impl Layout {
-    fn new(ranks: u32, nodes: u32, sizes: Sizes, page: u64) -> Option<Layout> {
-        let (ranks, nodes) = (u64::from(ranks), u64::from(nodes));
-        // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a processor finds all of them cold.
-        let members = size_of::<Header>() as u64;
-        let agents = members + ranks * size_of::<Member>() as u64;
-        let mut next = (agents + nodes * size_of::<AgentLine>() as u64).next_multiple_of(page);
-        let mut take = |bytes: u64| {
-            let at = next;
-            next = next.checked_add(bytes)?.checked_next_multiple_of(page)?;
-            Some(at)
-        };
-        let sums = take(ranks * size_of::<Stripes>() as u64)?;
-        let waiting_calls = take(nodes * (ranks * u64::from(CALL_SLOTS)).div_ceil(64) * 8)?;
-        let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
-        let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
-        let topology = take(sizes.topology)?;
-        let beside = take(sizes.beside)?;
-        let roots = take(sizes.root.checked_mul(ranks)?)?;
-        let arenas = take(sizes.arena.checked_mul(ranks)?)?;
-        Some(Layout {
-            members,
-            agents,
-            sums,
-            waiting_calls,
-            slots,
-            tables,
-            topology,
-            beside,
-            roots,
-            arenas,
-            total: next,
-        })
-    }
-}
-
-const SLOT_BYTES: u64 = size_of::<CallSlot>() as u64 + CALL_BYTES;
 
 /// The memory of a job, mapped into this process. The launcher makes it; ranks attach to it.
 pub struct Job {
