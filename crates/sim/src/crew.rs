@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
 use crate::port::Port;
 
@@ -42,17 +42,17 @@ pub(crate) struct Crew {
 
 impl Crew {
     /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
-    pub(crate) fn new(
+    pub(crate) fn new<E: Engine + 'static>(
         topology: &Topology,
         root_bytes: u64,
         stacks: &Rc<Stacks>,
         program: &Program,
-        machine: Shared,
+        machine: &Shared<E>,
     ) -> Result<Crew, String> {
         let mut crew = Crew { fibers: Vec::new(), failure: Rc::default(), over: Rc::default() };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
-            let port = Port::new(rank, &machine, &switch, root_bytes);
+            let port = Port::new(rank, machine, &switch, root_bytes);
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body)
                 .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
@@ -78,13 +78,13 @@ impl Crew {
         self.failure.borrow_mut().take()
     }
 
-    fn body(
+    fn body<E: Engine + 'static>(
         &self,
         rank: Rank,
-        port: Port,
+        port: Port<E>,
         program: Program,
         switch: &Rc<Switch>,
-        machine: Shared,
+        machine: Shared<E>,
     ) -> impl FnOnce() + 'static {
         let (failure, over) = (self.failure.clone(), self.over.clone());
         let start = Start { switch: switch.clone(), alarm: machine.borrow_mut().store().alarm.clone() };

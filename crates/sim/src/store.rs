@@ -164,8 +164,14 @@ impl Store {
         at.check(self.memory(at.rank, at.segment)?.bytes())
     }
 
-    fn check_alive(&self, rank: Rank) -> Result<()> {
+    /// Fails if there is no such rank, or it was lost.
+    #[inline]
+    pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
+        // Mostly nobody is lost, and then nobody's fate has to be looked up.
+        if self.alarm.losses.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
         match self.fate(rank) {
             Fate::Lost(how) => Err(Error::RankLost { rank, how }),
             _ => Ok(()),

@@ -73,7 +73,7 @@ impl Timed {
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let machine = Rc::new(RefCell::new(Clockwork::new(store, network, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
-        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, machine.clone())
+        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut crew| self.drive(&machine, &mut crew));
         Ok(outcome)
     }
