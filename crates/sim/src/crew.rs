@@ -11,6 +11,7 @@ use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
 use crate::port::Port;
+use crate::prefetch;
 
 /// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on with what is to be explored or measured.
 pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
@@ -64,6 +65,11 @@ impl Crew {
     /// Runs a rank until it pauses; `None` when it has ended.
     pub(crate) fn resume(&mut self, rank: usize, resume: Resume) -> Option<Pause> {
         self.fibers[rank].resume(resume)
+    }
+
+    /// Asks for what it takes to let a rank run.
+    pub(crate) fn fetch(&self, rank: usize) {
+        prefetch::value(&self.fibers[rank]);
     }
 
     /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.

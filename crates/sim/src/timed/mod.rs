@@ -2,6 +2,7 @@
 
 mod ahead;
 mod clockwork;
+mod lanes;
 mod network;
 mod notes;
 mod queue;
@@ -81,7 +82,7 @@ impl Timed {
     fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
         let mut begin_ns = 0;
         loop {
-            let next = machine.borrow_mut().next();
+            let next = machine.borrow_mut().next(crew);
             match next {
                 Next::Run(rank, resume) => {
                     let pause = crew.resume(rank, resume);

@@ -1,12 +1,9 @@
 //! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
 
-use farside_fabric::{Event as Awaited, Rank, SegmentId, Wait};
+use farside_fabric::{Event as Awaited, Rank, Wait, Word};
 
-use super::clockwork::{Clockwork, Doing, Entry, Go, Member};
+use super::clockwork::{Clockwork, Doing, Entry, Go, Member, Watched};
 use crate::machine::holds;
-
-/// The largest word: whatever overlaps lies in one block of this size.
-const BLOCK: u64 = 16;
 
 impl Clockwork {
     pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
@@ -21,13 +18,11 @@ impl Clockwork {
                     return self.schedule(rank, reply_ns, Go::Ready(0, 0));
                 }
             }
+            // Who looked and found that a condition holds does not come here.
             Awaited::Words(conditions) => {
-                if let Some((which, value)) = holds(wait) {
-                    return self.schedule(rank, clock_ns, Go::Ready(which as u32, value));
-                }
                 let member = &mut self.members[rank];
                 for (watched, word) in member.watched.iter_mut().zip(conditions) {
-                    *watched = (word.at.segment, word.at.offset);
+                    *watched = Watched::new(word.at.segment, word.at.offset);
                 }
                 member.watches_more = conditions.len() > member.watched.len();
             }
@@ -105,13 +100,8 @@ impl Clockwork {
 
 impl Member {
     /// Whether it may wait on this word.
-    pub(super) fn may_wait_on(&self, segment: SegmentId, offset: u64) -> bool {
-        match self.doing {
-            Doing::Waits(_) => {
-                self.watches_more
-                    || self.watched.iter().any(|&(other, start)| other == segment && start / BLOCK == offset / BLOCK)
-            }
-            _ => false,
-        }
+    pub(super) fn may_wait_on(&self, at: Word) -> bool {
+        let waits = matches!(self.doing, Doing::Waits(_));
+        waits && (self.watches_more || self.watched.contains(&Watched::new(at.segment, at.offset)))
     }
 }
