@@ -37,6 +37,8 @@ impl Start {
 /// The fibers of a run.
 pub(crate) struct Crew {
     fibers: Vec<Fiber>,
+    /// Where the port of each rank is, and its way out: for the processor's caches alone.
+    hints: Vec<(*const u8, *const u8)>,
     failure: Rc<RefCell<Option<String>>>,
     over: Rc<Cell<bool>>,
 }
@@ -50,10 +52,11 @@ impl Crew {
         program: &Program,
         machine: &Shared<E>,
     ) -> Result<Crew, String> {
-        let mut crew = Crew { fibers: Vec::new(), failure: Rc::default(), over: Rc::default() };
+        let mut crew = Crew { fibers: Vec::new(), hints: Vec::new(), failure: Rc::default(), over: Rc::default() };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
-            let port = Port::new(rank, machine, &switch, root_bytes);
+            let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
+            crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body)
                 .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
@@ -70,6 +73,9 @@ impl Crew {
     /// Asks for what it takes to let a rank run.
     pub(crate) fn fetch(&self, rank: usize) {
         prefetch::value(&self.fibers[rank]);
+        let (port, switch) = self.hints[rank];
+        prefetch::lines(port, 2);
+        prefetch::lines(switch, 1);
     }
 
     /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.
@@ -87,7 +93,7 @@ impl Crew {
     fn body<E: Engine + 'static>(
         &self,
         rank: Rank,
-        port: Port<E>,
+        port: Box<Port<E>>,
         program: Program,
         switch: &Rc<Switch>,
         machine: Shared<E>,
@@ -95,7 +101,7 @@ impl Crew {
         let (failure, over) = (self.failure.clone(), self.over.clone());
         let start = Start { switch: switch.clone(), alarm: machine.borrow_mut().store().alarm.clone() };
         move || {
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(Box::new(port), &start)));
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(port, &start)));
             let (lost, problem) = match result {
                 Ok(Ok(())) => (None, None),
                 Ok(Err(problem)) => (Some(Ended::Failed), Some(problem)),

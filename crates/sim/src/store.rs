@@ -61,6 +61,8 @@ pub(crate) struct Store {
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     handlers: HashMap<(Node, HandlerId), Handler>,
+    /// Whether landings are counted on any node.
+    counting: bool,
 }
 
 /// The longest argument and reply of a call.
@@ -82,6 +84,7 @@ impl Store {
             fates: vec![Fate::Alive; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
+            counting: false,
         }
     }
 
@@ -244,6 +247,7 @@ impl Store {
     /// Begins to count what lands on a node, unless that was done.
     pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
         let rank = self.topology.leader_of(node)?;
+        self.counting = true;
         if self.memory(rank, SegmentId::LANDINGS).is_err() {
             self.expose(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
         }
@@ -259,7 +263,7 @@ impl Store {
 
     /// The word that counts the landing of a posted operation, if it is of those that count.
     pub(crate) fn landing_count(&self, origin: Rank, target: Rank, body: &Body) -> Option<Word> {
-        if self.topology.same_node(origin, target) || !body.segment()?.counts() {
+        if !self.counting || !body.segment()?.counts() || self.topology.same_node(origin, target) {
             return None;
         }
         let rank = self.topology.leader_of(self.topology.node_of(target)).ok()?;

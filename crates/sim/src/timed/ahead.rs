@@ -5,6 +5,12 @@ use super::lanes::Lanes;
 use crate::crew::Crew;
 use crate::prefetch;
 
+/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to the wait and those that will follow it; and further up, by the
+/// program and its world.
+const BELOW: usize = 7;
+const ABOVE: usize = 16;
+const FURTHER: usize = 18;
+
 /// What events need.
 pub(super) struct Ahead<'a> {
     pub(super) flights: &'a [Option<Flight>],
@@ -28,9 +34,12 @@ impl Ahead<'_> {
             }
             (Entry::Arrives(index), _) => {
                 if let Some(flight) = &self.flights[index as usize]
-                    && let Doing::Waits(wait) = self.members[flight.target.index()].doing
+                    && let target = &self.members[flight.target.index()]
+                    && matches!(target.doing, Doing::Waits(_))
                 {
-                    prefetch::lines(wait.cast(), 3);
+                    prefetch::lines(target.hints.wait, 2);
+                    prefetch::lines(target.hints.conditions, 3);
+                    prefetch::lines(target.hints.memory, 1);
                 }
             }
             (Entry::Resumes(rank), 2) => {
@@ -38,10 +47,13 @@ impl Ahead<'_> {
                 self.crew.fetch(rank as usize);
             }
             (Entry::Resumes(rank), 1) => {
-                /// What a rank has on its stack beside its wait, below it and above it.
-                const FRAMES: (usize, usize) = (8, 16);
-                let hint = self.members[rank as usize].stack_hint;
-                prefetch::lines(hint.wrapping_sub(FRAMES.0 * 64), FRAMES.0 + FRAMES.1);
+                let hints = &self.members[rank as usize].hints;
+                prefetch::lines(hints.wait.wrapping_sub(BELOW * 64), BELOW + ABOVE);
+                prefetch::lines(hints.memory.wrapping_sub(64), 3);
+            }
+            (Entry::Resumes(rank), _) => {
+                let hints = &self.members[rank as usize].hints;
+                prefetch::lines(hints.wait.wrapping_add(ABOVE * 64), FURTHER);
             }
             _ => {}
         }

@@ -24,6 +24,7 @@ const ALARM_NS: u64 = 1_000_000;
 const RELAX_NS: u64 = 20;
 
 /// An operation in flight.
+#[repr(align(64))]
 pub(super) struct Flight {
     pub(super) id: EventId,
     pub(super) target: Rank,
@@ -79,14 +80,30 @@ pub(super) struct Member {
     pub(super) has_timer: bool,
     /// What it waits in, as far as a trace shows it.
     pub(super) pauses_in: Option<Kind>,
-    /// When its wait is over, if it has a time limit.
-    pub(super) deadline_ns: Option<u64>,
-    /// While it works: how much of its host's time the agent had taken when it last looked.
-    pub(super) stolen_ns: Option<u64>,
+    /// When its wait is over; `u64::MAX` if it has no time limit.
+    pub(super) deadline_ns: u64,
+    /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
+    pub(super) stolen_ns: u64,
     pub(super) paused_ns: u64,
-    /// Somewhere on its stack, near to where it waits.
-    pub(super) stack_hint: *const u8,
+    pub(super) hints: Hints,
 }
+
+/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches alone.
+#[derive(Clone, Copy)]
+pub(super) struct Hints {
+    /// Its wait, which is on its stack.
+    pub(super) wait: *const u8,
+    /// The conditions of the wait, and what describes the memory that they are about.
+    pub(super) conditions: *const u8,
+    pub(super) memory: *const u8,
+}
+
+impl Hints {
+    pub(super) const NONE: Hints =
+        Hints { wait: std::ptr::null(), conditions: std::ptr::null(), memory: std::ptr::null() };
+}
+
+const _: () = assert!(size_of::<Member>() == 128 && size_of::<Option<Flight>>() <= 192);
 
 /// A word that is waited on, as a number: the same for the same word, and seldom for another.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,10 +179,10 @@ impl Clockwork {
             watches_more: false,
             has_timer: false,
             pauses_in: None,
-            deadline_ns: None,
-            stolen_ns: None,
+            deadline_ns: u64::MAX,
+            stolen_ns: u64::MAX,
             paused_ns: 0,
-            stack_hint: std::ptr::null(),
+            hints: Hints::NONE,
         };
         let ranks = store.topology.ranks();
         let mut clockwork = Clockwork {
@@ -212,11 +229,12 @@ impl Clockwork {
                 Entry::Resumes(rank) => {
                     let member = &mut self.members[rank as usize];
                     let node = member.node as usize;
-                    if let Some(seen_ns) = member.stolen_ns.take() {
+                    let seen_ns = std::mem::replace(&mut member.stolen_ns, u64::MAX);
+                    if seen_ns < u64::MAX {
                         // The agent took the processor while the rank was computing: that much is still to be done.
                         let stolen_ns = self.network.stolen_ns(node);
                         if stolen_ns > seen_ns {
-                            member.stolen_ns = Some(stolen_ns);
+                            member.stolen_ns = stolen_ns;
                             self.push(at_ns + (stolen_ns - seen_ns), entry);
                             continue;
                         }
@@ -256,7 +274,7 @@ impl Clockwork {
             }
             Pause::Relax => self.schedule(rank, clock_ns + RELAX_NS, Go::Ready(0, 0)),
             Pause::Work(ns) => {
-                member.stolen_ns = Some(self.network.stolen_ns(member.node as usize));
+                member.stolen_ns = self.network.stolen_ns(member.node as usize);
                 self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
             }
             Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
@@ -295,7 +313,7 @@ impl Clockwork {
         let member = &mut self.members[rank];
         member.doing = Doing::Scheduled;
         member.go = go;
-        member.deadline_ns = None;
+        member.deadline_ns = u64::MAX;
         let at_ns = at_ns.max(member.clock_ns);
         self.push(at_ns, Entry::Resumes(rank as u32));
     }

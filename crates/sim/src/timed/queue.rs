@@ -50,6 +50,10 @@ impl<E: Copy + Ord> Queue<E> {
     }
 
     pub(crate) fn push(&mut self, at_ns: u64, entry: E) {
+        if self.upcoming.is_empty() && self.filled == 0 {
+            // Time may begin anew when nothing is left.
+            self.from_ns = self.from_ns.min(at_ns);
+        }
         if at_ns < self.from_ns {
             let place = self.upcoming.iter().rposition(|&(known_ns, _)| known_ns <= at_ns);
             self.upcoming.insert(place.map_or(0, |place| place + 1), (at_ns, entry));
@@ -188,6 +192,20 @@ mod tests {
                 assert_eq!(Some(next), expected.pop().map(|Reverse(next)| next));
             }
             assert!(expected.is_empty());
+        }
+    }
+
+    #[test]
+    fn time_may_begin_anew() {
+        let mut queue = Queue::new();
+        for round in 0..2 {
+            for at_ns in [1_000_000, 5, 5 + SPAN as u64] {
+                queue.push(at_ns, round);
+            }
+            for at_ns in [5, 5 + SPAN as u64, 1_000_000] {
+                assert_eq!(queue.pop(|_, _| {}), Some((at_ns, round)));
+            }
+            assert_eq!(queue.pop(|_, _| {}), None);
         }
     }
 

@@ -2,14 +2,14 @@
 
 use farside_fabric::{Event as Awaited, Rank, Wait, Word};
 
-use super::clockwork::{Clockwork, Doing, Entry, Go, Member, Watched};
+use super::clockwork::{Clockwork, Doing, Entry, Go, Hints, Member, Watched};
 use crate::machine::holds;
 
 impl Clockwork {
     pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
-        self.members[rank].stack_hint = wait.cast();
+        self.members[rank].hints = Hints { wait: wait.cast(), ..Hints::NONE };
         // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
         let wait = unsafe { &*wait };
         match wait.event {
@@ -25,6 +25,10 @@ impl Clockwork {
                     *watched = Watched::new(word.at.segment, word.at.offset);
                 }
                 member.watches_more = conditions.len() > member.watched.len();
+                if let Some(first) = conditions.first() {
+                    member.hints.conditions = conditions.as_ptr().cast();
+                    member.hints.memory = std::ptr::from_ref(first.memory).cast();
+                }
             }
         }
         if wait.known_departures != self.store.departures() {
@@ -33,7 +37,7 @@ impl Clockwork {
         if let Some(timeout) = wait.timeout {
             let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
             let member = &mut self.members[rank];
-            member.deadline_ns = Some(deadline_ns);
+            member.deadline_ns = deadline_ns;
             if !std::mem::replace(&mut member.has_timer, true) {
                 self.push(deadline_ns, Entry::Timer(rank as u32));
             }
@@ -44,13 +48,15 @@ impl Clockwork {
     pub(super) fn timer(&mut self, rank: u32) {
         let member = &mut self.members[rank as usize];
         member.has_timer = false;
-        match (member.doing, member.deadline_ns) {
-            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => {
-                member.has_timer = true;
-                self.push(deadline_ns, Entry::Timer(rank));
-            }
-            (Doing::Waits(_), Some(_)) => self.schedule(rank as usize, self.now_ns, Go::TimedOut),
-            _ => {}
+        let deadline_ns = member.deadline_ns;
+        if !matches!(member.doing, Doing::Waits(_)) || deadline_ns == u64::MAX {
+            return;
+        }
+        if deadline_ns > self.now_ns {
+            member.has_timer = true;
+            self.push(deadline_ns, Entry::Timer(rank));
+        } else {
+            self.schedule(rank as usize, self.now_ns, Go::TimedOut);
         }
     }
 
