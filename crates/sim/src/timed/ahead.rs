@@ -10,6 +10,8 @@ use crate::prefetch;
 const BELOW: usize = 7;
 const ABOVE: usize = 16;
 const FURTHER: usize = 18;
+/// And how many lines of its memory from a word on that it waits for.
+const NEARBY: usize = 3;
 
 /// What events need.
 pub(super) struct Ahead<'a> {
@@ -50,6 +52,7 @@ impl Ahead<'_> {
                 let hints = &self.members[rank as usize].hints;
                 prefetch::lines(hints.wait.wrapping_sub(BELOW * 64), BELOW + ABOVE);
                 prefetch::lines(hints.memory.wrapping_sub(64), 3);
+                prefetch::lines(hints.word, NEARBY);
             }
             (Entry::Resumes(rank), _) => {
                 let hints = &self.members[rank as usize].hints;

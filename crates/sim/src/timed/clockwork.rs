@@ -78,13 +78,10 @@ pub(super) struct Member {
     pub(super) watches_more: bool,
     /// Whether a timer is set that will look at its wait.
     pub(super) has_timer: bool,
-    /// What it waits in, as far as a trace shows it.
-    pub(super) pauses_in: Option<Kind>,
     /// When its wait is over; `u64::MAX` if it has no time limit.
     pub(super) deadline_ns: u64,
     /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
     pub(super) stolen_ns: u64,
-    pub(super) paused_ns: u64,
     pub(super) hints: Hints,
 }
 
@@ -96,11 +93,17 @@ pub(super) struct Hints {
     /// The conditions of the wait, and what describes the memory that they are about.
     pub(super) conditions: *const u8,
     pub(super) memory: *const u8,
+    /// The first of their words. The next wait is often for one nearby.
+    pub(super) word: *const u8,
 }
 
 impl Hints {
-    pub(super) const NONE: Hints =
-        Hints { wait: std::ptr::null(), conditions: std::ptr::null(), memory: std::ptr::null() };
+    pub(super) const NONE: Hints = Hints {
+        wait: std::ptr::null(),
+        conditions: std::ptr::null(),
+        memory: std::ptr::null(),
+        word: std::ptr::null(),
+    };
 }
 
 const _: () = assert!(size_of::<Member>() == 128 && size_of::<Option<Flight>>() <= 192);
@@ -155,6 +158,8 @@ pub(crate) struct Clockwork {
     pub(super) alarming: bool,
     pub(crate) counted: Counted,
     pub(crate) slices: Option<Vec<Slice>>,
+    /// Since when each rank waits, and in what, as far as a trace shows it.
+    pub(super) paused: Vec<(u64, Option<Kind>)>,
 }
 
 /// What the driver is to do next.
@@ -178,10 +183,8 @@ impl Clockwork {
             serial: 0,
             watches_more: false,
             has_timer: false,
-            pauses_in: None,
             deadline_ns: u64::MAX,
             stolen_ns: u64::MAX,
-            paused_ns: 0,
             hints: Hints::NONE,
         };
         let ranks = store.topology.ranks();
@@ -197,6 +200,7 @@ impl Clockwork {
             alarming: false,
             counted: Counted::default(),
             slices: traced.then(Vec::new),
+            paused: vec![(0, None); if traced { ranks as usize } else { 0 }],
         };
         for rank in 0..ranks {
             clockwork.push(0, Entry::Resumes(rank));
@@ -256,15 +260,15 @@ impl Clockwork {
     pub(crate) fn pause(&mut self, rank: usize, pause: Pause) {
         let member = &mut self.members[rank];
         let clock_ns = member.clock_ns;
-        if self.slices.is_some() {
-            member.paused_ns = clock_ns;
-            member.pauses_in = match pause {
+        if let Some(paused) = self.paused.get_mut(rank) {
+            let kind = match pause {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
                 Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
                 Pause::Flush(_) => Some(Kind::Flush),
                 // The operation whose reply is waited for is in the trace already.
                 _ => None,
             };
+            *paused = (clock_ns, kind);
         }
         match pause {
             Pause::Wait(wait) => self.wait(rank, wait),

@@ -31,7 +31,8 @@ struct Slot {
     lane: Lane,
 }
 
-const EMPTY: Slot = Slot { origin: u32::MAX, target: u32::MAX, lane: Lane { arrives_ns: 0, acknowledged_ns: 0, posted: 0 } };
+const EMPTY: Slot =
+    Slot { origin: u32::MAX, target: u32::MAX, lane: Lane { arrives_ns: 0, acknowledged_ns: 0, posted: 0 } };
 const SLOTS_MIN: usize = 64;
 
 impl Lanes {

@@ -70,7 +70,8 @@ impl<E: Copy + Ord> Queue<E> {
     pub(crate) fn pop(&mut self, prepare: impl Fn(E, u32)) -> Option<(u64, E)> {
         while self.upcoming.len() < AHEAD
             && self.turn(self.upcoming.front().map_or(u64::MAX, |&(next_ns, _)| next_ns.saturating_add(AHEAD_NS)))
-        {}
+        {
+        }
         for soon in [2, 1, 0] {
             if let Some(&(_, entry)) = self.upcoming.get((soon + 1) * AHEAD / 3 - 1) {
                 prepare(entry, soon as u32);

@@ -28,6 +28,7 @@ impl Clockwork {
                 if let Some(first) = conditions.first() {
                     member.hints.conditions = conditions.as_ptr().cast();
                     member.hints.memory = std::ptr::from_ref(first.memory).cast();
+                    member.hints.word = first.memory.base().as_ptr().wrapping_add(first.at.offset as usize);
                 }
             }
         }
