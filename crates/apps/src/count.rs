@@ -58,7 +58,8 @@ fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
     let exclusive = lock::Kind::all().into_iter().map(|kind| kind.name().to_owned());
     let all: Vec<String> = exclusive.chain(rw::Kind::all().iter().map(|kind| kind.name().to_owned())).collect();
     if let Some(name) = names.iter().find(|&name| !all.contains(name)) {
-        let what = format!("count takes a number and names of locks, and {name:?} is neither; there are: {}", all.join(", "));
+        let what =
+            format!("count takes a number and names of locks, and {name:?} is neither; there are: {}", all.join(", "));
         return Err(Error::Misuse(what));
     }
     Ok((increments, if names.is_empty() { all } else { names.to_vec() }))

@@ -18,7 +18,11 @@ pub struct App {
 /// All built-in programs.
 pub const APPS: &[App] = &[
     App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
-    App { name: "count", about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]", run: count::run },
+    App {
+        name: "count",
+        about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
+        run: count::run,
+    },
 ];
 
 /// Finds a program by its name.

@@ -113,9 +113,13 @@ pub(super) fn checks() -> Vec<Check> {
             .setup(Setup::new(2).rounds(2)),
     );
     checks.push(
-        Check::new("lock/default-turns-bound", "the first is overtaken twice at most, if it does not run", fair(of(&turns), 2))
-            .setup(Setup::new(2).rounds(4))
-            .policy(PCT, 10_000),
+        Check::new(
+            "lock/default-turns-bound",
+            "the first is overtaken twice at most, if it does not run",
+            fair(of(&turns), 2),
+        )
+        .setup(Setup::new(2).rounds(4))
+        .policy(PCT, 10_000),
     );
     checks.push(
         Check::new("lock/default-bound-8", "the same, among many", fair(of(&asleep), 1))
