@@ -150,7 +150,11 @@ pub struct Host {
 enum State {
     Shm(Arc<farside_shm::Job>),
     /// A node whose ranks cannot join yet: programs that never do can run.
-    Node { job: Arc<farside_shm::Job>, ranks: Vec<Rank>, socket: UdpSocket },
+    Node {
+        job: Arc<farside_shm::Job>,
+        ranks: Vec<Rank>,
+        socket: UdpSocket,
+    },
 }
 
 impl Host {
@@ -292,7 +296,9 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
 }
 
 fn no_nic() -> Error {
-    Error::Unsupported { what: "the fabric nic: programs that never join a job can run on several nodes, others not yet".into() }
+    Error::Unsupported {
+        what: "the fabric nic: programs that never join a job can run on several nodes, others not yet".into(),
+    }
 }
 
 /// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the

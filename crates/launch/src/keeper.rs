@@ -4,11 +4,18 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::course::until;
 
 /// The word that starts a keeper.
 pub(crate) const KEEP: &str = "__keep";
+
+/// How long processes may take to end by themselves when the launcher was killed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a launcher says when everything is in order.
 const DONE: &str = "done";
@@ -35,6 +42,13 @@ impl Keeper {
     /// Tells the keeper which process group the job is. What happens before is short: a rank that has just been started dies with its launcher.
     pub(crate) fn watch_over(&mut self, group: Pid) {
         self.say(&format!("{}\n", group.as_raw_nonzero()));
+    }
+
+    /// Tells the keeper which process group it is, and which processes of it may end by themselves for a while: programs that reach other hosts and
+    /// have to pass on that it is over.
+    pub(crate) fn watch_over_patiently(&mut self, group: Pid, processes: impl Iterator<Item = Pid>) {
+        let processes: Vec<String> = processes.map(|pid| pid.as_raw_nonzero().to_string()).collect();
+        self.say(&format!("{} {}\n", group.as_raw_nonzero(), processes.join(" ")));
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -64,10 +78,24 @@ pub fn keep() -> Result<(), String> {
     let Some((group, rest)) = said.split_once('\n') else {
         return Ok(());
     };
-    let group = group.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{group:?} is no process group"))?;
+    let numbers = group.split(' ').map(|number| number.parse().ok().and_then(Pid::from_raw));
+    let numbers: Option<Vec<Pid>> = numbers.collect();
+    let Some((&group, processes)) = numbers.as_deref().and_then(<[Pid]>::split_first) else {
+        return Err(format!("{group:?} is no process group"));
+    };
     if rest != DONE {
+        wait_for(processes);
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }
     Ok(())
+}
+
+/// Waits until these processes have ended, but not for long.
+fn wait_for(processes: &[Pid]) {
+    let deadline = Instant::now() + PATIENCE;
+    for handle in processes.iter().filter_map(|&pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+        // Whatever this says, they have had their time.
+        let _ = rustix::event::poll(&mut [PollFd::new(&handle, PollFlags::IN)], until(Some(deadline)).as_ref());
+    }
 }
