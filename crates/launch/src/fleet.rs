@@ -11,14 +11,14 @@ use farside::{Ended, Fate, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use crate::channel::{Mailbox, mailbox};
+use crate::channel::{Mailbox, Slot, mailbox};
 use crate::course::{Course, until};
 use crate::crew::ended;
 use crate::frames::{JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
 use crate::keeper::Keeper;
 use crate::output::Sink;
-use crate::remote::{News, Printer, Remote, State, What};
+use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
@@ -50,7 +50,7 @@ struct Fleet<'a> {
     hosts: &'a Hosts,
     remotes: Vec<Remote>,
     mail: Mailbox<News>,
-    slot: crate::channel::Slot<News>,
+    slot: Slot<News>,
     signals: Option<Signals>,
     printer: Arc<Printer>,
     course: Course<'a>,
@@ -58,7 +58,9 @@ struct Fleet<'a> {
     input: Input,
     /// Why the job cannot start.
     trouble: Option<Error>,
-    /// Whether ranks run.
+    /// When all hosts must have started their ranks, as long as they have not.
+    start_deadline: Option<Instant>,
+    /// Whether they were told to.
     begun: bool,
     /// Whether the channels were closed from here.
     over: bool,
@@ -94,6 +96,7 @@ impl<'a> Fleet<'a> {
             keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok()),
             input: if launch.interactive { Input::Open } else { Input::Closed },
             trouble: None,
+            start_deadline: Instant::now().checked_add(hosts.start_timeout),
             begun: false,
             over: false,
             complaints: Vec::new(),
@@ -111,19 +114,18 @@ impl<'a> Fleet<'a> {
         for node in 0..self.hosts.entries.len() {
             let ranks: Vec<Rank> = (next..next + self.hosts.entries[node].ranks).map(Rank).collect();
             next += self.hosts.entries[node].ranks;
-            let (name, command) = ((node, self.hosts.label(node)), self.hosts.command(node, &own));
-            let group = self.group();
-            let remote = Remote::start(name, command, ranks, group, (&self.slot, &self.printer))?;
+            let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
+            let goal = Goal { node, label, command, ranks };
+            let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
+            if let Some(keeper) = &mut self.keeper {
+                if node == 0 {
+                    keeper.watch_over(remote.pid());
+                }
+                keeper.be_patient_with(remote.pid());
+            }
             let address = self.hosts.entries[node].address;
             remote.outbox.push(&ToNode::Plan(Box::new(Plan { node: node as u32, address, ..plan.clone() })));
             self.remotes.push(remote);
-            if let Some(keeper) = &mut self.keeper
-                && let Some(first) = self.remotes.first().map(Remote::pid)
-                && node + 1 == self.hosts.entries.len()
-            {
-                let others = self.remotes.iter().map(Remote::pid);
-                keeper.watch_over_patiently(first, others);
-            }
         }
         Ok(())
     }
@@ -150,26 +152,35 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Waits until the ranks of all hosts were started; false if somebody has called it off.
+    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has called it off.
     fn gather(&mut self) -> Result<bool, Error> {
-        let deadline = Instant::now().checked_add(self.hosts.start_timeout);
-        while !self.have_all(State::Started) {
-            for number in self.step(deadline)? {
+        while !self.have_all(State::Met) {
+            for number in self.step(self.start_deadline)? {
                 if ENDING.contains(&number) {
                     self.course.called_off(number);
                     return Ok(false);
                 }
             }
-            if let Some(trouble) = self.trouble.take() {
-                return Err(trouble);
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Err(self.late());
-            }
+            self.check_start()?;
         }
         self.begun = true;
         self.course.begin();
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Start));
         Ok(true)
+    }
+
+    /// Whether the job can still start.
+    fn check_start(&mut self) -> Result<(), Error> {
+        if let Some(trouble) = self.trouble.take() {
+            return Err(trouble);
+        }
+        if self.have_all(State::Started) {
+            self.start_deadline = None;
+        }
+        match self.start_deadline {
+            Some(deadline) if deadline <= Instant::now() => Err(self.late()),
+            _ => Ok(()),
+        }
     }
 
     /// Says which hosts have kept the others waiting.
@@ -191,12 +202,14 @@ impl<'a> Fleet<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next = [self.course.next(), self.hearing_ends, kill_ends].into_iter().flatten().min();
+            let next =
+                [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline].into_iter().flatten().min();
             for number in self.step(next)? {
                 if let Some(signal) = self.course.asked(number) {
                     self.signal(signal);
                 }
             }
+            self.check_start()?;
             self.judge();
             let running = || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
             if let Some(signal) = self.course.keep_time(running) {
@@ -270,12 +283,7 @@ impl<'a> Fleet<'a> {
                     self.introduce();
                 }
             }
-            ToLauncher::Met => {
-                self.advance(node, State::Met);
-                if self.have_all(State::Met) {
-                    self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Start));
-                }
-            }
+            ToLauncher::Met => self.advance(node, State::Met),
             ToLauncher::Started => self.advance(node, State::Started),
             ToLauncher::Done => {
                 self.advance(node, State::Done);
@@ -294,6 +302,11 @@ impl<'a> Fleet<'a> {
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
                 self.complaints.push((node, other as usize));
                 self.hearing_ends.get_or_insert_with(|| Instant::now() + HEARING);
+            }
+            // A program that cannot be started on one host is a job that cannot start.
+            ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
+                let host = self.remotes[node].label.clone();
+                self.trouble.get_or_insert(Error::Host { host, why });
             }
             ToLauncher::Failed(why) => self.lose(node, why),
             ToLauncher::NodeLost(_) | ToLauncher::InputTaken | ToLauncher::Output { .. } => {}
@@ -517,16 +530,4 @@ fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_hears_nobody_is_cut_off() {
-        // Node 2 of four; it complains about the others first.
-        assert_eq!(cut_off(vec![(2, 0), (2, 1), (2, 3), (0, 2), (1, 2)]), [2]);
-        assert_eq!(cut_off(vec![(0, 1), (2, 1)]), [1]);
-        assert_eq!(cut_off(vec![(0, 1), (1, 0)]), [1]);
-        assert_eq!(cut_off(vec![(1, 0), (3, 0), (2, 0), (1, 3), (2, 3)]), [3, 0]);
-        assert_eq!(cut_off(vec![]), [] as [usize; 0]);
-    }
-}
+mod tests;

@@ -195,3 +195,147 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Resu
     let bad = |error| std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"));
     postcard::from_bytes(&body).map(Some).map_err(bad)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn word() -> impl Strategy<Value = OsString> {
+        vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
+    }
+
+    /// Without the scope that an address of IPv6 may have: it means nothing on another host.
+    fn place() -> impl Strategy<Value = SocketAddr> {
+        any::<(IpAddr, u16)>().prop_map(SocketAddr::from)
+    }
+
+    fn how() -> impl Strategy<Value = Ended> {
+        prop_oneof![
+            any::<i32>().prop_map(Ended::Signal),
+            any::<i32>().prop_map(Ended::Status),
+            Just(Ended::Panicked),
+            Just(Ended::Failed),
+            Just(Ended::Left),
+            Just(Ended::Silent),
+        ]
+    }
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop_oneof![Just(Fate::Starting), Just(Fate::Alive), Just(Fate::Left), how().prop_map(Fate::Lost)]
+    }
+
+    fn plan() -> impl Strategy<Value = Plan> {
+        let job = (any::<u32>(), any::<Option<String>>(), any::<Option<u64>>(), any::<Option<Duration>>());
+        let node = (any::<u32>(), vec(any::<u32>(), 0..5), any::<[u8; 16]>(), any::<Option<IpAddr>>());
+        let program = (word(), vec(word(), 0..5), vec((word(), word()), 0..5), any::<bool>());
+        (job, node, program).prop_map(|(job, node, program)| Plan {
+            job: JobPlan {
+                ranks: job.0,
+                fabric: "nic".into(),
+                topology: job.1.clone(),
+                memory: job.2,
+                cores: None,
+                server: job.1,
+                patience: job.3,
+            },
+            node: node.0,
+            ranks_of_nodes: node.1,
+            secret: node.2,
+            hosts: vec!["a".into(), "b".into()],
+            address: node.3,
+            directory: PathBuf::from(&program.0),
+            program: program.0,
+            arguments: program.1,
+            environment: program.2,
+            input: program.3,
+            mends_lines: !program.3,
+        })
+    }
+
+    fn to_node() -> impl Strategy<Value = ToNode> {
+        prop_oneof![
+            plan().prop_map(|plan| ToNode::Plan(Box::new(plan))),
+            vec(place(), 0..5).prop_map(ToNode::Meet),
+            Just(ToNode::Start),
+            any::<i32>().prop_map(ToNode::Signal),
+            vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
+            Just(ToNode::InputEnd),
+            (any::<u32>(), how()).prop_map(|(rank, how)| ToNode::Lost { rank, how }),
+            Just(ToNode::Stop),
+        ]
+    }
+
+    fn to_launcher() -> impl Strategy<Value = ToLauncher> {
+        prop_oneof![
+            place().prop_map(ToLauncher::Ready),
+            Just(ToLauncher::Met),
+            Just(ToLauncher::Started),
+            (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..100))
+                .prop_map(|(rank, is_error, line)| ToLauncher::Output { rank, is_error, line }),
+            (any::<u32>(), how(), fate()).prop_map(|(rank, how, fate)| ToLauncher::Ended { rank, how, fate }),
+            Just(ToLauncher::InputTaken),
+            Just(ToLauncher::InputClosed),
+            any::<u32>().prop_map(ToLauncher::NodeLost),
+            any::<String>().prop_map(ToLauncher::Failed),
+            Just(ToLauncher::Done),
+        ]
+    }
+
+    /// Reads as if the bytes came one by one.
+    struct Drop<'a>(&'a [u8]);
+
+    impl Read for Drop<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let one = into.len().min(1);
+            self.0.read(&mut into[..one])
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_the_channel(down in vec(to_node(), 0..5), up in vec(to_launcher(), 0..5)) {
+            let bytes: Vec<u8> = down.iter().flat_map(encode).collect();
+            let mut from = Drop(&bytes);
+            for message in down {
+                prop_assert_eq!(decode::<ToNode>(&mut from).unwrap(), Some(message));
+            }
+            prop_assert_eq!(decode::<ToNode>(&mut from).unwrap(), None);
+            let bytes: Vec<u8> = up.iter().flat_map(encode).collect();
+            let mut from = bytes.as_slice();
+            for message in up {
+                prop_assert_eq!(decode::<ToLauncher>(&mut from).unwrap(), Some(message));
+            }
+            prop_assert_eq!(decode::<ToLauncher>(&mut from).unwrap(), None);
+        }
+
+        #[test]
+        fn no_bytes_are_too_strange_to_be_read(bytes in vec(any::<u8>(), 0..200)) {
+            let framed = [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat();
+            for stream in [&bytes, &framed] {
+                let (mut down, mut up) = (stream.as_slice(), stream.as_slice());
+                while let Ok(Some(_)) = decode::<ToNode>(&mut down) {}
+                while let Ok(Some(_)) = decode::<ToLauncher>(&mut up) {}
+            }
+        }
+
+        #[test]
+        fn a_message_that_breaks_off_is_an_error(message in to_launcher(), cut in any::<prop::sample::Index>()) {
+            let bytes = encode(&message);
+            let length = 1 + cut.index(bytes.len() - 1);
+            let result = decode::<ToLauncher>(&mut &bytes[..length]);
+            prop_assert_eq!(result.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn an_endless_message_is_refused_before_it_is_read() {
+        let bytes = [0xff; 8];
+        let error = decode::<ToNode>(&mut &bytes[..]).unwrap_err();
+        assert!(error.to_string().contains("4294967295"), "{error}");
+    }
+}

@@ -44,11 +44,9 @@ impl Keeper {
         self.say(&format!("{}\n", group.as_raw_nonzero()));
     }
 
-    /// Tells the keeper which process group it is, and which processes of it may end by themselves for a while: programs that reach other hosts and
-    /// have to pass on that it is over.
-    pub(crate) fn watch_over_patiently(&mut self, group: Pid, processes: impl Iterator<Item = Pid>) {
-        let processes: Vec<String> = processes.map(|pid| pid.as_raw_nonzero().to_string()).collect();
-        self.say(&format!("{} {}\n", group.as_raw_nonzero(), processes.join(" ")));
+    /// Tells the keeper that this process of the group may take a while to end by itself: it reaches another host, and has to pass on that it is over.
+    pub(crate) fn be_patient_with(&mut self, process: Pid) {
+        self.say(&format!("{}\n", process.as_raw_nonzero()));
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -75,16 +73,15 @@ pub fn keep() -> Result<(), String> {
     let mut said = String::new();
     // An error here means that the launcher's end is gone, as the end of the file does.
     let _ = std::io::stdin().read_to_string(&mut said);
-    let Some((group, rest)) = said.split_once('\n') else {
-        return Ok(());
-    };
-    let numbers = group.split(' ').map(|number| number.parse().ok().and_then(Pid::from_raw));
-    let numbers: Option<Vec<Pid>> = numbers.collect();
-    let Some((&group, processes)) = numbers.as_deref().and_then(<[Pid]>::split_first) else {
-        return Err(format!("{group:?} is no process group"));
-    };
-    if rest != DONE {
-        wait_for(processes);
+    let mut lines: Vec<&str> = said.lines().collect();
+    let is_done = lines.pop_if(|last| *last == DONE).is_some();
+    let number =
+        |word: &str| word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"));
+    let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
+    if let Some((&group, patient_with)) = numbers.split_first()
+        && !is_done
+    {
+        wait_for(patient_with);
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }

@@ -41,6 +41,14 @@ pub(crate) struct Remote {
     pub(crate) streams: u32,
 }
 
+/// A host that is to be reached.
+pub(crate) struct Goal {
+    pub(crate) node: usize,
+    pub(crate) label: String,
+    pub(crate) command: Vec<OsString>,
+    pub(crate) ranks: Vec<Rank>,
+}
+
 /// How far a host has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
@@ -100,14 +108,14 @@ impl Printer {
 }
 
 impl Remote {
-    /// Reaches for a host, in the process group `group` if there is one already.
+    /// Reaches for a host, in the process group `group` if there is one already. What happens there is put into `slot`.
     pub(crate) fn start(
-        (node, label): (usize, String),
-        command: Vec<OsString>,
-        ranks: Vec<Rank>,
+        goal: Goal,
         group: Option<Pid>,
-        (slot, printer): (&Slot<News>, &Arc<Printer>),
+        slot: &Slot<News>,
+        printer: &Arc<Printer>,
     ) -> Result<Remote, Error> {
+        let Goal { node, label, command, ranks } = goal;
         let failed = |error: std::io::Error| Error::Host {
             host: label.clone(),
             why: format!("cannot start {:?}, which should reach it: {error}", command[0]),
