@@ -62,6 +62,12 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["iproute2"],
+        what_for: "network namespaces, the hosts of tests",
+        lost: "the tests of jobs that span hosts with addresses of their own",
+        probes: &[Probe::Program("ip")],
+    },
+    Need {
         packages: &["chromium"],
         what_for: "opening the page that shows a trace",
         lost: "the tests that open the page of a trace in a browser",

@@ -10,7 +10,7 @@ use farside::Topology;
 use farside::tracing::Slice;
 use farside_bench::machine::Machine;
 
-use crate::job::Job;
+use crate::job::{Job, Program};
 use crate::simulate::Simulate;
 
 /// Runs a built-in program as the ranks of a job.
@@ -53,14 +53,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let me = std::env::current_exe().context("cannot find the running program")?;
     let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));
-    arguments.job.run(me.into(), words.collect())
+    arguments.job.run(Program::Own, words.collect())
 }
 
 /// Runs it in virtual time.
 fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Arguments) -> Result<ExitCode> {
-    let ranks = arguments.job.ranks();
+    let ranks = arguments.job.ranks()?;
     let mut job = machine.job(ranks)?;
     if arguments.trace.is_some() {
         job = job.traced();

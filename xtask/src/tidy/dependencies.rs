@@ -37,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-containers",
         ],
     ),
+    ("farside-namespaces", &[]),
     ("farside-conformance", &["farside", "farside-rma", "farside-fabric"]),
     ("farside-check", &["farside", "farside-sync", "farside-rma", "farside-fabric"]),
     ("farside-launch", &["farside", "farside-shm", "farside-fabric"]),
