@@ -1,0 +1,87 @@
+//! What the tests of this crate have in common: ranks of every kind, a deadline, numbers.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use farside::counting::Counts;
+use farside::sim::{random, simulation, whole_program};
+use farside::{Error, Local, Result, World};
+
+/// How long a test may take before it counts as hanging.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of it.
+pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
+}
+
+/// Whether the long tests are wanted.
+pub fn is_long() -> bool {
+    std::env::var_os("FARSIDE_LONG").is_some()
+}
+
+/// Runs `job`, and ends the whole process if it hangs.
+pub fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let runner = std::thread::spawn(move || {
+        let result = job();
+        // Nobody listens any more only if the deadline has passed.
+        let _ = sender.send(());
+        result
+    });
+    if receiver.recv_timeout(deadline) == Err(mpsc::RecvTimeoutError::Timeout) {
+        eprintln!("{}: hangs", std::thread::current().name().unwrap_or("a test"));
+        std::process::abort();
+    }
+    runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Threads, threads on pretended nodes, threads that reach nothing but through the fabric, and simulated ranks on one node and on two.
+pub fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
+    let test = Arc::new(test);
+    let local = |ranks| Local::new(ranks).expect("the environment is in order");
+    let counts = Counts::new(4);
+    let kinds: [(&str, Local); 4] = [
+        ("one thread", local(1)),
+        ("threads", local(4).cores(2)),
+        ("threads on two nodes", local(5).topology("node:2")),
+        ("observed threads", local(4).decorate(move |fabric| counts.over(fabric))),
+    ];
+    for (kind, local) in kinds {
+        let test = test.clone();
+        within_deadline(DEADLINE, move || local.run(|world| test(&world))).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    }
+    for (ranks, topology) in [(3, None), (4, Some("node:2"))] {
+        let test = test.clone();
+        let failure = within_deadline(DEADLINE, move || {
+            let test: Rc<dyn Fn(&World) -> Result<()>> = Rc::new(move |world| test(world));
+            let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
+            let program = whole_program(move |world| test(&world));
+            random(&simulation, &program, 7, 1).failure.map(|failure| failure.problem)
+        });
+        assert_eq!(failure, None, "simulated, {topology:?}");
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+pub struct Numbers(u64);
+
+impl Numbers {
+    pub fn new(seed: u64) -> Numbers {
+        Numbers((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        // Marsaglia's xorshift.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 16) % limit
+    }
+}
