@@ -46,6 +46,7 @@ use words::{pack, unpack, words_of};
 #[doc(hidden)]
 pub use crate::protocol::variant;
 pub use fixed::FixedMap;
+pub(crate) use snapshot::{agree, check};
 pub use guard::Synchronization;
 
 /// What a map is to be like.

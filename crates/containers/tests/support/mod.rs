@@ -10,20 +10,20 @@ use farside::sim::{random, simulation, whole_program};
 use farside::{Error, Local, Result, World};
 
 /// How long a test may take before it counts as hanging.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of it.
-pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
 }
 
 /// Whether the long tests are wanted.
-pub fn is_long() -> bool {
+pub(crate) fn is_long() -> bool {
     std::env::var_os("FARSIDE_LONG").is_some()
 }
 
 /// Runs `job`, and ends the whole process if it hangs.
-pub fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let runner = std::thread::spawn(move || {
         let result = job();
@@ -39,7 +39,7 @@ pub fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl FnOnce()
 }
 
 /// Threads, threads on pretended nodes, threads that reach nothing but through the fabric, and simulated ranks on one node and on two.
-pub fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
+pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
     let test = Arc::new(test);
     let local = |ranks| Local::new(ranks).expect("the environment is in order");
     let counts = Counts::new(4);
@@ -66,14 +66,14 @@ pub fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'stat
 }
 
 /// Numbers that look random and are the same in every run.
-pub struct Numbers(u64);
+pub(crate) struct Numbers(u64);
 
 impl Numbers {
-    pub fn new(seed: u64) -> Numbers {
+    pub(crate) fn new(seed: u64) -> Numbers {
         Numbers((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         // Marsaglia's xorshift.
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -81,7 +81,7 @@ impl Numbers {
         self.0
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         (self.next() >> 16) % limit
     }
 }
