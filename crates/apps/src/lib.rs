@@ -1,6 +1,7 @@
 //! The built-in programs of `farside app`.
 
 mod hello;
+mod wordcount;
 
 use farside::{Error, Result, World};
 
@@ -15,8 +16,10 @@ pub struct App {
 }
 
 /// All built-in programs.
-pub const APPS: &[App] =
-    &[App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run }];
+pub const APPS: &[App] = &[
+    App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
+];
 
 /// Finds a program by its name.
 pub fn app(name: &str) -> Result<&'static App> {
