@@ -30,13 +30,13 @@ mod guard;
 mod snapshot;
 mod words;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::marker::PhantomData;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Integer, Plain, Team, Window, World};
 
-use crate::protocol::bucket::{Change, Verdict, Volume};
+use crate::protocol::bucket::{Change, Room, Verdict, Volume};
 use crate::protocol::layout::{COUNT, Layout};
 use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
@@ -83,16 +83,9 @@ pub struct HashMap<K, V, W = Right> {
     guards: Guards,
     /// How many buckets each volume had when this rank looked last.
     shapes: Box<[Cell<u64>]>,
-    /// Room for a bucket and for a value.
-    scratch: RefCell<Scratch>,
+    /// Room for one operation at a time.
+    room: RefCell<Room>,
     types: PhantomData<fn(K, V) -> W>,
-}
-
-#[derive(Debug, Default)]
-struct Scratch {
-    key: Vec<u64>,
-    cell: Vec<u64>,
-    old: Vec<u64>,
 }
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
@@ -127,13 +120,9 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let (words, layout) = HashMap::<K, V, W>::allocate(team, options)?;
         let guards = Guards::new(team, &members, &options.synchronization)?;
         let shapes = members.iter().map(|_| Cell::new(layout.first)).collect();
-        let scratch = Scratch {
-            key: vec![0; layout.key_words],
-            cell: vec![0; layout.bucket_words()],
-            old: vec![0; layout.value_words],
-        };
+        let room = RefCell::new(Room::new(&layout));
         team.barrier()?;
-        Ok(HashMap { words, layout, members, guards, shapes, scratch: RefCell::new(scratch), types: PhantomData })
+        Ok(HashMap { words, layout, members, guards, shapes, room, types: PhantomData })
     }
 
     fn allocate(team: &Team<'_>, options: &Options) -> Result<(Window<u64>, Layout)> {
@@ -163,14 +152,11 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
 
     /// The value of a key.
     pub fn get(&self, context: &Context, key: K) -> Result<Option<V>> {
-        let scratch = &mut *self.scratch.borrow_mut();
-        let Scratch { key: words, cell, old } = scratch;
-        pack(&key, words);
-        let hash = hash_of(words);
-        let at = volume_of(hash, self.members.len());
+        let room = &mut *self.room()?;
+        let (hash, at) = self.place(&key, room);
         self.guards.read(context, at, || {
-            let found = self.volume(context, at).find(hash, words, old, cell)?;
-            Ok(found.then(|| unpack(old)))
+            let found = self.volume(context, at).find(hash, room)?;
+            Ok(found.then(|| unpack(&room.old)))
         })
     }
 
@@ -238,15 +224,27 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     fn change(&self, context: &Context, key: K, change: &mut Change<'_>) -> Result<Option<V>> {
-        let scratch = &mut *self.scratch.borrow_mut();
-        let Scratch { key: words, old, .. } = scratch;
-        pack(&key, words);
-        let hash = hash_of(words);
-        let at = volume_of(hash, self.members.len());
+        let room = &mut *self.room()?;
+        let (hash, at) = self.place(&key, room);
         self.guards.write(context, at, || {
-            let found = self.volume(context, at).change(hash, words, old, change)?;
-            Ok(found.then(|| unpack(old)))
+            let found = self.volume(context, at).change(hash, room, change)?;
+            Ok(found.then(|| unpack(&room.old)))
         })
+    }
+
+    /// The room for an operation, unless one is under way: `change` of an [`HashMap::update`] must not use the map.
+    fn room(&self) -> Result<RefMut<'_, Room>> {
+        let is_busy = |_| Error::Misuse("a map was used from inside of one of its own updates".into());
+        self.room.try_borrow_mut().map_err(is_busy)
+    }
+
+    /// Leaves a key where operations look for it; its hash, and which volume is its own.
+    #[inline]
+    fn place(&self, key: &K, room: &mut Room) -> (u64, usize) {
+        let words = &mut room.entry[..self.layout.key_words];
+        pack(key, words);
+        let hash = hash_of(words);
+        (hash, volume_of(hash, self.members.len()))
     }
 
     /// How many entries there are, in all volumes together. While others insert and remove, some number of the meantime; after the loss of a rank, what it had under way may be
@@ -270,9 +268,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
 
     /// In whose volume a key is.
     pub fn owner(&self, key: K) -> Rank {
-        let words = &mut self.scratch.borrow_mut().key;
-        pack(&key, words);
-        self.members[volume_of(hash_of(words), self.members.len())]
+        self.members[self.place(&key, &mut Room::new(&self.layout)).1]
     }
 
     /// The members, in the order of the team: each has a volume.

@@ -50,6 +50,36 @@ pub(crate) struct Volume<'a, W> {
     pub(crate) variant: PhantomData<W>,
 }
 
+/// Room for one operation at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// The key, and the new value.
+    pub(crate) entry: Vec<u64>,
+    /// The old value.
+    pub(crate) old: Vec<u64>,
+    /// A bucket.
+    pub(crate) cell: Vec<u64>,
+}
+
+impl Room {
+    pub(crate) fn new(layout: &Layout) -> Room {
+        Room {
+            entry: vec![0; layout.entry_words()],
+            old: vec![0; layout.value_words],
+            cell: vec![0; layout.bucket_words()],
+        }
+    }
+}
+
+/// What a writer found on its way through a chain: cells, each with its word.
+struct Trail {
+    first: (usize, Meta),
+    /// One without an entry.
+    free: Option<(usize, Meta)>,
+    /// The one of its key.
+    own: Option<(usize, Meta)>,
+}
+
 /// A cell as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
@@ -68,8 +98,10 @@ pub(crate) struct Held {
 }
 
 impl<W: Variant> Volume<'_, W> {
-    /// Copies the value of a key into `value`; false if there is none. `cell` is room for a bucket.
-    pub(crate) fn find(&self, hash: u64, key: &[u64], value: &mut [u64], cell: &mut [u64]) -> Result<bool> {
+    /// Copies the value of the key that is in `room.entry` into `room.old`; false if there is none.
+    pub(crate) fn find(&self, hash: u64, room: &mut Room) -> Result<bool> {
+        let Room { entry, old: value, cell } = room;
+        let key = &entry[..self.layout.key_words];
         loop {
             let (bucket, state) = self.enter(hash, cell)?;
             let found = self.follow(bucket, state, key, value, &mut cell[1..])?;
@@ -177,7 +209,7 @@ impl<W: Variant> Volume<'_, W> {
                 self.await_holder(bucket, state, holder)?;
                 continue;
             }
-            let chain = self.chain(bucket, |_| false)?;
+            let chain = self.chain(bucket)?;
             if self.is_still(bucket, state)? {
                 let chain = chain.ok_or_else(|| self.broken(bucket))?;
                 return Ok((chain.into_iter().filter(|seen| seen.meta.is_occupied()).collect(), state));
@@ -185,8 +217,8 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// The cells of a bucket, as far as one that `ends` it; `None` if they lead nowhere, because somebody writes.
-    pub(crate) fn chain(&self, bucket: u64, ends: impl Fn(&Seen) -> bool) -> Result<Option<Vec<Seen>>> {
+    /// The cells of a bucket; `None` if they lead nowhere, because somebody writes.
+    pub(crate) fn chain(&self, bucket: u64) -> Result<Option<Vec<Seen>>> {
         let mut cell = vec![0; self.layout.cell_words()];
         let (mut at, mut chain) = (self.layout.state(bucket) + 1, Vec::new());
         loop {
@@ -195,7 +227,6 @@ impl<W: Variant> Volume<'_, W> {
             chain.push(Seen { at, meta, entry: self.current(meta, &cell).to_vec() });
             let is_cycle = chain.len() as u64 > self.layout.cells_max + 1;
             match meta.next() {
-                _ if chain.last().is_some_and(&ends) => return Ok(Some(chain)),
                 0 => return Ok(Some(chain)),
                 next if u64::from(next) > self.layout.cells_max || is_cycle => return Ok(None),
                 next => at = self.layout.cell(next),
@@ -203,10 +234,10 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Changes what a key stands for, and lets the table grow with it; true, and the old value in `old`, if the key stood for something.
-    pub(crate) fn change(&self, hash: u64, key: &[u64], old: &mut [u64], change: &mut Change<'_>) -> Result<bool> {
+    /// Changes what a key stands for, and lets the table grow with it; true, and the old value in `room.old`, if the key stood for something. The key is in `room.entry`.
+    pub(crate) fn change(&self, hash: u64, room: &mut Room, change: &mut Change<'_>) -> Result<bool> {
         let held = self.hold(hash)?;
-        let changed = self.change_held(&held, key, old, change);
+        let changed = self.change_held(&held, room, change);
         let is_changed = !matches!(changed, Ok((_, _, false)));
         self.release(&held, held.state.released(is_changed))?;
         let (found, more, _) = changed?;
@@ -219,43 +250,67 @@ impl<W: Variant> Volume<'_, W> {
         Ok(found)
     }
 
-    /// The same in a bucket that is held; also says whether anything was written.
-    fn change_held(&self, held: &Held, key: &[u64], old: &mut [u64], change: &mut Change<'_>) -> Result<(bool, i64, bool)> {
-        let layout = self.layout;
-        let is_own = |seen: &Seen| seen.meta.is_occupied() && seen.entry[..layout.key_words] == *key;
-        let chain = self.chain(held.bucket, is_own)?.ok_or_else(|| self.broken(held.bucket))?;
-        let own = chain.last().filter(|seen| is_own(seen));
-        let mut entry = [key, &vec![0; layout.value_words]].concat();
-        let value = own.map(|seen| &seen.entry[layout.key_words..]);
-        if let Some(value) = value {
-            old.copy_from_slice(value);
-        }
-        match (change(value, &mut entry[layout.key_words..]), own) {
-            (Verdict::Leave, _) | (Verdict::Remove, None) => Ok((own.is_some(), 0, false)),
-            (Verdict::Remove, Some(seen)) => self.turn(seen.at, seen.meta, seen.meta.emptied()).map(|()| (true, -1, true)),
-            (Verdict::Write, Some(seen)) => self.write_beside(seen, &entry).map(|()| (true, 0, true)),
+    /// The same in a bucket that is held; also says by how many the entries have become more, and whether anything was written.
+    fn change_held(&self, held: &Held, room: &mut Room, change: &mut Change<'_>) -> Result<(bool, i64, bool)> {
+        let trail = self.search(held.bucket, room)?;
+        let Room { entry, old, .. } = room;
+        let value = trail.own.map(|_| &old[..]);
+        match (change(value, &mut entry[self.layout.key_words..]), trail.own) {
+            (Verdict::Leave, _) | (Verdict::Remove, None) => Ok((trail.own.is_some(), 0, false)),
+            (Verdict::Remove, Some((at, meta))) => self.turn(at, meta, meta.emptied()).map(|()| (true, -1, true)),
+            (Verdict::Write, Some(own)) => self.write_beside(own, entry).map(|()| (true, 0, true)),
             (Verdict::Write, None) => {
-                match chain.iter().find(|seen| !seen.meta.is_occupied() && seen.meta.is_usable()) {
-                    Some(room) => self.write_beside(room, &entry)?,
-                    None => self.append(&chain[0], &entry)?,
+                match trail.free {
+                    Some(free) => self.write_beside(free, entry)?,
+                    None => self.append(trail.first, entry)?,
                 }
                 Ok((false, 1, true))
             }
         }
     }
 
+    /// Looks for a key in a bucket that is held; its value is then in `room.old`.
+    fn search(&self, bucket: u64, room: &mut Room) -> Result<Trail> {
+        let (layout, cell) = (self.layout, &mut room.cell[1..]);
+        let mut at = layout.state(bucket) + 1;
+        let mut trail = Trail { first: (at, Meta(0)), free: None, own: None };
+        for steps in 0..=layout.cells_max {
+            self.context.get(self.at(at), cell)?;
+            let meta = Meta(cell[0]);
+            if steps == 0 {
+                trail.first = (at, meta);
+            }
+            if meta.is_occupied() {
+                let (key, value) = self.current(meta, cell).split_at(layout.key_words);
+                if *key == room.entry[..layout.key_words] {
+                    room.old.copy_from_slice(value);
+                    trail.own = Some((at, meta));
+                    return Ok(trail);
+                }
+            } else if meta.is_usable() && trail.free.is_none() {
+                trail.free = Some((at, meta));
+            }
+            match meta.next() {
+                0 => return Ok(trail),
+                next if u64::from(next) > layout.cells_max => break,
+                next => at = layout.cell(next),
+            }
+        }
+        Err(self.broken(bucket))
+    }
+
     /// Writes an entry into the other place of a cell, and makes it the current one.
-    pub(crate) fn write_beside(&self, seen: &Seen, entry: &[u64]) -> Result<()> {
-        self.context.put(entry, self.at(seen.at + self.layout.entry(seen.meta, false)))?;
+    fn write_beside(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
+        self.context.put(entry, self.at(at + self.layout.entry(meta, false)))?;
         self.order()?;
-        self.turn(seen.at, seen.meta, seen.meta.flipped())
+        self.turn(at, meta, meta.flipped())
     }
 
     /// Puts an entry into a fresh cell of the heap, right behind the first cell of its chain.
-    fn append(&self, first: &Seen, entry: &[u64]) -> Result<()> {
-        let link = self.fill_cell(entry, first.meta.next())?;
+    fn append(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
+        let link = self.fill_cell(entry, meta.next())?;
         self.order()?;
-        self.turn(first.at, first.meta, first.meta.with_next(link))
+        self.turn(at, meta, meta.with_next(link))
     }
 
     /// Fills a fresh cell of the heap, which nothing leads to yet.

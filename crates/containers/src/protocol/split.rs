@@ -116,7 +116,7 @@ impl<W: Variant> Volume<'_, W> {
     /// Moves what belongs there from a held bucket of depth `level` to `other`, which is nobody's yet, and releases both.
     fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
         let (other_held, is_fresh) = self.hold_other(other)?;
-        let chain = self.chain(held.bucket, |_| false)?.ok_or_else(|| self.broken(held.bucket))?;
+        let chain = self.chain(held.bucket)?.ok_or_else(|| self.broken(held.bucket))?;
         let moves = |seen: &&Seen| {
             seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1
         };
@@ -194,7 +194,7 @@ impl<W: Variant> Volume<'_, W> {
         };
         let is_split = state.is_splitting();
         let mask = (1u64 << if is_split { depth + 1 } else { depth }) - 1;
-        let chain = self.chain(bucket, |_| false)?.ok_or_else(|| self.broken(bucket))?;
+        let chain = self.chain(bucket)?.ok_or_else(|| self.broken(bucket))?;
         let stays =
             |seen: &Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket;
         if W::ABANDONS {

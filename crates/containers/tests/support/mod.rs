@@ -1,7 +1,6 @@
 //! What the tests of this crate have in common: ranks of every kind, a deadline, numbers.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -55,14 +54,15 @@ pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync 
     }
     for (ranks, topology) in [(3, None), (4, Some("node:2"))] {
         let test = test.clone();
-        let failure = within_deadline(DEADLINE, move || {
-            let test: Rc<dyn Fn(&World) -> Result<()>> = Rc::new(move |world| test(world));
-            let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
-            let program = whole_program(move |world| test(&world));
-            random(&simulation, &program, 7, 1).failure.map(|failure| failure.problem)
-        });
-        assert_eq!(failure, None, "simulated, {topology:?}");
+        within_deadline(DEADLINE, move || simulated(ranks, topology, move |world| test(world)));
     }
+}
+
+/// Simulated ranks, in one random schedule.
+pub(crate) fn simulated(ranks: u32, topology: Option<&str>, test: impl Fn(&World) -> Result<()> + 'static) {
+    let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
+    let report = random(&simulation, &whole_program(move |world| test(&world)), 7, 1);
+    assert_eq!(report.failure.map(|failure| failure.problem), None, "simulated, {ranks} ranks on {topology:?}");
 }
 
 /// Numbers that look random and are the same in every run.
@@ -70,7 +70,7 @@ pub(crate) struct Numbers(u64);
 
 impl Numbers {
     pub(crate) fn new(seed: u64) -> Numbers {
-        Numbers((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        Numbers(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
