@@ -4,7 +4,7 @@ use farside::map::{Options, Synchronization};
 use farside::{FixedMap, HashMap, Rank, Result, World};
 
 use super::Plan;
-use super::mix::{Mix, Step};
+use super::mix::{Mix, STEPS, Step};
 use crate::turns::sample;
 
 /// How many operations come between two looks at the clock.
@@ -56,15 +56,17 @@ fn mixed(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result
 }
 
 /// The mean time of an operation, the throughput of all ranks, and the time until the last one was done.
-fn timed(world: &World, plan: &Plan, works: bool, mut mix: Mix, mut take: impl FnMut(Step) -> Result<()>) -> Result<[f64; 3]> {
+fn timed(world: &World, plan: &Plan, works: bool, mix: Mix, mut take: impl FnMut(Step) -> Result<()>) -> Result<[f64; 3]> {
+    let steps = mix.steps(if plan.operations > 0 { STEPS.min(plan.operations as usize) } else { STEPS });
+    let mut steps = steps.iter().copied().cycle();
     world.sync()?;
     let begin_ns = world.now_ns();
     let end_ns = begin_ns + plan.time.as_nanos() as u64;
     let mut done = 0;
     while works && if plan.operations > 0 { done < plan.operations } else { world.now_ns() < end_ns } {
         let count = if plan.operations > 0 { 1 } else { LOOKS };
-        for _ in 0..count {
-            take(mix.next())?;
+        for step in steps.by_ref().take(count as usize) {
+            take(step)?;
         }
         done += count;
     }

@@ -2,6 +2,9 @@
 
 use crate::timing::Random;
 
+/// How many operations are made at most; then they come again.
+pub(super) const STEPS: usize = 1 << 16;
+
 /// What a rank does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -41,8 +44,12 @@ impl Mix {
         Mix { random: Random::new(rank.into()), keys, writes, modifies: case == "ycsb-f" }
     }
 
-    #[inline]
-    pub(super) fn next(&mut self) -> Step {
+    /// So many operations, made before time runs: what a choice by Zipf's law takes is more than some operations do.
+    pub(super) fn steps(mut self, count: usize) -> Vec<Step> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn next(&mut self) -> Step {
         let key = match &self.keys {
             Keys::Uniform(keys) => self.random.below(*keys),
             Keys::Zipf(zipf) => zipf.pick(self.random.below(1 << 31) as f64 / f64::from(1u32 << 31)),

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Plan;
-use super::mix::{Mix, Step};
+use super::mix::{Mix, STEPS, Step};
 use crate::rivals::Rival;
 use crate::turns::sample;
 
@@ -41,14 +41,15 @@ fn measure(server: &Server, plan: &Plan, case: &str, clients: u32, depth: usize)
     let barrier = std::sync::Barrier::new(clients as usize);
     let client = |rank: u32| -> Result<(u64, u64)> {
         let mut client = server.connect();
-        let mut mix = Mix::new(case, None, plan.keys, rank);
+        let steps = Mix::new(case, None, plan.keys, rank).steps(STEPS);
+        let mut steps = steps.iter().copied().cycle();
         // All come, also those who have failed.
         barrier.wait();
         let client = client.as_mut().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let begin = Instant::now();
         let mut done = 0;
         while begin.elapsed() < plan.time {
-            client.exchange((0..depth).map(|_| mix.next()))?;
+            client.exchange(steps.by_ref().take(depth))?;
             done += depth as u64;
         }
         Ok((done, begin.elapsed().as_nanos() as u64))
