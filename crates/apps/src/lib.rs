@@ -1,5 +1,6 @@
 //! The built-in programs of `farside app`.
 
+mod count;
 mod hello;
 mod wordcount;
 
@@ -18,6 +19,11 @@ pub struct App {
 /// All built-in programs.
 pub const APPS: &[App] = &[
     App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App {
+        name: "count",
+        about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
+        run: count::run,
+    },
     App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
 ];
 
