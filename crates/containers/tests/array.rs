@@ -267,7 +267,7 @@ fn whole(world: &World, case: &Case) -> Result<()> {
 }
 
 fn run(case: Case, test: fn(&World, &Case) -> Result<()>) {
-    let which = case.seed % 4;
+    let which = case.seed % 5;
     within_deadline(support::DEADLINE, move || {
         if which == 3 {
             let topology = if case.ranks.is_multiple_of(2) { "node:2" } else { "node:1" };
@@ -276,6 +276,7 @@ fn run(case: Case, test: fn(&World, &Case) -> Result<()>) {
         let local = farside::Local::new(case.ranks).expect("the environment is in order");
         let local = match which {
             0 => local,
+            4 => local.nodes(2.min(case.ranks)),
             1 => local.topology(if case.ranks.is_multiple_of(2) { "node:2" } else { "node:1" }),
             _ => {
                 let counts = farside::counting::Counts::new(case.ranks);

@@ -158,8 +158,10 @@ fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static
 
 const ATOMICS: Synchronization = Synchronization::Atomics;
 
-/// Three ranks on one bucket.
-const COLLIDE: Script =
+/// Three ranks on one entry.
+const COLLIDE: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]], batches: false };
+/// Three ranks on one bucket, two of which write.
+const WRITE: Script =
     Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]], batches: false };
 /// A reader, who sees an entry come and go.
 const TWICE: Script =
@@ -167,24 +169,30 @@ const TWICE: Script =
 /// A bucket that is split while others look into it.
 const GROW: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
-    ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]],
+    ranks: &[&[Split], &[Get(1)], &[Get(2)]],
     batches: false,
 };
+/// A bucket that is split while one looks into it and one writes to it.
+const GROW_AND_WRITE: Script = Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
 /// An insert that makes the table grow, beside a reader.
-const OVERFLOW: Script =
-    Script { before: &[Insert(0, 1), Insert(1, 1)], ranks: &[&[Insert(2, 2), Get(1)], &[Get(0), Get(1)]], batches: false };
-const BATCHES: Script = Script {
-    before: &[Insert(0, 1)],
+const OVERFLOW: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0), Get(1)]], batches: false };
+const BATCHES: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]], batches: true };
+const MANY_BATCHES: Script = Script {
     ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]],
-    batches: true,
+    ..BATCHES
 };
-/// Who survives reads all that there was.
-const DEATH: Script = Script {
+/// Who survives reads all that there was, and changes it.
+const DEATH: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]], batches: false };
+const MORE_DEATH: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1)],
     ranks: &[&[Get(0), Insert(0, 3), Get(0), Get(1)], &[Insert(0, 2), Remove(1)]],
     batches: false,
 };
-const DEATH_IN_SPLIT: Script = Script {
+const DEATH_IN_SPLIT: Script =
+    Script { before: &[Insert(0, 1), Insert(1, 1)], ranks: &[&[Get(0), Get(1)], &[Split]], batches: false };
+const MORE_DEATH_IN_SPLIT: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
     ranks: &[&[Get(0), Get(1), Get(2), Split, Get(0), Get(1), Get(2)], &[Split]],
     batches: false,
@@ -203,19 +211,26 @@ fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -
 
 /// All checks of maps.
 pub fn checks() -> Vec<Check> {
-    let locked = |kind: rw::Kind| asks::<Right>(Synchronization::Locked(kind), COLLIDE);
+    let locked = |kind: rw::Kind| asks::<Right>(Synchronization::Locked(kind), WRITE);
     let pct = || Policy::Pct { depth: 3 };
+    let mortal = || Setup::new(2).deaths(1);
     vec![
-        right("map/atomics", "insert, get and remove in one bucket", COLLIDE),
-        right("map/atomics-torn", "the same with values that arrive word by word", TWICE).setup(Setup::new(2).torn()),
-        right("map/growth", "get and remove while a bucket is split", GROW),
+        right("map/atomics", "get and remove one entry", COLLIDE),
+        right("map/atomics-writers", "insert, get and remove in one bucket", WRITE).policy(pct(), 20_000),
+        right("map/atomics-torn", "a reader beside a writer, values arrive word by word", TWICE)
+            .setup(Setup::new(2).torn()),
+        right("map/growth", "get while a bucket is split", GROW),
+        right("map/growth-writers", "get and remove while a bucket is split", GROW_AND_WRITE).policy(pct(), 20_000),
         right("map/growth-overflow", "an insert splits a bucket, beside a reader", OVERFLOW),
-        right("map/batches", "batches of colliding keys", BATCHES).setup(Setup::new(2)),
-        right("map/batches-3", "batches of colliding keys, and one that reads them", BATCHES).policy(pct(), 3000),
-        right("map/death", "a rank dies while it inserts or removes: the others read all that there was", DEATH)
-            .setup(Setup::new(2).deaths(1)),
+        right("map/batches", "a batch of colliding inserts, and one that reads them", BATCHES),
+        right("map/batches-3", "batches of colliding keys, and one that reads them", MANY_BATCHES).policy(pct(), 5000),
+        right("map/death", "a rank dies while it inserts: the other reads what there was", DEATH).setup(mortal()),
+        right("map/death-more", "a rank dies while it inserts or removes", MORE_DEATH)
+            .setup(mortal())
+            .policy(pct(), 20_000),
         right("map/death-split", "a rank dies while it splits a bucket: nothing is lost", DEATH_IN_SPLIT)
-            .setup(Setup::new(2).deaths(1)),
+            .setup(mortal()),
+        right("map/death-split-more", "the other splits, too", MORE_DEATH_IN_SPLIT).setup(mortal()).policy(pct(), 20_000),
         Check::new("map/fompi-rw", "under the lock of foMPI", locked(rw::Kind::FompiRw { backoff: false }))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
@@ -236,12 +251,12 @@ pub fn checks() -> Vec<Check> {
         .policy(pct(), 3000),
         mutant::<wrong::WithoutValidation>("map/without-validation", "believes what it read while somebody wrote", TWICE),
         mutant::<wrong::WithoutOrder>("map/without-order", "makes an entry visible before it has landed", TWICE),
-        mutant::<wrong::WithoutDepth>("map/without-depth", "looks into a bucket that was split", GROW)
+        mutant::<wrong::WithoutDepth>("map/without-depth", "looks into a bucket that was split", GROW_AND_WRITE)
             .setup(Setup::new(3)),
-        mutant::<wrong::WithoutMark>("map/without-mark", "goes back where a bucket was split by half", DEATH_IN_SPLIT)
-            .setup(Setup::new(2).deaths(1)),
-        mutant::<wrong::WithoutAbandoning>("map/without-abandoning", "writes where a lost rank may still write", DEATH)
-            .setup(Setup::new(2).deaths(1))
+        mutant::<wrong::WithoutMark>("map/without-mark", "goes back where a bucket was split by half", MORE_DEATH_IN_SPLIT)
+            .setup(mortal()),
+        mutant::<wrong::WithoutAbandoning>("map/without-abandoning", "writes where a lost rank may still write", MORE_DEATH)
+            .setup(mortal())
             .mutant("taken for lost"),
         Check::new("map/fixed-without-order", "leads to an element before it has landed", fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR))
             .setup(Setup::new(2))

@@ -37,15 +37,16 @@ pub(crate) fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl F
     runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Threads, threads on pretended nodes, threads that reach nothing but through the fabric, and simulated ranks on one node and on two.
+/// Threads, threads on pretended nodes and on nodes that reach each other over UDP, threads that reach nothing but through the fabric, and simulated ranks on one node and on two.
 pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
     let test = Arc::new(test);
     let local = |ranks| Local::new(ranks).expect("the environment is in order");
     let counts = Counts::new(4);
-    let kinds: [(&str, Local); 4] = [
+    let kinds: [(&str, Local); 5] = [
         ("one thread", local(1)),
         ("threads", local(4).cores(2)),
         ("threads on two nodes", local(5).topology("node:2")),
+        ("threads on two nodes over UDP", local(4).nodes(2)),
         ("observed threads", local(4).decorate(move |fabric| counts.over(fabric))),
     ];
     for (kind, local) in kinds {
