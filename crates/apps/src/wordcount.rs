@@ -95,7 +95,8 @@ fn count(world: &World, short: &HashMap<Short, u64>, long: &HashMap<Long, u64>, 
         if let Some(key) = padded(word) {
             batch.push((key, sum));
         } else {
-            let too_long = || Error::Unsupported { what: format!("a word of more than {LONG} bytes, or with a zero at its end") };
+            let too_long =
+                || Error::Unsupported { what: format!("a word of more than {LONG} bytes, or with a zero at its end") };
             long.fetch_add(world, padded(word).ok_or_else(too_long)?, sum)?;
         }
     }

@@ -65,7 +65,9 @@ impl Rival {
     /// What its programs are linked with.
     fn libraries(self) -> &'static [&'static str] {
         match self {
-            Rival::Ga => &["ga-openmpi", "armci-openmpi", "scalapack-openmpi", "lapack", "blas", "m", ":libgfortran.so.5"],
+            Rival::Ga => {
+                &["ga-openmpi", "armci-openmpi", "scalapack-openmpi", "lapack", "blas", "m", ":libgfortran.so.5"]
+            }
             _ => &[],
         }
     }

@@ -56,7 +56,22 @@ fn texts<'r>(records: &'r [Value], key: &str) -> BTreeSet<&'r str> {
 fn arrays_are_measured_beside_global_arrays() {
     let scratch = Scratch::new();
     let (json, plots) = (scratch.file("array.json"), scratch.file("plots"));
-    let words = ["bench", "array", "--ranks", "2", "--rounds", "1", "--time", "1", "--shapes", "4x8", "--size", "32", "--against", "ga"];
+    let words = [
+        "bench",
+        "array",
+        "--ranks",
+        "2",
+        "--rounds",
+        "1",
+        "--time",
+        "1",
+        "--shapes",
+        "4x8",
+        "--size",
+        "32",
+        "--against",
+        "ga",
+    ];
     let stdout = farside(words.into_iter().chain(["--json", &json, "--plot", &plots])).run().ends_with(0).stdout();
     let records = records(&json);
     assert_eq!(texts(&records, "case"), BTreeSet::from(["sync", "put", "get", "accumulate", "matmul"]));
@@ -71,7 +86,22 @@ fn arrays_are_measured_beside_global_arrays() {
 fn hash_tables_are_measured_beside_servers() {
     let scratch = Scratch::new();
     let json = scratch.file("dht.json");
-    let words = ["bench", "dht", "--ranks", "2", "--rounds", "1", "--time", "5", "--keys", "100", "--writers", "5", "--against", "redis,memcached"];
+    let words = [
+        "bench",
+        "dht",
+        "--ranks",
+        "2",
+        "--rounds",
+        "1",
+        "--time",
+        "5",
+        "--keys",
+        "100",
+        "--writers",
+        "5",
+        "--against",
+        "redis,memcached",
+    ];
     farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
     let records = records(&json);
     assert_eq!(texts(&records, "case"), BTreeSet::from(["volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"]));

@@ -157,7 +157,9 @@ fn map(world: &World) -> Result<()> {
         let seen = map.get(world, key)?;
         ensure(seen == Some([value; 4]), || format!("after the loss, key {key} stands for {seen:?}, not {value}"))?;
         map.insert(world, key, [value + 1; 4])?;
-        ensure(map.remove(world, key)? == Some([value + 1; 4]), || format!("after the loss, key {key} cannot be changed"))?;
+        ensure(map.remove(world, key)? == Some([value + 1; 4]), || {
+            format!("after the loss, key {key} cannot be changed")
+        })?;
     }
     for rank in world.ranks().filter(|&rank| rank != victim) {
         let mut torn = None;

@@ -90,7 +90,7 @@ fn transfers(world: &World, case: &Case) -> Result<()> {
     let mine = |step: usize| world.rank().index() == step % world.size() as usize;
     for step in 0..6 {
         let patch = patch(&case.shape, &mut numbers);
-        let data = values(&part(&oracle, &patch).shape().to_vec(), &mut numbers);
+        let data = values(part(&oracle, &patch).shape(), &mut numbers);
         let mut view = oracle.slice_each_axis_mut(|axis| Slice::from(patch[axis.axis.index()].clone()));
         match step % 3 {
             0 => {
@@ -113,7 +113,8 @@ fn transfers(world: &World, case: &Case) -> Result<()> {
                 }
             }
         }
-        let completions = [Completion::Combined, Completion::AllFence(Style::Acknowledged), Completion::AllFence(Style::Confirmed)];
+        let completions =
+            [Completion::Combined, Completion::AllFence(Style::Acknowledged), Completion::AllFence(Style::Confirmed)];
         a.sync_by(completions[step % 3])?;
         let patch = self::patch(&case.shape, &mut numbers);
         same(&a.get(&patch)?, &part(&oracle, &patch), "get")?;
@@ -169,23 +170,32 @@ fn periodic(world: &World, case: &Case) -> Result<()> {
     }
     a.sync()?;
     let wrapped = |index: &[isize]| -> f64 {
-        let inside: Vec<usize> = index.iter().zip(&case.shape).map(|(at, &n)| at.rem_euclid(n as isize) as usize).collect();
+        let inside: Vec<usize> =
+            index.iter().zip(&case.shape).map(|(at, &n)| at.rem_euclid(n as isize) as usize).collect();
         oracle[&inside[..]]
     };
-    let ranges: Vec<std::ops::Range<isize>> = case.shape.iter().map(|&extent| {
-        let start = numbers.below(3 * extent as u64) as isize - extent as isize;
-        start..start + numbers.below(1 + extent as u64 * if case.shape.len() < 4 { 2 } else { 1 }) as isize
-    }).collect();
+    let ranges: Vec<std::ops::Range<isize>> = case
+        .shape
+        .iter()
+        .map(|&extent| {
+            let start = numbers.below(3 * extent as u64) as isize - extent as isize;
+            start..start + numbers.below(1 + extent as u64 * if case.shape.len() < 4 { 2 } else { 1 }) as isize
+        })
+        .collect();
     let seen = a.get_periodic(&ranges)?;
     for (at, &value) in seen.indexed_iter() {
-        let index: Vec<isize> = ranges.iter().enumerate().map(|(dimension, range)| range.start + at[dimension] as isize).collect();
+        let index: Vec<isize> =
+            ranges.iter().enumerate().map(|(dimension, range)| range.start + at[dimension] as isize).collect();
         ensure(value == wrapped(&index), || format!("{index:?} of {ranges:?}: {value}"))?;
     }
     a.update_ghosts()?;
-    if let (Some(block), Some(area)) = (a.own_with_ghosts()?, a.own_blocks().next()).clone_parts(a.own_blocks().count() == 1) {
+    if let (Some(block), Some(area)) =
+        (a.own_with_ghosts()?, a.own_blocks().next()).clone_parts(a.own_blocks().count() == 1)
+    {
         for (at, &value) in block.indexed_iter() {
-            let index: Vec<isize> =
-                (0..case.shape.len()).map(|d| area.low()[d] as isize + at[d] as isize - case.ghosts[d] as isize).collect();
+            let index: Vec<isize> = (0..case.shape.len())
+                .map(|d| area.low()[d] as isize + at[d] as isize - case.ghosts[d] as isize)
+                .collect();
             ensure(value == wrapped(&index), || format!("border at {index:?} of {area:?}: {value}"))?;
         }
     }
@@ -216,7 +226,8 @@ impl CloneParts for (Option<ArrayD<f64>>, Option<Area>) {
 
 /// Whole arrays, distributed differently.
 fn whole(world: &World, case: &Case) -> Result<()> {
-    let a = Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts).create::<f64>(world)?;
+    let a =
+        Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts).create::<f64>(world)?;
     let b = GlobalArray::<f64>::new(world, &case.shape)?;
     let c = a.like()?;
     let mut numbers = Numbers::new(case.seed);
@@ -237,7 +248,10 @@ fn whole(world: &World, case: &Case) -> Result<()> {
     let fold = |pick: fn(f64, f64) -> f64| x.iter().copied().reduce(pick).unwrap_or(f64::NAN);
     ensure((a.min()?, a.max()?) == (fold(f64::min), fold(f64::max)), || "min and max".into())?;
     let (index, value) = a.select(|one, other| one > other)?;
-    let first = x.indexed_iter().find(|(_, element)| **element == value).map(|(at, _)| (0..x.ndim()).map(|d| at[d]).collect::<Vec<_>>());
+    let first = x
+        .indexed_iter()
+        .find(|(_, element)| **element == value)
+        .map(|(at, _)| (0..x.ndim()).map(|d| at[d]).collect::<Vec<_>>());
     ensure(value == fold(f64::max) && first == Some(index.clone()), || format!("select: {index:?}"))?;
     c.fill(7.0)?;
     ensure(c.sum()? == 7.0 * x.len() as f64, || "fill".into())?;
@@ -371,7 +385,9 @@ fn own_blocks_are_memory() {
         for (number, area) in a.own_blocks().enumerate() {
             // SAFETY: each rank touches its own blocks only, between two syncs.
             let mut block = unsafe { a.own_view_mut(number)? };
-            block.indexed_iter_mut().for_each(|(at, value)| *value = ((area.low()[0] + at[0]) * 6 + area.low()[1] + at[1]) as i32);
+            block
+                .indexed_iter_mut()
+                .for_each(|(at, value)| *value = ((area.low()[0] + at[0]) * 6 + area.low()[1] + at[1]) as i32);
         }
         a.sync()?;
         let all = a.get(a.area())?;
@@ -395,7 +411,7 @@ fn what_does_not_fit_is_named() {
             let text = result.err().map_or("nothing".to_owned(), |error| error.to_string());
             ensure(parts.iter().all(|part| text.contains(part)), || format!("{text:?} does not say {parts:?}"))
         };
-        says(a.get([0..4]).map(drop), &["dimensions"])?;
+        says(a.get(0..4).map(drop), &["dimensions"])?;
         says(a.get([0..5, 0..1]).map(drop), &["0..5", "dimension 0", "4"])?;
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         says(a.get([3..1, 0..1]).map(drop), &["3..1"])?;

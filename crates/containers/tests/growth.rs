@@ -33,7 +33,9 @@ fn work(world: &World, map: &HashMap<u64, u64>, keys: u64, batch: usize) -> Resu
             ensure(old.iter().all(Option::is_none), || "a fresh key stood for something".into())?;
         } else {
             for &key in chunk {
-                ensure(map.insert(world, key, value(key))?.is_none(), || format!("the fresh key {key} stood for something"))?;
+                ensure(map.insert(world, key, value(key))?.is_none(), || {
+                    format!("the fresh key {key} stood for something")
+                })?;
             }
         }
         for &key in chunk {
@@ -66,7 +68,8 @@ fn check(world: &World, map: &HashMap<u64, u64>, keys: u64) -> Result<()> {
     ensure(problem.is_none(), || problem.clone().unwrap_or_default())?;
     world.all_reduce(&mut found, u64::wrapping_add)?;
     let mut expected = [0u64; 2];
-    for key in (u64::from(world.rank().0)..keys).step_by(world.size() as usize).filter(|&key| history(key).1.is_some()) {
+    for key in (u64::from(world.rank().0)..keys).step_by(world.size() as usize).filter(|&key| history(key).1.is_some())
+    {
         expected = [expected[0] + 1, expected[1].wrapping_add(key)];
     }
     world.all_reduce(&mut expected, u64::wrapping_add)?;

@@ -42,7 +42,8 @@ impl Shape {
     pub fn parse(text: &str) -> Result<Shape> {
         let number = |part: &str| part.parse().ok().filter(|&number: &usize| number > 0);
         let shape = text.split_once('x').and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)));
-        let (rows, columns) = shape.with_context(|| format!("{text:?} is no shape: expected rows and columns such as 64x8"))?;
+        let (rows, columns) =
+            shape.with_context(|| format!("{text:?} is no shape: expected rows and columns such as 64x8"))?;
         ensure!(rows.saturating_mul(columns) <= 1 << 24, "a patch of {text} doubles is more than is measured");
         Ok(Shape { rows, columns })
     }
@@ -180,11 +181,16 @@ mod tests {
         let options = Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
         let records = run(&options).unwrap().0;
         let ns = |ranks: usize, algorithm: &str| {
-            let is = |record: &&Record| record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into());
+            let is =
+                |record: &&Record| record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into());
             records.iter().find(is).and_then(|record| record.number("median_ns")).unwrap()
         };
         let gain = |ranks| ns(ranks, "allfence-confirmed") / ns(ranks, "combined");
         assert!(gain(8) > gain(4) && gain(16) > gain(8) && gain(16) > 2.0, "{:?}", [4, 8, 16].map(gain));
-        assert!(records.iter().any(|record| record.case == "put" && record.number("bytes_per_s").is_some_and(|rate| rate > 0.0)));
+        assert!(
+            records
+                .iter()
+                .any(|record| record.case == "put" && record.number("bytes_per_s").is_some_and(|rate| rate > 0.0))
+        );
     }
 }

@@ -14,7 +14,8 @@ pub fn tables(records: &[Record]) -> String {
     let header = ["ranks", "case", "shape", "bytes", "system", "algorithm", "time", "rate", "ratio"];
     let rows = records.iter().map(|record| {
         let ns = record.number("median_ns").unwrap_or(f64::NAN);
-        let rate = ["bytes_per_s", "flop_per_s"].iter().find_map(|name| Some(Unit::of(name).format(record.number(name)?)));
+        let rate =
+            ["bytes_per_s", "flop_per_s"].iter().find_map(|name| Some(Unit::of(name).format(record.number(name)?)));
         let ratio = (record.system == FARSIDE).then(|| best_rival(records, record)).flatten();
         vec![
             record.ranks.to_string(),
@@ -60,7 +61,9 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     for case in ["put", "get", "accumulate"] {
         for ranks in distinct(records.iter().map(|record| record.ranks)) {
             let chosen: Vec<&Record> = of(case).into_iter().filter(|record| record.ranks == ranks).collect();
-            let point = |record: &Record| (record.number("bytes").unwrap_or(1.0), record.number("bytes_per_s").unwrap_or(f64::NAN));
+            let point = |record: &Record| {
+                (record.number("bytes").unwrap_or(1.0), record.number("bytes_per_s").unwrap_or(f64::NAN))
+            };
             let chart = Chart {
                 title: format!("Patches: {case}, {ranks} ranks"),
                 subtitle: "higher is better".into(),

@@ -16,7 +16,8 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     for (case, writers_pct) in plan.runs() {
         for lock in &plan.locks {
             let mix = Mix::new(case, writers_pct, plan.keys, world.rank().0);
-            let figures = if case == "volume" { volume(world, plan, lock, mix)? } else { mixed(world, plan, lock, mix)? };
+            let figures =
+                if case == "volume" { volume(world, plan, lock, mix)? } else { mixed(world, plan, lock, mix)? };
             let writers = writers_pct.map_or("-".to_owned(), |pct| pct.to_string());
             samples.push(sample(case, &[&writers, &lock.name()], &figures.map(Some)));
         }
@@ -44,7 +45,8 @@ fn volume(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Resul
 fn mixed(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result<[f64; 3]> {
     let options = Options { synchronization: lock.clone(), slots: plan.keys as usize, ..Options::default() };
     let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
-    let mine: Vec<(u64, u64)> = (u64::from(world.rank().0)..plan.keys).step_by(world.size() as usize).map(|key| (key, 0)).collect();
+    let mine: Vec<(u64, u64)> =
+        (u64::from(world.rank().0)..plan.keys).step_by(world.size() as usize).map(|key| (key, 0)).collect();
     mine.chunks(256).try_for_each(|batch| map.insert_all(world, batch).map(drop))?;
     let figures = timed(world, plan, true, mix, |step| match step {
         Step::Get(key) => map.get(world, key).map(drop),
@@ -56,7 +58,13 @@ fn mixed(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result
 }
 
 /// The mean time of an operation, the throughput of all ranks, and the time until the last one was done.
-fn timed(world: &World, plan: &Plan, works: bool, mix: Mix, mut take: impl FnMut(Step) -> Result<()>) -> Result<[f64; 3]> {
+fn timed(
+    world: &World,
+    plan: &Plan,
+    works: bool,
+    mix: Mix,
+    mut take: impl FnMut(Step) -> Result<()>,
+) -> Result<[f64; 3]> {
     let steps = mix.steps(if plan.operations > 0 { STEPS.min(plan.operations as usize) } else { STEPS });
     let mut steps = steps.iter().copied().cycle();
     world.sync()?;

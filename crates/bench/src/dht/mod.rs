@@ -77,7 +77,8 @@ impl Plan {
 /// The synchronization of a name.
 pub fn lock(name: &str) -> Result<Synchronization> {
     let names = || Synchronization::all().iter().map(Synchronization::name).collect::<Vec<_>>().join(", ");
-    Synchronization::named(name).with_context(|| format!("there is no synchronization {name:?}; there are: {}", names()))
+    Synchronization::named(name)
+        .with_context(|| format!("there is no synchronization {name:?}; there are: {}", names()))
 }
 
 impl turns::Plan for Plan {
@@ -199,11 +200,17 @@ mod tests {
             progress: false,
         };
         let locks = Synchronization::all();
-        let options = Options { setting, cases: Vec::new(), locks, writers_pct: vec![0.0, 20.0], operations: 20, keys: 500 };
+        let options =
+            Options { setting, cases: Vec::new(), locks, writers_pct: vec![0.0, 20.0], operations: 20, keys: 500 };
         let records = run(&options).unwrap().0;
         assert_eq!(records.len(), Synchronization::all().len() * (2 + 4));
         for record in &records {
-            assert!(["per_s", "median_ns", "total_ns"].iter().all(|name| record.number(name).is_some_and(|figure| figure > 0.0)), "{record:?}");
+            assert!(
+                ["per_s", "median_ns", "total_ns"]
+                    .iter()
+                    .all(|name| record.number(name).is_some_and(|figure| figure > 0.0)),
+                "{record:?}"
+            );
         }
     }
 }

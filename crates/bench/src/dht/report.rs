@@ -12,7 +12,8 @@ use crate::turns::FARSIDE;
 
 /// The results as a table, with how many times more each does than the best rival, and than the same rival that waits for each answer.
 pub fn tables(records: &[Record]) -> String {
-    let header = ["ranks", "case", "writers", "system", "lock", "time", "throughput", "total", "against pipelined", "single"];
+    let header =
+        ["ranks", "case", "writers", "system", "lock", "time", "throughput", "total", "against pipelined", "single"];
     let rows = records.iter().map(|record| {
         let figure = |name: &str| record.number(name).map_or("-".into(), |value| Unit::of(name).format(value));
         let ratio = |lock: &str| match (record.system == FARSIDE).then(|| best_rival(records, record, lock)).flatten() {
@@ -37,7 +38,8 @@ pub fn tables(records: &[Record]) -> String {
 }
 
 fn best_rival(records: &[Record], own: &Record, lock: &str) -> Option<f64> {
-    let same = |record: &&Record| (record.ranks, &record.case) == (own.ranks, &own.case) && text_of(record, "lock") == lock;
+    let same =
+        |record: &&Record| (record.ranks, &record.case) == (own.ranks, &own.case) && text_of(record, "lock") == lock;
     let rivals = records.iter().filter(|record| record.system != FARSIDE).filter(same);
     rivals.filter_map(|record| record.number("per_s")).reduce(f64::max)
 }
@@ -49,7 +51,8 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
         let of: Vec<&Record> = records.iter().filter(|record| record.case == case).collect();
         for bits in distinct(of.iter().map(|record| record.number("writers_pct").unwrap_or(-1.0).to_bits())) {
             let pct = f64::from_bits(bits);
-            let chosen: Vec<&Record> = of.iter().copied().filter(|record| record.number("writers_pct").unwrap_or(-1.0) == pct).collect();
+            let chosen: Vec<&Record> =
+                of.iter().copied().filter(|record| record.number("writers_pct").unwrap_or(-1.0) == pct).collect();
             let (title, file) = match case {
                 "volume" => (format!("One volume, {pct} % inserts"), format!("dht-{case}-{pct}.svg")),
                 _ => (format!("Hash table: {case}"), format!("dht-{case}.svg")),
@@ -62,7 +65,11 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
 
 fn curves(case: &str, title: String, records: &[&Record]) -> Option<String> {
     let (figure, y, subtitle) = match case {
-        "volume" => ("total_ns", Axis::new("time of all operations", Scale::Log10, Unit::Ns), "lower is better ([RMALOCK16] figure 6)"),
+        "volume" => (
+            "total_ns",
+            Axis::new("time of all operations", Scale::Log10, Unit::Ns),
+            "lower is better ([RMALOCK16] figure 6)",
+        ),
         _ => ("per_s", Axis::new("operations of all ranks", Scale::Log10, Unit::PerS), "higher is better"),
     };
     let mut series: Vec<Series> = Vec::new();

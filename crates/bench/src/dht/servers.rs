@@ -100,7 +100,13 @@ impl Server {
             .process_group(0)
             .spawn()
             .context("cannot start a keeper")?;
-        let started = command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn();
+        let started = command
+            .current_dir(&directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
         let child = match started {
             Ok(child) => child,
             Err(error) => {
@@ -131,7 +137,13 @@ impl Server {
     fn connect(&self) -> Result<Client> {
         let stream = UnixStream::connect(self.directory.join("socket")).with_context(|| self.rival.name())?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Client { rival: self.rival, reader: BufReader::new(stream.try_clone()?), stream, requests: Vec::new(), line: Vec::new() })
+        Ok(Client {
+            rival: self.rival,
+            reader: BufReader::new(stream.try_clone()?),
+            stream,
+            requests: Vec::new(),
+            line: Vec::new(),
+        })
     }
 
     /// Fills it with all keys.

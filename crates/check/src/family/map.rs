@@ -159,7 +159,8 @@ fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static
 const ATOMICS: Synchronization = Synchronization::Atomics;
 
 /// Three ranks on one entry.
-const COLLIDE: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]], batches: false };
+const COLLIDE: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]], batches: false };
 /// Three ranks on one bucket, two of which write.
 const WRITE: Script =
     Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]], batches: false };
@@ -175,13 +176,12 @@ const GROW: Script = Script {
 /// A bucket that is split while one looks into it and one writes to it.
 const GROW_AND_WRITE: Script = Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
 /// An insert that makes the table grow, beside a reader.
-const OVERFLOW: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0), Get(1)]], batches: false };
+const OVERFLOW: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0), Get(1)]], batches: false };
 const BATCHES: Script =
     Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]], batches: true };
-const MANY_BATCHES: Script = Script {
-    ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]],
-    ..BATCHES
-};
+const MANY_BATCHES: Script =
+    Script { ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]], ..BATCHES };
 /// Who survives reads all that there was, and changes it.
 const DEATH: Script =
     Script { before: &[Insert(0, 1)], ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]], batches: false };
@@ -230,7 +230,9 @@ pub fn checks() -> Vec<Check> {
             .policy(pct(), 20_000),
         right("map/death-split", "a rank dies while it splits a bucket: nothing is lost", DEATH_IN_SPLIT)
             .setup(mortal()),
-        right("map/death-split-more", "the other splits, too", MORE_DEATH_IN_SPLIT).setup(mortal()).policy(pct(), 20_000),
+        right("map/death-split-more", "the other splits, too", MORE_DEATH_IN_SPLIT)
+            .setup(mortal())
+            .policy(pct(), 20_000),
         Check::new("map/fompi-rw", "under the lock of foMPI", locked(rw::Kind::FompiRw { backoff: false }))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
@@ -249,18 +251,34 @@ pub fn checks() -> Vec<Check> {
         )
         .setup(Setup::new(3))
         .policy(pct(), 3000),
-        mutant::<wrong::WithoutValidation>("map/without-validation", "believes what it read while somebody wrote", TWICE),
+        mutant::<wrong::WithoutValidation>(
+            "map/without-validation",
+            "believes what it read while somebody wrote",
+            TWICE,
+        ),
         mutant::<wrong::WithoutOrder>("map/without-order", "makes an entry visible before it has landed", TWICE),
         mutant::<wrong::WithoutDepth>("map/without-depth", "looks into a bucket that was split", GROW_AND_WRITE)
             .setup(Setup::new(3)),
-        mutant::<wrong::WithoutMark>("map/without-mark", "goes back where a bucket was split by half", MORE_DEATH_IN_SPLIT)
-            .setup(mortal()),
-        mutant::<wrong::WithoutAbandoning>("map/without-abandoning", "writes where a lost rank may still write", MORE_DEATH)
-            .setup(mortal())
-            .mutant("taken for lost"),
-        Check::new("map/fixed-without-order", "leads to an element before it has landed", fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR))
-            .setup(Setup::new(2))
-            .mutant(""),
+        mutant::<wrong::WithoutMark>(
+            "map/without-mark",
+            "goes back where a bucket was split by half",
+            MORE_DEATH_IN_SPLIT,
+        )
+        .setup(mortal()),
+        mutant::<wrong::WithoutAbandoning>(
+            "map/without-abandoning",
+            "writes where a lost rank may still write",
+            MORE_DEATH,
+        )
+        .setup(mortal())
+        .mutant("taken for lost"),
+        Check::new(
+            "map/fixed-without-order",
+            "leads to an element before it has landed",
+            fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR),
+        )
+        .setup(Setup::new(2))
+        .mutant(""),
         Check::new(
             "map/fixed-without-second-look",
             "has a key twice that two ranks insert at once",

@@ -20,7 +20,12 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// Which patches, in rows and columns of doubles
-    #[arg(long, value_delimiter = ',', default_value = "1x8,64x8,1x8192,1x131072,512x256", value_name = "ROWSxCOLUMNS,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1x8,64x8,1x8192,1x131072,512x256",
+        value_name = "ROWSxCOLUMNS,…"
+    )]
     shapes: Vec<String>,
     /// The order of the matrices that are multiplied
     #[arg(long, default_value_t = 256, value_name = "N")]

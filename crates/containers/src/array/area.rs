@@ -1,7 +1,7 @@
 //! Areas: which elements of an array are meant.
 
 use std::fmt;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
 use farside_fabric::{Error, Result};
 
@@ -117,7 +117,8 @@ pub(super) fn strides(extents: &[usize]) -> [usize; DIMENSIONS_MAX] {
     strides
 }
 
-/// What can say which elements are meant: an [`Area`], or ranges for all dimensions such as `[0..3, 2..5]` or `[.., ..]`.
+/// What can say which elements are meant: an [`Area`], or ranges for all dimensions such as `[0..3, 2..5]` or `[.., ..]`; of an array of one
+/// dimension, `0..3`.
 pub trait Patch {
     /// The area of an array of this shape, or an error that says why there is none.
     fn area(&self, shape: &[usize]) -> Result<Area>;
@@ -167,6 +168,18 @@ impl<R: RangeBounds<usize>> Patch for Vec<R> {
         self[..].area(shape)
     }
 }
+
+/// One dimension needs no list.
+macro_rules! single_ranges {
+    ($($range:ty)*) => { $(
+        impl Patch for $range {
+            fn area(&self, shape: &[usize]) -> Result<Area> {
+                std::slice::from_ref(self).area(shape)
+            }
+        }
+    )* };
+}
+single_ranges!(Range<usize> RangeInclusive<usize> RangeFrom<usize> RangeTo<usize> RangeFull);
 
 impl<P: Patch + ?Sized> Patch for &P {
     fn area(&self, shape: &[usize]) -> Result<Area> {

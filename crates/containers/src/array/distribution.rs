@@ -84,11 +84,16 @@ impl Blocks {
             Distribution::Grid(grid) => (even(check_grid(grid, dimensions, members)?), None),
             Distribution::Irregular(starts) => {
                 same("dimensions that blocks are cut in, and of their array", starts.len())?;
-                let cuts: Vec<Vec<usize>> =
-                    starts.iter().zip(shape).map(|(starts, &extent)| starts.iter().copied().chain([extent]).collect()).collect();
+                let cuts: Vec<Vec<usize>> = starts
+                    .iter()
+                    .zip(shape)
+                    .map(|(starts, &extent)| starts.iter().copied().chain([extent]).collect())
+                    .collect();
                 for (cuts, starts) in cuts.iter().zip(starts) {
                     if starts.first() != Some(&0) || cuts.windows(2).any(|pair| pair[0] > pair[1]) {
-                        let what = format!("blocks that begin at {starts:?} do not cover a dimension: expected 0 and then ascending numbers within the array");
+                        let what = format!(
+                            "blocks that begin at {starts:?} do not cover a dimension: expected 0 and then ascending numbers within the array"
+                        );
                         return Err(Error::Misuse(what));
                     }
                 }
@@ -188,9 +193,8 @@ impl Blocks {
 
     /// The block of an element.
     pub(super) fn of_element(&self, index: &[usize]) -> Block {
-        let number = self.cuts.iter().zip(index).fold(0, |number, (cuts, &at)| {
-            number * (cuts.len() - 1) + place(cuts, at)
-        });
+        let number =
+            self.cuts.iter().zip(index).fold(0, |number, (cuts, &at)| number * (cuts.len() - 1) + place(cuts, at));
         self.block(number)
     }
 
@@ -207,7 +211,8 @@ impl Blocks {
         }
         let mut at = first;
         loop {
-            let number = (0..dimensions).fold(0, |number, dimension| number * (self.cuts[dimension].len() - 1) + at[dimension]);
+            let number =
+                (0..dimensions).fold(0, |number, dimension| number * (self.cuts[dimension].len() - 1) + at[dimension]);
             let block = self.block(number);
             if !block.area.is_empty() {
                 each(block)?;
@@ -243,7 +248,9 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
         return Err(Error::Unsupported { what: format!("an array of shape {shape:?}, which has no elements") });
     }
     if shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_none() {
-        return Err(Error::Unsupported { what: format!("an array of shape {shape:?}, which is more than can be counted") });
+        return Err(Error::Unsupported {
+            what: format!("an array of shape {shape:?}, which is more than can be counted"),
+        });
     }
     if ghosts.len() != shape.len() {
         let (left, right) = (ghosts.len() as u64, shape.len() as u64);
@@ -259,7 +266,9 @@ fn check_grid(grid: &[usize], dimensions: usize, members: usize) -> Result<&[usi
     }
     match grid.iter().try_fold(1usize, |all, &size| all.checked_mul(size)) {
         Some(needed) if needed >= 1 && needed <= members => Ok(grid),
-        _ => Err(Error::Misuse(format!("a grid of {grid:?} does not fit {members} members: expected a product of 1 to {members}"))),
+        _ => Err(Error::Misuse(format!(
+            "a grid of {grid:?} does not fit {members} members: expected a product of 1 to {members}"
+        ))),
     }
 }
 
@@ -276,7 +285,8 @@ fn grid_of(shape: &[usize], members: usize) -> Vec<usize> {
     }
     let mut grid = vec![1; shape.len()];
     for &factor in factors.iter().rev() {
-        let longest = (0..shape.len()).max_by_key(|&dimension| (shape[dimension] / grid[dimension], shape.len() - dimension));
+        let longest =
+            (0..shape.len()).max_by_key(|&dimension| (shape[dimension] / grid[dimension], shape.len() - dimension));
         grid[longest.unwrap_or(0)] *= factor;
     }
     grid

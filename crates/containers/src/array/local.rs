@@ -119,7 +119,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// # use farside::array::{Builder, ndarray::arr1};
     /// # farside::local(2, |world| {
     /// let ring = Builder::new(&[6]).ghosts(&[1]).create::<i32>(&world)?;
-    /// ring.put([..], arr1(&[0, 1, 2, 3, 4, 5]).view())?;
+    /// ring.put(.., arr1(&[0, 1, 2, 3, 4, 5]).view())?;
     /// ring.update_ghosts()?;
     /// let expected = if world.rank().0 == 0 { arr1(&[5, 0, 1, 2, 3]) } else { arr1(&[2, 3, 4, 5, 0]) };
     /// assert_eq!(ring.own_with_ghosts()?.unwrap(), expected.into_dyn());
@@ -160,9 +160,12 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
             return Ok(());
         }
         let data = self.get_periodic(&ranges)?;
-        let first: isize = ranges.iter().zip(block.area.low()).zip(block.strides).map(|((range, &low), stride)| {
-            (range.start - low as isize) * stride as isize
-        }).sum();
+        let first: isize = ranges
+            .iter()
+            .zip(block.area.low())
+            .zip(block.strides)
+            .map(|((range, &low), stride)| (range.start - low as isize) * stride as isize)
+            .sum();
         let start = (block.start as isize + first) as usize;
         // Row by row, into this rank's own memory.
         for (row, values) in data.rows().into_iter().enumerate() {
@@ -187,7 +190,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// a.fill(1)?;
     /// let node = world.split_by_node()?;
     /// let mirror = a.mirror(&node)?;
-    /// mirror.accumulate_slice(1, [0..1], &[5])?;
+    /// mirror.accumulate_slice(1, 0..1, &[5])?;
     /// mirror.sync()?;
     /// a.merge(&mirror)?;
     /// assert_eq!((a.get_value(&[0])?, a.get_value(&[1])?), (2 * (1 + 2 * 5), 2));

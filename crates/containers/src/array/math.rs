@@ -54,7 +54,9 @@ impl<T: Plain> GlobalArray<'_, T> {
         let reversed: Vec<usize> = other.shape().iter().rev().copied().collect();
         if self.shape() != reversed {
             let (mine, theirs) = (self.shape(), other.shape());
-            return Err(Error::Misuse(format!("the transpose of an array of shape {theirs:?} does not fit one of shape {mine:?}")));
+            return Err(Error::Misuse(format!(
+                "the transpose of an array of shape {theirs:?} does not fit one of shape {mine:?}"
+            )));
         }
         self.sync()?;
         for area in self.own_blocks().collect::<Vec<Area>>() {
@@ -96,9 +98,13 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     pub fn select(&self, is_better: impl Fn(T, T) -> bool) -> Result<(Vec<usize>, T)> {
         self.sync()?;
-        let flat = |index: &[usize]| index.iter().zip(self.shape()).fold(0u64, |flat, (&at, &extent)| flat * extent as u64 + at as u64);
+        let flat = |index: &[usize]| {
+            index.iter().zip(self.shape()).fold(0u64, |flat, (&at, &extent)| flat * extent as u64 + at as u64)
+        };
         let mut best: Option<(T, u64)> = None;
-        let beats = |(one, at): (T, u64), (other, there): (T, u64)| is_better(one, other) || (!is_better(other, one) && at < there);
+        let beats = |(one, at): (T, u64), (other, there): (T, u64)| {
+            is_better(one, other) || (!is_better(other, one) && at < there)
+        };
         for area in self.own_blocks().collect::<Vec<Area>>() {
             for (index, &value) in self.get(area)?.indexed_iter() {
                 let index: Vec<usize> = area.low().iter().enumerate().map(|(at, low)| low + index[at]).collect();
@@ -114,7 +120,8 @@ impl<T: Plain> GlobalArray<'_, T> {
         let (values, places) = (self.team().all_gather(&[value])?, self.team().all_gather(&[place])?);
         let present = values.into_iter().zip(places).zip(has).filter(|(_, has)| *has == 1).map(|(best, _)| best);
         let best = present.reduce(|one, other| if beats(other, one) { other } else { one });
-        let (value, mut place) = best.ok_or_else(|| Error::Misuse("an array without elements has no best one".into()))?;
+        let (value, mut place) =
+            best.ok_or_else(|| Error::Misuse("an array without elements has no best one".into()))?;
         let mut index = vec![0; self.shape().len()];
         for (at, &extent) in self.shape().iter().enumerate().rev() {
             (index[at], place) = ((place % extent as u64) as usize, place / extent as u64);

@@ -220,7 +220,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// # use farside::{GlobalArray, Rank};
     /// # farside::local(2, |world| {
     /// let a = GlobalArray::<f32>::new(&world, &[10])?;
-    /// let owners: Vec<_> = a.owners([3..8])?.into_iter().map(|(rank, area)| (rank, area.range(0))).collect();
+    /// let owners: Vec<_> = a.owners(3..8)?.into_iter().map(|(rank, area)| (rank, area.range(0))).collect();
     /// assert_eq!(owners, [(Rank(0), 3..5), (Rank(1), 5..8)]);
     /// # a.free() }).unwrap();
     /// ```

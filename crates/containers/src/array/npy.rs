@@ -86,7 +86,8 @@ impl<T: Element> GlobalArray<'_, T> {
         let read = || -> Result<()> {
             let (mut file, header) = open::<T>(path)?;
             if header.shape != self.shape() {
-                let what = format!("{} holds an array of shape {:?}, not {:?}", path.display(), header.shape, self.shape());
+                let what =
+                    format!("{} holds an array of shape {:?}, not {:?}", path.display(), header.shape, self.shape());
                 return Err(Error::Misuse(what));
             }
             let failed = |error: std::io::Error| Error::Misuse(format!("cannot read {}: {error}", path.display()));
@@ -166,11 +167,15 @@ fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
         }
     };
     if len > HEADER_MAX {
-        return Err(Error::Misuse(format!("{} begins with a header of {len} bytes, which is too long", path.display())));
+        return Err(Error::Misuse(format!(
+            "{} begins with a header of {len} bytes, which is too long",
+            path.display()
+        )));
     }
     let mut text = vec![0; len];
     file.read_exact(&mut text).map_err(failed)?;
-    let shape = parse(&String::from_utf8_lossy(&text), T::DESCR).map_err(|problem| Error::Misuse(format!("{}: {problem}", path.display())))?;
+    let shape = parse(&String::from_utf8_lossy(&text), T::DESCR)
+        .map_err(|problem| Error::Misuse(format!("{}: {problem}", path.display())))?;
     Ok((file, Header { shape, bytes: before + len }))
 }
 
@@ -205,7 +210,9 @@ mod tests {
         assert_eq!(header.len() % ALIGN, 0);
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         let text = std::str::from_utf8(&header[10..]).unwrap();
-        assert!(text.starts_with("{'descr': '<f8', 'fortran_order': False, 'shape': (3,4,), }") && text.ends_with('\n'));
+        assert!(
+            text.starts_with("{'descr': '<f8', 'fortran_order': False, 'shape': (3,4,), }") && text.ends_with('\n')
+        );
         assert_eq!(parse(text, "<f8"), Ok(vec![3, 4]));
         assert!(parse(text, "<f4").unwrap_err().contains("<f8"));
         assert_eq!(parse("{'descr': '|u1', 'fortran_order': False, 'shape': (7,), }", "|u1"), Ok(vec![7]));

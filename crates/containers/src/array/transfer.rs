@@ -134,7 +134,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// let ring = GlobalArray::<i32>::new(&world, &[6])?;
     /// ring.put_periodic(&[4..8], arr1(&[1, 2, 3, 4]).view())?;
     /// ring.sync()?;
-    /// assert_eq!(ring.get([0..6])?, arr1(&[3, 4, 0, 0, 1, 2]).into_dyn());
+    /// assert_eq!(ring.get(0..6)?, arr1(&[3, 4, 0, 0, 1, 2]).into_dyn());
     /// assert_eq!(ring.get_periodic(&[-2..1])?, arr1(&[1, 2, 3]).into_dyn());
     /// # ring.free() }).unwrap();
     /// ```
@@ -170,14 +170,16 @@ impl<T: Plain> GlobalArray<'_, T> {
         let mut at = vec![0; pieces.len()];
         loop {
             let chosen: Vec<&(Range<usize>, usize)> = at.iter().zip(&pieces).map(|(&at, pieces)| &pieces[at]).collect();
-            let (low, high): (Vec<usize>, Vec<usize>) = chosen.iter().map(|(range, _)| (range.start, range.end)).unzip();
+            let (low, high): (Vec<usize>, Vec<usize>) =
+                chosen.iter().map(|(range, _)| (range.start, range.end)).unzip();
             let slice = |(range, start): &&(Range<usize>, usize)| SliceInfoElem::Slice {
                 start: *start as isize,
                 end: Some((*start + range.len()) as isize),
                 step: 1,
             };
             each(Area::new(&low, &high), &chosen.iter().map(slice).collect::<Vec<_>>())?;
-            let Some(dimension) = (0..at.len()).rev().find(|&dimension| at[dimension] + 1 < pieces[dimension].len()) else {
+            let Some(dimension) = (0..at.len()).rev().find(|&dimension| at[dimension] + 1 < pieces[dimension].len())
+            else {
                 return Ok(());
             };
             at[dimension] += 1;
@@ -326,7 +328,9 @@ fn runs(
     let rows: usize = extents[..dimensions - 1].iter().product();
     let mut at = [0; DIMENSIONS_MAX];
     for _ in 0..rows {
-        let steps = |strides: &[usize; DIMENSIONS_MAX]| -> usize { at.iter().zip(strides).map(|(at, stride)| at * stride).sum() };
+        let steps = |strides: &[usize; DIMENSIONS_MAX]| -> usize {
+            at.iter().zip(strides).map(|(at, stride)| at * stride).sum()
+        };
         runs.push(Run { near: near + steps(near_strides), far: far + steps(&block.strides), len });
         for dimension in (0..dimensions - 1).rev() {
             at[dimension] += 1;
@@ -378,9 +382,14 @@ fn check_len(area: &Area, len: usize) -> Result<()> {
     if area.len() == len {
         return Ok(());
     }
-    Err(Error::Mismatch { what: "elements of a patch against elements of a slice", left: area.len() as u64, right: len as u64 })
+    Err(Error::Mismatch {
+        what: "elements of a patch against elements of a slice",
+        left: area.len() as u64,
+        right: len as u64,
+    })
 }
 
 pub(super) fn from_packed<T>(shape: &[usize], data: Vec<T>) -> Result<ArrayD<T>> {
-    ArrayD::from_shape_vec(IxDyn(shape), data).map_err(|error| Error::Misuse(format!("a patch of shape {shape:?}: {error}")))
+    ArrayD::from_shape_vec(IxDyn(shape), data)
+        .map_err(|error| Error::Misuse(format!("a patch of shape {shape:?}: {error}")))
 }

@@ -46,8 +46,8 @@ use words::{pack, unpack, words_of};
 #[doc(hidden)]
 pub use crate::protocol::variant;
 pub use fixed::FixedMap;
-pub(crate) use snapshot::{agree, check};
 pub use guard::Synchronization;
+pub(crate) use snapshot::{agree, check};
 
 /// What a map is to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -324,14 +324,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Calls `each` for all entries of a bucket that had a depth, and of those that were split from it since.
-    fn walk(
-        &self,
-        context: &Context,
-        at: usize,
-        bucket: u64,
-        depth: u32,
-        each: &mut dyn FnMut(&[u64]),
-    ) -> Result<()> {
+    fn walk(&self, context: &Context, at: usize, bucket: u64, depth: u32, each: &mut dyn FnMut(&[u64])) -> Result<()> {
         let volume = self.volume(context, at);
         let (entries, state) = volume.entries(bucket)?;
         entries.iter().for_each(|seen| each(&seen.entry));

@@ -163,7 +163,14 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     /// Follows a chain from its first cell, which is in `cell`, to a key; `None` if it leads nowhere, because somebody writes.
-    fn follow(&self, bucket: u64, state: State, key: &[u64], value: &mut [u64], cell: &mut [u64]) -> Result<Option<bool>> {
+    fn follow(
+        &self,
+        bucket: u64,
+        state: State,
+        key: &[u64],
+        value: &mut [u64],
+        cell: &mut [u64],
+    ) -> Result<Option<bool>> {
         for steps in 1.. {
             let meta = Meta(cell[0]);
             if meta.is_occupied() {

@@ -52,9 +52,14 @@ pub(crate) struct Volume<'a, W> {
 
 /// Where a key is.
 enum Found {
-    At { element: u64, value: u64 },
+    At {
+        element: u64,
+        value: u64,
+    },
     /// Nowhere; the link to the last element, which is zero if there is none.
-    Nowhere { last: u64 },
+    Nowhere {
+        last: u64,
+    },
 }
 
 impl<W: Variant> Volume<'_, W> {
@@ -89,10 +94,12 @@ impl<W: Variant> Volume<'_, W> {
         let (mut cell, mut known) = (None, 0);
         loop {
             match self.search(slot, stored, known)? {
-                Found::At { element, value: old } => match self.exchange(element, Pair(stored, old), Pair(stored, value))? {
-                    held if held == Pair(stored, old) => return Ok(Some(old)),
-                    _ => continue,
-                },
+                Found::At { element, value: old } => {
+                    match self.exchange(element, Pair(stored, old), Pair(stored, value))? {
+                        held if held == Pair(stored, old) => return Ok(Some(old)),
+                        _ => continue,
+                    }
+                }
                 Found::Nowhere { last } => {
                     let element = match cell {
                         Some(element) => element,
@@ -165,7 +172,11 @@ impl<W: Variant> Volume<'_, W> {
         if cell < self.size.cells {
             return Ok(self.size.slots + cell);
         }
-        Err(Error::TooMuch { what: "elements that found their slot taken, in a volume of a map of fixed size", value: cell + 1, limit: self.size.cells })
+        Err(Error::TooMuch {
+            what: "elements that found their slot taken, in a volume of a map of fixed size",
+            value: cell + 1,
+            limit: self.size.cells,
+        })
     }
 
     fn read(&self, element: u64) -> Result<Pair> {

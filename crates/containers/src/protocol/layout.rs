@@ -36,7 +36,13 @@ pub(crate) struct Layout {
 impl Layout {
     /// A volume of at least `slots` buckets at first, in at most `words` words.
     pub(crate) fn new(key_words: usize, value_words: usize, slots: u64, words: u64) -> Option<Layout> {
-        let mut layout = Layout { key_words, value_words, first: slots.max(1).checked_next_power_of_two()?, buckets_max: 0, cells_max: 0 };
+        let mut layout = Layout {
+            key_words,
+            value_words,
+            first: slots.max(1).checked_next_power_of_two()?,
+            buckets_max: 0,
+            cells_max: 0,
+        };
         let (bucket, cell) = (layout.bucket_words() as u64, layout.cell_words() as u64);
         // Where there is an entry for each bucket, a bit more than a third of them lie in the heap.
         let both = words.checked_sub(TABLE as u64)? / (bucket + cell);

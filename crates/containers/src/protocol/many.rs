@@ -62,7 +62,10 @@ impl<W: Variant> Volume<'_, W> {
             for (at, walk) in walks.iter().enumerate() {
                 let is_still = still.as_ref().is_none_or(|states| states[at] == walk.held.state.0);
                 match walk.chain.last().filter(|_| is_still && walk.is_over) {
-                    Some(last) => found(walk.item.index, self.is_of(last, walk.item).then_some(&last.entry[self.layout.key_words..])),
+                    Some(last) => found(
+                        walk.item.index,
+                        self.is_of(last, walk.item).then_some(&last.entry[self.layout.key_words..]),
+                    ),
                     None if is_still => return Err(self.broken(walk.held.bucket)),
                     None => pending.push((walk.item, walk.held.bucket)),
                 }
@@ -223,7 +226,9 @@ impl<W: Variant> Volume<'_, W> {
             let room = || walk.chain.iter().find(|seen| !seen.meta.is_occupied() && seen.meta.is_usable());
             let (turn, more) = match (verdict, own.or_else(room)) {
                 (Verdict::Leave, _) => (None, 0),
-                (Verdict::Remove, _) => (own.map(|seen| (seen.at, seen.meta, seen.meta.emptied())), -i64::from(own.is_some())),
+                (Verdict::Remove, _) => {
+                    (own.map(|seen| (seen.at, seen.meta, seen.meta.emptied())), -i64::from(own.is_some()))
+                }
                 (Verdict::Write, Some(seen)) => {
                     puts.add(seen.at + layout.entry(seen.meta, false), &entry);
                     (Some((seen.at, seen.meta, seen.meta.flipped())), i64::from(own.is_none()))
@@ -287,7 +292,10 @@ impl<W: Variant> Volume<'_, W> {
         let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
         for (swap, (_, from, _)) in swaps.into_iter().zip(changes) {
             if swap.wait()? != from {
-                return Err(Error::Misuse(format!("{} was taken for lost while it changed a map", self.context.rank())));
+                return Err(Error::Misuse(format!(
+                    "{} was taken for lost while it changed a map",
+                    self.context.rank()
+                )));
             }
         }
         Ok(())

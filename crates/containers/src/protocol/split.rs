@@ -117,9 +117,8 @@ impl<W: Variant> Volume<'_, W> {
     fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
         let (other_held, is_fresh) = self.hold_other(other)?;
         let chain = self.chain(held.bucket)?.ok_or_else(|| self.broken(held.bucket))?;
-        let moves = |seen: &&Seen| {
-            seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1
-        };
+        let moves =
+            |seen: &&Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1;
         let moving: Vec<&Seen> = chain.iter().filter(moves).collect();
         self.fill(other, is_fresh, moving.iter().map(|seen| &seen.entry[..]))?;
         self.release(&other_held, other_held.state.with_depth(level + 1).released(true))?;

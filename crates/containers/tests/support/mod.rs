@@ -51,7 +51,8 @@ pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync 
     ];
     for (kind, local) in kinds {
         let test = test.clone();
-        within_deadline(DEADLINE, move || local.run(|world| test(&world))).unwrap_or_else(|error| panic!("{kind}: {error}"));
+        within_deadline(DEADLINE, move || local.run(|world| test(&world)))
+            .unwrap_or_else(|error| panic!("{kind}: {error}"));
     }
     for (ranks, topology) in [(3, None), (4, Some("node:2"))] {
         let test = test.clone();
