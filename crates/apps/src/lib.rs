@@ -2,6 +2,7 @@
 
 mod count;
 mod hello;
+mod wordcount;
 
 use farside::{Error, Result, World};
 
@@ -23,6 +24,7 @@ pub const APPS: &[App] = &[
         about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
         run: count::run,
     },
+    App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
 ];
 
 /// Finds a program by its name.

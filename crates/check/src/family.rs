@@ -7,6 +7,7 @@ pub mod death;
 pub mod example;
 pub mod litmus;
 pub mod lock;
+pub mod map;
 pub mod object;
 pub mod rw;
 pub mod sync;
@@ -22,6 +23,7 @@ pub fn checks() -> Vec<Check> {
         example::checks(),
         litmus::checks(),
         lock::checks(),
+        map::checks(),
         object::checks(),
         rw::checks(),
         sync::checks(),
