@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use farside::Local;
 use farside::job::{Kind, parse_bytes};
 use farside_launch::{Hosts, Launch, Output, RSH};
 
@@ -24,6 +25,12 @@ pub(crate) struct Job {
     nodes: Option<u32>,
     #[command(flatten)]
     span: Span,
+    /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll, host-spin-block or host-block, the process they are meant for
+    #[arg(long, value_name = "SERVER")]
+    server: Option<String>,
+    /// How long a node may be silent before it counts as lost, in seconds; 10 by default
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    patience: Option<Duration>,
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -46,7 +53,7 @@ pub(crate) struct Job {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_bytes(text))]
     memory: Option<u64>,
     /// Pretend that the ranks are arranged like this, such as node:2,socket:2
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", conflicts_with = "hosts")]
     topology: Option<String>,
 }
 
@@ -122,6 +129,17 @@ impl Job {
         }
     }
 
+    /// The same job with threads instead of processes.
+    pub(crate) fn local(&self) -> Result<Local> {
+        let ranks = self.ranks()?;
+        if self.fabric(ranks, self.span.hosts.is_some())? == Kind::Nic && self.nodes.is_none() {
+            bail!("threads are on this machine; --nodes divides them into nodes");
+        }
+        let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
+        let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
+        Ok(self.memory.into_iter().fold(job, Local::memory))
+    }
+
     /// How they are to be arranged, if that was said.
     pub(crate) fn topology(&self) -> Option<&str> {
         self.topology.as_deref()
@@ -146,6 +164,8 @@ impl Job {
             .options(|options| {
                 options.fabric = fabric;
                 options.nodes = self.nodes;
+                options.server = self.server;
+                options.patience = self.patience;
                 options.memory = self.memory.or(options.memory);
                 options.topology = self.topology.or(options.topology.take());
             })

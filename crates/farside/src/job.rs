@@ -4,13 +4,17 @@
 //! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
 //! A rank calls [`join`].
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+mod nodes;
+
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
+
+use nodes::Nodes;
 
 /// The environment variable that names the fabric.
 pub const FABRIC: &str = "FARSIDE_FABRIC";
@@ -149,12 +153,7 @@ pub struct Host {
 
 enum State {
     Shm(Arc<farside_shm::Job>),
-    /// A node whose ranks cannot join yet: programs that never do can run.
-    Node {
-        job: Arc<farside_shm::Job>,
-        ranks: Vec<Rank>,
-        socket: UdpSocket,
-    },
+    Nic(Nodes),
 }
 
 impl Host {
@@ -175,82 +174,85 @@ impl Host {
                 config.cores = options.cores.unwrap_or(config.cores);
                 Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
             }
-            Kind::Nic => Err(no_nic()),
+            Kind::Nic => Ok(Host { state: State::Nic(Nodes::all(options)?) }),
         }
     }
 
     /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve before [`Host::meet`].
     pub fn node(plan: &NodePlan) -> Result<Host> {
-        let socket = UdpSocket::bind((plan.bind, 0)).map_err(|error| {
-            Error::Join(format!("cannot listen at {}, an address that this host should have: {error}", plan.bind))
-        })?;
-        let options = Options { fabric: Kind::Shm, nodes: None, topology: None, ..plan.options.clone() };
-        match Host::create(&options)?.state {
-            State::Shm(job) => Ok(Host { state: State::Node { job, ranks: plan.ranks(), socket } }),
-            State::Node { .. } => Err(no_nic()),
-        }
+        Ok(Host { state: State::Nic(Nodes::one(plan)?) })
     }
 
     /// Where this node's interface listens, if it has one.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.state {
             State::Shm(_) => None,
-            State::Node { socket, .. } => socket.local_addr().ok(),
+            State::Nic(nodes) => nodes.address(),
         }
     }
 
     /// Tells where the interfaces of all nodes are, in the order of the nodes. Service begins.
-    pub fn meet(&self, _addresses: &[SocketAddr]) -> Result<()> {
-        Ok(())
+    pub fn meet(&self, addresses: &[SocketAddr]) -> Result<()> {
+        match &self.state {
+            State::Shm(_) => Ok(()),
+            State::Nic(nodes) => nodes.meet(addresses),
+        }
     }
 
     /// The ranks to be started here.
     pub fn ranks(&self) -> Vec<Rank> {
         match &self.state {
             State::Shm(job) => (0..job.topology().ranks()).map(Rank).collect(),
-            State::Node { ranks, .. } => ranks.clone(),
+            State::Nic(nodes) => nodes.ranks(),
         }
     }
 
     /// The nodes that were found to be silent so far.
     pub fn nodes_lost(&self) -> Vec<u32> {
-        Vec::new()
+        match &self.state {
+            State::Shm(_) => Vec::new(),
+            State::Nic(nodes) => nodes.lost(),
+        }
     }
 
     /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
         let kind = match &self.state {
             State::Shm(_) => Kind::Shm,
-            State::Node { .. } => Kind::Nic,
+            State::Nic(_) => Kind::Nic,
         };
         vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
     }
 
     /// The file that this rank's process must inherit.
-    pub fn file(&self, _rank: Rank) -> BorrowedFd<'_> {
+    pub fn file(&self, rank: Rank) -> BorrowedFd<'_> {
         match &self.state {
-            State::Shm(job) | State::Node { job, .. } => job.file(),
+            State::Shm(job) => job.file(),
+            State::Nic(nodes) => nodes.of(rank).file(),
         }
     }
 
     /// Who is where.
     pub fn topology(&self) -> &Topology {
         match &self.state {
-            State::Shm(job) | State::Node { job, .. } => job.topology(),
+            State::Shm(job) => job.topology(),
+            State::Nic(nodes) => nodes.topology(),
         }
     }
 
     /// What has become of a rank, as far as the job knows.
     pub fn fate(&self, rank: Rank) -> Fate {
         match &self.state {
-            State::Shm(job) | State::Node { job, .. } => job.fate(rank),
+            State::Shm(job) => job.fate(rank),
+            State::Nic(nodes) => nodes.fate(rank),
         }
     }
 
     /// Tells all ranks that one has ended without leaving, or has failed.
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         match &self.state {
-            State::Shm(job) | State::Node { job, .. } => job.declare_lost(rank, how),
+            State::Shm(job) => job.declare_lost(rank, how),
+            State::Nic(nodes) => nodes.declare_lost(rank, how),
         }
     }
 
@@ -258,7 +260,7 @@ impl Host {
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
         match &self.state {
             State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
-            State::Node { .. } => Err(no_nic()),
+            State::Nic(nodes) => Ok(Box::new(farside_nic::Endpoint::join(nodes.of(rank).job().clone(), rank)?)),
         }
     }
 }
@@ -291,13 +293,10 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
             let job = farside_shm::Job::attach(inherited(file)?)?;
             Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
         }
-        Kind::Nic => Err(no_nic()),
-    }
-}
-
-fn no_nic() -> Error {
-    Error::Unsupported {
-        what: "the fabric nic: programs that never join a job can run on several nodes, others not yet".into(),
+        Kind::Nic => {
+            let job = farside_shm::Job::attach(inherited(file)?)?;
+            Ok(Box::new(farside_nic::Endpoint::join(job, rank)?))
+        }
     }
 }
 
