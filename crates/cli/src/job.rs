@@ -25,10 +25,10 @@ pub(crate) struct Job {
     nodes: Option<u32>,
     #[command(flatten)]
     span: Span,
-    /// Who executes far operations between nodes: nic, nic-poll, nic-block, host-poll, host-spin-block or host-block
+    /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll, host-spin-block or host-block, the process they are meant for
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
-    /// How long a node may be silent before it is given up, in seconds [default: 10]
+    /// How long a node may be silent before it counts as lost, in seconds; 10 by default
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     patience: Option<Duration>,
     /// End the job after this many seconds
@@ -53,7 +53,7 @@ pub(crate) struct Job {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_bytes(text))]
     memory: Option<u64>,
     /// Pretend that the ranks are arranged like this, such as node:2,socket:2
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", conflicts_with = "hosts")]
     topology: Option<String>,
 }
 
@@ -131,11 +131,11 @@ impl Job {
 
     /// The same job with threads instead of processes.
     pub(crate) fn local(&self) -> Result<Local> {
-        if self.span.hosts.is_some() {
-            bail!("threads are of one process: --hosts is for processes");
+        let ranks = self.ranks()?;
+        if self.fabric(ranks, self.span.hosts.is_some())? == Kind::Nic && self.nodes.is_none() {
+            bail!("threads are on this machine; --nodes divides them into nodes");
         }
-        let job = Local::new(self.ranks()?)?;
-        let job = self.nodes.into_iter().fold(job, Local::nodes);
+        let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
         let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
         Ok(self.memory.into_iter().fold(job, Local::memory))
     }

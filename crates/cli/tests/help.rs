@@ -34,7 +34,7 @@ fn the_command_alone_prints_its_help_and_fails() {
 }
 
 /// The options of every job.
-const JOB: [&str; 20] = [
+const JOB: [&str; 22] = [
     "-n, --ranks <N>",
     "--fabric <FABRIC>",
     "[default: shm",
@@ -45,6 +45,8 @@ const JOB: [&str; 20] = [
     "--remote-farside <PATH>",
     "--start-timeout <SECONDS>",
     "--env <NAME[=VALUE]>",
+    "--server <SERVER>",
+    "--patience <SECONDS>",
     "--directory <DIR>",
     "--timeout <SECONDS>",
     "--grace <SECONDS>",

@@ -69,3 +69,17 @@ fn nothing_is_left_on_any_host() {
         assert_eq!(String::from_utf8_lossy(&left.stdout), "", "{name}");
     }
 }
+
+#[test]
+fn ranks_of_several_hosts_exchange_memory() {
+    let Some(hosts) = Namespaces::wanted(3) else { return };
+    let list = hosts.list(2);
+    let finished = farside(["app", "hello", "--hosts", &list, "--rsh", RSH]).run().ends_with(0);
+    assert!(finished.stdout().starts_with("6 ranks on nic: "), "{}", finished.stdout());
+    assert!(
+        finished.stdout().contains("in the memory of rank 5: \"hello, rank 5, this is rank 4"),
+        "{}",
+        finished.stdout()
+    );
+    assert_eq!(finished.stderr(), "");
+}

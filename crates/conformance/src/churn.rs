@@ -30,19 +30,22 @@ pub const KINDS: [&str; 13] = [
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_CHURN_DELAY_US";
+/// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
+pub const HOST_LOST: &str = "FARSIDE_CHURN_HOST_LOST";
 
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY)) else {
-        eprintln!("churn needs {VICTIM} and {DELAY}");
+    let begun = std::env::var_os(HOST_LOST);
+    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY).or(begun.as_ref().map(|_| 0))) else {
+        eprintln!("churn needs {VICTIM} and {DELAY} or {HOST_LOST}");
         return ExitCode::FAILURE;
     };
     let victim = Rank(victim);
+    // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
+    let expected = |how| begun.is_some() || how == Ended::Signal(9);
     match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
-        Err(Error::RankLost { rank, how: Ended::Signal(9) } | Error::Poisoned { rank, how: Ended::Signal(9) })
-            if rank == victim =>
-        {
+        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if rank == victim && expected(how) => {
             ExitCode::SUCCESS
         }
         other => {
@@ -58,7 +61,11 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     let sums = world.window::<f64>(1000)?;
     let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
     world.barrier()?;
-    if world.rank() == victim {
+    if let Some(begun) = std::env::var_os(HOST_LOST) {
+        if world.rank() == victim {
+            std::fs::write(begun, "").map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
+        }
+    } else if world.rank() == victim {
         let context = world.context()?;
         let word = death.at(Rank((victim.0 + 1) % world.size()), 0).word();
         std::thread::spawn(move || {
