@@ -279,7 +279,7 @@ impl Client {
     }
 
     /// Takes in what has completed, checks it, and asks again for answers of handlers.
-    pub(super) fn settle(&mut self, expected: &mut [Expected], now_ns: u64, answers: bool) -> bool {
+    pub(super) fn settle(&mut self, expected: &mut [Expected], now_ns: u64, answers: bool) {
         let before = self.fetches.len() + self.calls.len();
         let Client { origin, fetches, servers, .. } = self;
         fetches.retain_mut(|(ticket, at, fetch)| {
@@ -302,7 +302,6 @@ impl Client {
         }
         let settled = before - self.fetches.len() - self.calls.len();
         self.done += settled as u64;
-        settled > 0
     }
 
     /// What is said to have landed has.
