@@ -57,12 +57,13 @@ macro_rules! families {
         }
     )* };
 }
-families!(barrier collective death example litmus lock object rw sync);
+families!(barrier collective death epoch example litmus lock object rw sync);
 
 #[test]
 fn every_check_belongs_to_a_family_and_has_a_name_of_its_own() {
     let names: Vec<&str> = checks().iter().map(|check| check.name).collect();
-    let families = ["barrier/", "collective/", "death/", "example/", "litmus/", "lock/", "object/", "rw/", "sync/"];
+    let families =
+        ["barrier/", "collective/", "death/", "epoch/", "example/", "litmus/", "lock/", "object/", "rw/", "sync/"];
     for (at, name) in names.iter().enumerate() {
         assert!(families.iter().any(|family| name.starts_with(family)), "{name}");
         assert!(!names[..at].contains(name), "{name} comes twice");

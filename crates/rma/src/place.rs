@@ -57,6 +57,13 @@ impl<'w, T> Place<'w, T> {
         Place { offset, ..self }
     }
 
+    /// The same place, seen as elements of another type: what is put or gotten there starts at the same byte.
+    #[must_use]
+    #[inline]
+    pub fn cast<U>(self) -> Place<'w, U> {
+        Place { segment: self.segment, rank: self.rank, offset: self.offset, end: self.end, element: PhantomData }
+    }
+
     /// Whose memory it is in.
     #[inline]
     pub fn rank(self) -> Rank {
