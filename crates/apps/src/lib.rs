@@ -1,6 +1,7 @@
 //! The built-in programs of `farside app`.
 
 mod hello;
+pub mod lu;
 
 use farside::{Error, Result, World};
 
@@ -15,8 +16,10 @@ pub struct App {
 }
 
 /// All built-in programs.
-pub const APPS: &[App] =
-    &[App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run }];
+pub const APPS: &[App] = &[
+    App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
+];
 
 /// Finds a program by its name.
 pub fn app(name: &str) -> Result<&'static App> {

@@ -85,7 +85,7 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
     ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
@@ -96,6 +96,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("locks.h", include_str!("../rivals/locks.h")),
     ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
     ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
+    ("overlap_mpi.c", include_str!("../rivals/overlap_mpi.c")),
 ];
 
 impl Compiled {

@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// Write what every simulated rank did into this file: a page to look at if it ends in .html, otherwise JSON for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", requires = "sim")]
     trace: Option<PathBuf>,
-    /// Its arguments
-    #[arg(last = true)]
+    /// Its arguments, after all options of the job
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app lu -n 4 --size 2048 --block 128",
         lines.join("\n")
     )
 }

@@ -57,7 +57,8 @@ pub(crate) struct TwoSided<'t> {
 struct Desk {
     holders: usize,
     is_exclusive: bool,
-    waiting: VecDeque<usize>,
+    /// Those who wait, with the beginnings of their messages.
+    waiting: VecDeque<(usize, [u8; HEADER_BYTES])>,
 }
 
 /// What this rank has queued for a target.
@@ -173,7 +174,7 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Serves those whose requests have come, and waits until a word of this rank's own satisfies `until`.
+    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests come meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
         context: &Context,
@@ -181,20 +182,17 @@ impl<'t> TwoSided<'t> {
         word: Place<'_, u64>,
         until: impl Fn(u64) -> bool,
     ) -> Result<u64> {
+        let served = if V::SERVES { self.members.len() } else { 0 };
+        let news: Vec<_> = self.taken[..served].iter().map(|taken| move |number: u64| number != taken.get()).collect();
+        let mut words: Vec<(Place<'_, u64>, &dyn Fn(u64) -> bool)> = vec![(word, &until)];
+        for (member, news) in news.iter().enumerate() {
+            words.push((self.request(context.rank(), member), news));
+        }
         loop {
-            if V::SERVES {
-                self.serve::<V>(context, memory)?;
+            match context.wait_any_among(&self.members, &words)? {
+                (0, value) => return Ok(value),
+                (which, number) => self.take::<V>(context, memory, which - 1, number)?,
             }
-            let value = context.load(word)?;
-            if until(value) {
-                return Ok(value);
-            }
-            let mut words = vec![(word, value)];
-            if V::SERVES {
-                let request = |member: usize| (self.request(context.rank(), member), self.taken[member].get());
-                words.extend((0..self.members.len()).map(request));
-            }
-            context.wait_change_among(&self.members, &words)?;
         }
     }
 
@@ -202,19 +200,25 @@ impl<'t> TwoSided<'t> {
     pub(crate) fn serve<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         for member in 0..self.members.len() {
             let number = context.load(self.request(context.rank(), member))?;
-            if number == self.taken[member].replace(number) {
-                continue;
+            if number != self.taken[member].get() {
+                self.take::<V>(context, memory, member, number)?;
             }
-            let header = self.header(context, member)?;
-            if header[0] == UNLOCK {
-                self.desk.borrow_mut().release();
-                self.reply::<V>(context, member, &[])?;
-            } else {
-                self.desk.borrow_mut().waiting.push_back(member);
-            }
-            self.grant::<V>(context, memory)?;
         }
         Ok(())
+    }
+
+    /// Takes in a request.
+    fn take<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize, number: u64) -> Result<()> {
+        self.taken[member].set(number);
+        let mut header = [0; HEADER_BYTES];
+        context.get(self.slot(context.rank(), member), &mut header)?;
+        if header[0] == UNLOCK {
+            self.desk.borrow_mut().release();
+            self.reply(context, member, &[])?;
+        } else {
+            self.desk.borrow_mut().waiting.push_back((member, header));
+        }
+        self.grant::<V>(context, memory)
     }
 
     /// A barrier of all members that serves meanwhile: dissemination, with a number for each round.
@@ -238,10 +242,9 @@ impl<'t> TwoSided<'t> {
     /// Lets in those at the front of the queue who may go in.
     fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         loop {
-            let Some(&member) = self.desk.borrow().waiting.front() else {
+            let Some(&(member, header)) = self.desk.borrow().waiting.front() else {
                 return Ok(());
             };
-            let header = self.header(context, member)?;
             let is_exclusive = header[1] != 0;
             if V::EXCLUDES && !self.desk.borrow().admits(is_exclusive) {
                 return Ok(());
@@ -252,14 +255,14 @@ impl<'t> TwoSided<'t> {
             }
             if header[0] == LOCK {
                 self.desk.borrow_mut().hold(is_exclusive);
-                self.reply::<V>(context, member, &[])?;
+                self.reply(context, member, &[])?;
                 continue;
             }
             let answer = self.carry_out(context, memory, member, &header)?;
             if V::FLUSHES {
                 context.flush(context.rank())?;
             }
-            self.reply::<V>(context, member, &answer)?;
+            self.reply(context, member, &answer)?;
         }
     }
 
@@ -314,19 +317,13 @@ impl<'t> TwoSided<'t> {
         self.wait::<V>(context, memory, word, |seen| seen == number).map(drop)
     }
 
-    fn reply<V: Variant>(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {
+    fn reply(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {
         let (origin, number) = (self.members[member], self.taken[member].get());
         let word = self.numbers.at(origin, self.members.len() + self.me);
         if answer.is_empty() {
             return context.signal(word, number);
         }
         context.put_signal(answer, self.reply_slot(origin, self.me), number, word)
-    }
-
-    fn header(&self, context: &Context, member: usize) -> Result<[u8; HEADER_BYTES]> {
-        let mut header = [0; HEADER_BYTES];
-        context.get(self.slot(context.rank(), member), &mut header)?;
-        Ok(header)
     }
 
     fn request(&self, rank: Rank, member: usize) -> Place<'_, u64> {

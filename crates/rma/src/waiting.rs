@@ -83,28 +83,31 @@ impl Context {
         self.wait_for(at, until, &Concern::Among(members), outlook)
     }
 
-    /// Waits until one of several words of this rank's own memory is no longer what it was known to be, and returns which: for a protocol among
-    /// `members`, as [`Context::wait_among`].
+    /// Waits until one of several words of this rank's own memory satisfies its condition, and returns which and the value that did: for a
+    /// protocol among `members`, as [`Context::wait_among`].
     ///
     /// ```
     /// # use farside::Rank;
     /// # farside::local(2, |world| {
     /// let flags = world.words(2)?;
-    /// let other = Rank(1 - world.rank().0);
+    /// let (me, other) = (world.rank(), Rank(1 - world.rank().0));
     /// world.signal(flags.at(other, 1), 7)?;
-    /// let mine = [(flags.at(world.rank(), 0), 0), (flags.at(world.rank(), 1), 0)];
-    /// assert_eq!(world.wait_change_among(&[Rank(0), Rank(1)], &mine)?, 1);
+    /// let is_set = |flag: u64| flag != 0;
+    /// let mine = [(flags.at(me, 0), &is_set as _), (flags.at(me, 1), &is_set as _)];
+    /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
     /// # flags.free(&world) }).unwrap();
     /// ```
-    pub fn wait_change_among(&self, members: &[Rank], words: &[(Place<'_, u64>, u64)]) -> Result<usize> {
-        words.iter().try_for_each(|(at, _)| at.check(8))?;
-        let untils: Vec<_> = words.iter().map(|&(_, known)| move |value: u64| value != known).collect();
+    pub fn wait_any_among(
+        &self,
+        members: &[Rank],
+        words: &[(Place<'_, u64>, &dyn Fn(u64) -> bool)],
+    ) -> Result<(usize, u64)> {
         let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
-        for ((at, _), until) in words.iter().zip(&untils) {
+        for &(at, until) in words {
+            at.check(8)?;
             conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
         }
-        let event = Event::Words(&conditions);
-        self.wait_outlook(event, &Concern::Among(members), Outlook::default()).map(|(which, _)| which)
+        self.wait_outlook(Event::Words(&conditions), &Concern::Among(members), Outlook::default())
     }
 
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`

@@ -1,7 +1,9 @@
 //! `farside bench`: measures, beside rivals and limits.
 
 mod locks;
+mod lu;
 mod ops;
+mod overlap;
 mod sync;
 
 use std::io::Write;
@@ -41,6 +43,13 @@ enum Bench {
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
     /// takes the given time; in virtual time every rank takes the lock a given number of times.
     Locks(locks::Arguments),
+    /// Passive epochs: their latency, and how much computation they hide
+    ///
+    /// A computing target is one that does not call the library: what needs its help waits until it is done. `sender`: computation inside an epoch grows until the
+    /// epoch takes longer. `receiver`: the target's computation, with and without the epochs of all others.
+    Overlap(overlap::Arguments),
+    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
+    Lu(lu::Arguments),
 }
 
 /// What all benches can be told.
@@ -124,6 +133,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
+        Bench::Overlap(arguments) => overlap::run(arguments),
+        Bench::Lu(arguments) => lu::run(arguments),
     }
 }
 
@@ -141,6 +152,8 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
+        "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
+        "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }

@@ -232,7 +232,7 @@ impl<'t, V: Variant> Window<'t, V> {
                 two_sided.open(member, mode);
                 self.ledger.set_lock(member, Some(mode));
                 // Local accesses under this rank's own lock cannot be queued.
-                return if target == self.context.rank() { self.escalate(member) } else { self.progress() };
+                return if target == self.context.rank() { self.escalate(member) } else { Ok(()) };
             }
         }
         self.ledger.set_lock(member, Some(mode));

@@ -11,7 +11,8 @@ use farside_epoch::variant::{self, Right, Variant};
 use crate::check::{Check, Setup, Subject};
 
 /// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a lock, with a flush between; `p` and `g` put
-/// and get a pair in one epoch without a flush, which two-sided windows send in one message; `a` reads in an epoch of all targets.
+/// and get a pair in one epoch without a flush, which two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next to
+/// nothing, for designs whose calls have to do with everything.
 type Roles = &'static [&'static str];
 
 /// Which design, and how often the first of a queue looks before it sleeps.
@@ -62,17 +63,60 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
         let (rounds, watch) = (setup.rounds, Watch::default());
         Subject::new(started_program(move |world: World, start: &dyn Fn()| {
             watch.clear();
-            let window = make::<V>(&world, base)?;
+            let (window, done) = (make::<V>(&world, base)?, world.words(world.size() as usize)?);
             start();
             for _ in 0..rounds {
                 for role in roles[world.rank().index() % roles.len()].chars() {
                     visit(&world, &window, &watch, role)?;
                 }
             }
-            // Who is served by others must be waited for by them.
-            if matches!(base, Base::TwoSided) { window.barrier() } else { Ok(()) }
+            // Whoever serves others, or lends its process to an agent, stays until they are done.
+            match base {
+                Base::Direct(_) => Ok(()),
+                Base::Backoff => stay(&world, &done),
+                Base::TwoSided => window.barrier(),
+            }
         }))
     }
+}
+
+/// Rank 0, with whom the agent lives, waits for all others.
+fn stay(world: &World, done: &farside::Words) -> Result<()> {
+    let others = 1..world.size() as usize;
+    // Where there are several nodes, there are several agents.
+    if world.topology().nodes() > 1 {
+        return world.barrier();
+    }
+    match world.rank().index() {
+        0 => others.map(|other| world.wait(done.at(Rank(0), other), |done| done != 0).map(drop)).collect(),
+        me => world.signal(done.at(Rank(0), me), 1),
+    }
+}
+
+/// Enters, looks once, and leaves.
+fn peep<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, mode: Mode) -> Result<()> {
+    let (me, target, writes) = (world.rank(), Rank(world.size() - 1), mode == Mode::Exclusive);
+    window.lock(target, mode)?;
+    if writes {
+        if let Some(other) = watch.writer.replace(Some(me)) {
+            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+        }
+    } else {
+        watch.readers.set(watch.readers.get() + 1);
+    }
+    watch.meets(me, writes)?;
+    let mut seen = [0u64];
+    let looked = window.get_into(&mut seen, target, 0);
+    if looked.is_ok() {
+        watch.meets(me, writes)?;
+    }
+    if writes {
+        watch.writer.set(None);
+    } else {
+        watch.readers.set(watch.readers.get() - 1);
+    }
+    looked?;
+    window.unlock(target)
 }
 
 fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role: char) -> Result<()> {
@@ -123,6 +167,8 @@ fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role:
             leave();
             if role == 'a' { window.unlock_all() } else { window.unlock(target) }
         }
+        'W' => peep(world, window, watch, Mode::Exclusive),
+        'R' => peep(world, window, watch, Mode::Shared),
         'p' => {
             let mine = u64::from(me.0) + 1;
             window.lock(target, Mode::Exclusive)?;
@@ -151,7 +197,7 @@ const READERS: Roles = &["w", "r", "r"];
 const PAIR: Roles = &["w", "r"];
 const TWICE: Roles = &["w", "rw"];
 const MESSAGES: Roles = &["p", "g", "p"];
-const MANY: Roles = &["w", "r", "wr", "p", "a", "w", "g", "r"];
+const MANY: Roles = &["w", "r", "wr", "a", "w", "rw", "a", "r"];
 const PCT: Policy = Policy::Pct { depth: 3 };
 
 fn check<V: Variant>(name: &'static str, about: &'static str, base: Base, roles: Roles) -> Check {
@@ -191,10 +237,21 @@ fn far(ranks: u32) -> Setup {
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = design!("direct", Base::Direct(1), Setup::new);
     checks.extend(design!("direct-asleep", Base::Direct(0), far));
-    checks.extend(design!("backoff", Base::Backoff, Setup::new));
+    let backoff = |name, about, roles| check::<Right>(name, about, Base::Backoff, roles);
+    checks.extend([
+        backoff("epoch/backoff-exclusive", EXCLUSIVE, THREE_WRITERS),
+        backoff("epoch/backoff-writers", MIXED_W, &["W", "R", "W"]),
+        backoff("epoch/backoff-readers", MIXED_R, &["W", "R", "R"]),
+        backoff("epoch/backoff-twice", "an origin comes again, in another mode", TWICE),
+        backoff("epoch/backoff-death", DIES, PAIR).setup(Setup::new(2).deaths(1)),
+        backoff("epoch/backoff-8", "many ranks on three levels", MANY)
+            .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+            .policy(PCT, 300),
+    ]);
     checks.extend(design!("two-sided", Base::TwoSided, far));
     checks.push(
-        check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), READERS).setup(Setup::new(3).deaths(1)),
+        check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
+            .setup(Setup::new(3).deaths(1)),
     );
     checks.push(check::<Right>(
         "epoch/direct-all",
@@ -237,7 +294,7 @@ fn mutants() -> Vec<Check> {
             "epoch/backoff-without-count",
             "the agent frees a target when the first reader leaves",
             Base::Backoff,
-            READERS,
+            &["R", "W", "R"],
         )
         .mutant(""),
         check::<variant::WithoutExclusion>(
