@@ -1,7 +1,7 @@
 /* Lock, one put or get, and unlock of a target that waits in the library or
  * computes, in exclusive mode.
  *
- * usage: PROGRAM MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS
+ * usage: PROGRAM MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES
  */
 #define _POSIX_C_SOURCE 200809L
 #include "rival.h"
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    bool good = argc == 8 || fail("usage: %s MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS", argv[0]);
+    bool good = argc == 9 || fail("usage: %s MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES", argv[0]);
     good = good && parse_number(argv[1], "MS", 60000, &plan.ms)
         && parse_list(argv[3], "SIZES", &plan, parse_size);
     if (good && ranks < 2)

@@ -90,4 +90,6 @@ deaths! {
     while_asleep "nothing"
     with_a_lock "lock"
     with_a_queuing_lock "queue-lock"
+    in_a_passive_epoch "epoch"
+    in_a_two_sided_epoch "two-sided-epoch"
 }

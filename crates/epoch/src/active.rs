@@ -3,7 +3,8 @@
 //! Paper:     [PASSIVE08] section 2.2, the active mode of MPI-2.
 //! Differs:   an origin does not wait for its puts to land: the word that ends its access epoch comes after them at each target, and
 //!            the target waits for that word. A fence is a flush and a barrier.
-//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts, completions and, for checking, starts. All of them only grow.
+//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts, completions and, for checking, starts; 1 word on every rank that counts its
+//!            fences, for checking. All of them only grow.
 //! Invariant: an access epoch to a target lies within an exposure epoch of that target for this origin; the k-th of one belongs to the k-th of the other.
 //! Ordering:  what was written before a post is seen by the origins, and data comes before the word that ends an epoch (`an_access_without_order_is_caught`); an origin waits for
 //!            the posts (`an_access_without_posts_is_caught`), a target for its origins (`an_exposure_without_origins_is_caught`); a fence
@@ -32,17 +33,20 @@ pub(crate) struct Active {
     /// How many exposure epochs this rank has posted for each member, and how many access epochs it has started to each.
     posted: Box<[Cell<u64>]>,
     started: Box<[Cell<u64>]>,
+    /// How many fences this rank has come to.
+    meetings: Cell<u64>,
 }
 
 impl Active {
     pub(crate) fn new(team: &Team<'_>) -> Result<Active> {
         let count = team.size();
         Ok(Active {
-            words: team.quiet_window(WORDS * count)?,
+            words: team.quiet_window(WORDS * count + 1)?,
             members: team.members().into(),
             me: team.index(),
             posted: (0..count).map(|_| Cell::new(0)).collect(),
             started: (0..count).map(|_| Cell::new(0)).collect(),
+            meetings: Cell::new(0),
         })
     }
 
@@ -98,6 +102,21 @@ impl Active {
     pub(crate) fn completions(&self, context: &Context, origins: &[usize]) -> Vec<(Place<'_, u64>, u64)> {
         let word = |&origin: &usize| (self.word(context.rank(), origin, COMPLETIONS), self.posted[origin].get());
         origins.iter().map(word).collect()
+    }
+
+    /// Says, for those who wait for this rank, that it has come to another fence, or to the end of the window.
+    pub(crate) fn meet(&self, context: &Context) -> Result<()> {
+        self.meetings.set(self.meetings.get() + 1);
+        context.store(self.meetings_of(context.rank()), self.meetings.get())
+    }
+
+    /// Whether a member that is waited for has come to a fence at which it cannot be met: then it will never do what it is waited for.
+    pub(crate) fn has_gone_on(&self, context: &Context, member: usize) -> Result<bool> {
+        Ok(context.load(self.meetings_of(self.members[member]))? > self.meetings.get())
+    }
+
+    fn meetings_of(&self, rank: Rank) -> Place<'_, u64> {
+        self.words.at(rank, WORDS * self.members.len())
     }
 
     /// Whether every post for this rank was started, and every start to it was posted. For moments at which all epochs are over.

@@ -62,10 +62,16 @@ impl Direct {
 
     #[inline]
     pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        self.handle.check_losses(context, || &self.site)?;
         if self.take::<V>(context, target, mode)? {
             return Ok(());
         }
+        self.wait_for::<V>(context, target, mode)
+    }
+
+    /// The loss of a member matters to those who find the target taken: whoever was lost may have it for ever.
+    #[cold]
+    fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.handle.check_losses(context, || &self.site)?;
         self.queue::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
         // Who has waited may have got the lock after a loss, from one who had it before.
         let alive = self.handle.check_losses(context, || &self.site);
@@ -149,10 +155,14 @@ impl Direct {
     #[inline]
     fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
+        let left = context.fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?.wrapping_sub(amount);
+        if left & HEAD != 0 && V::GRANTS { self.grant(context, target, left) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn grant(&self, context: &Context, target: Rank, mut seen: u64) -> Result<()> {
         let word = self.site.at(target, WORD);
-        let mut seen = context.fetch_add(word, amount.wrapping_neg())?.wrapping_sub(amount);
-        // A mutant that nobody counts may leave a word that makes no sense.
-        while seen & HEAD != 0 && V::GRANTS {
+        while seen & HEAD != 0 {
             let mode = if seen & HEAD_SHARES != 0 { Mode::Shared } else { Mode::Exclusive };
             let head = Rank((((seen & HEAD) >> HEAD_SHIFT) - 1) as u32);
             let Some(inside) = admitted(seen & !(HEAD | HEAD_SHARES), mode) else {

@@ -1,15 +1,15 @@
 //! Two-sided passive locks: lock, transfers and unlock wait at the origin and go to the target in one message; the target serves it when it calls the library.
 //!
 //! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared with.
-//! Differs:   what does not fit into one message follows a message that asks for the lock: once that is granted, the data goes directly, as the large
-//!            messages of an MPI library do, and a second message releases the lock. A flush inside an epoch does the same.
+//! Differs:   what does not fit into one message follows a message that asks for the lock, as in MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
+//!            the large messages of an MPI library do, and a second message releases the lock and is waited for. A flush inside an epoch does the same.
 //! State:     a place for a message and one for a reply for each pair of ranks, with a number each; the holders and the queue of a target in that rank's own variables.
 //! Invariant: one message of a pair is under way at a time. A target grants in the order in which requests came to it, an exclusive lock to one alone. Who waits for a
 //!            reply serves others meanwhile, so that ranks that wait for each other go on.
 //! Ordering:  what a target has done has landed before its reply (`an_epoch_without_flush_is_caught`); locks exclude each other
 //!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves (`a_target_that_is_deaf_is_caught`).
-//! Cost:      an epoch in one message: 1 put with a signal each way. Otherwise 1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a signal and
-//!            1 signal for the unlock, whose reply nobody waits for. A call that serves: 1 load of own memory for each member.
+//! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise 1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a
+//!            signal and 1 signal for the unlock: the target twice. A call that serves: 1 load of own memory for each member.
 //! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8
 //!            ranks, PCT depth 3.
 
@@ -24,8 +24,6 @@ use crate::message::Operation;
 use crate::variant::Variant;
 use crate::window::{Mode, Slot};
 
-/// What a message, or a reply, has room for: header and all.
-const SLOT_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 16;
 /// Rounds of a barrier: more ranks than that many doublings do not exist.
 const ROUNDS: usize = 32;
@@ -50,6 +48,8 @@ pub(crate) struct TwoSided<'t> {
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
     /// For how long the library is busy with a request, on machines that do not tell by themselves.
     library_ns: u64,
+    /// What a message, or a reply, has room for: header and all.
+    slot_bytes: usize,
 }
 
 /// Who has, and who wants, this rank's own part.
@@ -73,9 +73,9 @@ struct Epoch<'t> {
 pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
 
 impl<'t> TwoSided<'t> {
-    pub(crate) fn new(team: &Team<'_>, library_ns: u64) -> Result<TwoSided<'t>> {
-        let count = team.size();
-        let mail = team.quiet_window(2 * count * SLOT_BYTES)?;
+    pub(crate) fn new(team: &Team<'_>, library_ns: u64, message_bytes: usize) -> Result<TwoSided<'t>> {
+        let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
+        let mail = team.quiet_window(2 * count * slot_bytes)?;
         let numbers = team.quiet_window(2 * count + ROUNDS)?;
         Ok(TwoSided {
             mail,
@@ -88,6 +88,7 @@ impl<'t> TwoSided<'t> {
             desk: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
             library_ns,
+            slot_bytes,
         })
     }
 
@@ -140,7 +141,7 @@ impl<'t> TwoSided<'t> {
         let Some(epoch) = &epochs[member] else {
             return true;
         };
-        let room = SLOT_BYTES - HEADER_BYTES;
+        let room = self.slot_bytes - HEADER_BYTES;
         let sum = |bytes: fn(&Operation) -> usize| epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>();
         sum(Operation::message_bytes) <= room && sum(Operation::reply_bytes) <= room
     }
@@ -151,7 +152,8 @@ impl<'t> TwoSided<'t> {
             return Err(closed(self.members[member]));
         };
         if epoch.is_granted {
-            return self.send::<V>(context, memory, member, UNLOCK, epoch.mode, &[]);
+            self.send::<V>(context, memory, member, UNLOCK, epoch.mode, &[])?;
+            return self.await_reply::<V>(context, memory, member);
         }
         if epoch.operations.is_empty() {
             return Ok(());
@@ -275,7 +277,7 @@ impl<'t> TwoSided<'t> {
         header: &[u8; HEADER_BYTES],
     ) -> Result<Vec<u8>> {
         let bytes = u64::from_le_bytes(std::array::from_fn(|at| header[8 + at])) as usize;
-        let mut message = vec![0; bytes.min(SLOT_BYTES - HEADER_BYTES)];
+        let mut message = vec![0; bytes.min(self.slot_bytes - HEADER_BYTES)];
         context.get(self.slot(context.rank(), member).skip(HEADER_BYTES), &mut message)?;
         let (mut rest, mut answer) = (message.as_slice(), Vec::new());
         while !rest.is_empty() {
@@ -331,11 +333,11 @@ impl<'t> TwoSided<'t> {
     }
 
     fn slot(&self, rank: Rank, member: usize) -> Place<'_, u8> {
-        self.mail.at(rank, member * SLOT_BYTES)
+        self.mail.at(rank, member * self.slot_bytes)
     }
 
     fn reply_slot(&self, rank: Rank, member: usize) -> Place<'_, u8> {
-        self.mail.at(rank, (self.members.len() + member) * SLOT_BYTES)
+        self.mail.at(rank, (self.members.len() + member) * self.slot_bytes)
     }
 }
 

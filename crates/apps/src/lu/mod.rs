@@ -9,7 +9,7 @@ mod kernel;
 
 use std::collections::HashMap;
 
-use farside::epoch::{Design, LockAgent, Mode, Options, Window};
+use farside::epoch::{Design, LockAgent, MESSAGE_BYTES, Mode, Options, Window};
 use farside::{Error, Rank, Result, World};
 
 use grid::Grid;
@@ -25,6 +25,10 @@ pub struct Plan {
     pub flop_ns: f64,
     /// How long the library of a simulated machine is busy with a request of the two-sided design, in nanoseconds.
     pub library_ns: u64,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
+    /// Whether a block to the right is fetched anew for every block that needs it, as where the loops of the shared-memory program became gets, instead of once in a step.
+    pub refetch: bool,
 }
 
 /// How long a floating-point operation takes on a core of [PASSIVE08]'s machine (2.33 GHz): the kernels of SPLASH are loops that load two numbers and store one for two
@@ -33,7 +37,14 @@ pub const FLOP_NS: f64 = 1.0;
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { size: 1024, block: 128, flop_ns: FLOP_NS, library_ns: 1500 }
+        Plan {
+            size: 1024,
+            block: 128,
+            flop_ns: FLOP_NS,
+            library_ns: 1500,
+            message_bytes: MESSAGE_BYTES,
+            refetch: false,
+        }
     }
 }
 
@@ -92,7 +103,7 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
         "direct" => Design::Direct,
         "two-sided" => {
             let library_ns = if is_simulated(world) { plan.library_ns } else { 0 };
-            Design::TwoSided { library_ns }
+            Design::TwoSided { library_ns, message_bytes: plan.message_bytes }
         }
         "backoff" => Design::Backoff(LockAgent::new(world)?),
         other => return Err(Error::Misuse(format!("there is no design {other:?}; there are: {}", DESIGNS.join(", ")))),
@@ -106,6 +117,7 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
         grid,
         own: grid.own(world.rank()).map(|at| (at, grid.original(at))).collect(),
         flop_ns: if is_simulated(world) { plan.flop_ns } else { 0.0 },
+        refetch: plan.refetch,
         split: Split::default(),
     };
     window.barrier()?;
@@ -142,6 +154,7 @@ struct Work<'a, 'w> {
     /// The blocks that this rank owns. Others see a block in the window once it is final.
     own: HashMap<(usize, usize), Vec<f64>>,
     flop_ns: f64,
+    refetch: bool,
     split: Split,
 }
 
@@ -205,6 +218,9 @@ impl Work<'_, '_> {
                 kernel::multiply(block, &fetched[&(i, k)], &fetched[&(k, j)], size, (ld, ld, ld));
             }
             self.spend(2 * size.0 * size.1 * size.2);
+            if self.refetch {
+                fetched.remove(&(k, j));
+            }
         }
         Ok(())
     }
@@ -309,8 +325,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 }
 
 fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
-    const USAGE: &str =
-        "lu takes --size N, --block N, --design direct,two-sided,backoff, --flop-ns NS and --library-ns NS";
+    const USAGE: &str = "lu takes --size N, --block N, --design direct,two-sided,backoff, --flop-ns NS, --library-ns NS and --refetch yes";
     let (mut plan, mut designs) = (Plan::default(), vec!["direct".to_owned(), "two-sided".to_owned()]);
     let mut words = arguments.iter();
     while let Some(flag) = words.next() {
@@ -325,6 +340,7 @@ fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             "--block" => plan.block = value.parse().map_err(|_| bad())?,
             "--flop-ns" => plan.flop_ns = value.parse().ok().filter(|ns: &f64| *ns >= 0.0).ok_or_else(bad)?,
             "--library-ns" => plan.library_ns = value.parse().map_err(|_| bad())?,
+            "--refetch" => plan.refetch = value == "yes",
             "--design" => designs = value.split(',').map(str::to_owned).collect(),
             other => return Err(Error::Misuse(format!("there is no option {other:?}; {USAGE}"))),
         }

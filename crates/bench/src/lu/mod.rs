@@ -30,10 +30,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS`.
+    /// Reads `SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH`.
     pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [sizes, block, designs, flop_ns, library_ns] = arguments else {
-            bail!("expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS, not {arguments:?}");
+        let [sizes, block, designs, flop_ns, library_ns, message_bytes, refetch] = arguments else {
+            bail!("expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH, not {arguments:?}");
         };
         let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         let sizes: Vec<usize> = sizes.split(',').map(number).collect::<Result<_>>()?;
@@ -42,6 +42,8 @@ impl Plan {
             block: number(block)?,
             flop_ns: flop_ns.parse().with_context(|| format!("{flop_ns:?} is no number"))?,
             library_ns: number(library_ns)? as u64,
+            message_bytes: number(message_bytes)?,
+            refetch: refetch == "refetch",
         };
         Ok(Plan { sizes, lu, designs: designs.split(',').map(str::to_owned).collect() })
     }
@@ -63,6 +65,8 @@ impl turns::Plan for Plan {
             self.designs.join(","),
             self.lu.flop_ns.to_string(),
             self.lu.library_ns.to_string(),
+            self.lu.message_bytes.to_string(),
+            (if self.lu.refetch { "refetch" } else { "once" }).to_owned(),
         ]
     }
 
@@ -112,6 +116,10 @@ pub struct Options {
     pub designs: Vec<String>,
     /// What a floating-point operation costs on a simulated machine, in nanoseconds.
     pub flop_ns: f64,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
+    /// Whether blocks are fetched anew for every block that needs them.
+    pub refetch: bool,
 }
 
 /// Measures, and returns the records and what went wrong on the way with rivals.
@@ -134,6 +142,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         block: options.block,
         flop_ns: options.flop_ns,
         library_ns: library_ns(&options.setting),
+        message_bytes: options.message_bytes,
+        refetch: options.refetch,
     };
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
     let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
@@ -147,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["256,512", "32", "direct,two-sided", "1.5", "0"].map(str::to_owned);
+        let words = ["256,512", "32", "direct,two-sided", "1.5", "0", "16384", "refetch"].map(str::to_owned);
         assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
         assert!(Plan::parse(&words[..3]).is_err());
     }

@@ -30,7 +30,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         let design = match (name.as_str(), agent) {
             ("direct", _) => Design::Direct,
             ("backoff", Some(agent)) => Design::Backoff(agent),
-            ("two-sided", _) => Design::TwoSided { library_ns: plan.library_ns },
+            ("two-sided", _) => Design::TwoSided { library_ns: plan.library_ns, message_bytes: plan.message_bytes },
             _ => return Err(Error::Misuse(format!("there is no design {name:?}"))),
         };
         let window = Window::allocate(world, largest, Options::new().design(design))?;

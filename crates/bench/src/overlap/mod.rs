@@ -45,13 +45,15 @@ pub struct Plan {
     pub slice_us: u64,
     /// How long the library of a simulated machine is busy with a request of the two-sided design.
     pub library_ns: u64,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
 }
 
 impl Plan {
-    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS`, which is what every system's program is given.
+    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES`, which is what every system's program is given.
     pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, sizes, operations, designs, slice_us, library_ns] = arguments else {
-            bail!("expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS, not {arguments:?}");
+        let [ms, cases, sizes, operations, designs, slice_us, library_ns, message_bytes] = arguments else {
+            bail!("expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not {arguments:?}");
         };
         let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -64,6 +66,7 @@ impl Plan {
             designs: words(designs),
             slice_us: number(slice_us)? as u64,
             library_ns: number(library_ns)? as u64,
+            message_bytes: number(message_bytes)?,
         })
     }
 
@@ -90,6 +93,7 @@ impl turns::Plan for Plan {
             self.designs.join(","),
             self.slice_us.to_string(),
             self.library_ns.to_string(),
+            self.message_bytes.to_string(),
         ]
     }
 
@@ -127,6 +131,8 @@ pub struct Options {
     pub designs: Vec<String>,
     /// How long a slice of the target's computation is.
     pub slice: Duration,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
 }
 
 /// Measures, and returns the records and what went wrong on the way with rivals.
@@ -154,6 +160,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         designs: designs.clone(),
         slice_us,
         library_ns,
+        message_bytes: options.message_bytes,
     };
     let mut plans: Vec<(u32, Plan)> = Vec::new();
     for &ranks in &options.setting.ranks {
@@ -181,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0"].map(str::to_owned);
+        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"].map(str::to_owned);
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert!(Plan::parse(&words[..5]).is_err());
@@ -207,6 +214,7 @@ mod tests {
             operations: vec![4],
             designs: vec!["direct".into(), "two-sided".into()],
             slice: Duration::from_micros(300),
+            message_bytes: 64 << 10,
         };
         run(&options).unwrap().0
     }

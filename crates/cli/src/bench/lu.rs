@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside::job::parse_bytes;
 use farside_bench::lu::{self, Options};
 
 use super::{Common, Findings};
@@ -28,6 +29,12 @@ pub(super) struct Arguments {
     /// What a floating-point operation costs a rank of a simulated machine, in nanoseconds
     #[arg(long, default_value_t = farside_apps::lu::FLOP_NS, value_name = "NS")]
     flop_ns: f64,
+    /// What fits into one message of the two-sided design
+    #[arg(long, default_value = "16K", value_name = "BYTES")]
+    eager: String,
+    /// Fetch a block anew for every block that needs it, instead of once in a step
+    #[arg(long)]
+    refetch: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -40,6 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         block: arguments.block,
         designs: arguments.designs,
         flop_ns: arguments.flop_ns,
+        message_bytes: parse_bytes(&arguments.eager)? as usize,
+        refetch: arguments.refetch,
     };
     let (records, troubles) = lu::run(&options)?;
     let table = lu::tables(&records);

@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// For how long the target of `receiver` computes between two calls of the library, in microseconds
     #[arg(long, default_value_t = 1000, value_name = "US")]
     slice: u64,
+    /// What fits into one message of the two-sided design
+    #[arg(long, default_value = "16K", value_name = "BYTES")]
+    eager: String,
     #[command(flatten)]
     common: Common,
 }
@@ -48,6 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         operations: arguments.operations,
         designs: arguments.designs,
         slice: Duration::from_micros(arguments.slice),
+        message_bytes: parse_bytes(&arguments.eager)? as usize,
     };
     let (records, troubles) = overlap::run(&options)?;
     let table = overlap::tables(&records);

@@ -46,6 +46,17 @@ pub enum Fault {
         /// Whether it is named twice.
         twice: bool,
     },
+    /// An epoch that waits for another rank, which has gone on without it.
+    Groups {
+        /// Who waits.
+        me: Rank,
+        /// What it has done.
+        did: &'static str,
+        /// For whom.
+        other: Rank,
+        /// What that one should have done.
+        instead: &'static str,
+    },
     /// Two operations of one epoch on the same bytes that may come in either order.
     Overlap {
         /// The target.
@@ -85,9 +96,13 @@ impl std::fmt::Display for Fault {
             Fault::BadGroup { rank, twice: false } => {
                 write!(f, "{rank} is in a group, and has no part in the window")
             }
+            Fault::Groups { me, did, other, instead } => write!(
+                f,
+                "the groups do not match: {me} has {did} {other}, which has come to a fence or to the end of the window instead of {instead}"
+            ),
             Fault::Overlap { target, offset, what, before } => write!(
                 f,
-                "a {what} overlaps a {before} of the same epoch at byte {offset} of {target}, and nothing orders them: flush between them"
+                "{what} overlaps {before} of the same epoch at byte {offset} of {target}, and nothing orders them: flush between them"
             ),
             Fault::LocalAccess { what, why } => write!(f, "a local {what} of this rank's own part while {why}"),
             Fault::NotComplete { target } => write!(
@@ -116,10 +131,10 @@ pub(crate) enum Effect {
 impl Effect {
     fn name(self) -> &'static str {
         match self {
-            Effect::Put => "put",
-            Effect::Get => "get",
-            Effect::Accumulate => "accumulate",
-            Effect::Atomic => "atomic",
+            Effect::Put => "a put",
+            Effect::Get => "a get",
+            Effect::Accumulate => "an accumulate",
+            Effect::Atomic => "an atomic",
         }
     }
 
@@ -141,12 +156,36 @@ struct Deed {
 }
 
 /// What one rank knows of a target.
-#[derive(Default)]
 struct Account {
     lock: Cell<Option<Mode>>,
     is_started: Cell<bool>,
-    deeds: RefCell<Vec<Deed>>,
-    next: Cell<usize>,
+    /// The latest operations, and how many there were.
+    deeds: [Cell<Deed>; REMEMBERED],
+    count: Cell<usize>,
+}
+
+impl Account {
+    fn new() -> Account {
+        let nothing = Deed { start: 0, end: 0, effect: Effect::Get };
+        Account {
+            lock: Cell::new(None),
+            is_started: Cell::new(false),
+            deeds: std::array::from_fn(|_| Cell::new(nothing)),
+            count: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    fn deeds(&self) -> &[Cell<Deed>] {
+        &self.deeds[..self.count.get().min(REMEMBERED)]
+    }
+
+    #[inline]
+    fn remember(&self, deed: Deed) {
+        let count = self.count.get();
+        self.deeds[count % REMEMBERED].set(deed);
+        self.count.set(count + 1);
+    }
 }
 
 /// Which epochs this rank has open.
@@ -165,7 +204,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(members: usize, checks: bool) -> Ledger {
         Ledger {
-            accounts: (0..members).map(|_| Account::default()).collect(),
+            accounts: (0..members).map(|_| Account::new()).collect(),
             checks,
             locks: Cell::new(0),
             all_locked: Cell::new(false),
@@ -255,9 +294,7 @@ impl Ledger {
     /// What was done to a member is complete.
     #[inline]
     pub(crate) fn forget(&self, member: usize) {
-        if self.checks {
-            self.accounts[member].deeds.borrow_mut().clear();
-        }
+        self.accounts[member].count.set(0);
     }
 
     /// Whether an operation may be done now; remembers it.
@@ -275,20 +312,13 @@ impl Ledger {
             self.used.set(true);
         }
         let (start, end) = (at.0, at.0.saturating_add(at.1));
-        let mut deeds = account.deeds.borrow_mut();
-        for deed in deeds.iter() {
+        for deed in account.deeds() {
+            let deed = deed.get();
             if deed.start < end && start < deed.end && !effect.goes_with(deed.effect) {
-                let (offset, before) = (deed.start.max(start), deed.effect.name());
-                return Err(Fault::Overlap { target, offset, what: effect.name(), before });
+                return Err(overlap(target, &deed, start, effect));
             }
         }
-        let deed = Deed { start, end, effect };
-        if deeds.len() < REMEMBERED {
-            deeds.push(deed);
-        } else {
-            deeds[self.accounts[member].next.get() % REMEMBERED] = deed;
-            account.next.set(account.next.get().wrapping_add(1));
-        }
+        account.remember(Deed { start, end, effect });
         Ok(())
     }
 
@@ -306,7 +336,7 @@ impl Ledger {
         }
         let (start, end) = (at.0, at.0.saturating_add(at.1));
         let overlaps = |deed: &Deed| deed.start < end && start < deed.end && (writes || deed.effect != Effect::Get);
-        if self.accounts[me].deeds.borrow().iter().any(overlaps) {
+        if self.accounts[me].deeds().iter().map(Cell::get).any(|deed| overlaps(&deed)) {
             return Err(Fault::LocalAccess {
                 what,
                 why: "an operation of this epoch on the same bytes is not complete",
@@ -314,4 +344,9 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn overlap(target: Rank, deed: &Deed, start: u64, effect: Effect) -> Fault {
+    Fault::Overlap { target, offset: deed.start.max(start), what: effect.name(), before: deed.effect.name() }
 }

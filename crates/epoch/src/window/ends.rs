@@ -1,11 +1,19 @@
 //! How epochs begin and end.
 
-use farside_fabric::{Rank, Result};
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Outlook, Place};
 
 use super::{Mode, Passive, Window};
 use crate::ledger::Fault;
 use crate::variant::Variant;
+
+/// How long a rank waits for another in an active epoch before it looks whether that one can still come.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Who is waited for, what this rank has done, and what the other should be doing.
+type Wanted = (usize, &'static str, &'static str);
 
 impl<'t, V: Variant> Window<'t, V> {
     /// Begins a passive access epoch to one target, in the given mode.
@@ -171,7 +179,9 @@ impl<'t, V: Variant> Window<'t, V> {
         let targets = self.group(targets)?;
         let awaited = self.active.start(self.context, &targets, self.ledger.checks())?;
         if V::AWAITS_POSTS {
-            awaited.into_iter().try_for_each(|(word, number)| self.await_number(word, number))?;
+            for ((word, number), &member) in awaited.into_iter().zip(&targets) {
+                self.await_number(word, number, (member, "started an access epoch to", "posting one for it"))?;
+            }
         }
         self.ledger.set_started(Some(targets));
         Ok(())
@@ -191,7 +201,9 @@ impl<'t, V: Variant> Window<'t, V> {
         let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
         if V::AWAITS_ORIGINS {
             let awaited = self.active.completions(self.context, &origins);
-            awaited.into_iter().try_for_each(|(word, number)| self.await_number(word, number))?;
+            for ((word, number), &member) in awaited.into_iter().zip(&origins) {
+                self.await_number(word, number, (member, "posted an exposure epoch for", "starting one to it"))?;
+            }
         }
         Ok(())
     }
@@ -241,11 +253,23 @@ impl<'t, V: Variant> Window<'t, V> {
 
     #[inline]
     fn release_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
-        if let Passive::TwoSided(two_sided) = &self.passive {
-            return self.close_two_sided(two_sided, member, target);
+        match &self.passive {
+            // Near, where nothing is under way, the release itself makes everything visible.
+            Passive::Direct(direct) if !self.has_answers.get() && self.context.flushes_by_atomic(target) => {
+                self.ledger.set_lock(member, None);
+                direct.unlock::<V>(self.context, target, mode)
+            }
+            Passive::TwoSided(two_sided) => self.close_two_sided(two_sided, member, target),
+            _ => self.complete_and_release(member, target, mode),
         }
+    }
+
+    fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         // The lock is released even if something was lost, so that others find out, too.
-        let completed = if V::FLUSHES { self.finish(Some(target)).and(self.context.flush(target)) } else { Ok(()) };
+        let completed = match V::FLUSHES {
+            true => self.finish(Some(target)).and(self.context.flush(target)),
+            false => Ok(()),
+        };
         self.ledger.set_lock(member, None);
         match &self.passive {
             Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
@@ -298,17 +322,33 @@ impl<'t, V: Variant> Window<'t, V> {
             self.context.flush_all()?;
         }
         if self.ledger.checks() {
+            self.active.meet(self.context)?;
             self.active.check_groups(self.context)?;
         }
         if V::MEETS { self.barrier() } else { Ok(()) }
     }
 
-    /// Waits until one of this rank's own words has reached a number; serves others meanwhile, where the design needs it.
-    fn await_number(&self, word: Place<'_, u64>, number: u64) -> Result<()> {
+    /// Waits until one of this rank's own words has reached a number; serves others meanwhile, where the design needs it. Whoever waits for long looks whether a
+    /// member can still do what it is waited for.
+    fn await_number(&self, word: Place<'_, u64>, number: u64, (member, did, instead): Wanted) -> Result<()> {
         let until = |seen: u64| seen >= number;
-        match &self.passive {
-            Passive::TwoSided(two_sided) => two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop),
-            _ => self.context.wait_among(self.members(), word, until, Outlook::default()).map(drop),
+        if let Passive::TwoSided(two_sided) = &self.passive {
+            return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
+        }
+        let timeout = self.ledger.checks().then_some(PATIENCE);
+        loop {
+            match self.context.wait_among(self.members(), word, until, Outlook { timeout, soon: true }) {
+                Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
+                    // What it did before it went on counts.
+                    if until(self.context.load(word)?) {
+                        return Ok(());
+                    }
+                    let (me, other) = (self.context.rank(), self.members()[member]);
+                    return Err(Fault::Groups { me, did, other, instead }.into());
+                }
+                Err(Error::TimedOut { .. }) => {}
+                other => return other.map(drop),
+            }
         }
     }
 

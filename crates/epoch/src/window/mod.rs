@@ -4,7 +4,7 @@ mod ends;
 mod operations;
 mod request;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -46,10 +46,18 @@ pub enum Design {
     TwoSided {
         /// For how long the target's library is busy with a request, in nanoseconds: on simulated machines, which know nothing of it. Zero elsewhere.
         library_ns: u64,
+        /// What fits into one message. An epoch that does not asks for the lock first.
+        message_bytes: usize,
     },
 }
 
+/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI libraries send without asking first.
+pub const MESSAGE_BYTES: usize = 16 << 10;
+
 impl Design {
+    /// The two-sided design as it runs on real machines.
+    pub const TWO_SIDED: Design = Design::TwoSided { library_ns: 0, message_bytes: MESSAGE_BYTES };
+
     /// Its name in records and on the command line.
     pub fn name(&self) -> &'static str {
         match self {
@@ -127,18 +135,25 @@ pub struct Window<'t, V: Variant = Right> {
     team: Team<'t>,
     context: &'t Context,
     memory: Memory<u8>,
-    /// How many bytes a displacement counts, for each member.
-    units: Box<[u64]>,
+    parts: Box<[Part]>,
     /// Which of the members a rank is.
     members: Box<[u32]>,
     passive: Passive<'t>,
     active: Active,
     ledger: Ledger,
     outstanding: usize,
+    /// Whether there may be operations with an answer that nobody has waited for.
+    has_answers: Cell<bool>,
     /// Operations with an answer: those under way, and those that wait until there are fewer.
     underway: RefCell<VecDeque<(Rank, Answer<'t>)>>,
     queue: RefCell<VecDeque<(Rank, u64, Answer<'t>)>>,
     variant: PhantomData<V>,
+}
+
+/// A member's part: how many bytes a displacement counts, and how many bytes there are.
+struct Part {
+    unit: u64,
+    bytes: u64,
 }
 
 type Answer<'t> = Rc<dyn Slot<'t> + 't>;
@@ -214,8 +229,9 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         let context = team.context();
         let says = team.all_gather(&[options.unit, design_number(&options.design)])?;
-        let units: Box<[u64]> = says.chunks_exact(2).map(|says| says[0]).collect();
         check_alike(&team, &options, &says)?;
+        let part = |(says, &rank): (&[u64], &Rank)| Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 });
+        let parts: Box<[Part]> = says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
         let mut members: Box<[u32]> = vec![NOBODY; context.size() as usize].into();
         for (index, rank) in team.members().iter().enumerate() {
             members[rank.index()] = index as u32;
@@ -227,19 +243,22 @@ impl<'t, V: Variant> Window<'t, V> {
             Design::Backoff(agent) => {
                 Passive::Backoff(Backoff::new(team.words(backoff::WORDS)?, context, team.members(), agent))
             }
-            Design::TwoSided { library_ns } => Passive::TwoSided(Box::new(TwoSided::new(&team, library_ns)?)),
+            Design::TwoSided { library_ns, message_bytes } => {
+                Passive::TwoSided(Box::new(TwoSided::new(&team, library_ns, message_bytes)?))
+            }
         };
         let active = Active::new(&team)?;
         let allowed = context.fabric().caps().outstanding_max.max(1);
         Ok(Window {
             context,
             memory,
-            units,
+            parts,
             members,
             passive,
             active,
             ledger: Ledger::new(team.size(), options.checking),
             outstanding: options.outstanding.unwrap_or(allowed).clamp(1, allowed) as usize,
+            has_answers: Cell::new(false),
             underway: RefCell::default(),
             queue: RefCell::default(),
             variant: PhantomData,
@@ -259,7 +278,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// How many bytes a displacement of a member's part counts.
     pub fn unit(&self, rank: Rank) -> Result<u64> {
-        Ok(self.units[self.member(rank)?])
+        Ok(self.parts[self.member(rank)?].unit)
     }
 
     /// The design of its passive epochs.
@@ -285,6 +304,9 @@ impl<'t, V: Variant> Window<'t, V> {
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>)> {
         self.check_idle("the end of the window")?;
         self.context.flush_all()?;
+        if self.ledger.checks() {
+            self.active.meet(self.context)?;
+        }
         self.barrier()?;
         if self.ledger.checks() {
             self.active.check_groups(self.context)?;
@@ -321,6 +343,7 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Starts an operation with an answer, unless too many are under way: then it is queued.
     fn begin(&self, target: Rank, at: u64, answer: Answer<'t>) -> Result<()> {
         self.start_queued()?;
+        self.has_answers.set(true);
         if self.underway.borrow().len() >= self.outstanding {
             self.queue.borrow_mut().push_back((target, at, answer));
             return Ok(());
@@ -359,7 +382,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Waits for all answers of a target, or of all.
     fn finish(&self, target: Option<Rank>) -> Result<()> {
-        if self.underway.borrow().is_empty() && self.queue.borrow().is_empty() {
+        if !self.has_answers.replace(false) {
             return Ok(());
         }
         let concerns = |rank: Rank| target.is_none_or(|target| target == rank);
@@ -371,6 +394,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         let (mine, others): (VecDeque<_>, VecDeque<_>) =
             self.underway.borrow_mut().drain(..).partition(|&(rank, _)| concerns(rank));
+        self.has_answers.set(!others.is_empty() || !self.queue.borrow().is_empty());
         *self.underway.borrow_mut() = others;
         // Every one is waited for, also after one has failed.
         mine.into_iter().map(|(_, answer)| answer.finish()).fold(Ok(()), Result::and)

@@ -238,12 +238,13 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok((member, offset))
     }
 
+    /// The byte at a displacement from which on there are so many.
     #[inline]
     fn offset(&self, target: Rank, member: usize, at: u64, bytes: u64) -> Result<u64> {
-        let offset = at.saturating_mul(self.units[member]);
-        let segment_bytes = self.memory.len(target)? as u64;
-        if offset.checked_add(bytes).is_none_or(|end| end > segment_bytes) {
-            let segment = self.memory.segment();
+        let part = &self.parts[member];
+        let offset = at.saturating_mul(part.unit);
+        if offset.checked_add(bytes).is_none_or(|end| end > part.bytes) {
+            let (segment, segment_bytes) = (self.memory.segment(), part.bytes);
             return Err(Error::OutOfRange { rank: target, segment, offset, bytes, segment_bytes });
         }
         Ok(offset)

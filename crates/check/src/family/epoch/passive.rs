@@ -52,7 +52,7 @@ fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
     let options = match base {
         Base::Direct(polls) => Options::new().polls(polls),
         Base::Backoff => Options::new().design(Design::Backoff(LockAgent::variant::<V>(world)?)),
-        Base::TwoSided => Options::new().design(Design::TwoSided { library_ns: 0 }),
+        Base::TwoSided => Options::new().design(Design::TWO_SIDED),
     };
     Window::allocate_as(world, 16, options.unit(8))
 }
