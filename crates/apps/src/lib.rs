@@ -1,5 +1,6 @@
 //! The built-in programs of `farside app`.
 
+mod count;
 mod hello;
 pub mod lu;
 
@@ -18,6 +19,11 @@ pub struct App {
 /// All built-in programs.
 pub const APPS: &[App] = &[
     App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App {
+        name: "count",
+        about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
+        run: count::run,
+    },
     App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
 ];
 

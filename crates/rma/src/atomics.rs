@@ -85,7 +85,7 @@ impl Context {
     }
 
     /// Any atomic, as data; returns what the word held before.
-    #[inline]
+    #[inline(always)]
     pub fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
         self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op).map(C::from_bits)
