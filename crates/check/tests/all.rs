@@ -3,13 +3,13 @@
 use farside::sim::{Policy, Progress, Verdict};
 use farside_check::{Check, Outcome, checks};
 
-/// Runs of each check; all of them that are exhaustive end before that, except some of locks.
+/// Runs of each check; all of them that are exhaustive end before that, except some of locks and epochs.
 const RUNS: u64 = 40_000;
-/// Steps of each check of a lock. `farside check` takes the time for the rest, and so does a long run of the tests.
+/// Steps of each check of a lock or an epoch. `farside check` takes the time for the rest, and so does a long run of the tests.
 const STEPS: u64 = 40_000;
 
 fn is_lock(check: &Check) -> bool {
-    check.name.starts_with("lock/") || check.name.starts_with("rw/")
+    ["lock/", "rw/", "epoch/"].iter().any(|family| check.name.starts_with(family))
 }
 
 fn run(check: &Check) {

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Place, Team, Window};
+use farside_rma::{AwaitedWord, Context, Place, Team, Window};
 
 use crate::message::Operation;
 use crate::variant::Variant;
@@ -186,7 +186,7 @@ impl<'t> TwoSided<'t> {
     ) -> Result<u64> {
         let served = if V::SERVES { self.members.len() } else { 0 };
         let news: Vec<_> = self.taken[..served].iter().map(|taken| move |number: u64| number != taken.get()).collect();
-        let mut words: Vec<(Place<'_, u64>, &dyn Fn(u64) -> bool)> = vec![(word, &until)];
+        let mut words: Vec<AwaitedWord<'_>> = vec![(word, &until)];
         for (member, news) in news.iter().enumerate() {
             words.push((self.request(context.rank(), member), news));
         }

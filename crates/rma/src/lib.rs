@@ -34,7 +34,7 @@ pub use pending::{Pending, Reading, Scope};
 pub use place::Place;
 pub use plain::{Cell, Complex, Integer, Pair, Plain, Summand};
 pub use team::Team;
-pub use waiting::Outlook;
+pub use waiting::{AwaitedWord, Outlook};
 pub use window::{Own, Window};
 pub use words::Words;
 pub use world::{World, root_bytes};

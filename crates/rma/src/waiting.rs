@@ -23,6 +23,9 @@ pub(crate) enum Concern<'a> {
     Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
 }
 
+/// A word of this rank's own memory, and what it must satisfy. See [`Context::wait_any_among`].
+pub type AwaitedWord<'a> = (Place<'a, u64>, &'a dyn Fn(u64) -> bool);
+
 /// What a waiter expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlook {
@@ -97,11 +100,7 @@ impl Context {
     /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
     /// # flags.free(&world) }).unwrap();
     /// ```
-    pub fn wait_any_among(
-        &self,
-        members: &[Rank],
-        words: &[(Place<'_, u64>, &dyn Fn(u64) -> bool)],
-    ) -> Result<(usize, u64)> {
+    pub fn wait_any_among(&self, members: &[Rank], words: &[AwaitedWord<'_>]) -> Result<(usize, u64)> {
         let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
         for &(at, until) in words {
             at.check(8)?;
