@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
 use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
@@ -11,7 +12,7 @@ use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
 use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 15] = [
     "put",
     "get",
     "atomics",
@@ -25,6 +26,8 @@ pub const KINDS: [&str; 13] = [
     "lock",
     "queue-lock",
     "map",
+    "epoch",
+    "two-sided-epoch",
 ];
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
@@ -92,6 +95,8 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
     let mut buffer = vec![1; 1000];
+    let design = if kind == "epoch" { Design::Direct } else { Design::TWO_SIDED };
+    let epochs = epoch::Window::allocate(world, 8000, epoch::Options::new().design(design))?;
     let lock = Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
     for round in 1.. {
         for peer in world.ranks() {
@@ -124,6 +129,13 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                 let guard = lock.lock(world)?;
                 world.put(&buffer, window.at(next, 0))?;
                 guard.unlock()?;
+            }
+            // Dies with the lock of a target, in its queue, or outside.
+            "epoch" | "two-sided-epoch" => {
+                let target = Rank((round % u64::from(world.size())) as u32);
+                epochs.lock(target, if round % 3 == 0 { Mode::Shared } else { Mode::Exclusive })?;
+                epochs.put(&buffer, target, 0)?;
+                epochs.unlock(target)?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
             // Asleep, until the end.
