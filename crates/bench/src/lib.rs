@@ -6,12 +6,15 @@
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
 //! - [`locks`]: locks under contention;
+//! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`turns`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
-//! - [`timing`]: how a batch is timed.
+//! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
+pub mod cores;
+pub mod interference;
 pub mod locks;
 pub mod machine;
 pub mod ops;

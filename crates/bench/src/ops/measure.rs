@@ -107,6 +107,10 @@ fn one(
             let start = world.load(at)?;
             each(count, |done| world.compare_swap(at, start.wrapping_add(done), start.wrapping_add(done + 1)))
         }),
+        "compare_swap_miss" => {
+            let other = world.load(at)?.wrapping_add(1);
+            measure(&clock_ns, time, |count| each(count, |_| world.compare_swap(at, other, other)))
+        }
         "signal" => measure(&clock_ns, time, |count| {
             (0..count).try_for_each(|value| {
                 world.signal(at, value)?;

@@ -1,5 +1,6 @@
 //! `farside bench`: measures, beside rivals and limits.
 
+mod interference;
 mod locks;
 mod ops;
 mod sync;
@@ -41,6 +42,11 @@ enum Bench {
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
     /// takes the given time; in virtual time every rank takes the lock a given number of times.
     Locks(locks::Arguments),
+    /// What serving far memory costs the host it is on
+    ///
+    /// Rank 0 is the home of a lock and counts, or sends to a third node, while others take the lock and give it back at a given rate; `kept` is what is left of what it
+    /// does without them. `apart`: the home's rank has a processor alone, whoever serves and everybody else has the others. `shared`: whoever serves has the home's processor.
+    Interference(interference::Arguments),
 }
 
 /// What all benches can be told.
@@ -51,10 +57,19 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
+    /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only
+    #[arg(long, value_name = "K", conflicts_with = "sim")]
+    nodes: Option<u32>,
+    /// Who serves far memory: nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
+    ///
+    /// The interface of a node, as a thread of the launcher, or a thread of the target's own process; it looks for requests all the time, for a while before it sleeps
+    /// (nic, host-spin-block), or sleeps at once.
+    #[arg(long, visible_alias = "server", value_delimiter = ',', value_name = "SERVER,…")]
+    servers: Vec<String>,
     /// Rivals to measure in the same run: mpich, openmpi, openshmem
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks and interference
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -84,6 +99,10 @@ impl Common {
         for word in &self.against {
             against.extend(Rival::parse(word)?);
         }
+        if self.nodes.is_some() {
+            // It is a way to use shared memory.
+            against.retain(|&rival| rival != Rival::OpenMpiSm);
+        }
         // Better now than after minutes of measuring.
         if let Some(path) = &self.json {
             std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -93,6 +112,8 @@ impl Common {
         }
         Ok(Setting {
             sim: self.simulate.machine(self.topology.as_deref())?,
+            nodes: self.nodes,
+            servers: self.servers.clone(),
             ranks,
             against,
             time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
@@ -124,6 +145,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
+        Bench::Interference(arguments) => interference::run(arguments),
     }
 }
 
@@ -141,6 +163,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
+        "interference" => run_rank(&farside_bench::interference::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }
