@@ -22,6 +22,8 @@ const THIRD: Rank = Rank(2);
 const MESSAGE_WORDS: usize = (1 << 20) / 8;
 /// How many steps of the counting loop come between two looks at the clock.
 const STEPS: u64 = 1000;
+/// In virtual time a message does not become packets by itself: how long one is, in words.
+const VIRTUAL_PACKET_WORDS: usize = 4096 / 8;
 /// What one iteration takes in virtual time.
 const VIRTUAL_STEP_NS: u64 = 1000;
 
@@ -76,7 +78,8 @@ impl Stage<'_> {
             let done = match case {
                 CPU if plan.placement.is_none() => self.count_virtually(end_ns),
                 CPU => self.count(end_ns),
-                BANDWIDTH => self.send(end_ns)?,
+                BANDWIDTH if plan.placement.is_none() => self.send(end_ns, VIRTUAL_PACKET_WORDS)?,
+                BANDWIDTH => self.send(end_ns, MESSAGE_WORDS)?,
                 _ => self.idle(end_ns)?,
             };
             for peer in world.ranks().filter(|&peer| peer != HOME) {
@@ -123,12 +126,14 @@ impl Stage<'_> {
     }
 
     /// Sends to a third node; counts bytes.
-    fn send(&self, end_ns: u64) -> Result<Done> {
+    fn send(&self, end_ns: u64, words_at_once: usize) -> Result<Done> {
         let (world, begin_ns) = (self.world, self.world.now_ns());
         let message = vec![1u64; MESSAGE_WORDS];
         let mut count = 0;
         while world.now_ns() < end_ns {
-            world.put(black_box(&message), self.memory.at(THIRD, 0))?;
+            for at in (0..MESSAGE_WORDS).step_by(words_at_once) {
+                world.put(black_box(&message[at..at + words_at_once]), self.memory.at(THIRD, at))?;
+            }
             world.flush(THIRD)?;
             count += 8 * MESSAGE_WORDS as u64;
         }

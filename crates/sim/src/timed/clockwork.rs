@@ -65,9 +65,9 @@ pub(super) struct Member {
     pub(super) node: usize,
     /// Its own time.
     pub(super) clock_ns: u64,
-    /// When its wait is over, if it has a time limit; and whether a timer is set that will look at it.
+    /// When its wait is over, if it has a time limit; and when the next timer that will look at it goes off.
     pub(super) deadline_ns: Option<u64>,
-    pub(super) has_timer: bool,
+    pub(super) timer_ns: u64,
     /// Posted operations that have not arrived, and fetching ones.
     pub(super) posted: u32,
     pub(super) fetching: u32,
@@ -149,7 +149,7 @@ impl Clockwork {
             node: store.topology.node_of(Rank(rank)).0 as usize,
             clock_ns: 0,
             deadline_ns: None,
-            has_timer: false,
+            timer_ns: u64::MAX,
             posted: 0,
             fetching: 0,
             lanes: FxHashMap::default(),

@@ -39,22 +39,29 @@ impl Clockwork {
             let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
             let member = &mut self.members[rank];
             member.deadline_ns = Some(deadline_ns);
-            if !std::mem::replace(&mut member.has_timer, true) {
-                self.push(deadline_ns, Entry::Timer(rank as u32));
-            }
+            self.set_timer(rank, deadline_ns);
         }
     }
 
-    /// A rank has one timer at most: it looks whether the wait of that moment is over, and sets itself anew if not.
+    /// Makes sure that a timer goes off by then. One that is set already and goes off earlier sees to it that a later one is set.
+    fn set_timer(&mut self, rank: usize, at_ns: u64) {
+        let member = &mut self.members[rank];
+        if at_ns < member.timer_ns {
+            member.timer_ns = at_ns;
+            self.push(at_ns, Entry::Timer(rank as u32));
+        }
+    }
+
+    /// A timer looks whether the wait of that moment is over, and is set anew if not.
     pub(super) fn timer(&mut self, rank: u32) {
-        let member = &mut self.members[rank as usize];
-        member.has_timer = false;
+        let rank = rank as usize;
+        let member = &mut self.members[rank];
+        if member.timer_ns <= self.now_ns {
+            member.timer_ns = u64::MAX;
+        }
         match (member.doing, member.deadline_ns) {
-            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => {
-                member.has_timer = true;
-                self.push(deadline_ns, Entry::Timer(rank));
-            }
-            (Doing::Waits(_), Some(_)) => self.schedule(rank as usize, self.now_ns, Go::TimedOut),
+            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => self.set_timer(rank, deadline_ns),
+            (Doing::Waits(_), Some(_)) => self.schedule(rank, self.now_ns, Go::TimedOut),
             _ => {}
         }
     }
