@@ -127,6 +127,7 @@ impl Station {
         let Some(socket) = lock(&self.socket).take() else {
             return Err(Error::Misuse("this node serves already".into()));
         };
+        self.job.add_agent();
         let packet_bytes = socket::packet_bytes(addresses);
         self.directory.open(addresses, packet_bytes);
         let (orders, inbox) = channel();

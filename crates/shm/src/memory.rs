@@ -328,6 +328,11 @@ impl Job {
         unsafe { self.at(at).cast::<AgentLine>().as_ref() }
     }
 
+    /// One more thread communicates here, for as long as the job lasts: an agent that needs a processor, too.
+    pub fn add_agent(&self) {
+        self.endpoints().fetch_add(1, Ordering::SeqCst);
+    }
+
     /// How many threads of the job communicate.
     pub(crate) fn endpoints(&self) -> &AtomicU32 {
         &self.header().endpoints.0

@@ -35,7 +35,10 @@ impl Nodes {
         let key = Key::random()?;
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let nodes: Vec<Node> = (0..topology.nodes()).map(Node).collect();
-        let stations = nodes.iter().map(|&node| station(options, &topology, node, key.clone(), here));
+        // Each has its share of the processors.
+        let cores = options.cores.unwrap_or_else(farside_shm::cores) / topology.nodes();
+        let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
+        let stations = nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
         let stations = stations.collect::<Result<Vec<Station>>>()?;
         let addresses: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
         stations.iter().try_for_each(|station| station.open(&addresses))?;
