@@ -15,6 +15,7 @@ use farside_shm::Job;
 use crate::buffer::Buffer;
 use crate::cut::Cut;
 use crate::directory::PORTS_PER_RANK;
+use crate::far::Worked;
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::port::ticket::{self, Meaning};
@@ -338,21 +339,21 @@ impl Fabric for Endpoint {
             Event::Words(_) => return self.block_on_words(wait),
             Event::Done(ticket) => ticket,
         };
-        let done: Box<dyn Fn(&mut Port) -> bool> = match ticket::meaning(ticket) {
-            Meaning::Near(_) => return self.near.block(wait),
-            Meaning::Transfer(ticket) => Box::new(move |port| port.origin.is_done(ticket)),
-            Meaning::Call(server, slot) => Box::new(move |port| port.call_is_done(server, slot)),
+        let meaning = ticket::meaning(ticket);
+        let mut done = |port: &mut Port| match meaning {
+            Meaning::Near(_) => true,
+            Meaning::Transfer(ticket) => port.origin.is_done(ticket),
+            Meaning::Call(server, slot) => port.call_is_done(server, slot),
         };
+        if let Meaning::Near(_) = meaning {
+            return self.near.block(wait);
+        }
         let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut looks = 0;
         loop {
-            let patience = {
-                let mut port = lock(&self.port);
-                port.drive();
-                if done(&mut port) {
-                    return Ok(Wake::Ready { which: 0, value: 0 });
-                }
-                port.patience()
+            let patience = match self.work_port(looks, &mut done) {
+                Worked::Done => return Ok(Wake::Ready { which: 0, value: 0 }),
+                Worked::NotYet(nap) => nap,
             };
             if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
                 return Ok(Wake::Alarm);
@@ -361,8 +362,7 @@ impl Fabric for Endpoint {
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
-            let nap = [left, patience].into_iter().flatten().fold(NAP, Duration::min);
-            self.rest(&mut looks, wait.known_departures, nap);
+            self.rest(&mut looks, wait.known_departures, left.map_or(patience, |left| left.min(patience)));
         }
     }
 

@@ -20,6 +20,10 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// How many bytes of requests may wait for their turn at one connection before the one who posts must wait.
 const QUEUE_BYTES: usize = 1 << 20;
+/// A batch of this length is sent although something is under way, as long as that is little: then both ends work at the same time.
+const SHARE_BYTES: usize = 8 << 10;
+/// How much is little.
+const FEW: usize = 8;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
 
@@ -326,6 +330,18 @@ impl Origin {
         }
     }
 
+    /// Whether [`Origin::send_to`] has anything to do.
+    #[inline]
+    pub(crate) fn is_ready(&self, server: ServerId) -> bool {
+        let peer = &self.peers[server.0 as usize];
+        peer.is_lost || ((!peer.queue.is_empty() || peer.is_worth_sending()) && peer.sender.may_send())
+    }
+
+    /// Whether anything is under way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.active.iter().any(|server| !self.peers[server.0 as usize].sender.is_idle())
+    }
+
     /// When [`Origin::pump`] is to be called next, if nothing happens until then.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.active.iter().filter_map(|server| self.peers[server.0 as usize].sender.due_ns()).min()
@@ -501,7 +517,11 @@ impl Peer {
 
     /// Whether the batch should go although it is not full.
     fn is_worth_sending(&self) -> bool {
-        self.batch.bytes.len() > HEADER_BYTES && (self.batch.is_urgent || self.sender.is_idle())
+        let bytes = self.batch.bytes.len();
+        bytes > HEADER_BYTES
+            && (self.batch.is_urgent
+                || self.sender.is_idle()
+                || (bytes >= SHARE_BYTES && self.sender.under_way() < FEW))
     }
 
     fn abandon(&mut self) {

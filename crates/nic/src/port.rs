@@ -61,25 +61,51 @@ impl Port {
         self.addresses[server.0 as usize] = Some(address);
     }
 
-    /// Sends to a server what may be sent.
+    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at.
+    #[inline]
     pub(crate) fn send(&mut self, server: ServerId) {
+        if !self.origin.is_ready(server) {
+            return;
+        }
         let (socket, addresses) = (&self.socket, &self.addresses);
         self.origin.send_to(server, now_ns(), &mut sending(socket, addresses));
     }
 
+    /// Reads what has arrived; if anything has, that may let something go or be the end of something.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if self.read() {
+            self.attend();
+        }
+    }
+
     /// Reads what has arrived, sends what may be sent, repeats what is overdue.
     pub(crate) fn drive(&mut self) {
-        for _ in 0..READ_AT_ONCE {
+        self.read();
+        self.attend();
+    }
+
+    /// Reads what has arrived, and says whether that was anything.
+    fn read(&mut self) -> bool {
+        for count in 0..READ_AT_ONCE {
             match self.socket.recv(&mut self.buffer) {
                 // Somebody wants us to look: we do.
                 Ok(0) => {}
                 Ok(length) => {
                     // What is refused is counted, and nothing else.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());
+                    if !self.origin.is_waiting() {
+                        // Nothing more is to come.
+                        return true;
+                    }
                 }
-                Err(_) => break,
+                Err(_) => return count > 0,
             }
         }
+        true
+    }
+
+    fn attend(&mut self) {
         let now = now_ns();
         if !self.calls.is_empty() {
             self.attend_to_calls(now);

@@ -66,6 +66,11 @@ impl Sender {
         self.records.is_empty()
     }
 
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.records.len()
+    }
+
     /// The number of the oldest request that may still have to be repeated.
     fn oldest_open(&self) -> u64 {
         self.records.front().map_or(self.next, |record| record.number)
