@@ -1,4 +1,4 @@
-//! A buffer that somebody has lent for as long as an operation takes.
+//! Memory that somebody has lent for as long as an operation takes.
 
 /// Where the bytes of a get go.
 #[derive(Debug)]
@@ -29,5 +29,31 @@ impl Buffer {
         // SAFETY: inside, by the check above; writable and ours alone, by the promise made to `new`; `from` is a borrow of other memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(offset), from.len()) };
         true
+    }
+}
+
+/// Bytes to be sent, without a copy as long as the lender waits.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: whoever holds it may read the memory, by the promise made to `new`, from whatever thread.
+unsafe impl Send for Loan {}
+
+impl Loan {
+    /// Borrows bytes.
+    ///
+    /// # Safety
+    ///
+    /// They must stay where and as they are until the loan is dropped.
+    pub(crate) unsafe fn new(from: &[u8]) -> Loan {
+        Loan { start: from.as_ptr(), bytes: from.len() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: it was a slice, and has not changed since, by the promise made to `new`.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }

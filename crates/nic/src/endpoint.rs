@@ -23,6 +23,9 @@ use crate::seat::{NAP, Seat, lock};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
 
+/// A put of at least so many bytes is sent from where it is.
+const STRAIGHT_BYTES: usize = 32 << 10;
+
 /// One thread's connection to a job of several nodes.
 pub struct Endpoint {
     pub(crate) port: Arc<Mutex<Port>>,
@@ -121,6 +124,9 @@ impl Fabric for Endpoint {
             } else {
                 Ok(())
             };
+        }
+        if bytes.len() >= STRAIGHT_BYTES {
+            return self.put_long(place, cut, bytes, counts);
         }
         self.post_far(to.rank, |origin, server| {
             origin.put_some(server, place, &mut cut, bytes, counts);
@@ -390,6 +396,34 @@ impl Fabric for Endpoint {
             parks: near.parks + far.parks,
             repeats: lock(&self.port).origin.repeated(),
         }
+    }
+}
+
+impl Endpoint {
+    /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the caller may use the bytes again.
+    fn put_long(&self, place: (Rank, SegmentId), mut cut: Cut<'_>, bytes: &[u8], counts: bool) -> Result<()> {
+        struct Borrower<'a>(&'a Endpoint, ServerId);
+        impl Drop for Borrower<'_> {
+            fn drop(&mut self) {
+                lock(&self.0.port).origin.take_over(self.1);
+            }
+        }
+        let server = self.server_of(place.0)?;
+        let borrower = Borrower(self, server);
+        while !cut.is_done() {
+            let mut port = self.port_with_room(place.0, |port| !port.origin.is_full(server))?;
+            // Acknowledgements make room, and spare copies.
+            port.look();
+            // SAFETY: the bytes are borrowed until this function returns, and before that the borrower lets everything be taken over.
+            let went = unsafe { port.put_straight(server, place, &mut cut, bytes, counts) };
+            if !went {
+                port.origin.put_some(server, place, &mut cut, bytes, counts);
+                port.send(server);
+            }
+        }
+        drop(borrower);
+        self.seat.progress.arm();
+        Ok(())
     }
 }
 

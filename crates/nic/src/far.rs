@@ -127,7 +127,11 @@ impl Endpoint {
 
     /// The port, as soon as it has room: it may be full, or too much may be under way.
     #[inline]
-    fn port_with_room(&self, peer: Rank, has_room: impl Fn(&mut Port) -> bool) -> Result<MutexGuard<'_, Port>> {
+    pub(crate) fn port_with_room(
+        &self,
+        peer: Rank,
+        has_room: impl Fn(&mut Port) -> bool,
+    ) -> Result<MutexGuard<'_, Port>> {
         loop {
             let mut port = lock(&self.port);
             if has_room(&mut port) {

@@ -4,15 +4,18 @@
 //! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
 //! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
 
+use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
+use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
 use farside_shm::FarAnswer;
 use rustc_hash::FxHashMap;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
 
-use crate::origin::Origin;
+use crate::cut::Cut;
+use crate::origin::{Origin, Wire};
 use crate::socket::{self, now_ns};
 use crate::wire::ServerId;
 use crate::wire::request::Request;
@@ -68,7 +71,25 @@ impl Port {
             return;
         }
         let (socket, addresses) = (&self.socket, &self.addresses);
-        self.origin.send_to(server, now_ns(), &mut sending(socket, addresses));
+        self.origin.send_to(server, now_ns(), &mut Sending { socket, addresses });
+    }
+
+    /// Sends a part of a put from where it is; see [`Origin::put_straight`].
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay where and as they are until [`Origin::take_over`] was called.
+    pub(crate) unsafe fn put_straight(
+        &mut self,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        cut: &mut Cut<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> bool {
+        let mut wire = Sending { socket: &self.socket, addresses: &self.addresses };
+        // SAFETY: by the caller's promise.
+        unsafe { self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts) }
     }
 
     /// Reads what has arrived; if anything has, that may let something go or be the end of something.
@@ -112,7 +133,7 @@ impl Port {
         }
         if self.origin.is_busy() {
             let (socket, addresses) = (&self.socket, &self.addresses);
-            self.origin.pump(now, &mut sending(socket, addresses));
+            self.origin.pump(now, &mut Sending { socket, addresses });
         }
     }
 
@@ -179,10 +200,29 @@ impl Port {
 }
 
 /// Where datagrams go. One that cannot be sent is one that got lost.
-fn sending<'a>(socket: &'a UdpSocket, addresses: &'a [Option<SocketAddr>]) -> impl FnMut(ServerId, &[u8]) + use<'a> {
-    move |server, packet| {
-        if let Some(address) = addresses.get(server.0 as usize).copied().flatten() {
-            let _ = socket.send_to(packet, address);
+struct Sending<'a> {
+    socket: &'a UdpSocket,
+    addresses: &'a [Option<SocketAddr>],
+}
+
+impl Sending<'_> {
+    fn address(&self, server: ServerId) -> Option<SocketAddr> {
+        self.addresses.get(server.0 as usize).copied().flatten()
+    }
+}
+
+impl Wire for Sending<'_> {
+    fn send(&mut self, to: ServerId, packet: &[u8]) {
+        if let Some(address) = self.address(to) {
+            let _ = self.socket.send_to(packet, address);
+        }
+    }
+
+    fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
+        if let Some(address) = self.address(to) {
+            let parts = [IoSlice::new(head), IoSlice::new(rest)];
+            let mut nothing = SendAncillaryBuffer::default();
+            let _ = sendmsg_addr(self.socket, &address, &parts, &mut nothing, SendFlags::empty());
         }
     }
 }

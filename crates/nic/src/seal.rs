@@ -14,7 +14,7 @@ use farside_fabric::{Error, Result};
 pub(crate) const TAG_BYTES: usize = 16;
 
 /// From here on a datagram is long.
-const LONG_BYTES: usize = 1024;
+const LONG_BYTES: usize = 4096;
 
 /// What the members of a job share, and nobody else knows.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Key {
     }
 
     /// The tag of a message.
-    pub(crate) fn tag(&self, parts: [&[u8]; 2]) -> [u8; TAG_BYTES] {
+    pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         if is_long(parts) {
             let mut mac = self.long.clone();
             parts.iter().for_each(|part| mac.update(part));
@@ -64,7 +64,7 @@ impl Key {
 
     /// Whether a tag is that of a message. Takes as long for a wrong tag as for a right one.
     #[must_use]
-    pub(crate) fn accepts(&self, parts: [&[u8]; 2], tag: &[u8; TAG_BYTES]) -> bool {
+    pub(crate) fn accepts(&self, parts: &[&[u8]], tag: &[u8; TAG_BYTES]) -> bool {
         if is_long(parts) {
             let mut mac = self.long.clone();
             parts.iter().for_each(|part| mac.update(part));
@@ -77,7 +77,7 @@ impl Key {
     }
 }
 
-fn is_long(parts: [&[u8]; 2]) -> bool {
+fn is_long(parts: &[&[u8]]) -> bool {
     parts.iter().map(|part| part.len()).sum::<usize>() >= LONG_BYTES
 }
 
@@ -97,12 +97,12 @@ mod tests {
         let key = Key::from_bytes([7; 16]);
         for length in [100, LONG_BYTES - 1, LONG_BYTES, LONG_BYTES + 300] {
             let mut message = vec![1u8; length];
-            let tag = key.tag([&message[..48], &message[48..]]);
-            assert!(key.accepts([&message[..48], &message[48..]], &tag));
-            assert!(!Key::from_bytes([8; 16]).accepts([&message[..48], &message[48..]], &tag));
+            let tag = key.tag(&[&message[..48], &message[48..]]);
+            assert!(key.accepts(&[&message[..48], &message[48..]], &tag));
+            assert!(!Key::from_bytes([8; 16]).accepts(&[&message[..48], &message[48..]], &tag));
             for at in 0..message.len() {
                 message[at] ^= 1;
-                assert!(!key.accepts([&message[..48], &message[48..]], &tag), "byte {at} of {length}");
+                assert!(!key.accepts(&[&message[..48], &message[48..]], &tag), "byte {at} of {length}");
                 message[at] ^= 1;
             }
         }

@@ -15,7 +15,7 @@ use crate::wire::request::{Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// After so many requests without an answer an acknowledgement is sent although more may be waiting.
-const ACKNOWLEDGE_AFTER: u32 = 16;
+const ACKNOWLEDGE_AFTER: u32 = 6;
 
 /// What operations change.
 pub(crate) trait Memory {
