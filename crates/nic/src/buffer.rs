@@ -57,3 +57,36 @@ impl Loan {
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Sender;
+
+    #[test]
+    fn what_was_lent_is_copied_before_the_lender_uses_it_again() {
+        const LATER_NS: u64 = 1_000_000_000;
+        let mut sender = Sender::new();
+        let mut data = vec![7u8; 3];
+        // SAFETY: it is taken over before the bytes are changed.
+        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
+        sender.take_over();
+        data.fill(9);
+        let mut repeated = Vec::new();
+        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
+        assert_eq!(repeated, [[1, 2, 7, 7, 7]]);
+    }
+
+    #[test]
+    fn what_is_lent_can_be_repeated_meanwhile() {
+        const LATER_NS: u64 = 1_000_000_000;
+        let mut sender = Sender::new();
+        let data = vec![7u8; 3];
+        // SAFETY: the bytes outlive the sender's use of them.
+        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
+        let mut repeated = Vec::new();
+        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
+        sender.repeat_overdue(3 * LATER_NS, |packet| repeated.push(packet.to_vec()));
+        assert_eq!(repeated, [[1, 2, 7, 7, 7]; 2]);
+    }
+}
