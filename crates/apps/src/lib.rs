@@ -1,5 +1,6 @@
 //! The built-in programs of `farside app`.
 
+mod count;
 mod hello;
 
 use farside::{Error, Result, World};
@@ -15,8 +16,14 @@ pub struct App {
 }
 
 /// All built-in programs.
-pub const APPS: &[App] =
-    &[App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run }];
+pub const APPS: &[App] = &[
+    App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App {
+        name: "count",
+        about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
+        run: count::run,
+    },
+];
 
 /// Finds a program by its name.
 pub fn app(name: &str) -> Result<&'static App> {

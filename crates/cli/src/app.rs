@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Write what every simulated rank did into this file: a page to look at if it ends in .html, otherwise JSON for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", requires = "sim")]
     trace: Option<PathBuf>,
+    /// Let the ranks be threads of one process
+    #[arg(long, conflicts_with = "sim")]
+    threads: bool,
     /// Its arguments
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -35,7 +38,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs",
         lines.join("\n")
     )
 }
@@ -44,6 +47,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let app = farside_apps::app(&arguments.name)?;
     if let Some(machine) = arguments.simulate.machine(arguments.job.topology())? {
         return simulate(app, &machine, arguments);
+    }
+    if arguments.threads {
+        let job = arguments.job.local()?;
+        job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let me = std::env::current_exe().context("cannot find the running program")?;
     let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use farside::Local;
 use farside::job::{Kind, parse_bytes};
 use farside_launch::{Launch, Output};
 
@@ -55,6 +56,13 @@ impl Job {
     /// How many ranks it has.
     pub(crate) fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// The same job with threads instead of processes.
+    pub(crate) fn local(&self) -> Result<Local> {
+        let job = Local::new(self.ranks)?;
+        let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
+        Ok(self.memory.into_iter().fold(job, Local::memory))
     }
 
     /// How they are to be arranged, if that was said.

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod clockwork;
+mod lanes;
 mod network;
 mod notes;
 mod queue;
@@ -73,7 +74,7 @@ impl Timed {
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let machine = Rc::new(RefCell::new(Clockwork::new(store, network, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
-        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, machine.clone())
+        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut crew| self.drive(&machine, &mut crew));
         Ok(outcome)
     }
@@ -81,7 +82,7 @@ impl Timed {
     fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
         let mut begin_ns = 0;
         loop {
-            let next = machine.borrow_mut().next();
+            let next = machine.borrow_mut().next(crew);
             match next {
                 Next::Run(rank, resume) => {
                     let pause = crew.resume(rank, resume);

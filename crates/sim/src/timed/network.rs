@@ -3,17 +3,15 @@
 //! LogGP for each level of the topology, and three kinds of carriers that work off one operation after the other: the network interface of a node, its
 //! agent, and, for ranks that share memory, the cache line that both want.
 
-use farside_fabric::{Rank, Result, Topology};
+use farside_fabric::{Error, Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, optional, whole};
 use crate::store::Body;
 
 /// The model of a machine, with its state: who is busy until when.
 pub(crate) struct Network {
-    /// For each level of the topology.
-    levels: Vec<Costs>,
-    /// A rank's operations on its own memory.
-    own: Costs,
+    /// For each level of the topology, and at last for a rank's operations on its own memory.
+    routes: Vec<Costs>,
     interface: Service,
     agent: Service,
     agent_spin_ns: u64,
@@ -31,9 +29,13 @@ pub(crate) struct Network {
     lines: Vec<(u64, u64)>,
 }
 
+/// Which way an operation takes: the level of the topology that both ranks share, or none if they are one.
+#[derive(Clone, Copy)]
+pub(crate) struct Route(u8);
+
 /// What communication at a level costs.
 #[derive(Clone, Copy)]
-pub(crate) struct Costs {
+struct Costs {
     carrier: Carrier,
     latency_ns: u64,
     send_ns: u64,
@@ -74,16 +76,19 @@ impl Network {
         let costs = profile.level.iter().map(Costs::new).collect::<Result<Vec<Costs>>>()?;
         // A level that the profile does not know costs what the next wider one does that it knows.
         let mut known = 0;
-        let mut levels = Vec::new();
+        let mut routes = Vec::new();
         for level in topology.levels() {
             known = profile.level.iter().position(|other| other.name == level.name).unwrap_or(known);
-            levels.push(costs[known]);
+            routes.push(costs[known]);
         }
         let narrowest = costs[costs.len() - 1];
-        let own = Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest };
+        routes.push(Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest });
+        if routes.len() > usize::from(u8::MAX) {
+            let (value, limit) = (routes.len() as u64 - 1, u64::from(u8::MAX) - 1);
+            return Err(Error::TooMuch { what: "levels of a topology", value, limit });
+        }
         Ok(Network {
-            levels,
-            own,
+            routes,
             interface: Service::new(&profile.interface)?,
             agent: Service::new(&profile.agent)?,
             agent_spin_ns: figure(&profile.agent, "spin_ns")?,
@@ -104,19 +109,25 @@ impl Network {
         })
     }
 
-    /// What an operation of one rank on another's memory costs.
-    pub(crate) fn costs(&self, topology: &Topology, origin: Rank, target: Rank) -> Costs {
-        if origin == target { self.own } else { self.levels[topology.shared_level(origin, target)] }
+    /// Which way an operation of one rank on another's memory takes.
+    pub(crate) fn route(&self, topology: &Topology, origin: Rank, target: Rank) -> Route {
+        let own = self.routes.len() - 1;
+        Route(if origin == target { own } else { topology.shared_level(origin, target) } as u8)
+    }
+
+    fn costs(&self, route: Route) -> Costs {
+        self.routes[usize::from(route.0)]
     }
 
     /// A rank of `node` sends an operation at `now_ns`.
-    pub(crate) fn send(&mut self, costs: &Costs, node: usize, now_ns: u64, bytes: u64) -> Sent {
-        let ready_ns = now_ns + costs.send_ns;
-        self.send_by_interface(costs, node, ready_ns, bytes)
+    pub(crate) fn send(&mut self, route: Route, node: usize, now_ns: u64, bytes: u64) -> Sent {
+        let ready_ns = now_ns + self.costs(route).send_ns;
+        self.send_by_interface(route, node, ready_ns, bytes)
     }
 
     /// The same for an agent, whose time was counted already.
-    pub(crate) fn send_by_interface(&mut self, costs: &Costs, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+    pub(crate) fn send_by_interface(&mut self, route: Route, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+        let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             // The sender's own processor does it all, byte by byte.
             let free_ns = ready_ns + costs.bytes_ns(bytes);
@@ -128,9 +139,9 @@ impl Network {
     }
 
     /// An operation has arrived; returns when it has been carried out.
-    pub(crate) fn carry_out(&mut self, costs: &Costs, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
+    pub(crate) fn carry_out(&mut self, route: Route, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
+        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { self.costs(route).carrier };
         let busy = &mut self.nodes[node];
-        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { costs.carrier };
         match carrier {
             Carrier::Processor => {
                 let (line, free_ns) = &mut self.lines[target.index()];
@@ -156,7 +167,8 @@ impl Network {
     }
 
     /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
-    pub(crate) fn back_ns(&mut self, costs: &Costs, done_ns: u64, bytes: u64) -> u64 {
+    pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> u64 {
+        let costs = self.costs(route);
         match costs.carrier {
             Carrier::Processor => done_ns + costs.receive_ns + costs.bytes_ns(bytes),
             _ => done_ns + self.noise.travel_ns(costs.latency_ns) + costs.bytes_ns(bytes) + costs.receive_ns,
