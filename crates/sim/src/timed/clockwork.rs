@@ -10,6 +10,7 @@ use super::ahead::Ahead;
 use super::lanes::Lanes;
 use super::network::{Network, Route};
 use super::queue::Queue;
+use super::waiting::Tick;
 use crate::crew::Crew;
 use crate::engine::Engine;
 use crate::event::EventId;
@@ -76,10 +77,10 @@ pub(super) struct Member {
     /// How many operations it has started.
     serial: u32,
     pub(super) watches_more: bool,
+    /// By when a timer will look at its wait, in ticks.
+    pub(super) timer: Tick,
     /// When its wait is over; `u64::MAX` if it has no time limit.
     pub(super) deadline_ns: u64,
-    /// When the next timer that will look at its wait goes off; `u64::MAX` if there is none.
-    pub(super) timer_ns: u64,
     /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
     pub(super) stolen_ns: u64,
     pub(super) hints: Hints,
@@ -182,8 +183,8 @@ impl Clockwork {
             node: store.topology.node_of(Rank(rank)).0,
             serial: 0,
             watches_more: false,
+            timer: Tick::NEVER,
             deadline_ns: u64::MAX,
-            timer_ns: u64::MAX,
             stolen_ns: u64::MAX,
             hints: Hints::NONE,
         };
