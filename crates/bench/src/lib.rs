@@ -10,14 +10,17 @@
 //! - [`dht`]: the hash tables, beside Redis and memcached;
 //! - [`overlap`]: passive epochs: latency, and how much computation they hide;
 //! - [`lu`]: a factorization over windows with epochs;
+//! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`turns`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
-//! - [`timing`]: how a batch is timed.
+//! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
 pub mod array;
+pub mod cores;
 pub mod dht;
+pub mod interference;
 pub mod locks;
 pub mod lu;
 pub mod machine;
