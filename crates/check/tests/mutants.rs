@@ -1,4 +1,4 @@
-//! Locks that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the locks name these tests.
+//! Locks and maps that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
 
 use farside::sim::Verdict;
 use farside_check::{Outcome, checks};
@@ -73,11 +73,18 @@ caught! {
     fn an_access_without_order_is_caught: "epoch/post-without-order";
     fn an_access_without_posts_is_caught: "epoch/post-without-posts";
     fn an_exposure_without_origins_is_caught: "epoch/post-without-origins";
+    fn a_look_without_validation_is_caught: "map/without-validation";
+    fn an_entry_without_order_is_caught: "map/without-order";
+    fn a_look_into_a_split_bucket_is_caught: "map/without-depth";
+    fn a_split_without_mark_is_caught: "map/without-mark";
+    fn a_cell_of_the_lost_that_is_used_again_is_caught: "map/without-abandoning";
+    fn an_element_without_order_is_caught: "map/fixed-without-order";
+    fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
 }
 
 #[test]
-fn every_wrong_lock_has_a_test() {
-    let is_lock = |name: &str| ["lock/", "rw/", "epoch/"].iter().any(|family| name.starts_with(family));
+fn every_wrong_lock_map_and_epoch_has_a_test() {
+    let is_lock = |name: &str| ["lock/", "map/", "rw/", "epoch/"].iter().any(|family| name.starts_with(family));
     for check in checks().iter().filter(|check| check.is_mutant() && is_lock(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }

@@ -57,11 +57,11 @@ impl<'w, T> Place<'w, T> {
         Place { offset, ..self }
     }
 
-    /// The same place, seen as elements of another type: what is put or gotten there starts at the same byte.
+    /// The same place, as the first of elements of another type. Whether it is aligned for atomics is checked when it is used so.
     #[must_use]
     #[inline]
     pub fn cast<U>(self) -> Place<'w, U> {
-        Place { segment: self.segment, rank: self.rank, offset: self.offset, end: self.end, element: PhantomData }
+        Place::new(self.segment, self.rank, self.offset, self.end)
     }
 
     /// Whose memory it is in.

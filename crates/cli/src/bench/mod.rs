@@ -1,5 +1,7 @@
 //! `farside bench`: measures, beside rivals and limits.
 
+mod array;
+mod dht;
 mod locks;
 mod lu;
 mod ops;
@@ -50,6 +52,14 @@ enum Bench {
     Overlap(overlap::Arguments),
     /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
     Lu(lu::Arguments),
+    /// The global array: its sync, patches, matrix products
+    ///
+    /// A patch is one of rank 0 to another rank, complete before the next; the sync is timed after every rank has written to all others ([ARMCI03] figure 7).
+    Array(array::Arguments),
+    /// The hash tables: one volume that all ranks use ([RMALOCK16] figure 6), and the mixes of YCSB
+    ///
+    /// On real ranks a case takes the given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there are ranks.
+    Dht(dht::Arguments),
 }
 
 /// What all benches can be told.
@@ -60,10 +70,10 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
-    /// Rivals to measure in the same run: mpich, openmpi, openshmem
+    /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis, memcached for hash tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks and hash tables
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -135,6 +145,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Locks(arguments) => locks::run(arguments),
         Bench::Overlap(arguments) => overlap::run(arguments),
         Bench::Lu(arguments) => lu::run(arguments),
+        Bench::Array(arguments) => array::run(arguments),
+        Bench::Dht(arguments) => dht::run(arguments),
     }
 }
 
@@ -154,6 +166,8 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
         "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
         "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
+        "array" => run_rank(&farside_bench::array::Plan::parse(arguments)?),
+        "dht" => run_rank(&farside_bench::dht::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }
