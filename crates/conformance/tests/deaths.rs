@@ -124,5 +124,7 @@ mod over_nic {
         while_asleep "nothing"
         with_a_lock "lock"
         with_a_queuing_lock "queue-lock"
+        in_a_passive_epoch "epoch"
+        in_a_two_sided_epoch "two-sided-epoch"
     }
 }

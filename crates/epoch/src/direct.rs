@@ -72,7 +72,7 @@ impl Direct {
     #[cold]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.queue::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
+        self.queue(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
         // Who has waited may have got the lock after a loss, from one who had it before.
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
@@ -108,7 +108,7 @@ impl Direct {
 
     /// Takes a place in the queue, waits until it is the first, and then until the target is free.
     #[cold]
-    fn queue<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
         queue.enter::<Right>(&self.site, context, Patience::Forever)?;
         let entered = self.compete(context, target, mode);
