@@ -4,9 +4,11 @@ mod asking;
 pub mod barrier;
 pub mod collective;
 pub mod death;
+pub mod epoch;
 pub mod example;
 pub mod litmus;
 pub mod lock;
+pub mod map;
 pub mod object;
 pub mod rw;
 pub mod sync;
@@ -19,9 +21,11 @@ pub fn checks() -> Vec<Check> {
         barrier::checks(),
         collective::checks(),
         death::checks(),
+        epoch::checks(),
         example::checks(),
         litmus::checks(),
         lock::checks(),
+        map::checks(),
         object::checks(),
         rw::checks(),
         sync::checks(),

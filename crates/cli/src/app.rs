@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// Let the ranks be threads of one process
     #[arg(long, conflicts_with = "sim")]
     threads: bool,
-    /// Its arguments
-    #[arg(last = true)]
+    /// Its arguments, after all options of the job
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 --size 2048 --block 128",
         lines.join("\n")
     )
 }

@@ -70,12 +70,12 @@ fn the_help_of_run_lists_every_option() {
 fn the_help_of_app_lists_every_option_and_program() {
     let help = help(&["app", "--help"]);
     mentions(&help, &JOB);
-    mentions(&help, &["NAME", "hello"]);
+    mentions(&help, &["NAME", "hello", "wordcount"]);
 }
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks", "array", "dht"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
     mentions(&help, &["mpich", "openmpi", "openshmem"]);

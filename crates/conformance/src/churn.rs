@@ -1,13 +1,18 @@
 //! Work without an end, for tests in which a rank is killed: every other rank must get an error that names it.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
-use farside::{Ended, Error, Lock, Node, Rank, Result, World};
+use farside::map::Options;
+use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
+
+use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 15] = [
     "put",
     "get",
     "atomics",
@@ -20,6 +25,9 @@ pub const KINDS: [&str; 12] = [
     "nothing",
     "lock",
     "queue-lock",
+    "map",
+    "epoch",
+    "two-sided-epoch",
 ];
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
@@ -81,9 +89,14 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
 fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farside::HandlerId) -> Result<()> {
+    if kind == "map" {
+        return map(world);
+    }
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
     let mut buffer = vec![1; 1000];
+    let design = if kind == "epoch" { Design::Direct } else { Design::TWO_SIDED };
+    let epochs = epoch::Window::allocate(world, 8000, epoch::Options::new().design(design))?;
     let lock = Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
     for round in 1.. {
         for peer in world.ranks() {
@@ -117,6 +130,13 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                 world.put(&buffer, window.at(next, 0))?;
                 guard.unlock()?;
             }
+            // Dies with the lock of a target, in its queue, or outside.
+            "epoch" | "two-sided-epoch" => {
+                let target = Rank((round % u64::from(world.size())) as u32);
+                epochs.lock(target, if round % 3 == 0 { Mode::Shared } else { Mode::Exclusive })?;
+                epochs.put(&buffer, target, 0)?;
+                epochs.unlock(target)?;
+            }
             "window" => world.window::<u64>(100)?.free(world)?,
             // Asleep, until the end.
             "nothing" => drop(world.wait(words.at(world.rank(), 0), |word| word == u64::MAX)?),
@@ -126,6 +146,53 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
         }
     }
     Ok(())
+}
+
+/// Changes a map that grows until a rank is lost; then all that is in the volumes of the others must be as it was left, and can be changed.
+fn map(world: &World) -> Result<()> {
+    let options = Options { slots: 4, ..Options::default() };
+    let map = HashMap::<u64, [u64; 4]>::with(&world.team(), &options)?;
+    let mut oracle: BTreeMap<u64, u64> = BTreeMap::new();
+    let key = |step: u64| (u64::from(world.rank().0) << 32) | (step * step % 3001);
+    let change = |step: u64, key: u64, oracle: &mut BTreeMap<u64, u64>| -> Result<()> {
+        let known = oracle.get(&key).copied();
+        let (seen, now) = match step % 4 {
+            0 => (map.remove(world, key)?, None),
+            1 => (map.get(world, key)?, known),
+            2 => (map.insert_all(world, &[(key, [step; 4])])?[0], Some(step)),
+            _ => (map.insert(world, key, [step; 4])?, Some(step)),
+        };
+        match now {
+            Some(value) => _ = oracle.insert(key, value),
+            None => _ = oracle.remove(&key),
+        }
+        ensure(seen == known.map(|value| [value; 4]), || format!("key {key} stood for {seen:?}, not {known:?}"))
+    };
+    let lost = (1..).find_map(|step| change(step, key(step), &mut oracle).err());
+    let Some(Error::RankLost { rank: victim, how }) = lost else {
+        return lost.map_or(Ok(()), Err);
+    };
+    for (&key, &value) in oracle.iter().filter(|(key, _)| map.owner(**key) != victim) {
+        let seen = map.get(world, key)?;
+        ensure(seen == Some([value; 4]), || format!("after the loss, key {key} stands for {seen:?}, not {value}"))?;
+        map.insert(world, key, [value + 1; 4])?;
+        ensure(map.remove(world, key)? == Some([value + 1; 4]), || {
+            format!("after the loss, key {key} cannot be changed")
+        })?;
+    }
+    for rank in world.ranks().filter(|&rank| rank != victim) {
+        let mut torn = None;
+        map.for_each_of(world, rank, |key, value| {
+            if value != [value[0]; 4] {
+                torn = Some((key, value));
+            }
+        })?;
+        ensure(torn.is_none(), || format!("the entry {torn:?} is torn"))?;
+    }
+    let dead = (0..).find(|&key| map.owner(key) == victim).unwrap_or(0);
+    let refused = map.get(world, dead);
+    ensure(refused == Err(Error::RankLost { rank: victim, how }), || format!("the lost volume says {refused:?}"))?;
+    Err(Error::RankLost { rank: victim, how })
 }
 
 fn now_us() -> u64 {

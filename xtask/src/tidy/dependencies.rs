@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("farside-namespaces", &[]),
-    ("farside-check", &["farside", "farside-sync", "farside-rma", "farside-fabric"]),
+    ("farside-check", &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"]),
     ("farside-launch", &["farside", "farside-shm", "farside-fabric"]),
     ("farside-conformance", &["farside", "farside-launch", "farside-rma", "farside-fabric"]),
     ("farside-apps", &["farside", "farside-launch"]),
