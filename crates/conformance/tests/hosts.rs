@@ -79,7 +79,7 @@ fn a_host_that_is_cut_off_is_lost_for_the_others() {
 #[test]
 fn a_host_whose_daemon_is_killed_is_lost_for_the_others() {
     let Some(namespaces) = Namespaces::wanted(3) else { return };
-    for kind in ["put", "collective", "lock"] {
+    for kind in ["put", "window", "lock"] {
         let kill = || {
             let is_daemon = |pid: &u32| {
                 let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
