@@ -26,6 +26,8 @@ const SHARE_BYTES: usize = 8 << 10;
 const FEW: usize = 8;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
+/// The longest datagram with a request that cannot be cut.
+const WHOLE_BYTES: usize = 60 << 10;
 
 /// What sends datagrams.
 pub(crate) trait Wire {
@@ -274,7 +276,8 @@ impl Origin {
 
     /// Posts an operation whose data may not fit into what is left of the batch: a call.
     pub(crate) fn post_whole(&mut self, server: ServerId, request: &Request<'_>, bytes: usize) -> Result<()> {
-        let limit = self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX;
+        // Between hosts the system cuts a long one into fragments, as it does with a long reply.
+        let limit = self.packet_bytes.max(WHOLE_BYTES) - HEADER_BYTES - request::OVERHEAD_MAX;
         if bytes > limit {
             return Err(Error::TooMuch { what: "bytes of one far request", value: bytes as u64, limit: limit as u64 });
         }
