@@ -227,9 +227,14 @@ impl Record {
         }
     }
 
-    /// Whether repeating it can help: it has not arrived, or its answer has not.
+    /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have arrived ahead of their turn, the one whose turn it is
+    /// was executed by now: what is missing is the acknowledgement, and nothing else would bring it.
     fn is_open(&self, executed: u64) -> bool {
-        if self.number <= executed { self.wants_answer && !self.answered } else { !self.held }
+        if self.number <= executed {
+            self.wants_answer && !self.answered
+        } else {
+            !self.held || self.number == executed + 1
+        }
     }
 
     fn due_ns(&self, timeout_ns: u64) -> u64 {
@@ -366,6 +371,16 @@ mod tests {
         // 2 was taken for lost, but comes before it is repeated.
         sender.acknowledge(0, 2, 0, 3_600_000_000_000, drop);
         assert_eq!(sender.timing.smooth_ns, known);
+    }
+
+    #[test]
+    fn a_request_that_came_too_early_is_repeated_when_its_acknowledgement_is_lost() {
+        let mut sender = sender(3, false);
+        // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of 2 and 3 gets lost.
+        sender.acknowledge(0, 0, 0b11, 10, drop);
+        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
+        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!(overdue(&mut sender, 3 * TIMEOUT_FIRST_NS), 1, "only 2: its acknowledgement will tell of 3, too");
     }
 
     #[test]

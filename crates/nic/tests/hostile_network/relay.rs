@@ -93,6 +93,9 @@ impl Relay {
     }
 }
 
+/// A datagram that waits: until when, for which socket, to whom.
+type Delayed = (Instant, usize, SocketAddr, Vec<u8>);
+
 struct Passing {
     shared: Arc<Shared>,
     mirror: fn(IpAddr) -> IpAddr,
@@ -100,7 +103,7 @@ struct Passing {
     sockets: Vec<(SocketAddr, UdpSocket)>,
     known: HashMap<SocketAddr, usize>,
     /// Datagrams that are late: when, from which mirror, to whom.
-    waiting: BinaryHeap<Reverse<(Instant, usize, SocketAddr, Vec<u8>)>>,
+    waiting: BinaryHeap<Reverse<Delayed>>,
     seen: Seen,
     random: u64,
 }
