@@ -25,8 +25,8 @@ pub const APPS: &[App] = &[
         about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
         run: count::run,
     },
-    App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
     App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
+    App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
 ];
 
 /// Finds a program by its name.

@@ -6,18 +6,21 @@
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
 //! - [`locks`]: locks under contention;
-//! - [`overlap`]: passive epochs: latency, and how much computation they hide;
-//! - [`lu`]: a factorization over windows with epochs;
 //! - [`array`]: the global array, beside Global Arrays;
 //! - [`dht`]: the hash tables, beside Redis and memcached;
+//! - [`overlap`]: passive epochs: latency, and how much computation they hide;
+//! - [`lu`]: a factorization over windows with epochs;
+//! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`turns`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
-//! - [`timing`]: how a batch is timed.
+//! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
 pub mod array;
+pub mod cores;
 pub mod dht;
+pub mod interference;
 pub mod locks;
 pub mod lu;
 pub mod machine;

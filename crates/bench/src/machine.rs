@@ -26,6 +26,15 @@ impl Machine {
         })
     }
 
+    /// The same machine with somebody else to serve far memory.
+    pub fn served_by(&self, server: Option<&str>) -> Result<Machine> {
+        let profile = match server {
+            Some(server) => self.profile.served_by(server)?,
+            None => self.profile.clone(),
+        };
+        Ok(Machine { profile, ..self.clone() })
+    }
+
     /// A record of something that was measured on it.
     pub fn record(&self, bench: &str, case: &str, system: &str, ranks: u32) -> Result<Record> {
         let nodes = self.job(ranks)?.arrangement().nodes() as usize;

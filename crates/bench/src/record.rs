@@ -28,6 +28,8 @@ pub const KEYS: [&str; 6] = ["bench", "case", "system", "fabric", "ranks", "node
 
 /// The system whose figures bound what is possible; it is no rival in a ratio.
 pub const LIMIT: &str = "limit";
+/// The limit for those who sleep at once when there is nothing to do.
+pub const LIMIT_ASLEEP: &str = "limit-asleep";
 
 /// What was measured, where, and what came out.
 #[derive(Clone, Debug, PartialEq)]
@@ -415,7 +417,10 @@ impl Cells {
         let more_is_better = matches!(unit, Unit::PerS | Unit::BytesPerS);
         let named = || self.columns.iter().zip(values).filter_map(|(name, value)| Some((name, (*value)?)));
         let (_, own_value) = named().find(|(name, _)| *name == own)?;
-        let rivals = named().filter(|(name, _)| *name != own && *name != LIMIT).map(|(_, value)| value);
+        // The same system in another manner is no rival.
+        let system = own.split(' ').next().unwrap_or(own);
+        let is_rival = |name: &str| !name.starts_with(system) && !name.starts_with(LIMIT);
+        let rivals = named().filter(|(name, _)| is_rival(name)).map(|(_, value)| value);
         let ratio =
             if more_is_better { own_value / rivals.reduce(f64::max)? } else { rivals.reduce(f64::min)? / own_value };
         ratio.is_finite().then_some(ratio)

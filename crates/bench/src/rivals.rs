@@ -89,11 +89,19 @@ impl Rival {
         }
     }
 
-    /// The launcher and its flags for so many ranks.
-    fn launcher(self, ranks: u32) -> (&'static str, Vec<String>) {
+    /// Whether it is measured over TCP, as if every rank were on a node of its own.
+    pub fn goes_far(self) -> bool {
+        matches!(self, Rival::Mpich | Rival::OpenMpi)
+    }
+
+    /// The launcher and its flags for so many ranks, which reach each other over TCP only if they are `far`.
+    fn launcher(self, ranks: u32, far: bool) -> (&'static str, Vec<String>) {
         // Without yielding, waiting ranks keep the others from running.
         let open_mpi = ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"];
+        let tcp = ["osc", "pt2pt", "pml", "ob1", "btl", "tcp,self", "btl_tcp_if_include", "lo"];
+        let tcp: Vec<&str> = tcp.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
         let (launcher, flags): (&str, Vec<&str>) = match self {
+            Rival::OpenMpi if far => ("mpirun.openmpi", [&open_mpi[..], &tcp].concat()),
             Rival::Mpich => ("mpirun.mpich", vec![]),
             Rival::OpenMpi | Rival::Ga => ("mpirun.openmpi", open_mpi.to_vec()),
             Rival::Redis | Rival::Memcached => ("true", vec![]),
@@ -108,10 +116,18 @@ impl Rival {
         (launcher, flags.into_iter().map(str::to_owned).chain(count).collect())
     }
 
+    /// What it must find in its environment in order to use TCP only.
+    fn far_environment(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Rival::Mpich => &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
+            _ => &[],
+        }
+    }
+
     /// Whether this rival is known to crash in a case: then the case is left out, and says so.
-    pub fn crashes_in(self, case: &str) -> bool {
+    pub fn crashes_in(self, case: &str, far: bool) -> bool {
         // Debian 12's Open MPI 4.1.4, osc/rdma over vader.
-        self == Rival::OpenMpi && case == "compare_swap"
+        self == Rival::OpenMpi && case == "compare_swap" && !far
     }
 }
 
@@ -162,10 +178,13 @@ impl Compiled {
     }
 
     /// Runs it, and returns what it printed.
-    pub fn run(&self, ranks: u32, arguments: &[String], deadline: Duration) -> Result<String> {
-        let (launcher, flags) = self.rival.launcher(ranks);
+    pub fn run(&self, ranks: u32, far: bool, arguments: &[String], deadline: Duration) -> Result<String> {
+        let (launcher, flags) = self.rival.launcher(ranks, far);
         let mut command = Command::new(launcher);
         command.args(flags).arg(&self.program).args(arguments);
+        if far {
+            command.envs(self.rival.far_environment().iter().copied());
+        }
         output_within(&mut command, deadline).with_context(|| format!("{} at {ranks} ranks", self.rival.name()))
     }
 }

@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
+use farside::job::Kind;
 use farside_launch::Launch;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cores::Cores;
 use crate::machine::Machine;
-use crate::record::{LIMIT, Record, Value};
+use crate::record::{LIMIT, LIMIT_ASLEEP, Record, Value};
 use crate::rivals::{Compiled, Rival};
 use crate::timing::median;
 
 /// The name of our own system in records.
 pub const FARSIDE: &str = "farside";
+/// Who serves far memory if nobody else was named.
+const USUAL_SERVER: &str = "nic";
 /// How long a job may take beyond what it measures.
 pub const SLACK: Duration = Duration::from_secs(60);
 /// An attribute or a figure that does not apply.
@@ -39,6 +43,10 @@ pub struct Setting {
     pub program: PathBuf,
     /// The machine to measure on in virtual time, instead of this one.
     pub sim: Option<Machine>,
+    /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals over TCP.
+    pub nodes: Option<u32>,
+    /// Who serves far memory; each in turn.
+    pub servers: Vec<String>,
     /// Where rivals are compiled.
     pub workshop: PathBuf,
     /// Whether to show progress.
@@ -55,8 +63,36 @@ impl Setting {
         ensure!(!self.time.is_zero(), "--time 0 measures nothing; at least 1 ms is needed");
         for &ranks in &self.ranks {
             ensure!(ranks >= ranks_least, "{ranks} ranks are too few here; at least {ranks_least} are needed");
+            if let Some(nodes) = self.nodes {
+                ensure!((1..=ranks).contains(&nodes), "{ranks} ranks cannot be divided into {nodes} nodes");
+            }
+        }
+        for rival in &self.against {
+            ensure!(self.nodes.is_none() || rival.goes_far(), "{} is not measured between nodes", rival.name());
+        }
+        for server in &self.servers {
+            ensure!(self.nodes.is_some() || self.sim.is_some(), "nobody serves far memory on one node: add --nodes");
+            match &self.sim {
+                Some(machine) => drop(machine.profile.served_by(server)?),
+                None => farside::job::check_server(server)?,
+            }
         }
         Ok(())
+    }
+
+    /// Refuses to compare servers.
+    pub fn check_one_server(&self) -> Result<()> {
+        ensure!(self.servers.len() <= 1, "one server at a time here, not {}", self.servers.join(", "));
+        Ok(())
+    }
+
+    /// Who is to serve, one after the other: nobody if there is nothing to choose.
+    fn in_turn(&self) -> Vec<Option<String>> {
+        match (&self.servers[..], self.nodes, &self.sim) {
+            ([], Some(_), None) => vec![Some(USUAL_SERVER.to_owned())],
+            ([], ..) => vec![None],
+            (servers, ..) => servers.iter().cloned().map(Some).collect(),
+        }
     }
 }
 
@@ -88,24 +124,39 @@ pub trait Plan: Clone + 'static {
     fn label(&self) -> String;
     /// Runs it as a rank; rank 0 returns the samples.
     fn run(&self, world: &World) -> farside::Result<Vec<String>>;
-    /// Runs it with bare instructions.
-    fn run_limit(&self) -> Result<String> {
+    /// Runs it with bare instructions, or, between nodes, with bare datagrams.
+    fn run_limit(&self, _limit: &Limit) -> Result<String> {
         Ok(String::new())
     }
     /// The rivals that there is a program for.
     fn rivals() -> &'static [Rival] {
         &[Rival::Mpich, Rival::OpenMpi, Rival::OpenMpiSm, Rival::OpenShmem]
     }
-    /// What of it a rival can do; nothing if that is nothing.
-    fn for_rival(&self, rival: Rival) -> Option<Self>;
+    /// What of it a rival can do, on one node or between nodes; nothing if that is nothing.
+    fn for_rival(&self, rival: Rival, far: bool) -> Option<Self>;
     /// Runs it with as many clients of a server as there would be ranks; `program` is the running one.
     fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
         bail!("{} is no rival here", rival.name())
+    }
+    /// On which processors everything runs that does not say otherwise; anywhere if that is nothing.
+    fn launcher_cores(&self) -> Option<Cores> {
+        None
     }
     /// Adds to a record what follows from its figures.
     fn complete(record: Record) -> Record {
         record
     }
+}
+
+/// What is called a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// Bare instructions on one node.
+    Near,
+    /// Bare datagrams between a thread that waits as ports do and one that waits as this server does.
+    Far(String),
+    /// Bare datagrams between threads that sleep at once.
+    FarAsleep,
 }
 
 /// What the samples of a bench say.
@@ -139,8 +190,9 @@ pub fn sample(case: &str, attributes: &[&dyn std::fmt::Display], figures: &[Opti
 
 /// A system that can run a plan.
 enum System {
-    Farside,
-    Limit,
+    /// With whom as server, if that can be chosen.
+    Farside(Option<String>),
+    Limit(Limit),
     Rival(Compiled),
     Server(Rival),
 }
@@ -148,42 +200,62 @@ enum System {
 impl System {
     fn name(&self) -> &'static str {
         match self {
-            System::Farside => FARSIDE,
-            System::Limit => LIMIT,
+            System::Farside(_) => FARSIDE,
+            System::Limit(Limit::FarAsleep) => LIMIT_ASLEEP,
+            System::Limit(_) => LIMIT,
             System::Rival(compiled) => compiled.rival.name(),
             System::Server(rival) => rival.name(),
         }
+    }
+
+    fn server(&self) -> Option<&str> {
+        match self {
+            System::Farside(server) => server.as_deref(),
+            System::Limit(Limit::Far(server)) => Some(server),
+            _ => None,
+        }
+    }
+
+    /// All that are compared.
+    fn all<P: Plan>(setting: &Setting) -> Result<Vec<System>> {
+        let servers = setting.in_turn();
+        let mut systems: Vec<System> = servers.iter().cloned().map(System::Farside).collect();
+        if P::HAS_LIMIT && setting.sim.is_none() {
+            let far = |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
+            systems.extend(servers.into_iter().map(far));
+            systems.extend(setting.nodes.map(|_| System::Limit(Limit::FarAsleep)));
+        }
+        for &rival in &setting.against {
+            ensure!(
+                P::rivals().contains(&rival),
+                "{} is no rival of `bench {}`; those are: {}",
+                rival.name(),
+                P::BENCH,
+                P::rivals().iter().map(|rival| rival.name()).collect::<Vec<_>>().join(", ")
+            );
+            systems.push(match rival.is_server() {
+                true => System::Server(rival),
+                false => System::Rival(Compiled::new(rival, P::BENCH, &setting.workshop)?),
+            });
+        }
+        Ok(systems)
     }
 }
 
 /// Measures all plans, each at its number of ranks; returns the records, and what went wrong on the way with rivals.
 pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record>, Vec<String>)> {
-    let mut systems = vec![System::Farside];
-    if P::HAS_LIMIT && setting.sim.is_none() {
-        systems.push(System::Limit);
-    }
-    for &rival in &setting.against {
-        ensure!(
-            P::rivals().contains(&rival),
-            "{} is no rival of `bench {}`; those are: {}",
-            rival.name(),
-            P::BENCH,
-            P::rivals().iter().map(|rival| rival.name()).collect::<Vec<_>>().join(", ")
-        );
-        systems.push(match rival.is_server() {
-            true => System::Server(rival),
-            false => System::Rival(Compiled::new(rival, P::BENCH, &setting.workshop)?),
-        });
-    }
+    let systems = System::all::<P>(setting)?;
     let progress = progress(setting, plans.len() * systems.len());
     let mut samples = Samples::new(P::LAYOUT);
     let mut troubles: Vec<String> = Vec::new();
     for round in 1..=setting.rounds {
         for (ranks, plan) in plans {
             for system in &systems {
-                progress.set_message(format!("round {round}: {} at {ranks} ranks{}", system.name(), plan.label()));
+                let server = system.server().map_or(String::new(), |server| format!(" served by {server}"));
+                let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
+                progress.set_message(format!("round {round}: {what}"));
                 match run_one(setting, system, *ranks, plan) {
-                    Ok(output) => samples.collect(&output, *ranks, system.name())?,
+                    Ok(output) => samples.collect(&output, *ranks, system.name(), system.server())?,
                     // What a rival cannot do is a finding; what we cannot do is a failure.
                     Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
                         let trouble = format!("{}: {error:#}", system.name());
@@ -198,7 +270,7 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
         }
     }
     progress.finish_and_clear();
-    Ok((samples.records::<P>(setting.sim.as_ref())?, troubles))
+    Ok((samples.records::<P>(setting)?, troubles))
 }
 
 fn progress(setting: &Setting, steps: usize) -> ProgressBar {
@@ -211,15 +283,24 @@ fn progress(setting: &Setting, steps: usize) -> ProgressBar {
 
 fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) -> Result<String> {
     match system {
-        System::Limit => plan.run_limit(),
-        System::Farside => {
+        System::Limit(limit) => plan.run_limit(limit),
+        System::Farside(server) => {
             if let Some(machine) = &setting.sim {
                 let plan = plan.clone();
-                let outcome = machine.job(ranks)?.run(move |world| plan.run(&world))?;
+                let job = machine.served_by(server.as_deref())?.job(ranks)?;
+                let outcome = job.run(move |world| plan.run(&world))?;
                 return Ok(outcome.results.concat().join("\n"));
             }
-            let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]);
-            let report = launch.arguments(plan.arguments()).timeout(plan.deadline()).run()?;
+            let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
+                if setting.nodes.is_some() {
+                    (options.fabric, options.nodes, options.server) = (Kind::Nic, setting.nodes, server.clone());
+                }
+            });
+            let launch = launch.arguments(plan.arguments()).timeout(plan.deadline());
+            let report = match plan.launcher_cores() {
+                Some(cores) => cores.pinned(|| launch.run())??,
+                None => launch.run()?,
+            };
             ensure!(
                 report.status == 0,
                 "farside at {ranks} ranks ended with status {}: {:?}",
@@ -228,11 +309,11 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) ->
             );
             Ok(String::from_utf8_lossy(&report.stdout).into_owned())
         }
-        System::Rival(compiled) => match plan.for_rival(compiled.rival) {
-            Some(plan) => compiled.run(ranks, &plan.arguments(), plan.deadline()),
+        System::Rival(compiled) => match plan.for_rival(compiled.rival, setting.nodes.is_some()) {
+            Some(plan) => compiled.run(ranks, setting.nodes.is_some(), &plan.arguments(), plan.deadline()),
             None => Ok(String::new()),
         },
-        System::Server(rival) => match plan.for_rival(*rival) {
+        System::Server(rival) => match plan.for_rival(*rival, setting.nodes.is_some()) {
             Some(plan) => plan.run_server(*rival, ranks, &setting.program),
             None => Ok(String::new()),
         },
@@ -252,6 +333,7 @@ struct Key {
     ranks: u32,
     case: usize,
     attributes: Vec<Attribute>,
+    server: Option<Attribute>,
     /// Its place in the list of words.
     system: usize,
 }
@@ -294,7 +376,7 @@ impl Samples {
         Attribute(order, text.to_owned())
     }
 
-    fn collect(&mut self, output: &str, ranks: u32, system: &str) -> Result<()> {
+    fn collect(&mut self, output: &str, ranks: u32, system: &str, server: Option<&str>) -> Result<()> {
         for line in output.lines().filter(|line| line.starts_with("sample ")) {
             let words: Vec<&str> = line.split_whitespace().skip(1).collect();
             let (attributes, figures) = (self.layout.attributes.len(), self.layout.figures.len());
@@ -308,26 +390,31 @@ impl Samples {
             });
             let values: Vec<f64> = values.collect::<Result<_>>()?;
             let attributes = words[1..=attributes].iter().map(|text| self.attribute(text)).collect();
-            let key = Key { ranks, case, attributes, system: self.word(system) };
+            let server = server.map(|server| self.attribute(server));
+            let key = Key { ranks, case, attributes, server, system: self.word(system) };
             self.values.entry(key).or_default().push(values);
         }
         Ok(())
     }
 
-    fn records<P: Plan>(&self, sim: Option<&Machine>) -> Result<Vec<Record>> {
-        self.values.iter().map(|(key, rounds)| self.record::<P>(key, rounds, sim)).collect()
+    fn records<P: Plan>(&self, setting: &Setting) -> Result<Vec<Record>> {
+        self.values.iter().map(|(key, rounds)| self.record::<P>(key, rounds, setting)).collect()
     }
 
-    fn record<P: Plan>(&self, key: &Key, rounds: &[Vec<f64>], sim: Option<&Machine>) -> Result<Record> {
-        let (case, system) = (self.layout.cases[key.case], self.words[key.system].as_str());
-        let mut record = match sim {
-            None => Record::new(P::BENCH, case, system, "shm", key.ranks as usize, 1),
-            Some(machine) => machine.record(P::BENCH, case, system, key.ranks)?,
+    fn record<P: Plan>(&self, key: &Key, rounds: &[Vec<f64>], setting: &Setting) -> Result<Record> {
+        let (case, system, ranks) = (self.layout.cases[key.case], self.words[key.system].as_str(), key.ranks as usize);
+        let mut record = match (&setting.sim, setting.nodes) {
+            (Some(machine), _) => machine.record(P::BENCH, case, system, key.ranks)?,
+            (None, Some(nodes)) => Record::new(P::BENCH, case, system, "nic", ranks, nodes as usize),
+            (None, None) => Record::new(P::BENCH, case, system, "shm", ranks, 1),
         };
         for (name, attribute) in self.layout.attributes.iter().zip(&key.attributes) {
             if let Some(value) = attribute.value() {
                 record = record.with(name, value);
             }
+        }
+        if let Some(value) = key.server.as_ref().and_then(Attribute::value) {
+            record = record.with("server", value);
         }
         record = record.with("rounds", rounds.len());
         for (column, &(name, fold)) in self.layout.figures.iter().enumerate() {
@@ -382,9 +469,46 @@ mod tests {
         fn run(&self, _: &World) -> farside::Result<Vec<String>> {
             Ok(Vec::new())
         }
-        fn for_rival(&self, _: Rival) -> Option<Toy> {
+        fn for_rival(&self, _: Rival, _: bool) -> Option<Toy> {
             None
         }
+    }
+
+    fn setting() -> Setting {
+        Setting {
+            ranks: vec![2],
+            against: Vec::new(),
+            time: Duration::from_millis(1),
+            rounds: 1,
+            program: PathBuf::new(),
+            sim: None,
+            nodes: None,
+            servers: Vec::new(),
+            workshop: PathBuf::new(),
+            progress: false,
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_serve_is_refused() {
+        let far = |servers: &[&str]| Setting {
+            nodes: Some(2),
+            servers: servers.iter().map(|&server| server.to_owned()).collect(),
+            ..setting()
+        };
+        assert!(far(&["nic", "host-block"]).check(2).is_ok());
+        assert_eq!(far(&[]).in_turn(), [Some("nic".to_owned())]);
+        assert_eq!(setting().in_turn(), [None]);
+        for (setting, problem) in [
+            (far(&["butler"]), "butler"),
+            (Setting { nodes: None, ..far(&["nic"]) }, "--nodes"),
+            (Setting { nodes: Some(3), ..setting() }, "3 nodes"),
+            (Setting { against: vec![Rival::OpenShmem], ..far(&[]) }, "openshmem"),
+        ] {
+            let error = setting.check(2).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        assert!(far(&["nic", "host-block"]).check_one_server().is_err());
     }
 
     #[test]
@@ -398,9 +522,9 @@ mod tests {
                 "noise".to_owned(),
                 say("spin", 16.0, "left", [Some(ns), None, None]),
             ];
-            samples.collect(&lines.join("\n"), 2, FARSIDE).unwrap();
+            samples.collect(&lines.join("\n"), 2, FARSIDE, None).unwrap();
         }
-        let lines: Vec<String> = samples.records::<Toy>(None).unwrap().iter().map(Record::to_json_line).collect();
+        let lines: Vec<String> = samples.records::<Toy>(&setting()).unwrap().iter().map(Record::to_json_line).collect();
         let of = |case: &str, rest: &str| {
             let start = r#""system":"farside","fabric":"shm","ranks":2,"nodes":1"#;
             format!(r#"{{"bench":"toy","case":"{case}",{start},{rest}}}"#)
@@ -422,7 +546,7 @@ mod tests {
             ("sample fly 1 left 1 2 3", "\"fly\""),
             ("sample spin 1 left 1 x 3", "printed"),
         ] {
-            let error = samples.collect(line, 2, "mpich").unwrap_err();
+            let error = samples.collect(line, 2, "mpich", None).unwrap_err();
             assert!(format!("{error:#}").contains(problem), "{line}: {error:#}");
         }
     }

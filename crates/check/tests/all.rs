@@ -9,7 +9,7 @@ const RUNS: u64 = 40_000;
 const STEPS: u64 = 40_000;
 
 fn is_lock(check: &Check) -> bool {
-    ["lock/", "map/", "rw/", "epoch/"].iter().any(|family| check.name.starts_with(family))
+    ["epoch/", "lock/", "map/", "rw/"].iter().any(|family| check.name.starts_with(family))
 }
 
 fn run(check: &Check) {

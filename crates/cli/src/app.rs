@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// Let the ranks be threads of one process
     #[arg(long, conflicts_with = "sim")]
     threads: bool,
-    /// Its arguments; those that are options of the job as well come after `--`
-    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    /// Its arguments, after all options of the job
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 

@@ -8,8 +8,19 @@ use serde_json::Value;
 use support::{Farside, Scratch, farside};
 
 /// All cases that are measured if none is named.
-const CASES: [&str; 10] =
-    ["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap", "signal", "rate", "barrier"];
+const CASES: [&str; 11] = [
+    "put",
+    "get",
+    "accumulate",
+    "put_strided",
+    "fetch_add",
+    "swap",
+    "compare_swap",
+    "compare_swap_miss",
+    "signal",
+    "rate",
+    "barrier",
+];
 
 /// A measurement that takes but a moment.
 fn quick(options: &[&str]) -> Farside {

@@ -358,7 +358,7 @@ fn a_job_whose_output_nobody_reads_ends() {
 fn a_reader_that_stalls_keeps_no_rank_alive() {
     let mut running = shells(&["--timeout", "1"], "yes").stall().start();
     running.wait_until_says("still running: rank 0, 1, 2, 3\n");
-    running.wait_until_alone();
+    running.wait_until_nothing_is_left();
     running.read_on();
     running.wait().ends_with(124);
 }

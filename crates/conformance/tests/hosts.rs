@@ -79,17 +79,15 @@ fn a_host_that_is_cut_off_is_lost_for_the_others() {
 #[test]
 fn a_host_whose_daemon_is_killed_is_lost_for_the_others() {
     let Some(namespaces) = Namespaces::wanted(3) else { return };
-    for kind in ["put", "collective", "lock"] {
+    for kind in ["put", "window", "lock"] {
         let kill = || {
-            // All that runs there: the daemon and its rank.
-            let pids = namespaces.run(2, &["ip", "netns", "pids", &namespaces.names()[2]]).expect("they can be listed");
-            let pids = String::from_utf8_lossy(&pids.stdout).into_owned();
-            let is_daemon = |pid: &&str| {
+            let is_daemon = |pid: &u32| {
                 let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
                 line.ends_with(b"__node\0")
             };
-            let daemon = pids.split_whitespace().find(is_daemon).expect("there is a daemon");
-            let killed = Command::new("kill").args(["-9", daemon]).status().expect("kill runs");
+            let processes = namespaces.processes(2).expect("they can be listed");
+            let daemon = processes.into_iter().find(is_daemon).expect("there is a daemon");
+            let killed = Command::new("kill").args(["-9", &daemon.to_string()]).status().expect("kill runs");
             assert!(killed.success());
         };
         survived(&lose_a_host(&namespaces, kind, kill));

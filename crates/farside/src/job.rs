@@ -129,6 +129,11 @@ impl NodePlan {
     }
 }
 
+/// Refuses a server that there is not.
+pub fn check_server(name: &str) -> Result<()> {
+    name.parse::<farside_nic::Server>().map(drop)
+}
+
 /// Reads a number of bytes such as `4096`, `512M` or `4GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let bad = || Error::Misuse(format!("{text:?} is no number of bytes; expected something like 4096, 512M or 4G"));

@@ -205,6 +205,56 @@ fn a_wait_that_takes_too_long_ends_in_virtual_time() {
 }
 
 #[test]
+fn a_short_wait_after_a_long_one_that_was_satisfied_ends_in_its_own_time() {
+    let outcome = run(&Profile::load("ethernet-25g").unwrap(), 2, 1, |world| {
+        let words = world.words(1)?;
+        if world.rank() == Rank(1) {
+            world.signal(words.at(Rank(0), 0), 1)?;
+            world.work(20_000_000);
+            world.barrier()?;
+            return Ok(0);
+        }
+        let at = words.at(Rank(0), 0);
+        world.wait_timeout(at, |word| word == 1, Duration::from_secs(60))?;
+        let begin = world.now_ns();
+        let result = world.wait_timeout(at, |word| word == 2, Duration::from_millis(1));
+        assert_eq!(result, Err(Error::TimedOut { after_ms: 1 }));
+        let took_ns = world.now_ns() - begin;
+        world.barrier()?;
+        Ok(took_ns)
+    });
+    assert_eq!(outcome.unwrap().results[0], 1_000_000);
+}
+
+#[test]
+fn who_serves_can_be_chosen_and_a_server_that_shares_the_processor_takes_its_time() {
+    let profile = Profile::load("myrinet-lanai4").unwrap();
+    let run_with = |server: &str| {
+        let program = |world: farside::World| {
+            let words = world.words(1)?;
+            world.barrier()?;
+            let begin = world.now_ns();
+            if world.rank() == Rank(0) {
+                world.work(1_000_000);
+            } else {
+                world.fetch_add(words.at(Rank(0), 0), 1)?;
+            }
+            let took_ns = world.now_ns() - begin;
+            world.barrier()?;
+            Ok(took_ns)
+        };
+        run(&profile.served_by(server).unwrap(), 2, 1, program).unwrap().results
+    };
+    let (nic, poll, block) = (run_with("nic"), run_with("host-poll"), run_with("host-block"));
+    assert_eq!((nic[0], poll[0]), (1_000_000, 1_000_000));
+    assert!(block[0] >= 1_044_400 && nic[1] < poll[1] && poll[1] + 40_000 < block[1], "{nic:?} {poll:?} {block:?}");
+    for (name, server) in [("myrinet-lanai4", "nic-poll"), ("myrinet-2000", "host-spin-block")] {
+        let error = Profile::load(name).unwrap().served_by(server).unwrap_err().to_string();
+        assert!(error.contains(server) || error.contains(name), "{error}");
+    }
+}
+
+#[test]
 fn an_error_of_a_rank_is_the_error_of_the_run() {
     let error = run(&Profile::load("ibm-sp").unwrap(), 4, 1, |world| {
         let words = world.words(1)?;

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use farside::Rank;
@@ -92,7 +93,7 @@ impl Daemon {
             return Err(End::Failed("the plan did not come first".into()));
         };
         std::env::set_current_dir(&plan.directory).map_err(|error| {
-            let directory = plan.directory.display();
+            let directory = Path::new(&plan.directory).display();
             End::Failed(format!("cannot go to the directory {directory}: {error}; choose one with --directory"))
         })?;
         let bind = address::find(&plan.hosts, plan.node as usize, plan.address).map_err(End::Failed)?;

@@ -146,7 +146,7 @@ impl<'a> Fleet<'a> {
             program: self.launch.program.clone(),
             arguments: self.launch.arguments.clone(),
             environment: own_variables().chain(self.launch.environment.iter().cloned()).collect(),
-            directory: self.launch.directory.as_ref().map_or(here.clone(), |directory| here.join(directory)),
+            directory: self.launch.directory.as_ref().map_or(here.clone(), |directory| here.join(directory)).into(),
             input: self.launch.interactive,
             mends_lines: Sink::new(self.launch.output).mends_lines(),
         })

@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use farside::job::{NodePlan, Options};
@@ -91,7 +90,8 @@ pub(crate) struct Plan {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) directory: PathBuf,
+    /// Not a path, which would have to be text to travel.
+    pub(crate) directory: OsString,
     /// Whether rank 0 gets standard input.
     pub(crate) input: bool,
     /// Whether a last line that lacks its end gets one.
@@ -248,7 +248,7 @@ mod tests {
             secret: node.2,
             hosts: vec!["a".into(), "b".into()],
             address: node.3,
-            directory: PathBuf::from(&program.0),
+            directory: program.0.clone(),
             program: program.0,
             arguments: program.1,
             environment: program.2,

@@ -109,6 +109,12 @@ impl Namespaces {
         ip(&["-n", &self.middle, "link", "set", &format!("port{index}"), "up"])
     }
 
+    /// The processes that are in a namespace.
+    pub fn processes(&self, index: usize) -> Result<Vec<u32>, String> {
+        let output = run(&["netns", "pids", &self.names[index]])?;
+        Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().filter_map(|word| word.parse().ok()).collect())
+    }
+
     /// Runs a program in a namespace to its end.
     pub fn run(&self, index: usize, command: &[&str]) -> Result<Output, String> {
         let mut words = vec!["netns", "exec", self.names[index].as_str()];

@@ -2,7 +2,7 @@
 
 use farside_namespaces::Namespaces;
 
-/// Whether a UDP packet gets from one namespace to another, as a shell of the namespaces finds out.
+/// Whether packets get from one namespace to another.
 fn reaches(hosts: &Namespaces, from: usize, to: usize) -> bool {
     // A neighbour that answers gets into the table of the link: no program is needed that sends and listens.
     let address = hosts.address(to).to_string();

@@ -1,4 +1,4 @@
-//! A buffer that somebody has lent for as long as an operation takes.
+//! Memory that somebody has lent for as long as an operation takes.
 
 /// Where the bytes of a get go.
 #[derive(Debug)]
@@ -29,5 +29,64 @@ impl Buffer {
         // SAFETY: inside, by the check above; writable and ours alone, by the promise made to `new`; `from` is a borrow of other memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(offset), from.len()) };
         true
+    }
+}
+
+/// Bytes to be sent, without a copy as long as the lender waits.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: whoever holds it may read the memory, by the promise made to `new`, from whatever thread.
+unsafe impl Send for Loan {}
+
+impl Loan {
+    /// Borrows bytes.
+    ///
+    /// # Safety
+    ///
+    /// They must stay where and as they are until the loan is dropped.
+    pub(crate) unsafe fn new(from: &[u8]) -> Loan {
+        Loan { start: from.as_ptr(), bytes: from.len() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: it was a slice, and has not changed since, by the promise made to `new`.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Sender;
+
+    #[test]
+    fn what_was_lent_is_copied_before_the_lender_uses_it_again() {
+        const LATER_NS: u64 = 1_000_000_000;
+        let mut sender = Sender::new();
+        let mut data = vec![7u8; 3];
+        // SAFETY: it is taken over before the bytes are changed.
+        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
+        sender.take_over();
+        data.fill(9);
+        let mut repeated = Vec::new();
+        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
+        assert_eq!(repeated, [[1, 2, 7, 7, 7]]);
+    }
+
+    #[test]
+    fn what_is_lent_can_be_repeated_meanwhile() {
+        const LATER_NS: u64 = 1_000_000_000;
+        let mut sender = Sender::new();
+        let data = vec![7u8; 3];
+        // SAFETY: the bytes outlive the sender's use of them.
+        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
+        let mut repeated = Vec::new();
+        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
+        sender.repeat_overdue(3 * LATER_NS, |packet| repeated.push(packet.to_vec()));
+        assert_eq!(repeated, [[1, 2, 7, 7, 7]; 2]);
     }
 }

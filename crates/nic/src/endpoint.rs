@@ -14,12 +14,16 @@ use farside_shm::Job;
 
 use crate::buffer::Buffer;
 use crate::cut::Cut;
+use crate::far::Worked;
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::port::ticket::{self, Meaning};
 use crate::seat::{NAP, Seat, lock};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
+
+/// A put of at least so many bytes is sent from where it is.
+const STRAIGHT_BYTES: usize = 32 << 10;
 
 /// One thread's connection to a job of several nodes.
 pub struct Endpoint {
@@ -108,6 +112,9 @@ impl Fabric for Endpoint {
             } else {
                 Ok(())
             };
+        }
+        if bytes.len() >= STRAIGHT_BYTES {
+            return self.put_long(place, cut, bytes, counts);
         }
         self.post_far(to.rank, |origin, server| {
             origin.put_some(server, place, &mut cut, bytes, counts);
@@ -330,21 +337,21 @@ impl Fabric for Endpoint {
             Event::Words(_) => return self.block_on_words(wait),
             Event::Done(ticket) => ticket,
         };
-        let done: Box<dyn Fn(&mut Port) -> bool> = match ticket::meaning(ticket) {
-            Meaning::Near(_) => return self.near.block(wait),
-            Meaning::Transfer(ticket) => Box::new(move |port| port.origin.is_done(ticket)),
-            Meaning::Call(server, slot) => Box::new(move |port| port.call_is_done(server, slot)),
+        let meaning = ticket::meaning(ticket);
+        let mut done = |port: &mut Port| match meaning {
+            Meaning::Near(_) => true,
+            Meaning::Transfer(ticket) => port.origin.is_done(ticket),
+            Meaning::Call(server, slot) => port.call_is_done(server, slot),
         };
+        if let Meaning::Near(_) = meaning {
+            return self.near.block(wait);
+        }
         let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut looks = 0;
         loop {
-            let patience = {
-                let mut port = lock(&self.port);
-                port.drive();
-                if done(&mut port) {
-                    return Ok(Wake::Ready { which: 0, value: 0 });
-                }
-                port.patience()
+            let patience = match self.work_port(looks, &mut done) {
+                Worked::Done => return Ok(Wake::Ready { which: 0, value: 0 }),
+                Worked::NotYet(nap) => nap,
             };
             if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
                 return Ok(Wake::Alarm);
@@ -353,8 +360,7 @@ impl Fabric for Endpoint {
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
-            let nap = [left, patience].into_iter().flatten().fold(NAP, Duration::min);
-            self.rest(&mut looks, wait.known_departures, nap);
+            self.rest(&mut looks, wait.known_departures, left.map_or(patience, |left| left.min(patience)));
         }
     }
 
@@ -382,6 +388,34 @@ impl Fabric for Endpoint {
             parks: near.parks + far.parks,
             repeats: lock(&self.port).origin.repeated(),
         }
+    }
+}
+
+impl Endpoint {
+    /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the caller may use the bytes again.
+    fn put_long(&self, place: (Rank, SegmentId), mut cut: Cut<'_>, bytes: &[u8], counts: bool) -> Result<()> {
+        struct Borrower<'a>(&'a Endpoint, ServerId);
+        impl Drop for Borrower<'_> {
+            fn drop(&mut self) {
+                lock(&self.0.port).origin.take_over(self.1);
+            }
+        }
+        let server = self.server_of(place.0)?;
+        let borrower = Borrower(self, server);
+        while !cut.is_done() {
+            let mut port = self.port_with_room(place.0, |port| !port.origin.is_full(server))?;
+            // Acknowledgements make room, and spare copies.
+            port.look();
+            // SAFETY: the bytes are borrowed until this function returns, and before that the borrower lets everything be taken over.
+            let went = unsafe { port.put_straight(server, place, &mut cut, bytes, counts) };
+            if !went {
+                port.origin.put_some(server, place, &mut cut, bytes, counts);
+                port.send(server);
+            }
+        }
+        drop(borrower);
+        self.seat.progress.arm();
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! How an endpoint works with its port: posting, fetching, waiting.
 
 use std::net::SocketAddr;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,13 @@ use crate::wire::ServerId;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run: the one that is to answer may need the processor.
 const LOOKS: u32 = 60;
+
+/// How far a port has come.
+pub(crate) enum Worked {
+    Done,
+    /// It may be left alone for this long.
+    NotYet(Duration),
+}
 
 impl Endpoint {
     pub(crate) fn is_near(&self, peer: Rank) -> Result<bool> {
@@ -70,18 +78,31 @@ impl Endpoint {
     ) -> Result<()> {
         let mut looks = 0;
         loop {
-            let patience = {
-                let mut port = lock(&self.port);
-                port.drive();
-                if done(&mut port) {
-                    return Ok(());
-                }
-                port.patience()
+            let nap = match self.work_port(looks, &mut done) {
+                Worked::Done => return Ok(()),
+                Worked::NotYet(nap) => nap,
             };
             let known = self.alarm().departures.load(Ordering::SeqCst);
             alive()?;
-            self.rest(&mut looks, known, patience.unwrap_or(NAP).min(NAP));
+            self.rest(&mut looks, known, nap);
         }
+    }
+
+    /// Lets the port work once. As long as somebody looks again soon, only what has arrived counts: what is overdue is not looked for, nor the clock.
+    #[inline]
+    pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
+        let mut port = lock(&self.port);
+        let looks_again_soon = looks > 0 && looks < LOOKS;
+        if looks_again_soon {
+            port.look();
+        } else {
+            port.drive();
+        }
+        if done(&mut port) {
+            return Worked::Done;
+        }
+        let nap = if looks < LOOKS { None } else { port.patience() };
+        Worked::NotYet(nap.unwrap_or(NAP).min(NAP))
     }
 
     /// Lets others run, or sleeps until a datagram comes.
@@ -104,22 +125,31 @@ impl Endpoint {
         self.effort.set(spent);
     }
 
-    /// Waits until more may be posted to a server.
-    pub(crate) fn make_room(&self, peer: Rank, server: ServerId) -> Result<()> {
-        if !lock(&self.port).origin.is_full(server) {
-            return Ok(());
+    /// The port, as soon as it has room: it may be full, or too much may be under way.
+    #[inline]
+    pub(crate) fn port_with_room(
+        &self,
+        peer: Rank,
+        has_room: impl Fn(&mut Port) -> bool,
+    ) -> Result<MutexGuard<'_, Port>> {
+        loop {
+            let mut port = lock(&self.port);
+            if has_room(&mut port) {
+                return Ok(port);
+            }
+            drop(port);
+            self.drive_until(|| self.check_alive(peer), &has_room)?;
         }
-        self.drive_until(|| self.check_alive(peer), |port| !port.origin.is_full(server))
     }
 
     /// Posts something to a far rank, in as many steps as it takes: `step` says whether it was the last.
     pub(crate) fn post_far(&self, peer: Rank, mut step: impl FnMut(&mut Origin, ServerId) -> bool) -> Result<()> {
         let server = self.server_of(peer)?;
         loop {
-            self.make_room(peer, server)?;
-            let mut port = lock(&self.port);
+            let mut port = self.port_with_room(peer, |port| !port.origin.is_full(server))?;
             let is_last = step(&mut port.origin, server);
             port.send(server);
+            drop(port);
             if is_last {
                 break;
             }
@@ -131,12 +161,11 @@ impl Endpoint {
     /// Begins a fetching operation on a far rank.
     pub(crate) fn begin_far(&self, peer: Rank, begin: impl FnOnce(&mut Origin, ServerId) -> Ticket) -> Result<Started> {
         let server = self.server_of(peer)?;
-        self.make_room(peer, server)?;
-        if lock(&self.port).origin.outstanding() >= OUTSTANDING_MAX as usize {
-            let room = |port: &mut Port| port.origin.outstanding() < OUTSTANDING_MAX as usize || port.origin.has_done();
-            self.drive_until(|| self.check_alive(peer), room)?;
-        }
-        let mut port = lock(&self.port);
+        let has_room = |port: &mut Port| {
+            let few = port.origin.outstanding() < OUTSTANDING_MAX as usize;
+            !port.origin.is_full(server) && (few || port.origin.has_done())
+        };
+        let mut port = self.port_with_room(peer, has_room)?;
         let ticket = begin(&mut port.origin, server);
         port.send(server);
         drop(port);
@@ -155,6 +184,7 @@ impl Endpoint {
             port.origin.push();
             !port.origin.is_busy()
         };
+        lock(&self.port).origin.push();
         // It ends: a node that does not answer is given up, sooner or later.
         let _ = self.drive_until(|| Ok(()), nobody_left);
     }

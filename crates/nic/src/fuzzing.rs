@@ -3,7 +3,7 @@
 //! Only there when `cfg(fuzzing)` is set; see `fuzz/`.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
 use farside_shm::{Config, Job};
@@ -20,10 +20,10 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
 
 const REPLY_BYTES: usize = 62 << 10;
 
-/// A sequence of datagrams for a server of real memory.
-pub fn serve(data: &[u8]) {
-    let (job, key) = (job(), Key::from_bytes([1; 16]));
-    let target = Target::new(job.clone(), Node(1), Directory::of(&job));
+/// A sequence of datagrams for a server of real memory. What that holds changes nothing in what is done, so one serves all runs.
+pub fn serve(job: &Arc<Job>, data: &[u8]) {
+    let key = Key::from_bytes([1; 16]);
+    let target = Target::new(job.clone(), Node(1), Directory::of(job));
     let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
     let topology = (**job.topology()).clone();
     let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, (topology, hosts), target);
@@ -99,17 +99,13 @@ fn sealed(key: &Key, kind: Kind, port: PortId, (number, executed, held): (u64, u
     packet
 }
 
-/// Memory for all runs: what it holds changes nothing in what is done.
-fn job() -> Arc<Job> {
-    static JOB: OnceLock<Arc<Job>> = OnceLock::new();
-    let make = || {
-        let topology = Topology::parse("node:2", 4).expect("it is well-formed");
-        let mut config = Config::new(topology, 4096);
-        config.arena_bytes = 1 << 16;
-        config.beside_bytes = Directory::bytes(&config.topology);
-        let job = Job::create(&config).expect("there is room");
-        Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default());
-        job
-    };
-    JOB.get_or_init(make).clone()
+/// Memory for [`serve`].
+pub fn memory() -> Arc<Job> {
+    let topology = Topology::parse("node:2", 4).expect("it is well-formed");
+    let mut config = Config::new(topology, 4096);
+    config.arena_bytes = 1 << 16;
+    config.beside_bytes = Directory::bytes(&config.topology);
+    let job = Job::create(&config).expect("there is room");
+    Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default());
+    job
 }

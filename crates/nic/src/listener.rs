@@ -61,11 +61,12 @@ impl Listener {
         came
     }
 
-    /// Waits for more, for no longer than `patience`. `came` says whether the last look found anything.
-    pub(crate) fn wait(&mut self, came: bool, patience: Option<Duration>) {
-        let spins = match self.style {
+    /// Whether to look again at once. `came` says whether the last look found anything.
+    #[inline]
+    pub(crate) fn lingers(&mut self, came: bool) -> bool {
+        let lingers = match self.style {
             Style::Poll => true,
-            Style::Block => false,
+            Style::Block => came,
             Style::SpinBlock => {
                 let now = now_ns();
                 if came {
@@ -74,11 +75,15 @@ impl Listener {
                 now.saturating_sub(self.last_ns) < SPIN_NS
             }
         };
-        if spins {
+        if lingers && !came {
             // Whoever shares this processor goes first.
             std::thread::yield_now();
-        } else if !came {
-            await_datagram(&self.socket, patience);
         }
+        lingers
+    }
+
+    /// Sleeps until something comes, for no longer than `patience`.
+    pub(crate) fn sleep(&self, patience: Duration) {
+        await_datagram(&self.socket, Some(patience));
     }
 }

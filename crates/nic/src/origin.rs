@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket, Word};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Loan};
 use crate::cut::{Cut, Run};
 use crate::link::Sender;
 use crate::seal::Key;
@@ -20,13 +20,24 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// How many bytes of requests may wait for their turn at one connection before the one who posts must wait.
 const QUEUE_BYTES: usize = 1 << 20;
+/// A batch of this length is sent although something is under way, as long as that is little: then both ends work at the same time.
+const SHARE_BYTES: usize = 8 << 10;
+/// How much is little.
+const FEW: usize = 8;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
+/// The longest datagram with a request that cannot be cut.
+const WHOLE_BYTES: usize = 60 << 10;
 
 /// What sends datagrams.
 pub(crate) trait Wire {
     /// Sends a datagram to a server. It may get lost.
     fn send(&mut self, to: ServerId, packet: &[u8]);
+
+    /// Likewise, if it is in two parts.
+    fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
+        self.send(to, &[head, rest].concat());
+    }
 }
 
 impl<F: FnMut(ServerId, &[u8])> Wire for F {
@@ -161,6 +172,47 @@ impl Origin {
         }
     }
 
+    /// Sends a part of a put that fills a request, and keeps no copy of it until [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay where and as they are until `take_over` was called.
+    pub(crate) unsafe fn put_straight(
+        &mut self,
+        (server, now_ns, wire): (ServerId, u64, &mut dyn Wire),
+        place: (Rank, SegmentId),
+        cut: &mut Cut<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> bool {
+        let (id, room) = (self.id, self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX);
+        let peer = &mut self.peers[server.0 as usize];
+        if peer.is_lost || peer.has_something() || !peer.sender.may_send() {
+            return false;
+        }
+        let Some(run) = cut.next(room as u64) else { return false };
+        let data = &bytes[run.packed as usize..][..run.bytes() as usize];
+        let mut head = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.packet_bytes));
+        head.clear();
+        head.resize(HEADER_BYTES, 0);
+        let name = Request::Put { to: rows(place, &run), data: &[], counts: counts && cut.is_done() };
+        request::encode(&name, &mut head);
+        let number = peer.sender.next_number();
+        let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0, back: self.back };
+        wire::seal_parts(&self.key, &header, &mut head, data);
+        wire.send_parts(server, &head, data);
+        peer.posted = number;
+        // SAFETY: by the caller's promise.
+        peer.sender.keep_lent(head, unsafe { Loan::new(data) }, now_ns);
+        self.activate(server);
+        true
+    }
+
+    /// Copies what was lent and may have to be sent again.
+    pub(crate) fn take_over(&mut self, server: ServerId) {
+        self.peers[server.0 as usize].sender.take_over();
+    }
+
     /// Likewise for an accumulate.
     pub(crate) fn accumulate_some(
         &mut self,
@@ -224,7 +276,8 @@ impl Origin {
 
     /// Posts an operation whose data may not fit into what is left of the batch: a call.
     pub(crate) fn post_whole(&mut self, server: ServerId, request: &Request<'_>, bytes: usize) -> Result<()> {
-        let limit = self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX;
+        // Between hosts the system cuts a long one into fragments, as it does with a long reply.
+        let limit = self.packet_bytes.max(WHOLE_BYTES) - HEADER_BYTES - request::OVERHEAD_MAX;
         if bytes > limit {
             return Err(Error::TooMuch { what: "bytes of one far request", value: bytes as u64, limit: limit as u64 });
         }
@@ -328,6 +381,18 @@ impl Origin {
             wire.send(server, &bytes);
             peer.sender.keep(bytes, wants_answer, now_ns);
         }
+    }
+
+    /// Whether [`Origin::send_to`] has anything to do.
+    #[inline]
+    pub(crate) fn is_ready(&self, server: ServerId) -> bool {
+        let peer = &self.peers[server.0 as usize];
+        peer.is_lost || ((!peer.queue.is_empty() || peer.is_worth_sending()) && peer.sender.may_send())
+    }
+
+    /// Whether anything is under way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.active.iter().any(|server| !self.peers[server.0 as usize].sender.is_idle())
     }
 
     /// When [`Origin::pump`] is to be called next, if nothing happens until then.
@@ -514,7 +579,11 @@ impl Peer {
 
     /// Whether the batch should go although it is not full.
     fn is_worth_sending(&self) -> bool {
-        self.batch.bytes.len() > HEADER_BYTES && (self.batch.is_urgent || self.sender.is_idle())
+        let bytes = self.batch.bytes.len();
+        bytes > HEADER_BYTES
+            && (self.batch.is_urgent
+                || self.sender.is_idle()
+                || (bytes >= SHARE_BYTES && self.sender.under_way() < FEW))
     }
 
     fn abandon(&mut self) {

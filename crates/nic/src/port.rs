@@ -4,15 +4,18 @@
 //! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
 //! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
 
+use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
+use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
 use farside_shm::FarAnswer;
 use rustc_hash::FxHashMap;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
 
-use crate::origin::Origin;
+use crate::cut::Cut;
+use crate::origin::{Origin, Wire};
 use crate::socket::{self, now_ns};
 use crate::wire::ServerId;
 use crate::wire::request::Request;
@@ -67,30 +70,74 @@ impl Port {
         self.origin.reset();
     }
 
-    /// Sends to a server what may be sent.
+    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at.
+    #[inline]
     pub(crate) fn send(&mut self, server: ServerId) {
+        if !self.origin.is_ready(server) {
+            return;
+        }
         let (socket, addresses) = (&self.socket, &self.addresses);
-        self.origin.send_to(server, now_ns(), &mut sending(socket, addresses));
+        self.origin.send_to(server, now_ns(), &mut Sending { socket, addresses });
+    }
+
+    /// Sends a part of a put from where it is; see [`Origin::put_straight`].
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay where and as they are until [`Origin::take_over`] was called.
+    pub(crate) unsafe fn put_straight(
+        &mut self,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        cut: &mut Cut<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> bool {
+        let mut wire = Sending { socket: &self.socket, addresses: &self.addresses };
+        // SAFETY: by the caller's promise.
+        unsafe { self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts) }
+    }
+
+    /// Reads what has arrived; if anything has, that may let something go or be the end of something.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if self.read() {
+            self.attend();
+        }
     }
 
     /// Reads what has arrived, sends what may be sent, repeats what is overdue.
     pub(crate) fn drive(&mut self) {
-        for _ in 0..READ_AT_ONCE {
+        self.read();
+        self.attend();
+    }
+
+    /// Reads what has arrived, and says whether that was anything.
+    fn read(&mut self) -> bool {
+        for count in 0..READ_AT_ONCE {
             match self.socket.recv(&mut self.buffer) {
                 // Somebody wants us to look: we do.
                 Ok(0) => {}
                 Ok(length) => {
                     // What is refused changes nothing.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());
+                    if !self.origin.is_waiting() {
+                        // Nothing more is to come.
+                        return true;
+                    }
                 }
-                Err(_) => break,
+                Err(_) => return count > 0,
             }
         }
+        true
+    }
+
+    fn attend(&mut self) {
         let now = now_ns();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
             let (socket, addresses) = (&self.socket, &self.addresses);
-            self.origin.pump(now, &mut sending(socket, addresses));
+            self.origin.pump(now, &mut Sending { socket, addresses });
         }
     }
 
@@ -157,10 +204,29 @@ impl Port {
 }
 
 /// Where datagrams go. One that cannot be sent is one that got lost.
-fn sending<'a>(socket: &'a UdpSocket, addresses: &'a [Option<SocketAddr>]) -> impl FnMut(ServerId, &[u8]) + use<'a> {
-    move |server, packet| {
-        if let Some(address) = addresses.get(server.0 as usize).copied().flatten() {
-            let _ = socket.send_to(packet, address);
+struct Sending<'a> {
+    socket: &'a UdpSocket,
+    addresses: &'a [Option<SocketAddr>],
+}
+
+impl Sending<'_> {
+    fn address(&self, server: ServerId) -> Option<SocketAddr> {
+        self.addresses.get(server.0 as usize).copied().flatten()
+    }
+}
+
+impl Wire for Sending<'_> {
+    fn send(&mut self, to: ServerId, packet: &[u8]) {
+        if let Some(address) = self.address(to) {
+            let _ = self.socket.send_to(packet, address);
+        }
+    }
+
+    fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
+        if let Some(address) = self.address(to) {
+            let parts = [IoSlice::new(head), IoSlice::new(rest)];
+            let mut nothing = SendAncillaryBuffer::default();
+            let _ = sendmsg_addr(self.socket, &address, &parts, &mut nothing, SendFlags::empty());
         }
     }
 }

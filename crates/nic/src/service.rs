@@ -15,7 +15,7 @@ use crate::wire::request::{Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// After so many requests without an answer an acknowledgement is sent although more may be waiting.
-const ACKNOWLEDGE_AFTER: u32 = 16;
+const ACKNOWLEDGE_AFTER: u32 = 6;
 /// Of how many ranks' memory a connection is told what was refused there: as many complaints as fit into any reply beside the longest answers.
 const COMPLAINTS_MAX: usize = 40;
 
@@ -26,8 +26,8 @@ pub(crate) trait Memory {
     fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
     fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()>;
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
-    /// Counts a landing.
-    fn count_landing(&mut self);
+    /// Counts so many landings.
+    fn count_landings(&mut self, count: u64);
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
@@ -90,6 +90,8 @@ pub(crate) struct Service<M> {
     lost: FxHashSet<Node>,
     /// Connections that have not been told how far they are.
     silent: Vec<PortId>,
+    /// What has landed with the request that is being executed.
+    landings: u64,
     /// Calls whose answer has not been sent.
     calls: Vec<(PortId, Rank, u32)>,
     /// The reply that is being written.
@@ -127,6 +129,7 @@ impl<M: Memory> Service<M> {
             connections: FxHashMap::default(),
             lost: FxHashSet::default(),
             silent: Vec::new(),
+            landings: 0,
             calls: Vec::new(),
             reply: Vec::with_capacity(packet_bytes),
             refusals: Refusals::default(),
@@ -221,6 +224,10 @@ impl<M: Memory> Service<M> {
                 wants_answer |= answered;
             }
         }
+        // Once for all: each would wake whoever waits for them.
+        if self.landings > 0 {
+            self.memory.count_landings(std::mem::take(&mut self.landings));
+        }
         let Some(connection) = self.connections.get_mut(&port) else { return };
         faults.into_iter().for_each(|fault| connection.complain(fault));
         connection.receiver.executed(&self.reply[HEADER_BYTES..]);
@@ -246,12 +253,10 @@ impl<M: Memory> Service<M> {
 
     /// Does one operation; what it brings back is appended to the reply. Says whether an answer is wanted, `None` if it failed and nobody waits.
     fn carry_out(&mut self, port: PortId, request: &Request<'_>, faults: &mut Vec<Fault>) -> Option<bool> {
-        let memory = &mut self.memory;
-        let mut posted = |rank: Rank, counts: bool, done: Result<()>, memory: &mut M| {
+        let (memory, landings) = (&mut self.memory, &mut self.landings);
+        let mut posted = |rank: Rank, counts: bool, done: Result<()>| {
             // A landing is counted even if it was refused: whoever waits for it would wait for ever.
-            if counts {
-                memory.count_landing();
-            }
+            *landings += u64::from(counts);
             if let Err(error) = done {
                 faults.push(Fault::new(&error, rank));
             }
@@ -260,15 +265,15 @@ impl<M: Memory> Service<M> {
         match *request {
             Request::Put { to, data, counts } => {
                 let done = memory.put(&to, data);
-                posted(to.rank, counts, done, memory)
+                posted(to.rank, counts, done)
             }
             Request::Accumulate { to, sum, data, counts } => {
                 let done = memory.accumulate(&to, &sum, data);
-                posted(to.rank, counts, done, memory)
+                posted(to.rank, counts, done)
             }
             Request::Post { at, op, counts } => {
                 let done = memory.atomic(at, op).map(drop);
-                posted(at.rank, counts, done, memory)
+                posted(at.rank, counts, done)
             }
             Request::Atomic { tag, at, op } => {
                 let done = memory.atomic(at, op);

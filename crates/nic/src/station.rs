@@ -27,6 +27,9 @@ use crate::{Place, Settings};
 /// The longest datagram that a server sends: what the longest request may ask for.
 const REPLY_BYTES: usize = 62 << 10;
 
+/// How often an agent looks for requests before it looks for orders.
+const LOOKS: u32 = 256;
+
 /// One node of a job.
 pub struct Station {
     job: Arc<Job>,
@@ -234,7 +237,7 @@ struct Agent {
 impl Agent {
     fn run(mut self) {
         loop {
-            let came = self.read();
+            let lingers = self.attend();
             let is_stopped = self.obey();
             self.watch_over_nodes();
             let (socket, addresses) = (&self.listener.socket, &self.addresses);
@@ -249,22 +252,30 @@ impl Agent {
             if is_stopped {
                 return;
             }
-            let patience = self.nap();
-            self.listener.wait(came, Some(patience));
+            if !lingers {
+                self.listener.sleep(self.nap());
+            }
         }
+    }
+
+    /// Serves as long as there is something to do, or there may be any moment; but not for so long that orders have to wait. Says whether it would go on.
+    fn attend(&mut self) -> bool {
+        (0..LOOKS).all(|_| {
+            let came = self.read();
+            self.listener.lingers(came)
+        })
     }
 
     fn read(&mut self) -> bool {
         let Agent { listener, service, origin, heard_ns, .. } = self;
-        let now = now_ns();
         let heard_ns = std::cell::RefCell::new(heard_ns);
         let heard = |node: u32| {
             if let Some(heard) = heard_ns.borrow_mut().get_mut(node as usize) {
-                *heard = now;
+                *heard = now_ns();
             }
         };
         let reply = |packet: &[u8]| {
-            let is_news = origin.receive(packet, now)?;
+            let is_news = origin.receive(packet, now_ns())?;
             // Agents call no handlers.
             drop(origin.take_calls());
             if let (true, Some(server)) = (is_news, wire::claimed_server(packet)) {
@@ -361,7 +372,9 @@ impl HostServer {
         let run = move || {
             while !told.load(std::sync::atomic::Ordering::SeqCst) {
                 let came = listener.read(&mut service, |_| Err(wire::Refused::Astray), |_| ());
-                listener.wait(came, Some(Duration::from_secs(1)));
+                if !listener.lingers(came) {
+                    listener.sleep(Duration::from_secs(1));
+                }
             }
         };
         let thread = std::thread::Builder::new().name("farside-host".into()).spawn(run).map_err(|error| {

@@ -98,13 +98,13 @@ impl Memory for Target {
         self.reach.atomic(at, op)
     }
 
-    fn count_landing(&mut self) {
+    fn count_landings(&mut self, count: u64) {
         // What has landed is visible before its count is.
         full_fence();
         if let Ok(rank) = self.job.topology().leader_of(self.node) {
             let at = Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 };
             // The leader has not joined yet: nobody counts.
-            let _ = self.reach.atomic(at, Atomic::Add(1));
+            let _ = self.reach.atomic(at, Atomic::Add(count.into()));
         }
     }
 

@@ -192,6 +192,45 @@ impl Profile {
         Ok(profile)
     }
 
+    /// The same machine with somebody else to carry out far operations: `nic`, the interface; or a thread of the target's host, which looks for
+    /// messages all the time (`host-poll`), for a while before it sleeps (`host-spin-block`), or sleeps at once (`host-block`). The first two
+    /// have a processor of their own; one that sleeps at once shares the rank's, as far as the profile says what that means.
+    pub fn served_by(&self, server: &str) -> Result<Profile> {
+        let mut profile = self.clone();
+        let carrier = if server == "nic" { Carrier::Interface } else { Carrier::Agent };
+        for level in profile.level.iter_mut().filter(|level| level.carrier != Carrier::Processor) {
+            level.carrier = carrier;
+        }
+        let mut set = |name: &str, is: f64| {
+            let source = format!("served by {server}");
+            profile.agent.insert(name.to_owned(), Figure { is, kind: Origin::Estimated, source });
+        };
+        match server {
+            "nic" => {}
+            "host-poll" => set("spin_ns", 1e14),
+            "host-spin-block" if figure(&self.agent, "spin_ns")? > 0 => {}
+            "host-spin-block" => {
+                let name = &self.name;
+                return Err(Error::Misuse(format!("the profile {name} does not say how long a host spins")));
+            }
+            "host-block" => {
+                set("spin_ns", 0.0);
+                for (of_one, shared) in [("steals_pct", "shared_steals_pct"), ("wake_steals_pct", "shared_wake_pct")] {
+                    if let Some(part) = self.agent.get(shared) {
+                        set(of_one, part.is);
+                    }
+                }
+            }
+            other => {
+                let known = "nic, host-poll, host-spin-block, host-block";
+                return Err(Error::Misuse(format!(
+                    "there is no server {other:?} in the simulator; there are: {known}"
+                )));
+            }
+        }
+        Ok(profile)
+    }
+
     /// How so many ranks are arranged on this machine: in blocks, each element filled before the next.
     pub fn topology(&self, ranks: u32) -> Result<Topology> {
         let level = |level: &Level| {
@@ -207,6 +246,11 @@ pub(crate) fn figure(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64
     let missing = || Error::Misuse(format!("the profile has no {name}"));
     let figure = table.get(name).ok_or_else(missing)?;
     whole(figure, name)
+}
+
+/// Likewise; zero if it is not there.
+pub(crate) fn optional(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64> {
+    if table.contains_key(name) { figure(table, name) } else { Ok(0) }
 }
 
 pub(crate) fn whole(figure: &Figure, name: &str) -> Result<u64> {

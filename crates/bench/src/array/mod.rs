@@ -118,7 +118,7 @@ impl turns::Plan for Plan {
         &[Rival::Ga]
     }
 
-    fn for_rival(&self, _: Rival) -> Option<Plan> {
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         Some(self.clone())
     }
 }
@@ -168,6 +168,8 @@ mod tests {
     fn the_combined_sync_wins_more_with_every_doubling() {
         let machine = Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
+            nodes: None,
+            servers: Vec::new(),
             ranks: vec![4, 8, 16],
             against: Vec::new(),
             time: Duration::from_millis(1),

@@ -118,7 +118,7 @@ impl turns::Plan for Plan {
         &[Rival::Redis, Rival::Memcached]
     }
 
-    fn for_rival(&self, _: Rival) -> Option<Plan> {
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         let cases: Vec<String> = self.cases.iter().filter(|case| *case != "volume").cloned().collect();
         (!cases.is_empty()).then(|| Plan { cases, ..self.clone() })
     }
@@ -183,13 +183,15 @@ mod tests {
         assert_eq!(plan.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
         assert!(Plan::parse(&words[..3]).is_err());
         assert!(lock("luck").unwrap_err().to_string().contains("rma-rw"));
-        assert!(plan.for_rival(Rival::Redis).is_some_and(|plan| plan.cases == ["ycsb-a"]));
+        assert!(plan.for_rival(Rival::Redis, false).is_some_and(|plan| plan.cases == ["ycsb-a"]));
     }
 
     #[test]
     fn every_case_is_measured_in_virtual_time() {
         let machine = Machine { profile: Profile::load("aries-xc30").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
+            nodes: None,
+            servers: Vec::new(),
             ranks: vec![18],
             against: Vec::new(),
             time: Duration::from_millis(1),

@@ -121,7 +121,7 @@ impl turns::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn for_rival(&self, rival: Rival) -> Option<Plan> {
+    fn for_rival(&self, rival: Rival, _: bool) -> Option<Plan> {
         // OpenSHMEM has no lock for readers.
         let shares = self.writers_pct < 100.0;
         (rival != Rival::OpenShmem || !shares).then(|| self.clone())
@@ -154,6 +154,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
     setting.check(1)?;
+    setting.check_one_server()?;
     let cases = turns::choose(&options.cases, &CASES)?;
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     let mut plans = Vec::new();
@@ -198,6 +199,8 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
+            nodes: None,
+            servers: Vec::new(),
             workshop: "none".into(),
             progress: false,
         };

@@ -98,7 +98,7 @@ impl turns::Plan for Plan {
         Ok(samples)
     }
 
-    fn for_rival(&self, _: Rival) -> Option<Plan> {
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         None
     }
 }

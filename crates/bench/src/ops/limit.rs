@@ -63,6 +63,9 @@ fn one(case: &str, bytes: usize, plan: &Plan) -> Result<Option<f64>> {
         "compare_swap" => loops(time, |value| {
             let _ = black_box(word.compare_exchange(value, value + 1, Ordering::SeqCst, Ordering::SeqCst));
         }),
+        "compare_swap_miss" => loops(time, |_| {
+            let _ = black_box(word.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst));
+        }),
         // How long it takes to wake a sleeper and to be woken by it: what waiting without a processor of one's own costs.
         "barrier" => futex_round_trip(plan).map(Some),
         _ => Ok(None),

@@ -103,10 +103,19 @@ fn one(
         "fetch_add" => measure(&clock_ns, time, |count| each(count, |_| world.fetch_add(at, 1))),
         "swap" => measure(&clock_ns, time, |count| each(count, |value| world.swap(at, value))),
         // Every one hits, as the rivals' do.
-        "compare_swap" => measure(&clock_ns, time, |count| {
-            let start = world.load(at)?;
-            each(count, |done| world.compare_swap(at, start.wrapping_add(done), start.wrapping_add(done + 1)))
-        }),
+        "compare_swap" => {
+            let mut held = world.load(at)?;
+            measure(&clock_ns, time, |count| {
+                each(count, |_| {
+                    let next = held.wrapping_add(1);
+                    world.compare_swap(at, std::mem::replace(&mut held, next), next)
+                })
+            })
+        }
+        "compare_swap_miss" => {
+            let other = world.load(at)?.wrapping_add(1);
+            measure(&clock_ns, time, |count| each(count, |_| world.compare_swap(at, other, other)))
+        }
         "signal" => measure(&clock_ns, time, |count| {
             (0..count).try_for_each(|value| {
                 world.signal(at, value)?;

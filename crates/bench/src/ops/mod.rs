@@ -1,5 +1,6 @@
 //! `farside bench ops`: latency, bandwidth and rate of every one-sided operation, and the barrier.
 
+mod datagrams;
 mod limit;
 mod measure;
 mod report;
@@ -11,17 +12,30 @@ use farside::World;
 
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting, sample};
+use crate::turns::{self, Fold, Layout, Limit, SLACK, Setting, sample};
 
 pub use report::{plot, tables};
 
 /// The cases that take every size.
 const SIZED: [&str; 4] = ["put", "get", "accumulate", "put_strided"];
 /// The cases on one word.
-const WORDS: [&str; 5] = ["fetch_add", "swap", "compare_swap", "signal", "rate"];
+const WORDS: [&str; 6] = ["fetch_add", "swap", "compare_swap", "compare_swap_miss", "signal", "rate"];
 /// All cases.
-const CASES: [&str; 10] =
-    ["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap", "signal", "rate", "barrier"];
+const CASES: [&str; 11] = [
+    "put",
+    "get",
+    "accumulate",
+    "put_strided",
+    "fetch_add",
+    "swap",
+    "compare_swap",
+    "compare_swap_miss",
+    "signal",
+    "rate",
+    "barrier",
+];
+/// A case that the rivals' programs do not know.
+const OWN: &str = "compare_swap_miss";
 
 /// What the target does meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,15 +129,17 @@ impl turns::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn run_limit(&self) -> Result<String> {
-        match self.target {
-            Target::Idle => limit::run(self),
-            Target::Computing => Ok(String::new()),
+    fn run_limit(&self, limit: &Limit) -> Result<String> {
+        match (self.target, limit) {
+            (Target::Idle, Limit::Near) => limit::run(self),
+            (Target::Idle, _) => datagrams::run(self, limit),
+            (Target::Computing, _) => Ok(String::new()),
         }
     }
 
-    fn for_rival(&self, rival: Rival) -> Option<Plan> {
-        let cases: Vec<String> = self.cases.iter().filter(|case| !rival.crashes_in(case)).cloned().collect();
+    fn for_rival(&self, rival: Rival, far: bool) -> Option<Plan> {
+        let can = |case: &&String| *case != OWN && !rival.crashes_in(case, far);
+        let cases: Vec<String> = self.cases.iter().filter(can).cloned().collect();
         (!cases.is_empty()).then(|| Plan { cases, ..self.clone() })
     }
 

@@ -12,13 +12,25 @@ use crate::turns::FARSIDE;
 
 /// The results as tables: what an operation takes, and beside it how many times faster farside is than the best rival.
 pub fn tables(records: &[Record]) -> String {
+    let who: Vec<Record> = records.iter().map(|record| record.clone().with("who", who(record))).collect();
+    // The first server is the one that is compared.
+    let own = who.iter().find(|record| record.system == FARSIDE).and_then(|record| record.attribute("who"));
+    let own = own.map_or(String::new(), |own| own.to_string());
     let pivot = Pivot {
         row_keys: &["ranks", "case", "bytes", "target"],
-        column_key: "system",
+        column_key: "who",
         figure: "median_ns",
-        ratio_for: Some(FARSIDE),
+        ratio_for: Some(&own),
     };
-    table(records, &pivot).to_string()
+    table(&who, &pivot).to_string()
+}
+
+/// A system, and who serves there if that was chosen.
+fn who(record: &Record) -> String {
+    match record.attribute("server") {
+        Some(server) => format!("{} {server}", record.system),
+        None => record.system.clone(),
+    }
 }
 
 /// Draws the results into a directory: one chart for each operation with sizes, one for the words, one for the barrier, and a page of all.
@@ -39,14 +51,14 @@ fn is(record: &Record, case: &str, target: Target) -> bool {
     record.case == case && record.attribute("target").as_ref().and_then(|value| value.as_str()) == Some(target.name())
 }
 
-fn systems(records: &[Record]) -> Vec<&str> {
-    let mut systems: Vec<&str> = Vec::new();
-    for record in records {
-        if !systems.contains(&record.system.as_str()) {
-            systems.push(&record.system);
+fn systems(records: &[Record]) -> Vec<String> {
+    let mut systems: Vec<String> = Vec::new();
+    for who in records.iter().map(who) {
+        if !systems.contains(&who) {
+            systems.push(who);
         }
     }
-    systems.sort_by_key(|&system| (system != FARSIDE, system == LIMIT));
+    systems.sort_by_key(|system| (!system.starts_with(FARSIDE), system.starts_with(LIMIT)));
     systems
 }
 
@@ -56,11 +68,11 @@ fn by_size(records: &[Record], case: &str) -> Option<String> {
         .filter_map(|system| {
             let points: Vec<(f64, f64)> = records
                 .iter()
-                .filter(|record| record.system == system && is(record, case, Target::Idle))
+                .filter(|record| who(record) == system && is(record, case, Target::Idle))
                 .filter_map(|record| Some((record.number("bytes")?, record.number("median_ns")?)))
                 .collect();
-            let series = Series::new(system, points);
-            let series = if system == LIMIT { series.dashed() } else { series };
+            let series = Series::new(&system, points);
+            let series = if system.starts_with(LIMIT) { series.dashed() } else { series };
             (!series.points.is_empty()).then_some(series)
         })
         .collect();
@@ -79,9 +91,9 @@ fn words(records: &[Record], target: Target) -> Option<String> {
     let groups: Vec<Group> = WORDS
         .into_iter()
         .filter_map(|case| {
-            let bar = |system: &&str| {
-                let record = records.iter().find(|record| record.system == *system && is(record, case, target))?;
-                Some(((*system).to_owned(), record.number("median_ns")?))
+            let bar = |system: &String| {
+                let record = records.iter().find(|record| who(record) == *system && is(record, case, target))?;
+                Some((system.clone(), record.number("median_ns")?))
             };
             let bars: Vec<(String, f64)> = systems.iter().filter_map(bar).collect();
             (!bars.is_empty()).then(|| Group { label: case.to_owned(), bars })
@@ -102,10 +114,10 @@ fn barrier(records: &[Record]) -> Option<String> {
     let groups: Vec<Group> = ranks
         .into_iter()
         .map(|ranks| {
-            let bar = |system: &&str| {
+            let bar = |system: &String| {
                 let mut found = records.iter();
-                let record = found.find(|r| r.system == *system && r.ranks == ranks && r.case == "barrier")?;
-                Some(((*system).to_owned(), record.number("median_ns")?))
+                let record = found.find(|r| who(r) == *system && r.ranks == ranks && r.case == "barrier")?;
+                Some((system.clone(), record.number("median_ns")?))
             };
             Group { label: format!("{ranks} ranks"), bars: systems.iter().filter_map(bar).collect() }
         })

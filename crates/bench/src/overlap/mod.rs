@@ -111,7 +111,7 @@ impl turns::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn for_rival(&self, _: Rival) -> Option<Plan> {
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         self.has(LATENCY).then(|| Plan { cases: vec![LATENCY.into()], ..self.clone() })
     }
 }
@@ -192,12 +192,14 @@ mod tests {
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert!(Plan::parse(&words[..5]).is_err());
-        assert_eq!(plan.for_rival(Rival::Mpich).unwrap().cases, ["latency"]);
+        assert_eq!(plan.for_rival(Rival::Mpich, false).unwrap().cases, ["latency"]);
     }
 
     fn simulated(ranks: &[u32], cases: &[&str], sizes: &[usize]) -> Vec<Record> {
         let machine = Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
+            nodes: None,
+            servers: Vec::new(),
             ranks: ranks.to_vec(),
             against: Vec::new(),
             time: Duration::from_millis(2),

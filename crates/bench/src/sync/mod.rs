@@ -86,7 +86,7 @@ impl turns::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn for_rival(&self, _: Rival) -> Option<Plan> {
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
         Some(self.clone())
     }
 }
@@ -105,6 +105,7 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
+    options.setting.check_one_server()?;
     let (cases, bytes) = (turns::choose(&options.cases, &CASES)?, options.bytes);
     ensure!(bytes >= 8 && bytes.is_multiple_of(8), "{bytes} bytes cannot be put here: expected a multiple of 8");
     ensure!(bytes <= 1 << 20, "{bytes} bytes for every pair are more than the {} that are measured", 1 << 20);
@@ -139,6 +140,8 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
+            nodes: None,
+            servers: Vec::new(),
             workshop: "none".into(),
             progress: false,
         };

@@ -176,8 +176,7 @@ const GROW: Script = Script {
 /// A bucket that is split while one looks into it and one writes to it.
 const GROW_AND_WRITE: Script = Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
 /// An insert that makes the table grow, beside a reader.
-const OVERFLOW: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0), Get(1)]], batches: false };
+const OVERFLOW: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)]], batches: false };
 const BATCHES: Script =
     Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]], batches: true };
 const MANY_BATCHES: Script =

@@ -2,6 +2,7 @@
 
 mod array;
 mod dht;
+mod interference;
 mod locks;
 mod lu;
 mod ops;
@@ -45,13 +46,6 @@ enum Bench {
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
     /// takes the given time; in virtual time every rank takes the lock a given number of times.
     Locks(locks::Arguments),
-    /// Passive epochs: their latency, and how much computation they hide
-    ///
-    /// A computing target is one that does not call the library: what needs its help waits until it is done. `sender`: computation inside an epoch grows until the
-    /// epoch takes longer. `receiver`: the target's computation, with and without the epochs of all others.
-    Overlap(overlap::Arguments),
-    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
-    Lu(lu::Arguments),
     /// The global array: its sync, patches, matrix products
     ///
     /// A patch is one of rank 0 to another rank, complete before the next; the sync is timed after every rank has written to all others ([ARMCI03] figure 7).
@@ -60,6 +54,18 @@ enum Bench {
     ///
     /// On real ranks a case takes the given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there are ranks.
     Dht(dht::Arguments),
+    /// Passive epochs: their latency, and how much computation they hide
+    ///
+    /// A computing target is one that does not call the library: what needs its help waits until it is done. `sender`: computation inside an epoch grows until the
+    /// epoch takes longer. `receiver`: the target's computation, with and without the epochs of all others.
+    Overlap(overlap::Arguments),
+    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
+    Lu(lu::Arguments),
+    /// What serving far memory costs the host it is on
+    ///
+    /// Rank 0 is the home of a lock and counts, or sends to a third node, while others take the lock and give it back at a given rate; `kept` is what is left of what it
+    /// does without them. `apart`: the home's rank has a processor alone, whoever serves and everybody else has the others. `shared`: whoever serves has the home's processor.
+    Interference(interference::Arguments),
 }
 
 /// What all benches can be told.
@@ -70,10 +76,19 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
+    /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only
+    #[arg(long, value_name = "K", conflicts_with = "sim")]
+    nodes: Option<u32>,
+    /// Who serves far memory: nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
+    ///
+    /// The interface of a node, as a thread of the launcher, or a thread of the target's own process; it looks for requests all the time, for a while before it sleeps
+    /// (nic, host-spin-block), or sleeps at once.
+    #[arg(long, visible_alias = "server", value_delimiter = ',', value_name = "SERVER,…")]
+    servers: Vec<String>,
     /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis, memcached for hash tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks and hash tables
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks, interference and hash tables
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -103,6 +118,10 @@ impl Common {
         for word in &self.against {
             against.extend(Rival::parse(word)?);
         }
+        if self.nodes.is_some() {
+            // It is a way to use shared memory.
+            against.retain(|&rival| rival != Rival::OpenMpiSm);
+        }
         // Better now than after minutes of measuring.
         if let Some(path) = &self.json {
             std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -112,6 +131,8 @@ impl Common {
         }
         Ok(Setting {
             sim: self.simulate.machine(self.topology.as_deref())?,
+            nodes: self.nodes,
+            servers: self.servers.clone(),
             ranks,
             against,
             time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
@@ -143,10 +164,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
-        Bench::Overlap(arguments) => overlap::run(arguments),
-        Bench::Lu(arguments) => lu::run(arguments),
         Bench::Array(arguments) => array::run(arguments),
         Bench::Dht(arguments) => dht::run(arguments),
+        Bench::Overlap(arguments) => overlap::run(arguments),
+        Bench::Lu(arguments) => lu::run(arguments),
+        Bench::Interference(arguments) => interference::run(arguments),
     }
 }
 
@@ -164,10 +186,11 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
-        "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
-        "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
         "array" => run_rank(&farside_bench::array::Plan::parse(arguments)?),
         "dht" => run_rank(&farside_bench::dht::Plan::parse(arguments)?),
+        "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
+        "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
+        "interference" => run_rank(&farside_bench::interference::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }

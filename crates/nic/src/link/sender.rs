@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::WINDOW;
+use crate::buffer::Loan;
 
 /// The first guess of how long an answer takes, until one was measured.
 const TIMEOUT_FIRST_NS: u64 = 50_000_000;
@@ -34,6 +35,8 @@ pub(crate) struct Sender {
 struct Record {
     number: u64,
     packet: Vec<u8>,
+    /// The end of the packet, as long as it is somebody else's.
+    loan: Option<Loan>,
     wants_answer: bool,
     answered: bool,
     /// It has arrived, ahead of its turn.
@@ -66,6 +69,11 @@ impl Sender {
         self.records.is_empty()
     }
 
+    /// How many requests are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.records.len()
+    }
+
     /// The number of the oldest request that may still have to be repeated.
     fn oldest_open(&self) -> u64 {
         self.records.front().map_or(self.next, |record| record.number)
@@ -94,10 +102,25 @@ impl Sender {
 
     /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave.
     pub(crate) fn keep(&mut self, packet: Vec<u8>, wants_answer: bool, now_ns: u64) {
+        self.keep_with(packet, None, wants_answer, now_ns);
+    }
+
+    /// Likewise a request whose end is lent: until [`Sender::take_over`], or until it is closed.
+    pub(crate) fn keep_lent(&mut self, packet: Vec<u8>, loan: Loan, now_ns: u64) {
+        self.keep_with(packet, Some(loan), false, now_ns);
+    }
+
+    /// Copies what is still lent, and gives it back.
+    pub(crate) fn take_over(&mut self) {
+        self.records.iter_mut().for_each(Record::take_over);
+    }
+
+    fn keep_with(&mut self, packet: Vec<u8>, loan: Option<Loan>, wants_answer: bool, now_ns: u64) {
         debug_assert!(self.may_send());
         self.records.push_back(Record {
             number: self.next,
             packet,
+            loan,
             wants_answer,
             answered: false,
             held: false,
@@ -168,6 +191,7 @@ impl Sender {
             record.sent_ns = now_ns;
             record.sends += 1;
             self.repeated += 1;
+            record.take_over();
             send(&record.packet);
         }
         if lost && now_ns.saturating_sub(self.halved_ns) > timeout {
@@ -195,6 +219,12 @@ impl Record {
     /// Whether nothing more is to come of it.
     fn is_closed(&self, executed: u64) -> bool {
         self.number <= executed && (self.answered || !self.wants_answer)
+    }
+
+    fn take_over(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            self.packet.extend_from_slice(loan.bytes());
+        }
     }
 
     /// Whether repeating it can help: it has not arrived, or its answer has not.

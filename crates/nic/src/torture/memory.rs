@@ -140,7 +140,7 @@ impl Memory for Plain {
         Ok(old)
     }
 
-    fn count_landing(&mut self) {}
+    fn count_landings(&mut self, _: u64) {}
 
     fn call(&mut self, caller: Rank, slot: u32, _handler: u32, argument: &[u8]) {
         let mut reply = argument.to_vec();

@@ -106,6 +106,11 @@ pub(crate) enum Refused {
 
 /// Writes the header of a datagram whose body is complete, and its tag.
 pub(crate) fn seal(key: &Key, header: &Header, packet: &mut [u8]) {
+    seal_parts(key, header, packet, &[]);
+}
+
+/// Likewise, if the end of the body is elsewhere.
+pub(crate) fn seal_parts(key: &Key, header: &Header, packet: &mut [u8], rest: &[u8]) {
     debug_assert!(packet.len() >= HEADER_BYTES);
     packet[0..2].copy_from_slice(&MAGIC);
     packet[2] = VERSION;
@@ -120,7 +125,7 @@ pub(crate) fn seal(key: &Key, header: &Header, packet: &mut [u8]) {
     packet[32..40].copy_from_slice(&header.held.to_le_bytes());
     packet[40..42].copy_from_slice(&header.back.to_le_bytes());
     packet[42..48].fill(0);
-    let tag = key.tag([&packet[..TAG_AT], &packet[HEADER_BYTES..]]);
+    let tag = key.tag(&[&packet[..TAG_AT], &packet[HEADER_BYTES..], rest]);
     packet[TAG_AT..HEADER_BYTES].copy_from_slice(&tag);
 }
 
@@ -136,7 +141,7 @@ pub(crate) fn open<'a>(key: &Key, packet: &'a [u8]) -> Result<(Header, &'a [u8])
         _ => return Err(Refused::Foreign),
     };
     let (signed, tag) = head.split_last_chunk::<TAG_BYTES>().ok_or(Refused::Foreign)?;
-    if !key.accepts([signed, body], tag) {
+    if !key.accepts(&[signed, body], tag) {
         return Err(Refused::Forged);
     }
     let mut rest = Reader(&head[4..]);

@@ -10,6 +10,7 @@ use super::ahead::Ahead;
 use super::lanes::Lanes;
 use super::network::{Network, Route};
 use super::queue::Queue;
+use super::waiting::Tick;
 use crate::crew::Crew;
 use crate::engine::Engine;
 use crate::event::EventId;
@@ -76,8 +77,8 @@ pub(super) struct Member {
     /// How many operations it has started.
     serial: u32,
     pub(super) watches_more: bool,
-    /// Whether a timer is set that will look at its wait.
-    pub(super) has_timer: bool,
+    /// By when a timer will look at its wait, in ticks.
+    pub(super) timer: Tick,
     /// When its wait is over; `u64::MAX` if it has no time limit.
     pub(super) deadline_ns: u64,
     /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
@@ -182,7 +183,7 @@ impl Clockwork {
             node: store.topology.node_of(Rank(rank)).0,
             serial: 0,
             watches_more: false,
-            has_timer: false,
+            timer: Tick::NEVER,
             deadline_ns: u64::MAX,
             stolen_ns: u64::MAX,
             hints: Hints::NONE,

@@ -5,7 +5,7 @@
 
 use farside_fabric::{Error, Rank, Result, Topology};
 
-use crate::profile::{Carrier, Profile, figure, whole};
+use crate::profile::{Carrier, Profile, figure, optional, whole};
 use crate::store::Body;
 
 /// The model of a machine, with its state: who is busy until when.
@@ -18,6 +18,8 @@ pub(crate) struct Network {
     agent_wake_ns: u64,
     /// How much of the agent's time is taken from the ranks of its node.
     agent_steals_pct: u64,
+    /// Likewise of the time that it takes to wake.
+    wake_steals_pct: u64,
     line_ns: u64,
     pub(crate) notice_ns: u64,
     pub(crate) outstanding: u32,
@@ -91,10 +93,8 @@ impl Network {
             agent: Service::new(&profile.agent)?,
             agent_spin_ns: figure(&profile.agent, "spin_ns")?,
             agent_wake_ns: figure(&profile.agent, "wake_ns")?,
-            agent_steals_pct: match profile.agent.contains_key("steals_pct") {
-                true => figure(&profile.agent, "steals_pct")?,
-                false => 0,
-            },
+            agent_steals_pct: optional(&profile.agent, "steals_pct")?,
+            wake_steals_pct: optional(&profile.agent, "wake_steals_pct")?,
             line_ns: figure(&profile.processor, "line_ns")?,
             notice_ns: figure(&profile.rank, "notice_ns")?,
             outstanding: figure(&profile.rank, "outstanding")?.clamp(1, u32::MAX.into()) as u32,
@@ -160,7 +160,7 @@ impl Network {
                 let awake_ns = if asleep { self.agent_wake_ns } else { 0 };
                 let needs_ns = self.agent.needs_ns(body);
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
-                busy.stolen_ns += needs_ns * self.agent_steals_pct / 100;
+                busy.stolen_ns += (needs_ns * self.agent_steals_pct + awake_ns * self.wake_steals_pct) / 100;
                 busy.agent_ns
             }
         }
@@ -205,7 +205,7 @@ impl Service {
             get_ns: figure(table, "get_ns")?,
             atomic_ns: figure(table, "atomic_ns")?,
             // An interface runs no handlers.
-            call_ns: if table.contains_key("call_ns") { figure(table, "call_ns")? } else { 0 },
+            call_ns: optional(table, "call_ns")?,
             byte_ps: figure(table, "byte_ps")?,
         })
     }

@@ -5,6 +5,22 @@ use farside_fabric::{Event as Awaited, Rank, Wait, Word};
 use super::clockwork::{Clockwork, Doing, Entry, Go, Hints, Member, Watched};
 use crate::machine::holds;
 
+/// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tick(u32);
+
+impl Tick {
+    pub(super) const NEVER: Tick = Tick(u32::MAX);
+
+    fn of(at_ns: u64) -> Tick {
+        Tick(u32::try_from(at_ns >> 16).unwrap_or(u32::MAX - 1))
+    }
+
+    fn end_ns(self) -> u64 {
+        (u64::from(self.0) + 1) << 16
+    }
+}
+
 impl Clockwork {
     pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
         let clock_ns = self.members[rank].clock_ns;
@@ -39,25 +55,34 @@ impl Clockwork {
             let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
             let member = &mut self.members[rank];
             member.deadline_ns = deadline_ns;
-            if !std::mem::replace(&mut member.has_timer, true) {
-                self.push(deadline_ns, Entry::Timer(rank as u32));
-            }
+            self.set_timer(rank, deadline_ns);
         }
     }
 
-    /// A rank has one timer at most: it looks whether the wait of that moment is over, and sets itself anew if not.
+    /// Makes sure that a timer goes off by then. One that is set already and goes off earlier sees to it that a later one is set.
+    fn set_timer(&mut self, rank: usize, at_ns: u64) {
+        let member = &mut self.members[rank];
+        if at_ns < member.timer.end_ns() {
+            member.timer = Tick::of(at_ns);
+            self.push(at_ns, Entry::Timer(rank as u32));
+        }
+    }
+
+    /// A timer looks whether the wait of that moment is over, and is set anew if not.
     pub(super) fn timer(&mut self, rank: u32) {
-        let member = &mut self.members[rank as usize];
-        member.has_timer = false;
+        let rank = rank as usize;
+        let member = &mut self.members[rank];
+        if member.timer <= Tick::of(self.now_ns) {
+            member.timer = Tick::NEVER;
+        }
         let deadline_ns = member.deadline_ns;
         if !matches!(member.doing, Doing::Waits(_)) || deadline_ns == u64::MAX {
             return;
         }
         if deadline_ns > self.now_ns {
-            member.has_timer = true;
-            self.push(deadline_ns, Entry::Timer(rank));
+            self.set_timer(rank, deadline_ns);
         } else {
-            self.schedule(rank as usize, self.now_ns, Go::TimedOut);
+            self.schedule(rank, self.now_ns, Go::TimedOut);
         }
     }
 

@@ -1,0 +1,283 @@
+//! `farside bench interference`: what serving far memory costs the host it is on, after figures 5 to 8 of [NIC02].
+
+mod measure;
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::World;
+
+use crate::cores::{self, Cores};
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting};
+
+pub use report::{plot, tables};
+
+const CPU: &str = "cpu";
+const BANDWIDTH: &str = "bandwidth";
+const LOCK: &str = "lock";
+/// All cases.
+const CASES: [&str; 3] = [CPU, BANDWIDTH, LOCK];
+
+/// Whether there is a processor for whoever serves the home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// The home's rank has a processor alone; servers and all other ranks have the rest.
+    Apart,
+    /// Servers have the home's processor and no other.
+    Shared,
+}
+
+impl Sharing {
+    const ALL: [Sharing; 2] = [Sharing::Apart, Sharing::Shared];
+
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::Apart => "apart",
+            Sharing::Shared => "shared",
+        }
+    }
+
+    /// The one of that name.
+    pub fn parse(name: &str) -> Result<Sharing> {
+        let found = Sharing::ALL.into_iter().find(|sharing| sharing.name() == name);
+        found.with_context(|| format!("processors are apart or shared, not {name:?}"))
+    }
+}
+
+/// Who runs on which processors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Placement {
+    sharing: Sharing,
+    home: Cores,
+    /// Ranks other than the home's.
+    others: Cores,
+}
+
+impl Placement {
+    fn servers(&self) -> &Cores {
+        match self.sharing {
+            Sharing::Apart => &self.others,
+            Sharing::Shared => &self.home,
+        }
+    }
+}
+
+/// What one job measures.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// For how long each.
+    time: Duration,
+    cases: Vec<String>,
+    /// How often a second the lock is to be taken, for `cpu` and `bandwidth`.
+    loads_per_s: Vec<u64>,
+    /// On which processors; in virtual time, the server says that.
+    placement: Option<Placement>,
+}
+
+impl Plan {
+    /// Reads `MS CASES LOADS SHARING HOME OTHERS`.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [ms, cases, loads, sharing, home, others] = arguments else {
+            bail!("expected MS CASES LOADS SHARING HOME OTHERS, not {arguments:?}");
+        };
+        let number = |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
+        Ok(Plan {
+            time: Duration::from_millis(number(ms)?),
+            cases: cases.split(',').map(str::to_owned).collect(),
+            loads_per_s: loads.split(',').map(number).collect::<Result<_>>()?,
+            placement: Some(Placement {
+                sharing: Sharing::parse(sharing)?,
+                home: home.parse()?,
+                others: others.parse()?,
+            }),
+        })
+    }
+
+    /// Every case with its load, in order.
+    fn cases(&self) -> impl Iterator<Item = (&str, Option<u64>)> + '_ {
+        self.cases.iter().flat_map(|case| {
+            let loads = match case.as_str() {
+                LOCK => vec![None],
+                _ => self.loads_per_s.iter().copied().map(Some).collect(),
+            };
+            loads.into_iter().map(move |load| (case.as_str(), load))
+        })
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "interference";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["load_per_s", "contenders", "cores", "home_core", "server_core"],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("per_s", Fold::Median),
+            ("bytes_per_s", Fold::Median),
+            ("achieved_per_s", Fold::Median),
+        ],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        let loads: Vec<String> = self.loads_per_s.iter().map(u64::to_string).collect();
+        let placement = self.placement.as_ref().map_or(vec!["apart".into(), "-".into(), "-".into()], |placement| {
+            vec![placement.sharing.name().into(), placement.home.to_string(), placement.others.to_string()]
+        });
+        let what = vec![self.time.as_millis().to_string(), self.cases.join(","), loads.join(",")];
+        [what, placement].concat()
+    }
+
+    fn deadline(&self) -> Duration {
+        (self.time * 2 + Duration::from_secs(1)) * self.cases().count() as u32 + SLACK
+    }
+
+    fn label(&self) -> String {
+        self.placement.as_ref().map_or(String::new(), |placement| format!(", processors {}", placement.sharing.name()))
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        measure::run(world, self)
+    }
+
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
+        None
+    }
+
+    fn launcher_cores(&self) -> Option<Cores> {
+        self.placement.as_ref().map(|placement| placement.servers().clone())
+    }
+
+    fn complete(record: Record) -> Record {
+        // Here the load is what the others could do.
+        match (record.case.as_str(), record.number("achieved_per_s")) {
+            (LOCK, Some(achieved)) => record.figure("load_per_s", achieved),
+            _ => record,
+        }
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which cases; all if empty.
+    pub cases: Vec<String>,
+    /// How often a second the lock is to be taken.
+    pub loads_per_s: Vec<u64>,
+    /// Whether servers have a processor of their own; both, in turn, if empty.
+    pub sharing: Vec<Sharing>,
+}
+
+/// Measures, and returns the records and what went wrong on the way.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    let setting = &options.setting;
+    setting.check(2)?;
+    ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
+    let cases = turns::choose(&options.cases, &CASES)?;
+    if options.loads_per_s.iter().any(|&load| load > 10_000_000) {
+        bail!("nobody takes a lock more than 10000000 times a second");
+    }
+    // What is kept is kept of what there is without a load.
+    let mut loads_per_s = options.loads_per_s.clone();
+    loads_per_s.push(0);
+    loads_per_s.sort_unstable();
+    loads_per_s.dedup();
+    let mut troubles = Vec::new();
+    let placements = placements(options, &mut troubles)?;
+    let mut records = Vec::new();
+    for &ranks in &setting.ranks {
+        let cases: Vec<String> = cases.iter().filter(|&case| case != BANDWIDTH || ranks >= 3).cloned().collect();
+        if cases.is_empty() {
+            troubles.push(format!("{BANDWIDTH} needs a third node: it was left out at {ranks} ranks"));
+            continue;
+        }
+        let plan = |placement: &Option<Placement>| {
+            let (time, cases, loads_per_s) = (setting.time, cases.clone(), loads_per_s.clone());
+            (ranks, Plan { time, cases, loads_per_s, placement: placement.clone() })
+        };
+        let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
+        // Every rank is on a node of its own, unless that was said otherwise.
+        let nodes = if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) };
+        let (measured, _) = turns::run(&Setting { nodes, ..setting.clone() }, &plans)?;
+        records.extend(measured);
+    }
+    Ok((with_what_is_kept(records), troubles))
+}
+
+/// On which processors the jobs run, one after the other.
+fn placements(options: &Options, troubles: &mut Vec<String>) -> Result<Vec<Option<Placement>>> {
+    if options.setting.sim.is_some() {
+        ensure!(
+            options.sharing.is_empty(),
+            "in virtual time the server says on which processor it is: leave out --cores"
+        );
+        return Ok(vec![None]);
+    }
+    let all = cores::usable()?;
+    let asked = if options.sharing.is_empty() { Sharing::ALL.to_vec() } else { options.sharing.clone() };
+    let mut placements = Vec::new();
+    for sharing in asked {
+        match all.split_first() {
+            Some((home, others)) => placements.push(Some(Placement { sharing, home, others })),
+            None => troubles.push(format!("there is one processor only: {:?} was left out", sharing.name())),
+        }
+    }
+    ensure!(!placements.is_empty(), "the home's rank and the others need a processor each; there is only one");
+    Ok(placements)
+}
+
+/// Adds how much of what is possible without a load is left.
+fn with_what_is_kept(records: Vec<Record>) -> Vec<Record> {
+    let kept = |record: &Record| {
+        let figure = if record.case == CPU { "per_s" } else { "bytes_per_s" };
+        let same = |other: &&Record| {
+            let keys = ["server", "cores"];
+            other.case == record.case
+                && other.ranks == record.ranks
+                && other.number("load_per_s") == Some(0.0)
+                && keys.iter().all(|key| other.attribute(key) == record.attribute(key))
+        };
+        let idle = records.iter().find(same)?.number(figure)?;
+        Some(100.0 * record.number(figure)? / idle)
+    };
+    let kept: Vec<Option<f64>> = records.iter().map(kept).collect();
+    let with = |(record, kept): (Record, Option<f64>)| match kept {
+        Some(kept) if record.case != LOCK => record.figure("kept_pct", kept),
+        _ => record,
+    };
+    records.into_iter().zip(kept).map(with).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::Plan as _;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["20", "cpu,lock", "0,1000", "shared", "0", "1,2"].map(String::from);
+        let plan = Plan::parse(&words).unwrap();
+        assert_eq!(plan.arguments(), words);
+        let cases: Vec<(&str, Option<u64>)> = plan.cases().collect();
+        assert_eq!(cases, [("cpu", Some(0)), ("cpu", Some(1000)), ("lock", None)]);
+        assert_eq!(plan.launcher_cores().unwrap().to_string(), "0");
+        assert!(Plan::parse(&["20", "cpu", "0", "beside", "0", "1"].map(String::from)).is_err());
+        assert!(Plan::parse(&["20".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn what_is_kept_is_kept_of_the_same_server_without_load() {
+        let record = |server: &str, load: u64, per_s: f64| {
+            let record = Record::new("interference", CPU, "farside", "nic", 2, 2);
+            record.with("load_per_s", load).with("server", server).figure("per_s", per_s)
+        };
+        let records = vec![record("nic", 0, 100.0), record("nic", 10, 98.0), record("host-block", 10, 50.0)];
+        let kept: Vec<Option<f64>> = with_what_is_kept(records).iter().map(|r| r.number("kept_pct")).collect();
+        assert_eq!(kept, [Some(100.0), Some(98.0), None]);
+    }
+}
