@@ -122,51 +122,8 @@ fn peep<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, mode: 
 fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role: char) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     match role {
-        'w' => {
-            window.lock(target, Mode::Exclusive)?;
-            let seen = window.get::<u64>(target, 0, 1)?;
-            window.flush(target)?;
-            if let Some(other) = watch.writer.replace(Some(me)) {
-                return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
-            }
-            watch.meets(me, true)?;
-            let (seen, written) = (seen.take()?[0], watch.written.get());
-            if seen != written {
-                return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
-            }
-            // Another look, so that whoever comes in meanwhile is met.
-            let again = window.get::<u64>(target, 1, 1)?;
-            let flushed = window.flush(target).inspect_err(|_| watch.writer.set(None));
-            flushed?;
-            again.take()?;
-            watch.meets(me, true)?;
-            let put = window.put(&[seen + 1, seen + 1], target, 0);
-            watch.written.set(seen + 1);
-            watch.writer.set(None);
-            put?;
-            window.unlock(target)
-        }
-        'r' | 'a' => {
-            if role == 'a' {
-                window.lock_all()?
-            } else {
-                window.lock(target, Mode::Shared)?
-            }
-            let first = window.get::<u64>(target, 0, 1)?;
-            window.flush(target)?;
-            watch.readers.set(watch.readers.get() + 1);
-            let leave = || watch.readers.set(watch.readers.get() - 1);
-            watch.meets(me, false)?;
-            let second = window.get::<u64>(target, 1, 1)?;
-            window.flush(target).inspect_err(|_| leave())?;
-            watch.meets(me, false)?;
-            let (first, second, written) = (first.take()?[0], second.take()?[0], watch.written.get());
-            if first != written || second != written {
-                return Err(Error::Misuse(format!("{me} reads {first} and {second} where {written} was written")));
-            }
-            leave();
-            if role == 'a' { window.unlock_all() } else { window.unlock(target) }
-        }
+        'w' => write(world, window, watch),
+        'r' | 'a' => read(world, window, watch, role == 'a'),
         'W' => peep(world, window, watch, Mode::Exclusive),
         'R' => peep(world, window, watch, Mode::Shared),
         'p' => {
@@ -189,6 +146,57 @@ fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role:
             Ok(())
         }
     }
+}
+
+/// Writes what it has read and one more, as a writer that must be alone.
+fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Result<()> {
+    let (me, target) = (world.rank(), Rank(world.size() - 1));
+    window.lock(target, Mode::Exclusive)?;
+    let seen = window.get::<u64>(target, 0, 1)?;
+    window.flush(target)?;
+    if let Some(other) = watch.writer.replace(Some(me)) {
+        return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+    }
+    watch.meets(me, true)?;
+    let (seen, written) = (seen.take()?[0], watch.written.get());
+    if seen != written {
+        return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
+    }
+    // Another look, so that whoever comes in meanwhile is met.
+    let again = window.get::<u64>(target, 1, 1)?;
+    let flushed = window.flush(target).inspect_err(|_| watch.writer.set(None));
+    flushed?;
+    again.take()?;
+    watch.meets(me, true)?;
+    let put = window.put(&[seen + 1, seen + 1], target, 0);
+    watch.written.set(seen + 1);
+    watch.writer.set(None);
+    put?;
+    window.unlock(target)
+}
+
+/// Reads both words, as a reader that may meet readers; in an epoch of one target or of all.
+fn read<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, all: bool) -> Result<()> {
+    let (me, target) = (world.rank(), Rank(world.size() - 1));
+    if all {
+        window.lock_all()?
+    } else {
+        window.lock(target, Mode::Shared)?
+    }
+    let first = window.get::<u64>(target, 0, 1)?;
+    window.flush(target)?;
+    watch.readers.set(watch.readers.get() + 1);
+    let leave = || watch.readers.set(watch.readers.get() - 1);
+    watch.meets(me, false)?;
+    let second = window.get::<u64>(target, 1, 1)?;
+    window.flush(target).inspect_err(|_| leave())?;
+    watch.meets(me, false)?;
+    let (first, second, written) = (first.take()?[0], second.take()?[0], watch.written.get());
+    if first != written || second != written {
+        return Err(Error::Misuse(format!("{me} reads {first} and {second} where {written} was written")));
+    }
+    leave();
+    if all { window.unlock_all() } else { window.unlock(target) }
 }
 
 const THREE_WRITERS: Roles = &["w", "w", "w"];
