@@ -62,6 +62,12 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["iproute2"],
+        what_for: "network namespaces, the hosts of tests",
+        lost: "the tests of jobs that span hosts with addresses of their own",
+        probes: &[Probe::Program("ip")],
+    },
+    Need {
         packages: &[
             "libglobalarrays-dev",
             "libarmci-mpi-dev",

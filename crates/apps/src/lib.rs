@@ -2,6 +2,7 @@
 
 mod count;
 mod hello;
+pub mod lu;
 mod wordcount;
 
 use farside::{Error, Result, World};
@@ -25,6 +26,7 @@ pub const APPS: &[App] = &[
         run: count::run,
     },
     App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
+    App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
 ];
 
 /// Finds a program by its name.

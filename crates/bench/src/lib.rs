@@ -8,6 +8,8 @@
 //! - [`locks`]: locks under contention;
 //! - [`array`]: the global array, beside Global Arrays;
 //! - [`dht`]: the hash tables, beside Redis and memcached;
+//! - [`overlap`]: passive epochs: latency, and how much computation they hide;
+//! - [`lu`]: a factorization over windows with epochs;
 //! - [`turns`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
@@ -17,8 +19,10 @@
 pub mod array;
 pub mod dht;
 pub mod locks;
+pub mod lu;
 pub mod machine;
 pub mod ops;
+pub mod overlap;
 pub mod plot;
 pub mod record;
 mod report;

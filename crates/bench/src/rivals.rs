@@ -123,7 +123,7 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
@@ -135,6 +135,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("locks.h", include_str!("../rivals/locks.h")),
     ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
     ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
+    ("overlap_mpi.c", include_str!("../rivals/overlap_mpi.c")),
 ];
 
 impl Compiled {

@@ -4,6 +4,7 @@ mod asking;
 pub mod barrier;
 pub mod collective;
 pub mod death;
+pub mod epoch;
 pub mod example;
 pub mod litmus;
 pub mod lock;
@@ -20,6 +21,7 @@ pub fn checks() -> Vec<Check> {
         barrier::checks(),
         collective::checks(),
         death::checks(),
+        epoch::checks(),
         example::checks(),
         litmus::checks(),
         lock::checks(),

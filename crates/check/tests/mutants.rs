@@ -67,11 +67,24 @@ caught! {
     fn a_cell_of_the_lost_that_is_used_again_is_caught: "map/without-abandoning";
     fn an_element_without_order_is_caught: "map/fixed-without-order";
     fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
+    fn an_epoch_without_flush_is_caught:
+        "epoch/direct-without-flush", "epoch/backoff-without-flush", "epoch/two-sided-without-flush";
+    fn a_target_that_is_taken_in_two_steps_is_caught: "epoch/direct-in-two-steps", "epoch/backoff-in-two-steps";
+    fn a_reader_that_stays_is_caught: "epoch/direct-without-withdrawing";
+    fn a_queue_that_nobody_lets_in_is_caught: "epoch/direct-without-grant";
+    fn an_agent_that_does_not_count_is_caught: "epoch/backoff-without-count";
+    fn a_target_that_grants_everything_is_caught: "epoch/two-sided-without-exclusion";
+    fn a_target_that_is_deaf_is_caught: "epoch/two-sided-without-serving";
+    fn a_fence_without_flush_is_caught: "epoch/fence-without-flush";
+    fn a_fence_without_meeting_is_caught: "epoch/fence-without-meeting";
+    fn an_access_without_order_is_caught: "epoch/post-without-order";
+    fn an_access_without_posts_is_caught: "epoch/post-without-posts";
+    fn an_exposure_without_origins_is_caught: "epoch/post-without-origins";
 }
 
 #[test]
-fn every_wrong_lock_and_map_has_a_test() {
-    let is_lock = |name: &str| ["lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
+fn every_wrong_lock_map_and_epoch_has_a_test() {
+    let is_lock = |name: &str| ["epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
     for check in checks().iter().filter(|check| check.is_mutant() && is_lock(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }

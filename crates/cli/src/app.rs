@@ -10,7 +10,7 @@ use farside::Topology;
 use farside::tracing::Slice;
 use farside_bench::machine::Machine;
 
-use crate::job::Job;
+use crate::job::{Job, Program};
 use crate::simulate::Simulate;
 
 /// Runs a built-in program as the ranks of a job.
@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// Let the ranks be threads of one process
     #[arg(long, conflicts_with = "sim")]
     threads: bool,
-    /// Its arguments; those that begin with a dash come after `--`
-    #[arg(value_name = "ARGUMENT")]
+    /// Its arguments, after all options of the job
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 --size 2048 --block 128",
         lines.join("\n")
     )
 }
@@ -53,14 +53,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let me = std::env::current_exe().context("cannot find the running program")?;
     let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));
-    arguments.job.run(me.into(), words.collect())
+    arguments.job.run(Program::Own, words.collect())
 }
 
 /// Runs it in virtual time.
 fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Arguments) -> Result<ExitCode> {
-    let ranks = arguments.job.ranks();
+    let ranks = arguments.job.ranks()?;
     let mut job = machine.job(ranks)?;
     if arguments.trace.is_some() {
         job = job.traced();

@@ -34,10 +34,20 @@ fn the_command_alone_prints_its_help_and_fails() {
 }
 
 /// The options of every job.
-const JOB: [&str; 12] = [
+const JOB: [&str; 22] = [
     "-n, --ranks <N>",
     "--fabric <FABRIC>",
-    "[default: shm]",
+    "[default: shm",
+    "--nodes <K>",
+    "--hosts <HOST,…>",
+    "--rsh <TEMPLATE>",
+    "[default: \"ssh {host}\"]",
+    "--remote-farside <PATH>",
+    "--start-timeout <SECONDS>",
+    "--env <NAME[=VALUE]>",
+    "--server <SERVER>",
+    "--patience <SECONDS>",
+    "--directory <DIR>",
     "--timeout <SECONDS>",
     "--grace <SECONDS>",
     "[default: 5]",

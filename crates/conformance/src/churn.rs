@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
 use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
@@ -11,7 +12,7 @@ use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
 use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 15] = [
     "put",
     "get",
     "atomics",
@@ -25,24 +26,29 @@ pub const KINDS: [&str; 13] = [
     "lock",
     "queue-lock",
     "map",
+    "epoch",
+    "two-sided-epoch",
 ];
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_CHURN_DELAY_US";
+/// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
+pub const HOST_LOST: &str = "FARSIDE_CHURN_HOST_LOST";
 
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY)) else {
-        eprintln!("churn needs {VICTIM} and {DELAY}");
+    let begun = std::env::var_os(HOST_LOST);
+    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY).or(begun.as_ref().map(|_| 0))) else {
+        eprintln!("churn needs {VICTIM} and {DELAY} or {HOST_LOST}");
         return ExitCode::FAILURE;
     };
     let victim = Rank(victim);
+    // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
+    let expected = |how| begun.is_some() || how == Ended::Signal(9);
     match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
-        Err(Error::RankLost { rank, how: Ended::Signal(9) } | Error::Poisoned { rank, how: Ended::Signal(9) })
-            if rank == victim =>
-        {
+        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if rank == victim && expected(how) => {
             ExitCode::SUCCESS
         }
         other => {
@@ -58,7 +64,11 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     let sums = world.window::<f64>(1000)?;
     let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
     world.barrier()?;
-    if world.rank() == victim {
+    if let Some(begun) = std::env::var_os(HOST_LOST) {
+        if world.rank() == victim {
+            std::fs::write(begun, "").map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
+        }
+    } else if world.rank() == victim {
         let context = world.context()?;
         let word = death.at(Rank((victim.0 + 1) % world.size()), 0).word();
         std::thread::spawn(move || {
@@ -85,6 +95,8 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
     let mut buffer = vec![1; 1000];
+    let design = if kind == "epoch" { Design::Direct } else { Design::TWO_SIDED };
+    let epochs = epoch::Window::allocate(world, 8000, epoch::Options::new().design(design))?;
     let lock = Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
     for round in 1.. {
         for peer in world.ranks() {
@@ -117,6 +129,13 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                 let guard = lock.lock(world)?;
                 world.put(&buffer, window.at(next, 0))?;
                 guard.unlock()?;
+            }
+            // Dies with the lock of a target, in its queue, or outside.
+            "epoch" | "two-sided-epoch" => {
+                let target = Rank((round % u64::from(world.size())) as u32);
+                epochs.lock(target, if round % 3 == 0 { Mode::Shared } else { Mode::Exclusive })?;
+                epochs.put(&buffer, target, 0)?;
+                epochs.unlock(target)?;
             }
             "window" => world.window::<u64>(100)?.free(world)?,
             // Asleep, until the end.

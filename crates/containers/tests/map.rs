@@ -192,7 +192,9 @@ fn take(world: &World, steps: &[Step], synchronization: &Synchronization) -> Res
     world.barrier()?;
     let mut all = BTreeMap::new();
     for rank in world.ranks() {
-        map.for_each_of(world, rank, |key, value| drop(all.insert(key, value)))?;
+        map.for_each_of(world, rank, |key, value| {
+            all.insert(key, value);
+        })?;
     }
     ensure(all == oracle && map.len(world)? == oracle.len(), || format!("{all:?} is not {oracle:?}"))?;
     world.barrier()?;

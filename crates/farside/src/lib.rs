@@ -31,11 +31,12 @@ pub mod sim;
 pub mod trace;
 
 pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
+pub use farside_epoch as epoch;
 pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{
-    Agent, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook, Own, Pair,
-    Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Window, Words,
-    World,
+    Agent, AwaitedWord, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook,
+    Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Reading, Result, Run, Scope, Summand, Team, Topology,
+    Window, Words, World,
 };
 pub use farside_sync::{
     Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier, combined, fence, lock, rw,

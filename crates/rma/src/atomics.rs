@@ -84,8 +84,9 @@ impl Context {
         self.post_at(at.segment, at.rank, at.offset, C::WIDTH, Atomic::Store(value.to_bits()))
     }
 
+    /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
-    fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
+    pub fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
         self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op).map(C::from_bits)
     }
@@ -105,7 +106,8 @@ impl Context {
         self.atomic_nb(at, Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() })
     }
 
-    fn atomic_nb<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
+    /// Starts a [`Context::atomic`].
+    pub fn atomic_nb<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
         at.check(C::WIDTH.bytes())?;
         // Near, it is done before its handle exists.
         if at.segment.part(at.rank)?.near.is_some() {
@@ -138,6 +140,17 @@ enum State<C> {
 }
 
 impl<C: Cell> Fetch<'_, C> {
+    /// Whether it is done, so that `wait` would not have to wait.
+    pub fn is_done(&mut self) -> Result<bool> {
+        if let State::Pending(ticket) = self.state {
+            let Some(reply) = self.context.fabric().poll(ticket).inspect_err(|_| self.state = State::Taken)? else {
+                return Ok(false);
+            };
+            self.state = State::Done(value(reply)?);
+        }
+        Ok(true)
+    }
+
     /// Waits until it is done, and returns what the word held before.
     pub fn wait(mut self) -> Result<C> {
         match std::mem::replace(&mut self.state, State::Taken) {

@@ -288,6 +288,12 @@ impl Context {
         Ok(())
     }
 
+    /// Whether an atomic on a word of `peer`, done next, makes visible all that I put to it before: then a protocol need not flush ahead of it.
+    #[inline]
+    pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
+        ATOMICS_ARE_FENCES && self.direct_atomics && peer.0 < self.ranks && !self.posted.contains(peer)
+    }
+
     /// Returns when all that I put to anybody has landed. Fails if a far rank that something was put to was lost.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {

@@ -55,6 +55,83 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Starts a read of `len` elements from a place, into memory that belongs to the transfer until it is complete.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(2, |world| {
+    /// let window = world.window::<u32>(1000)?;
+    /// let reading = world.read_nb(window.at(Rank(1), 0), 1000)?;
+    /// let computed = 41 + 1; // … while the data is on its way
+    /// assert_eq!(computed + reading.wait()?.iter().sum::<u32>(), 42);
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    pub fn read_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Reading<'_, T>> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        from.check(bytes)?;
+        let part = from.segment.part(from.rank)?;
+        // Before memory is set aside for it: a length may be nonsense.
+        if from.offset.saturating_add(bytes) > part.bytes {
+            return Err(from.out_of_range(bytes));
+        }
+        let mut buffer = vec![T::new_zeroed(); len];
+        if part.near.is_some() {
+            self.get(from, &mut buffer)?;
+            return Ok(Reading { context: self, peer: from.rank, ticket: None, buffer });
+        }
+        self.tally().get(from.rank, bytes);
+        let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
+        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Reading`, which neither touches it nor gives it
+        // back before the operation is over; if the `Reading` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
+        let started = unsafe { self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())? };
+        let ticket = match started {
+            Started::Done(_) => None,
+            Started::Pending(ticket) => Some(ticket),
+        };
+        Ok(Reading { context: self, peer: from.rank, ticket, buffer })
+    }
+}
+
+/// A read under way that owns the memory it reads into. See [`Context::read_nb`].
+#[must_use = "the data comes from `wait`"]
+pub struct Reading<'c, T> {
+    context: &'c Context,
+    peer: Rank,
+    ticket: Option<Ticket>,
+    buffer: Vec<T>,
+}
+
+impl<T> Reading<'_, T> {
+    /// Whether it is complete, so that `wait` would not have to wait.
+    pub fn is_done(&mut self) -> Result<bool> {
+        let Some(ticket) = self.ticket else {
+            return Ok(true);
+        };
+        let is_done = self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?.is_some();
+        if is_done {
+            self.ticket = None;
+        }
+        Ok(is_done)
+    }
+
+    /// Waits until it is complete, and gives the data.
+    pub fn wait(mut self) -> Result<Vec<T>> {
+        if let Some(ticket) = self.ticket.take() {
+            self.context.complete(ticket, self.peer)?;
+        }
+        Ok(std::mem::take(&mut self.buffer))
+    }
+}
+
+impl<T> Drop for Reading<'_, T> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.context.fabric().cancel(ticket);
+        }
+    }
+}
+
 /// Where transfers that overlap are started. See [`Context::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     outstanding: &'scope Outstanding<'env>,

@@ -23,6 +23,9 @@ pub(crate) enum Concern<'a> {
     Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
 }
 
+/// A word of this rank's own memory, and what it must satisfy. See [`Context::wait_any_among`].
+pub type AwaitedWord<'a> = (Place<'a, u64>, &'a dyn Fn(u64) -> bool);
+
 /// What a waiter expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlook {
@@ -81,6 +84,29 @@ impl Context {
         outlook: Outlook,
     ) -> Result<I> {
         self.wait_for(at, until, &Concern::Among(members), outlook)
+    }
+
+    /// Waits until one of several words of this rank's own memory satisfies its condition, and returns which and the value that did: for a
+    /// protocol among `members`, as [`Context::wait_among`].
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(2, |world| {
+    /// let flags = world.words(2)?;
+    /// let (me, other) = (world.rank(), Rank(1 - world.rank().0));
+    /// world.signal(flags.at(other, 1), 7)?;
+    /// let is_set = |flag: u64| flag != 0;
+    /// let mine = [(flags.at(me, 0), &is_set as _), (flags.at(me, 1), &is_set as _)];
+    /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
+    /// # flags.free(&world) }).unwrap();
+    /// ```
+    pub fn wait_any_among(&self, members: &[Rank], words: &[AwaitedWord<'_>]) -> Result<(usize, u64)> {
+        let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
+        for &(at, until) in words {
+            at.check(8)?;
+            conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
+        }
+        self.wait_outlook(Event::Words(&conditions), &Concern::Among(members), Outlook::default())
     }
 
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`

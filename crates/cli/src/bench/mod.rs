@@ -3,7 +3,9 @@
 mod array;
 mod dht;
 mod locks;
+mod lu;
 mod ops;
+mod overlap;
 mod sync;
 
 use std::io::Write;
@@ -51,6 +53,13 @@ enum Bench {
     ///
     /// On real ranks a case takes the given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there are ranks.
     Dht(dht::Arguments),
+    /// Passive epochs: their latency, and how much computation they hide
+    ///
+    /// A computing target is one that does not call the library: what needs its help waits until it is done. `sender`: computation inside an epoch grows until the
+    /// epoch takes longer. `receiver`: the target's computation, with and without the epochs of all others.
+    Overlap(overlap::Arguments),
+    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
+    Lu(lu::Arguments),
 }
 
 /// What all benches can be told.
@@ -136,6 +145,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Locks(arguments) => locks::run(arguments),
         Bench::Array(arguments) => array::run(arguments),
         Bench::Dht(arguments) => dht::run(arguments),
+        Bench::Overlap(arguments) => overlap::run(arguments),
+        Bench::Lu(arguments) => lu::run(arguments),
     }
 }
 
@@ -155,6 +166,8 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
         "array" => run_rank(&farside_bench::array::Plan::parse(arguments)?),
         "dht" => run_rank(&farside_bench::dht::Plan::parse(arguments)?),
+        "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
+        "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }

@@ -59,6 +59,11 @@ fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     }
 }
 
+/// A program that is explored from the moment at which it calls what it is given, on every rank: for preparations that borrow the world.
+pub fn started_program(run: impl Fn(World, &dyn Fn()) -> Result<()> + 'static) -> Program {
+    Rc::new(move |fabric, start| judged(World::new(fabric).and_then(|world| run(world, &|| start.prepared())), start))
+}
+
 /// A program: `prepare` is not explored, `body` is.
 pub fn program<S: 'static>(
     prepare: impl Fn(&World) -> Result<S> + 'static,

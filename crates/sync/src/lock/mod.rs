@@ -35,7 +35,8 @@ mod kind;
 mod mcs;
 #[doc(hidden)]
 pub mod mutants;
-pub(crate) mod queue;
+#[doc(hidden)]
+pub mod queue;
 mod server;
 mod spin;
 mod ticket;

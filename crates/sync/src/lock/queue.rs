@@ -21,7 +21,7 @@ use farside_rma::Context;
 use super::frame::{Patience, Site, Variant};
 
 /// How many words of every rank a queue takes.
-pub(crate) const WORDS: usize = 3;
+pub const WORDS: usize = 3;
 const TAIL: usize = 0;
 const NEXT: usize = 1;
 const STATUS: usize = 2;
@@ -44,7 +44,7 @@ const PATIENT: u64 = 0;
 const IMPATIENT: u64 = 1;
 
 /// One queue, as one rank uses it.
-pub(crate) struct Queue {
+pub struct Queue {
     /// Where its words begin.
     base: usize,
     /// Whose memory holds the tail.
@@ -59,7 +59,7 @@ pub(crate) struct Queue {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// Nobody was before it.
     First,
     /// The predecessor has passed the lock, and this value.
@@ -69,17 +69,17 @@ pub(crate) enum Entry {
 }
 
 impl Queue {
-    pub(crate) fn new(base: usize, tail: Rank) -> Queue {
+    pub fn new(base: usize, tail: Rank) -> Queue {
         Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false }
     }
 
     /// Whether waiters that nobody has roused sleep at once: for ranks that outnumber processors.
-    pub(crate) fn dozing(self, dozes: bool) -> Queue {
+    pub fn dozing(self, dozes: bool) -> Queue {
         Queue { dozes, ..self }
     }
 
     /// Tells the next in the queue, if it is known and near, that only this rank is before it.
-    pub(crate) fn rouse_next(&self, site: &Site, context: &Context) -> Result<()> {
+    pub fn rouse_next(&self, site: &Site, context: &Context) -> Result<()> {
         if !self.dozes {
             return Ok(());
         }
@@ -91,17 +91,17 @@ impl Queue {
     }
 
     /// The link of this rank's node, for whoever is to leave in its stead.
-    pub(crate) fn link(&self) -> Link {
+    pub fn link(&self) -> Link {
         self.link.get()
     }
 
     /// Whether somebody is known to stand behind a rank's node.
-    pub(crate) fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
+    pub fn has_next(&self, site: &Site, context: &Context, node: Rank) -> Result<bool> {
         Ok(context.load(site.at(node, self.base + NEXT))? != 0)
     }
 
     /// Takes a place and waits for the turn.
-    pub(crate) fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
+    pub fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
         let me = context.rank();
         if self.abandoned.get() && !self.is_free(site, context, patience)? {
             return if patience == Patience::Never {
@@ -188,17 +188,17 @@ impl Queue {
     }
 
     /// Whether nobody stands in the queue.
-    pub(crate) fn is_empty(&self, site: &Site, context: &Context) -> Result<bool> {
+    pub fn is_empty(&self, site: &Site, context: &Context) -> Result<bool> {
         Ok(context.load(site.at(self.tail, self.base + TAIL))? == 0)
     }
 
     /// Leaves with this rank's own node. See [`Queue::leave_as`].
-    pub(crate) fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
+    pub fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
         self.leave_as::<V>(site, context, self.link.get(), |_| Ok(value))
     }
 
     /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next; `None` says that it was passed over.
-    pub(crate) fn leave_with<V: Variant>(
+    pub fn leave_with<V: Variant>(
         &self,
         site: &Site,
         context: &Context,
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns who that was.
-    pub(crate) fn leave_as<V: Variant>(
+    pub fn leave_as<V: Variant>(
         &self,
         site: &Site,
         context: &Context,

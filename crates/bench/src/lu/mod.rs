@@ -1,0 +1,164 @@
+//! `farside bench lu`: dense LU factorization over windows, direct against two-sided passive epochs, as in figures 7 and 8 of \[PASSIVE08\].
+
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::World;
+use farside_apps::lu;
+
+use crate::overlap::library_ns;
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting, sample};
+
+pub use report::{plot, tables};
+
+/// All cases: the parts of the time.
+const CASES: [&str; 6] = ["total", "lock", "get", "unlock", "barrier", "compute"];
+
+/// What one job of one system measures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Which sizes of the matrix.
+    pub sizes: Vec<usize>,
+    /// What to factor; its size is one of those.
+    pub lu: lu::Plan,
+    /// Which designs.
+    pub designs: Vec<String>,
+}
+
+impl Plan {
+    /// Reads `SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH`.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [sizes, block, designs, flop_ns, library_ns, message_bytes, refetch] = arguments else {
+            bail!("expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH, not {arguments:?}");
+        };
+        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let sizes: Vec<usize> = sizes.split(',').map(number).collect::<Result<_>>()?;
+        let lu = lu::Plan {
+            size: sizes[0],
+            block: number(block)?,
+            flop_ns: flop_ns.parse().with_context(|| format!("{flop_ns:?} is no number"))?,
+            library_ns: number(library_ns)? as u64,
+            message_bytes: number(message_bytes)?,
+            refetch: refetch == "refetch",
+        };
+        Ok(Plan { sizes, lu, designs: designs.split(',').map(str::to_owned).collect() })
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "lu";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["design", "size", "block"],
+        figures: &[("median_ns", Fold::Median), ("residual", Fold::Largest)],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
+        vec![
+            sizes.join(","),
+            self.lu.block.to_string(),
+            self.designs.join(","),
+            self.lu.flop_ns.to_string(),
+            self.lu.library_ns.to_string(),
+            self.lu.message_bytes.to_string(),
+            (if self.lu.refetch { "refetch" } else { "once" }).to_owned(),
+        ]
+    }
+
+    fn deadline(&self) -> Duration {
+        // A hundred million operations a second would be a very slow machine.
+        let flops: f64 = self.sizes.iter().map(|&size| (size as f64).powi(3)).sum();
+        Duration::from_secs_f64(flops * self.designs.len() as f64 / 1e8) + SLACK
+    }
+
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        let mut samples = Vec::new();
+        for &size in &self.sizes {
+            for design in &self.designs {
+                let plan = lu::Plan { size, ..self.lu };
+                let outcome = lu::factor(world, &plan, design)?;
+                let Some(residual) = outcome.residual else { continue };
+                if residual.is_nan() || residual > 1e-10 * size as f64 {
+                    return Err(farside::Error::Misuse(format!("{design}: the factors are wrong, by {residual:e}")));
+                }
+                for (case, ns) in outcome.split.named() {
+                    samples.push(sample(case, &[design, &size, &self.lu.block], &[Some(ns), None]));
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    fn for_rival(&self, _: Rival) -> Option<Plan> {
+        None
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which sizes of the matrix.
+    pub sizes: Vec<usize>,
+    /// Rows and columns of a block.
+    pub block: usize,
+    /// Which designs.
+    pub designs: Vec<String>,
+    /// What a floating-point operation costs on a simulated machine, in nanoseconds.
+    pub flop_ns: f64,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
+    /// Whether blocks are fetched anew for every block that needs them.
+    pub refetch: bool,
+}
+
+/// Measures, and returns the records and what went wrong on the way with rivals.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    options.setting.check(1)?;
+    ensure!(options.setting.against.is_empty(), "there is no LU of a rival: leave out --against");
+    let designs = turns::choose(&options.designs, &lu::DESIGNS)?;
+    ensure!(!options.sizes.is_empty(), "there is nothing to factor: give --sizes");
+    for &size in &options.sizes {
+        ensure!(
+            (1..=size).contains(&options.block) && size <= 1 << 15,
+            "a matrix of {size} rows cannot be cut into blocks of {}: expected up to {} rows, and a block that is not larger",
+            options.block,
+            1 << 15
+        );
+    }
+    ensure!(options.flop_ns >= 0.0, "a floating-point operation takes no {} ns", options.flop_ns);
+    let lu = lu::Plan {
+        size: options.sizes[0],
+        block: options.block,
+        flop_ns: options.flop_ns,
+        library_ns: library_ns(&options.setting),
+        message_bytes: options.message_bytes,
+        refetch: options.refetch,
+    };
+    let plan = Plan { sizes: options.sizes.clone(), lu, designs };
+    let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    turns::run(&options.setting, &plans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::Plan as _;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["256,512", "32", "direct,two-sided", "1.5", "0", "16384", "refetch"].map(str::to_owned);
+        assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
+        assert!(Plan::parse(&words[..3]).is_err());
+    }
+}

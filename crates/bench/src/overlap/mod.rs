@@ -1,0 +1,263 @@
+//! `farside bench overlap`: latency of passive epochs, and how much computation they hide, as in figures 3 to 6 of \[PASSIVE08\].
+//!
+//! - `latency`: lock, one put or get, unlock, of an idle target and of one that computes;
+//! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the epoch's own time, until the whole takes longer. What was hidden then is
+//!   the overlap;
+//! - `receiver`: the target does a fixed amount of computation, calling the library between slices of it, while all others lock, get and unlock. The overlap is the
+//!   time that it takes without them, as a part of the time that it takes with them.
+
+mod measure;
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::World;
+
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting};
+
+pub use report::{plot, tables};
+
+/// All cases.
+const CASES: [&str; 3] = [LATENCY, SENDER, RECEIVER];
+const LATENCY: &str = "latency";
+const SENDER: &str = "sender";
+const RECEIVER: &str = "receiver";
+/// Figure 5 and figure 6(b) are at this size.
+const BYTES: usize = 32 << 10;
+
+/// What one job of one system measures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// For how long each.
+    pub time: Duration,
+    /// Which cases.
+    pub cases: Vec<String>,
+    /// At which sizes, in bytes.
+    pub sizes: Vec<usize>,
+    /// With how many operations in an epoch, at 32 KiB.
+    pub operations: Vec<usize>,
+    /// Which designs.
+    pub designs: Vec<String>,
+    /// How long a slice of the target's computation is, between two calls of the library, in microseconds.
+    pub slice_us: u64,
+    /// How long the library of a simulated machine is busy with a request of the two-sided design.
+    pub library_ns: u64,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
+}
+
+impl Plan {
+    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES`, which is what every system's program is given.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [ms, cases, sizes, operations, designs, slice_us, library_ns, message_bytes] = arguments else {
+            bail!("expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not {arguments:?}");
+        };
+        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let numbers = |text: &str| text.split(',').map(number).collect::<Result<Vec<_>>>();
+        Ok(Plan {
+            time: Duration::from_millis(number(ms)? as u64),
+            cases: words(cases),
+            sizes: numbers(sizes)?,
+            operations: numbers(operations)?,
+            designs: words(designs),
+            slice_us: number(slice_us)? as u64,
+            library_ns: number(library_ns)? as u64,
+            message_bytes: number(message_bytes)?,
+        })
+    }
+
+    fn has(&self, case: &str) -> bool {
+        self.cases.iter().any(|known| known == case)
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "overlap";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["design", "operation", "bytes", "operations", "target"],
+        figures: &[("median_ns", Fold::Median), ("overlap_pct", Fold::Median), ("alone_ns", Fold::Median)],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        vec![
+            self.time.as_millis().to_string(),
+            self.cases.join(","),
+            list(&self.sizes),
+            list(&self.operations),
+            self.designs.join(","),
+            self.slice_us.to_string(),
+            self.library_ns.to_string(),
+            self.message_bytes.to_string(),
+        ]
+    }
+
+    fn deadline(&self) -> Duration {
+        // Some twenty measurements for an overlap; a target that computes keeps some designs waiting for as long as it does.
+        let each = (self.sizes.len() * 2 + self.operations.len()) as u32 * 2 * self.designs.len() as u32;
+        (self.time * 8 + Duration::from_millis(200)) * each + SLACK
+    }
+
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        measure::run(world, self)
+    }
+
+    fn for_rival(&self, _: Rival) -> Option<Plan> {
+        self.has(LATENCY).then(|| Plan { cases: vec![LATENCY.into()], ..self.clone() })
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which cases; all if empty.
+    pub cases: Vec<String>,
+    /// At which sizes, in bytes.
+    pub sizes: Vec<usize>,
+    /// With how many operations in an epoch, at 32 KiB.
+    pub operations: Vec<usize>,
+    /// Which designs.
+    pub designs: Vec<String>,
+    /// How long a slice of the target's computation is.
+    pub slice: Duration,
+    /// What fits into one message of the two-sided design.
+    pub message_bytes: usize,
+}
+
+/// Measures, and returns the records and what went wrong on the way with rivals.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    options.setting.check(2)?;
+    let cases = turns::choose(&options.cases, &CASES)?;
+    let designs = turns::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
+    for &bytes in &options.sizes {
+        let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
+        ensure!(is_good, "{bytes} bytes cannot be measured: expected a multiple of 8 up to {}", 16 << 20);
+    }
+    ensure!(
+        options.operations.iter().all(|count| (1..=1024).contains(count)),
+        "an epoch has 1 to 1024 operations here"
+    );
+    ensure!(!options.sizes.is_empty() && !options.operations.is_empty(), "there is nothing to measure");
+    let (time, slice_us) = (options.setting.time, options.slice.as_micros() as u64);
+    ensure!(slice_us > 0, "a slice of the target's computation takes at least 1 us");
+    let library_ns = library_ns(&options.setting);
+    let plan = |cases: Vec<String>| Plan {
+        time,
+        cases,
+        sizes: options.sizes.clone(),
+        operations: options.operations.clone(),
+        designs: designs.clone(),
+        slice_us,
+        library_ns,
+        message_bytes: options.message_bytes,
+    };
+    let mut plans: Vec<(u32, Plan)> = Vec::new();
+    for &ranks in &options.setting.ranks {
+        // A pair has nothing to do with those who look on: more ranks matter at the receiver only.
+        let cases: Vec<String> = cases.iter().filter(|case| case.as_str() == RECEIVER || ranks == 2).cloned().collect();
+        if !cases.is_empty() {
+            plans.push((ranks, plan(cases)));
+        }
+    }
+    turns::run(&options.setting, &plans)
+}
+
+/// What a request costs the library of a simulated machine: what its agent needs to serve one.
+pub(crate) fn library_ns(setting: &Setting) -> u64 {
+    let agent = setting.sim.as_ref().and_then(|machine| machine.profile.agent.get("get_ns"));
+    agent.map_or(0, |figure| figure.is as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::turns::Plan as _;
+    use farside::sim::Profile;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"].map(str::to_owned);
+        let plan = Plan::parse(&words).unwrap();
+        assert_eq!(plan.arguments(), words);
+        assert!(Plan::parse(&words[..5]).is_err());
+        assert_eq!(plan.for_rival(Rival::Mpich).unwrap().cases, ["latency"]);
+    }
+
+    fn simulated(ranks: &[u32], cases: &[&str], sizes: &[usize]) -> Vec<Record> {
+        let machine = Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
+        let setting = Setting {
+            ranks: ranks.to_vec(),
+            against: Vec::new(),
+            time: Duration::from_millis(2),
+            rounds: 1,
+            program: "none".into(),
+            sim: Some(machine),
+            workshop: "none".into(),
+            progress: false,
+        };
+        let options = Options {
+            setting,
+            cases: cases.iter().map(|&case| case.to_owned()).collect(),
+            sizes: sizes.to_vec(),
+            operations: vec![4],
+            designs: vec!["direct".into(), "two-sided".into()],
+            slice: Duration::from_micros(300),
+            message_bytes: 64 << 10,
+        };
+        run(&options).unwrap().0
+    }
+
+    fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {
+        let is = |record: &&Record| {
+            wanted.iter().all(|&(key, value)| record.attribute(key).is_some_and(|known| known.to_string() == value))
+        };
+        records.iter().find(is).and_then(|record| record.number(name)).unwrap_or_else(|| panic!("{wanted:?}"))
+    }
+
+    #[test]
+    fn direct_epochs_hide_large_transfers_and_two_sided_ones_hide_none() {
+        let records = simulated(&[2], &[SENDER], &[65536]);
+        let overlap =
+            |design| figure(&records, &[("design", design), ("operation", "get"), ("bytes", "65536")], "overlap_pct");
+        assert!(overlap("direct") >= 80.0, "{}", overlap("direct"));
+        assert!(overlap("two-sided") <= 10.0, "{}", overlap("two-sided"));
+    }
+
+    #[test]
+    fn small_epochs_are_faster_in_one_message_and_large_ones_directly() {
+        let records = simulated(&[2], &[LATENCY], &[8, 1 << 20]);
+        let ns = |design, bytes| {
+            figure(
+                &records,
+                &[("design", design), ("operation", "put"), ("bytes", bytes), ("target", "idle")],
+                "median_ns",
+            )
+        };
+        assert!(ns("two-sided", "8") < ns("direct", "8"), "[PASSIVE08] figure 3, small messages");
+        assert!(ns("direct", "1048576") < 1.05 * ns("two-sided", "1048576"), "[PASSIVE08] figure 3, large messages");
+    }
+
+    #[test]
+    fn a_target_is_held_up_by_messages_only() {
+        let records = simulated(&[9], &[RECEIVER], &[8]);
+        let overlap = |design| figure(&records, &[("design", design)], "overlap_pct");
+        assert!(
+            overlap("direct") > 99.0 && overlap("two-sided") < 80.0,
+            "{} {}",
+            overlap("direct"),
+            overlap("two-sided")
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! Passive epochs: writers and readers of one target.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use farside::epoch::{Design, LockAgent, Mode, Options, Window};
+use farside::sim::{Policy, started_program};
+use farside::{Error, Rank, Result, World};
+use farside_epoch::variant::{self, Right, Variant};
+
+use crate::check::{Check, Setup, Subject};
+
+/// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a lock, with a flush between; `p` and `g` put
+/// and get a pair in one epoch without a flush, which two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next to
+/// nothing, for designs whose calls have to do with everything.
+type Roles = &'static [&'static str];
+
+/// Which design, and how often the first of a queue looks before it sleeps.
+#[derive(Clone, Copy)]
+enum Base {
+    Direct(u32),
+    Backoff,
+    TwoSided,
+}
+
+/// Who is inside. All ranks of a run share it.
+#[derive(Clone, Default)]
+struct Watch {
+    readers: Rc<Cell<u32>>,
+    writer: Rc<Cell<Option<Rank>>>,
+    written: Rc<Cell<u64>>,
+}
+
+impl Watch {
+    fn clear(&self) {
+        self.readers.set(0);
+        self.writer.set(None);
+        self.written.set(0);
+    }
+
+    fn meets(&self, me: Rank, writes: bool) -> Result<()> {
+        let readers = self.readers.get() - u32::from(!writes);
+        match self.writer.get() {
+            Some(other) if other != me => Err(Error::Misuse(format!("{me} meets the writer {other} inside"))),
+            _ if writes && readers > 0 => Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
+    let options = match base {
+        Base::Direct(polls) => Options::new().polls(polls),
+        Base::Backoff => Options::new().design(Design::Backoff(LockAgent::variant::<V>(world)?)),
+        Base::TwoSided => Options::new().design(Design::TWO_SIDED),
+    };
+    Window::allocate_as(world, 16, options.unit(8))
+}
+
+/// Everybody visits the part of the last rank.
+fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let (rounds, watch) = (setup.rounds, Watch::default());
+        Subject::new(started_program(move |world: World, start: &dyn Fn()| {
+            watch.clear();
+            let (window, done) = (make::<V>(&world, base)?, world.words(world.size() as usize)?);
+            start();
+            for _ in 0..rounds {
+                for role in roles[world.rank().index() % roles.len()].chars() {
+                    visit(&world, &window, &watch, role)?;
+                }
+            }
+            // Whoever serves others, or lends its process to an agent, stays until they are done.
+            match base {
+                Base::Direct(_) => Ok(()),
+                Base::Backoff => stay(&world, &done),
+                Base::TwoSided => window.barrier(),
+            }
+        }))
+    }
+}
+
+/// Rank 0, with whom the agent lives, waits for all others.
+fn stay(world: &World, done: &farside::Words) -> Result<()> {
+    let others = 1..world.size() as usize;
+    // Where there are several nodes, there are several agents.
+    if world.topology().nodes() > 1 {
+        return world.barrier();
+    }
+    match world.rank().index() {
+        0 => others.map(|other| world.wait(done.at(Rank(0), other), |done| done != 0).map(drop)).collect(),
+        me => world.signal(done.at(Rank(0), me), 1),
+    }
+}
+
+/// Enters, looks once, and leaves.
+fn peep<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, mode: Mode) -> Result<()> {
+    let (me, target, writes) = (world.rank(), Rank(world.size() - 1), mode == Mode::Exclusive);
+    window.lock(target, mode)?;
+    if writes {
+        if let Some(other) = watch.writer.replace(Some(me)) {
+            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+        }
+    } else {
+        watch.readers.set(watch.readers.get() + 1);
+    }
+    watch.meets(me, writes)?;
+    let mut seen = [0u64];
+    let looked = window.get_into(&mut seen, target, 0);
+    if looked.is_ok() {
+        watch.meets(me, writes)?;
+    }
+    if writes {
+        watch.writer.set(None);
+    } else {
+        watch.readers.set(watch.readers.get() - 1);
+    }
+    looked?;
+    window.unlock(target)
+}
+
+fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role: char) -> Result<()> {
+    let (me, target) = (world.rank(), Rank(world.size() - 1));
+    match role {
+        'w' => {
+            window.lock(target, Mode::Exclusive)?;
+            let seen = window.get::<u64>(target, 0, 1)?;
+            window.flush(target)?;
+            if let Some(other) = watch.writer.replace(Some(me)) {
+                return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+            }
+            watch.meets(me, true)?;
+            let (seen, written) = (seen.take()?[0], watch.written.get());
+            if seen != written {
+                return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
+            }
+            // Another look, so that whoever comes in meanwhile is met.
+            let again = window.get::<u64>(target, 1, 1)?;
+            let flushed = window.flush(target).inspect_err(|_| watch.writer.set(None));
+            flushed?;
+            again.take()?;
+            watch.meets(me, true)?;
+            let put = window.put(&[seen + 1, seen + 1], target, 0);
+            watch.written.set(seen + 1);
+            watch.writer.set(None);
+            put?;
+            window.unlock(target)
+        }
+        'r' | 'a' => {
+            if role == 'a' {
+                window.lock_all()?
+            } else {
+                window.lock(target, Mode::Shared)?
+            }
+            let first = window.get::<u64>(target, 0, 1)?;
+            window.flush(target)?;
+            watch.readers.set(watch.readers.get() + 1);
+            let leave = || watch.readers.set(watch.readers.get() - 1);
+            watch.meets(me, false)?;
+            let second = window.get::<u64>(target, 1, 1)?;
+            window.flush(target).inspect_err(|_| leave())?;
+            watch.meets(me, false)?;
+            let (first, second, written) = (first.take()?[0], second.take()?[0], watch.written.get());
+            if first != written || second != written {
+                return Err(Error::Misuse(format!("{me} reads {first} and {second} where {written} was written")));
+            }
+            leave();
+            if role == 'a' { window.unlock_all() } else { window.unlock(target) }
+        }
+        'W' => peep(world, window, watch, Mode::Exclusive),
+        'R' => peep(world, window, watch, Mode::Shared),
+        'p' => {
+            let mine = u64::from(me.0) + 1;
+            window.lock(target, Mode::Exclusive)?;
+            window.put(&[mine], target, 0)?;
+            window.put(&[mine], target, 1)?;
+            window.unlock(target)?;
+            watch.written.set(watch.written.get() + 1);
+            Ok(())
+        }
+        _ => {
+            window.lock(target, Mode::Shared)?;
+            let (first, second) = (window.get::<u64>(target, 0, 1)?, window.get::<u64>(target, 1, 1)?);
+            window.unlock(target)?;
+            let (first, second) = (first.take()?[0], second.take()?[0]);
+            if first != second {
+                return Err(Error::Misuse(format!("{me} reads {first} and {second} of one epoch")));
+            }
+            Ok(())
+        }
+    }
+}
+
+const THREE_WRITERS: Roles = &["w", "w", "w"];
+const WRITERS: Roles = &["w", "r", "w"];
+const READERS: Roles = &["w", "r", "r"];
+const PAIR: Roles = &["w", "r"];
+const TWICE: Roles = &["w", "rw"];
+const MESSAGES: Roles = &["p", "g", "p"];
+const MANY: Roles = &["w", "r", "wr", "a", "w", "rw", "a", "r"];
+const PCT: Policy = Policy::Pct { depth: 3 };
+
+fn check<V: Variant>(name: &'static str, about: &'static str, base: Base, roles: Roles) -> Check {
+    Check::new(name, about, visits::<V>(base, roles)).setup(Setup::new(roles.len() as u32))
+}
+
+const EXCLUSIVE: &str = "three writers of one target";
+const MIXED_W: &str = "two writers and a reader of one target";
+const MIXED_R: &str = "a writer and two readers of one target";
+const DIES: &str = "any rank dies at any step: the others get an error, or their turn";
+
+/// The checks of one design.
+macro_rules! design {
+    ($name:literal, $base:expr, $setup:expr) => {{
+        let base = $base;
+        let setup = |ranks: u32| -> Setup { $setup(ranks) };
+        vec![
+            check::<Right>(concat!("epoch/", $name, "-exclusive"), EXCLUSIVE, base, THREE_WRITERS).setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-writers"), MIXED_W, base, WRITERS).setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-readers"), MIXED_R, base, READERS).setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-twice"), "an origin comes again, in another mode", base, TWICE)
+                .setup(setup(2)),
+            check::<Right>(concat!("epoch/", $name, "-pairs"), "epochs without a flush", base, MESSAGES)
+                .setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-death"), DIES, base, PAIR).setup(setup(2).deaths(1)),
+            check::<Right>(concat!("epoch/", $name, "-8"), "many ranks on three levels", base, MANY)
+                .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+                .policy(PCT, 300),
+        ]
+    }};
+}
+
+fn far(ranks: u32) -> Setup {
+    Setup::new(ranks).topology(if ranks == 3 { "node:3" } else { "node:2" })
+}
+
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = design!("direct", Base::Direct(1), Setup::new);
+    checks.extend(design!("direct-asleep", Base::Direct(0), far));
+    let backoff = |name, about, roles| check::<Right>(name, about, Base::Backoff, roles);
+    checks.extend([
+        backoff("epoch/backoff-exclusive", EXCLUSIVE, THREE_WRITERS),
+        backoff("epoch/backoff-writers", MIXED_W, &["W", "R", "W"]),
+        backoff("epoch/backoff-readers", MIXED_R, &["W", "R", "R"]),
+        backoff("epoch/backoff-twice", "an origin comes again, in another mode", TWICE),
+        backoff("epoch/backoff-death", DIES, PAIR).setup(Setup::new(2).deaths(1)),
+        backoff("epoch/backoff-8", "many ranks on three levels", MANY)
+            .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+            .policy(PCT, 300),
+    ]);
+    checks.extend(design!("two-sided", Base::TwoSided, far));
+    checks.push(
+        check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
+            .setup(Setup::new(3).deaths(1)),
+    );
+    checks.push(check::<Right>(
+        "epoch/direct-all",
+        "epochs of all targets, and a writer",
+        Base::Direct(1),
+        &["w", "a"],
+    ));
+    checks.extend(mutants());
+    checks
+}
+
+fn mutants() -> Vec<Check> {
+    const FLUSH: &str = "ends an epoch while its operations are under way";
+    const STEPS: &str = "looks whether a target is free, and then takes it";
+    let direct = Base::Direct(0);
+    vec![
+        check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"]).mutant("was written"),
+        check::<variant::WithoutFlush>("epoch/backoff-without-flush", FLUSH, Base::Backoff, &["w", "w"])
+            .mutant("was written"),
+        check::<variant::WithoutFlush>("epoch/two-sided-without-flush", FLUSH, Base::TwoSided, &["p", "g"])
+            .setup(far(2))
+            .mutant("of one epoch"),
+        check::<variant::InTwoSteps>("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"]).mutant(""),
+        check::<variant::InTwoSteps>("epoch/backoff-in-two-steps", STEPS, Base::Backoff, &["w", "w"]).mutant(""),
+        check::<variant::WithoutWithdrawing>(
+            "epoch/direct-without-withdrawing",
+            "a reader stays inside that has come too late",
+            direct,
+            PAIR,
+        )
+        .mutant(""),
+        check::<variant::WithoutGrant>(
+            "epoch/direct-without-grant",
+            "leaves without a word to the first of the queue",
+            direct,
+            &["w", "w"],
+        )
+        .mutant("had left"),
+        check::<variant::WithoutCount>(
+            "epoch/backoff-without-count",
+            "the agent frees a target when the first reader leaves",
+            Base::Backoff,
+            &["R", "W", "R"],
+        )
+        .mutant(""),
+        check::<variant::WithoutExclusion>(
+            "epoch/two-sided-without-exclusion",
+            "a target grants every lock at once",
+            Base::TwoSided,
+            PAIR,
+        )
+        .setup(far(2))
+        .mutant(""),
+        check::<variant::WithoutServing>(
+            "epoch/two-sided-without-serving",
+            "a rank that waits serves nobody",
+            Base::TwoSided,
+            &["p", "p"],
+        )
+        .setup(far(2))
+        .mutant(""),
+    ]
+}

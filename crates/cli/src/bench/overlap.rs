@@ -1,0 +1,59 @@
+//! `farside bench overlap`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use farside::job::parse_bytes;
+use farside_bench::overlap::{self, Options};
+
+use super::{Common, Findings};
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  farside bench overlap --against mpich,openmpi\n  farside bench overlap --sim infiniband-2008 --ranks 2,3,5,9,17,33,65 --json overlap.json --plot plots"
+)]
+pub(super) struct Arguments {
+    /// At how many ranks; latency and sender are measured at 2 only
+    #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
+    ranks: Vec<u32>,
+    /// Which cases: latency, sender, receiver; all by default
+    #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
+    cases: Vec<String>,
+    /// At which sizes
+    #[arg(long, value_delimiter = ',', default_value = "8,512,4K,32K,64K,256K,1M", value_name = "BYTES,…")]
+    sizes: Vec<String>,
+    /// With how many operations of 32 KiB in an epoch
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_name = "N,…")]
+    operations: Vec<usize>,
+    /// Which designs: direct, two-sided, backoff
+    #[arg(long, value_delimiter = ',', default_value = "direct,two-sided", value_name = "DESIGN,…")]
+    designs: Vec<String>,
+    /// For how long the target of `receiver` computes between two calls of the library, in microseconds
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    slice: u64,
+    /// What fits into one message of the two-sided design
+    #[arg(long, default_value = "16K", value_name = "BYTES")]
+    eager: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let sizes: Vec<usize> =
+        arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
+    let common = arguments.common;
+    let options = Options {
+        setting: common.setting(arguments.ranks, 20)?,
+        cases: arguments.cases,
+        sizes,
+        operations: arguments.operations,
+        designs: arguments.designs,
+        slice: Duration::from_micros(arguments.slice),
+        message_bytes: parse_bytes(&arguments.eager)? as usize,
+    };
+    let (records, troubles) = overlap::run(&options)?;
+    let table = overlap::tables(&records);
+    common.show(&Findings { records, troubles, table, plot: overlap::plot })
+}

@@ -1,0 +1,185 @@
+//! Direct passive locks as published: exclusive mode polls a word with growing pauses, shared mode asks the agent of the target's node.
+//!
+//! Paper:     [PASSIVE08] section 3.1, figure 1: the 64-bit lock state of a target, exclusive by compare-swap, shared by an agent that keeps the count.
+//! Differs:   the pauses between attempts double, which the paper names as future work. Between two attempts the word is read, not changed. An agent
+//!            must not wait, so it refuses a request while somebody has the target exclusively, and the origin asks again when the word has changed;
+//!            in the paper the agent queues it. Unlocked is zero, which is what fresh memory holds.
+//! State:     1 word on every rank as a target; the agent of its node counts the readers.
+//! Invariant: the word is zero, or one more than the rank that has the target, or the mark of shared mode, and then the agent's count is not zero.
+//! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); the target is taken in one step
+//!            (`a_target_that_is_taken_in_two_steps_is_caught`); the agent frees it after the last reader (`an_agent_that_does_not_count_is_caught`).
+//! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load. Shared: 1 call each.
+//! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; a death.
+
+use std::collections::HashMap;
+
+use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
+use farside_rma::{Context, Words, World};
+use farside_sync::lock::frame::{Handle, Site};
+
+use crate::variant::{Right, Variant};
+use crate::window::Mode;
+
+pub(crate) const WORDS: usize = 1;
+const WORD: usize = 0;
+const FREE: u64 = 0;
+const SHARED: u64 = u64::MAX;
+/// The longest pause between two looks, in turns at the processor.
+const PAUSE_MAX: u32 = 256;
+
+/// What an agent is asked, and what it answers.
+const ENTER: u8 = 1;
+const LEAVE: u8 = 2;
+const GRANTED: u8 = 1;
+const REFUSED: u8 = 0;
+const UNKNOWN: u8 = 2;
+
+/// The agents that keep the counts of readers, one on every node. All windows of the design `backoff` may share it.
+#[derive(Debug, Clone, Copy)]
+pub struct LockAgent {
+    handler: HandlerId,
+}
+
+impl LockAgent {
+    /// Gives every node's agent the handler that counts readers. Collective over all ranks.
+    pub fn new(world: &World) -> Result<LockAgent> {
+        LockAgent::variant::<Right>(world)
+    }
+
+    #[doc(hidden)]
+    pub fn variant<V: Variant>(world: &World) -> Result<LockAgent> {
+        let mut readers: HashMap<Word, u64> = HashMap::new();
+        let handler = world.serve(move |agent, _, bytes| vec![answer::<V>(agent, &mut readers, bytes)])?;
+        Ok(LockAgent { handler })
+    }
+}
+
+/// Counts a reader in or out.
+fn answer<V: Variant>(agent: &dyn Agent, readers: &mut HashMap<Word, u64>, bytes: &[u8]) -> u8 {
+    let Some((what, at)) = decode(bytes) else {
+        return UNKNOWN;
+    };
+    let count = readers.entry(at).or_default();
+    let change = |expected: u64, desired: u64| {
+        agent.atomic(at, Atomic::CompareSwap { expected: expected.into(), desired: desired.into() })
+    };
+    match what {
+        ENTER => match change(FREE, SHARED).map(|held| held as u64) {
+            Ok(FREE | SHARED) => {
+                *count += 1;
+                GRANTED
+            }
+            Ok(_) => REFUSED,
+            Err(_) => UNKNOWN,
+        },
+        LEAVE => {
+            *count = count.saturating_sub(1);
+            let is_last = *count == 0 || !V::COUNTS;
+            if is_last && change(SHARED, FREE).is_err() { UNKNOWN } else { GRANTED }
+        }
+        _ => UNKNOWN,
+    }
+}
+
+fn encode(what: u8, at: Word) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[0] = what;
+    bytes[4..8].copy_from_slice(&at.rank.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&at.segment.0.to_le_bytes());
+    bytes[16..].copy_from_slice(&at.offset.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(u8, Word)> {
+    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let rank = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
+    let at = Word { rank: Rank(rank), segment: SegmentId(word(8)?), offset: word(16)?, width: Width::W64 };
+    Some((*bytes.first()?, at))
+}
+
+/// The locks of all targets of a window, as one rank uses them.
+pub(crate) struct Backoff {
+    site: Site,
+    handle: Handle,
+    agent: LockAgent,
+}
+
+impl Backoff {
+    pub(crate) fn new(words: Words, context: &Context, members: &[Rank], agent: LockAgent) -> Backoff {
+        Backoff { site: Site::new(words, members[0], members), handle: Handle::new(context.rank()), agent }
+    }
+
+    pub(crate) fn into_words(self) -> Words {
+        self.site.into_words()
+    }
+
+    pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.handle.check_losses(context, || &self.site)?;
+        self.poll::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
+        let alive = self.handle.check_losses(context, || &self.site);
+        alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
+    }
+
+    pub(crate) fn unlock(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let left = match mode {
+            Mode::Exclusive => {
+                let held = context.compare_swap(self.site.at(target, WORD), name(context), FREE)?;
+                if held == name(context) { Ok(()) } else { Err(unlike(target, held)) }
+            }
+            Mode::Shared => self.ask(context, target, LEAVE).map(drop),
+        };
+        left.map_err(|error| Handle::explain(error, self.site.members()))
+    }
+
+    fn poll<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let mut pause = 1;
+        loop {
+            let is_inside = match mode {
+                Mode::Exclusive => self.take::<V>(context, target)?,
+                Mode::Shared => self.ask(context, target, ENTER)? == GRANTED,
+            };
+            if is_inside {
+                return Ok(());
+            }
+            loop {
+                let paused = (0..pause).try_for_each(|_| self.site.relax(context));
+                pause = (pause * 2).min(PAUSE_MAX);
+                match (context.load(self.site.at(target, WORD))?, mode) {
+                    (FREE, _) | (SHARED, Mode::Shared) => break,
+                    // What happened before a departure counts: who left may have done its part.
+                    _ => paused?,
+                }
+            }
+        }
+    }
+
+    fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<bool> {
+        let word = self.site.at(target, WORD);
+        if V::TAKES_AT_ONCE {
+            return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
+        }
+        let is_free = context.load(word)? == FREE;
+        if is_free {
+            context.store(word, name(context))?;
+        }
+        Ok(is_free)
+    }
+
+    fn ask(&self, context: &Context, target: Rank, what: u8) -> Result<u8> {
+        let node = context.topology().node_of(target);
+        let answer = context.call(node, self.agent.handler, &encode(what, self.site.at(target, WORD).word()))?;
+        match answer.first() {
+            Some(&answer @ (GRANTED | REFUSED)) => Ok(answer),
+            _ => Err(Error::Misuse(format!("the agent of {node} does not know the lock of {target}"))),
+        }
+    }
+}
+
+fn name(context: &Context) -> u64 {
+    u64::from(context.rank().0) + 1
+}
+
+#[cold]
+fn unlike(target: Rank, held: u64) -> Error {
+    Error::Misuse(format!("the lock state of {target} is {held} where its holder's name should be"))
+}

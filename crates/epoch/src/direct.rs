@@ -1,0 +1,186 @@
+//! Direct passive locks: one word for each target, changed by the origins themselves; who cannot have it queues and sleeps.
+//!
+//! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is that of [ARMCI03] section 3.2.2.
+//! Differs:   readers count themselves in the word, so that shared mode needs no agent. Who finds the target taken does not poll: it enters a queue, and
+//!            the first of the queue writes its name into the word and sleeps until whoever leaves lets it in. Near, where a look costs next to
+//!            nothing, it looks for a while before it sleeps, so that running ranks go first meanwhile. `backoff` is the design of the paper.
+//! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an origin, for all targets together: a
+//!            rank waits for one of them at a time, and stands in no queue once it is inside.
+//! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer is inside, and the name of the first of the queue while
+//!            that one sleeps. A writer is inside alone. While a name is in the word, nobody who comes goes ahead of it.
+//! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
+//!            (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come too late withdraws (`a_reader_that_stays_is_caught`); whoever makes
+//!            room lets the first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic after a flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
+//!            1 atomic and 1 signal of whoever lets it in.
+//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
+//!            death; 8 ranks, PCT depth 3.
+
+use farside_fabric::{Rank, Result};
+use farside_rma::{Context, Words};
+use farside_sync::lock::frame::{Handle, Patience, Right, Site};
+use farside_sync::lock::queue::{self, Queue};
+
+use crate::variant::Variant;
+use crate::window::Mode;
+
+// The word and what its owner waits on lie a cache line apart.
+pub(crate) const WORDS: usize = 16;
+const WORD: usize = 0;
+const QUEUE: usize = 8;
+/// The first of a queue sleeps on it.
+const WAKE: usize = QUEUE + queue::WORDS;
+
+/// The fields of the word.
+const READER: u64 = 1;
+const READERS: u64 = (1 << 24) - 1;
+const WRITER: u64 = 1 << 24;
+const HEAD_SHIFT: u32 = 25;
+const HEAD: u64 = ((1 << 25) - 1) << HEAD_SHIFT;
+/// The first of the queue wants to share.
+const HEAD_SHARES: u64 = 1 << 50;
+
+/// How often the first of a queue looks at a word that is near before it sleeps.
+const POLLS: u32 = 100;
+
+/// The locks of all targets of a window, as one rank uses them.
+pub(crate) struct Direct {
+    site: Site,
+    handle: Handle,
+    polls: u32,
+}
+
+impl Direct {
+    pub(crate) fn new(words: Words, context: &Context, members: &[Rank], polls: Option<u32>) -> Direct {
+        let (site, handle) = (Site::new(words, members[0], members), Handle::new(context.rank()));
+        Direct { site, handle, polls: polls.unwrap_or(POLLS) }
+    }
+
+    pub(crate) fn into_words(self) -> Words {
+        self.site.into_words()
+    }
+
+    #[inline]
+    pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        if self.take::<V>(context, target, mode)? {
+            return Ok(());
+        }
+        self.wait_for::<V>(context, target, mode)
+    }
+
+    /// The loss of a member matters to those who find the target taken: whoever was lost may have it for ever.
+    #[cold]
+    fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.handle.check_losses(context, || &self.site)?;
+        self.queue::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
+        // Who has waited may have got the lock after a loss, from one who had it before.
+        let alive = self.handle.check_losses(context, || &self.site);
+        alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
+    }
+
+    #[inline]
+    pub(crate) fn unlock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        self.leave::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))
+    }
+
+    /// Takes the target if nobody is in the way.
+    #[inline]
+    fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
+        let word = self.site.at(target, WORD);
+        match mode {
+            Mode::Exclusive if V::TAKES_AT_ONCE => Ok(context.compare_swap(word, 0, WRITER)? == 0),
+            Mode::Exclusive => {
+                let is_free = context.load(word)? == 0;
+                if is_free {
+                    context.store(word, WRITER)?;
+                }
+                Ok(is_free)
+            }
+            Mode::Shared => {
+                let is_open = context.fetch_add(word, READER)? & (WRITER | HEAD) == 0;
+                if !is_open && V::WITHDRAWS {
+                    self.leave::<V>(context, target, mode)?;
+                }
+                Ok(is_open || !V::WITHDRAWS)
+            }
+        }
+    }
+
+    /// Takes a place in the queue, waits until it is the first, and then until the target is free.
+    #[cold]
+    fn queue<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let queue = Queue::new(QUEUE, target);
+        queue.enter::<Right>(&self.site, context, Patience::Forever)?;
+        let entered = self.compete(context, target, mode);
+        // The place is given to the next one even if something is wrong, so that it finds out, too.
+        queue.leave::<Right>(&self.site, context, 0)?;
+        entered
+    }
+
+    /// As the first of the queue: waits until the target is this rank's.
+    fn compete(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let word = self.site.at(target, WORD);
+        let is_near = context.topology().same_node(target, context.rank());
+        let mut seen = context.load(word)?;
+        for _ in 0..if is_near { self.polls } else { 0 } {
+            if let Some(inside) = admitted(seen, mode) {
+                match context.compare_swap(word, seen, inside)? {
+                    held if held == seen => return Ok(()),
+                    held => seen = held,
+                }
+                continue;
+            }
+            let paused = self.site.relax(context);
+            seen = context.load(word)?;
+            // What happened before a departure counts: who left may have done its part.
+            if admitted(seen, mode).is_none() {
+                paused?;
+            }
+        }
+        loop {
+            let inside = admitted(seen, mode);
+            let mine =
+                ((u64::from(context.rank().0) + 1) << HEAD_SHIFT) | if mode == Mode::Shared { HEAD_SHARES } else { 0 };
+            match context.compare_swap(word, seen, inside.unwrap_or(seen | mine))? {
+                held if held != seen => seen = held,
+                _ if inside.is_some() => return Ok(()),
+                _ => break,
+            }
+        }
+        self.site.wait(context, WAKE, |told| told != 0)?;
+        context.store(self.site.at(context.rank(), WAKE), 0)
+    }
+
+    /// Leaves the target, and lets the first of the queue in if it may go in now.
+    #[inline]
+    fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+        let amount = if mode == Mode::Exclusive { WRITER } else { READER };
+        let left = context.fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?.wrapping_sub(amount);
+        if left & HEAD != 0 && V::GRANTS { self.grant(context, target, left) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn grant(&self, context: &Context, target: Rank, mut seen: u64) -> Result<()> {
+        let word = self.site.at(target, WORD);
+        while seen & HEAD != 0 {
+            let mode = if seen & HEAD_SHARES != 0 { Mode::Shared } else { Mode::Exclusive };
+            let head = Rank((((seen & HEAD) >> HEAD_SHIFT) - 1) as u32);
+            let Some(inside) = admitted(seen & !(HEAD | HEAD_SHARES), mode) else {
+                break;
+            };
+            match context.compare_swap(word, seen, inside)? {
+                held if held == seen => return context.signal(self.site.at(head, WAKE), 1),
+                held => seen = held,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The word with one more inside, if that one may go in.
+fn admitted(word: u64, mode: Mode) -> Option<u64> {
+    match mode {
+        Mode::Exclusive => (word & (WRITER | READERS) == 0).then_some(word | WRITER),
+        Mode::Shared => (word & WRITER == 0).then_some(word + READER),
+    }
+}

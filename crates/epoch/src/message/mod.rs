@@ -1,0 +1,226 @@
+//! Operations as data: what is queued at an origin, and what travels in a message of the two-sided design.
+
+use farside_fabric::{Atomic, Error, Number, Rank, Result, Sum, Width};
+use farside_rma::{Cell, Complex, Context, Pair, Plain, Summand, Window};
+
+/// An operation on a target's part; offsets are bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Operation {
+    Put { at: u64, bytes: Vec<u8> },
+    Sum { at: u64, sum: Sum, bytes: Vec<u8> },
+    Get { at: u64, bytes: u64 },
+    Atomic { at: u64, width: Width, op: Atomic },
+}
+
+const PUT: u8 = 1;
+const SUM: u8 = 2;
+const GET: u8 = 3;
+const ATOMIC: u8 = 4;
+
+const NUMBERS: [Number; 6] = [Number::I32, Number::I64, Number::F32, Number::F64, Number::C32, Number::C64];
+const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
+
+impl Operation {
+    /// How many bytes of a message it takes.
+    pub(crate) fn message_bytes(&self) -> usize {
+        let data = match self {
+            Operation::Put { bytes, .. } => bytes.len(),
+            Operation::Sum { bytes, .. } => 16 + bytes.len(),
+            Operation::Get { .. } => 0,
+            Operation::Atomic { .. } => 32,
+        };
+        24 + data.next_multiple_of(8)
+    }
+
+    /// How many bytes of a reply it takes.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        match self {
+            Operation::Put { .. } | Operation::Sum { .. } => 0,
+            Operation::Get { bytes, .. } => (*bytes as usize).next_multiple_of(8),
+            Operation::Atomic { .. } => 16,
+        }
+    }
+
+    pub(crate) fn encode(&self, into: &mut Vec<u8>) {
+        let mut head = |code: u8, kind: usize, at: u64, len: u64| {
+            into.extend_from_slice(&[code, kind as u8, 0, 0, 0, 0, 0, 0]);
+            into.extend_from_slice(&at.to_le_bytes());
+            into.extend_from_slice(&len.to_le_bytes());
+        };
+        match self {
+            Operation::Put { at, bytes } => {
+                head(PUT, 0, *at, bytes.len() as u64);
+                into.extend_from_slice(bytes);
+            }
+            Operation::Sum { at, sum, bytes } => {
+                let number = NUMBERS.iter().position(|known| *known == sum.number).unwrap_or(0);
+                head(SUM, number, *at, bytes.len() as u64);
+                into.extend_from_slice(&sum.scale);
+                into.extend_from_slice(bytes);
+            }
+            Operation::Get { at, bytes } => head(GET, 0, *at, *bytes),
+            Operation::Atomic { at, width, op } => {
+                let width = WIDTHS.iter().position(|known| known == width).unwrap_or(0);
+                let (code, first, second) = parts(*op);
+                head(ATOMIC, width, *at, code);
+                into.extend_from_slice(&first.to_le_bytes());
+                into.extend_from_slice(&second.to_le_bytes());
+            }
+        }
+        into.resize(into.len().next_multiple_of(8), 0);
+    }
+
+    /// Reads one operation off the front of a message.
+    pub(crate) fn decode(message: &mut &[u8]) -> Option<Operation> {
+        let head = take(message, 24)?;
+        let (code, kind) = (head[0], head[1] as usize);
+        let (at, len) = (number(&head[8..16])?, number(&head[16..24])?);
+        match code {
+            PUT => Some(Operation::Put { at, bytes: padded(message, len)? }),
+            SUM => {
+                let scale = take(message, 16)?.try_into().ok()?;
+                let sum = Sum { number: *NUMBERS.get(kind)?, scale };
+                Some(Operation::Sum { at, sum, bytes: padded(message, len)? })
+            }
+            GET => Some(Operation::Get { at, bytes: len }),
+            ATOMIC => {
+                let operand = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
+                let (first, second) = (operand(take(message, 16)?)?, operand(take(message, 16)?)?);
+                Some(Operation::Atomic { at, width: *WIDTHS.get(kind)?, op: whole(len, first, second)? })
+            }
+            _ => None,
+        }
+    }
+
+    /// Carries it out on a rank's part, and returns what it brings back, as it stands in a reply.
+    pub(crate) fn execute(&self, context: &Context, memory: &Window<u8>, rank: Rank) -> Result<Vec<u8>> {
+        let place = |at: u64| memory.at(rank, at as usize);
+        match self {
+            Operation::Put { at, bytes } => context.put(bytes, place(*at)).map(|()| Vec::new()),
+            Operation::Get { at, bytes } => {
+                let mut data = vec![0; *bytes as usize];
+                context.get(place(*at), &mut data)?;
+                data.resize(data.len().next_multiple_of(8), 0);
+                Ok(data)
+            }
+            Operation::Atomic { at, width, op } => {
+                let held = match width {
+                    Width::W32 => context.atomic::<u32>(place(*at).cast(), *op)?.to_bits(),
+                    Width::W64 => context.atomic::<u64>(place(*at).cast(), *op)?.to_bits(),
+                    Width::Pair => context.atomic::<Pair>(place(*at).cast(), *op)?.to_bits(),
+                };
+                Ok(held.to_le_bytes().to_vec())
+            }
+            Operation::Sum { at, sum, bytes } => {
+                let at = (context, memory, rank, *at);
+                match sum.number {
+                    Number::I32 => accumulate::<i32>(at, sum, bytes),
+                    Number::I64 => accumulate::<i64>(at, sum, bytes),
+                    Number::F32 => accumulate::<f32>(at, sum, bytes),
+                    Number::F64 => accumulate::<f64>(at, sum, bytes),
+                    Number::C32 => accumulate::<Complex<f32>>(at, sum, bytes),
+                    Number::C64 => accumulate::<Complex<f64>>(at, sum, bytes),
+                }
+            }
+        }
+    }
+}
+
+fn accumulate<T: Summand>(
+    (context, memory, rank, at): (&Context, &Window<u8>, Rank, u64),
+    sum: &Sum,
+    bytes: &[u8],
+) -> Result<Vec<u8>> {
+    let (scale, data) = (elements::<T>(&sum.scale[..size_of::<T>()])?, elements::<T>(bytes)?);
+    context.accumulate(scale[0], &data, memory.at(rank, at as usize).cast()).map(|()| Vec::new())
+}
+
+/// Bytes as elements, wherever they lie.
+pub(crate) fn elements<T: Plain>(bytes: &[u8]) -> Result<Vec<T>> {
+    let mut data = vec![T::new_zeroed(); bytes.len() / size_of::<T>()];
+    let into = zerocopy::IntoBytes::as_mut_bytes(data.as_mut_slice());
+    match into.len() == bytes.len() {
+        true => into.copy_from_slice(bytes),
+        false => {
+            let what = "bytes of an answer against the size of its elements";
+            return Err(Error::Mismatch { what, left: bytes.len() as u64, right: size_of::<T>() as u64 });
+        }
+    }
+    Ok(data)
+}
+
+fn parts(op: Atomic) -> (u64, u128, u128) {
+    match op {
+        Atomic::Load => (0, 0, 0),
+        Atomic::Store(value) => (1, value, 0),
+        Atomic::Add(value) => (2, value, 0),
+        Atomic::Swap(value) => (3, value, 0),
+        Atomic::CompareSwap { expected, desired } => (4, expected, desired),
+        Atomic::And(value) => (5, value, 0),
+        Atomic::Or(value) => (6, value, 0),
+        Atomic::Xor(value) => (7, value, 0),
+    }
+}
+
+fn whole(code: u64, first: u128, second: u128) -> Option<Atomic> {
+    Some(match code {
+        0 => Atomic::Load,
+        1 => Atomic::Store(first),
+        2 => Atomic::Add(first),
+        3 => Atomic::Swap(first),
+        4 => Atomic::CompareSwap { expected: first, desired: second },
+        5 => Atomic::And(first),
+        6 => Atomic::Or(first),
+        7 => Atomic::Xor(first),
+        _ => return None,
+    })
+}
+
+fn take<'m>(message: &mut &'m [u8], len: usize) -> Option<&'m [u8]> {
+    let (head, tail) = message.split_at_checked(len)?;
+    *message = tail;
+    Some(head)
+}
+
+fn padded(message: &mut &[u8], len: u64) -> Option<Vec<u8>> {
+    let len = usize::try_from(len).ok()?;
+    take(message, len.checked_next_multiple_of(8)?).map(|bytes| bytes[..len].to_vec())
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_survives_a_message() {
+        let sum = 2.5f64.sum();
+        let all = [
+            Operation::Put { at: 5, bytes: vec![1, 2, 3] },
+            Operation::Sum { at: 8, sum, bytes: vec![0; 16] },
+            Operation::Get { at: 1 << 40, bytes: 77 },
+            Operation::Atomic {
+                at: 16,
+                width: Width::Pair,
+                op: Atomic::CompareSwap { expected: 1, desired: u128::MAX },
+            },
+            Operation::Atomic { at: 4, width: Width::W32, op: Atomic::Xor(9) },
+        ];
+        let mut message = Vec::new();
+        for operation in &all {
+            let before = message.len();
+            operation.encode(&mut message);
+            assert_eq!(message.len() - before, operation.message_bytes());
+        }
+        let mut rest = message.as_slice();
+        for operation in &all {
+            assert_eq!(Operation::decode(&mut rest).as_ref(), Some(operation));
+        }
+        assert!(rest.is_empty() && Operation::decode(&mut rest).is_none());
+        assert!(Operation::decode(&mut &[9u8; 24][..]).is_none(), "an unknown operation is none");
+        assert!(Operation::decode(&mut &message[..25]).is_none(), "half of one is none");
+    }
+}

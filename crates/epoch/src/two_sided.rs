@@ -1,0 +1,362 @@
+//! Two-sided passive locks: lock, transfers and unlock wait at the origin and go to the target in one message; the target serves it when it calls the library.
+//!
+//! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared with.
+//! Differs:   what does not fit into one message follows a message that asks for the lock, as in MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
+//!            the large messages of an MPI library do, and a second message releases the lock and is waited for. A flush inside an epoch does the same.
+//! State:     a place for a message and one for a reply for each pair of ranks, with a number each; the holders and the queue of a target in that rank's own variables.
+//! Invariant: one message of a pair is under way at a time. A target grants in the order in which requests came to it, an exclusive lock to one alone. Who waits for a
+//!            reply serves others meanwhile, so that ranks that wait for each other go on.
+//! Ordering:  what a target has done has landed before its reply (`an_epoch_without_flush_is_caught`); locks exclude each other
+//!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves (`a_target_that_is_deaf_is_caught`).
+//! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise 1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a
+//!            signal and 1 signal for the unlock: the target twice. A call that serves: 1 load of own memory for each member.
+//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8
+//!            ranks, PCT depth 3.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{AwaitedWord, Context, Place, Team, Window};
+
+use crate::message::Operation;
+use crate::variant::Variant;
+use crate::window::{Mode, Slot};
+
+const HEADER_BYTES: usize = 16;
+/// Rounds of a barrier: more ranks than that many doublings do not exist.
+const ROUNDS: usize = 32;
+
+/// What a message asks for.
+const EPOCH: u8 = 1;
+const LOCK: u8 = 2;
+const UNLOCK: u8 = 3;
+
+/// Messages, replies and their numbers, as one rank uses them.
+pub(crate) struct TwoSided<'t> {
+    mail: Window<u8>,
+    /// The number of the last request of each member, then that of its last reply, then the rounds of the barrier.
+    numbers: Window<u64>,
+    members: Box<[Rank]>,
+    me: usize,
+    /// The number of my last request to each member, and of the last one of its that was taken in.
+    sent: Box<[Cell<u64>]>,
+    taken: Box<[Cell<u64>]>,
+    barriers: Cell<u64>,
+    desk: RefCell<Desk>,
+    epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
+    /// For how long the library is busy with a request, on machines that do not tell by themselves.
+    library_ns: u64,
+    /// What a message, or a reply, has room for: header and all.
+    slot_bytes: usize,
+}
+
+/// Who has, and who wants, this rank's own part.
+#[derive(Default)]
+struct Desk {
+    holders: usize,
+    is_exclusive: bool,
+    /// Those who wait, with the beginnings of their messages.
+    waiting: VecDeque<(usize, [u8; HEADER_BYTES])>,
+}
+
+/// What this rank has queued for a target.
+struct Epoch<'t> {
+    mode: Mode,
+    /// The lock was asked for by itself, and granted: operations go directly.
+    is_granted: bool,
+    operations: Vec<Queued<'t>>,
+}
+
+/// An operation, and where its answer goes.
+pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
+
+impl<'t> TwoSided<'t> {
+    pub(crate) fn new(team: &Team<'_>, library_ns: u64, message_bytes: usize) -> Result<TwoSided<'t>> {
+        let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
+        let mail = team.quiet_window(2 * count * slot_bytes)?;
+        let numbers = team.quiet_window(2 * count + ROUNDS)?;
+        Ok(TwoSided {
+            mail,
+            numbers,
+            members: team.members().into(),
+            me: team.index(),
+            sent: (0..count).map(|_| Cell::new(0)).collect(),
+            taken: (0..count).map(|_| Cell::new(0)).collect(),
+            barriers: Cell::new(0),
+            desk: RefCell::default(),
+            epochs: RefCell::new((0..count).map(|_| None).collect()),
+            library_ns,
+            slot_bytes,
+        })
+    }
+
+    pub(crate) fn free(self, team: &Team<'_>) -> Result<()> {
+        self.mail.free(team)?;
+        self.numbers.free(team)
+    }
+
+    /// Begins to queue for a member.
+    pub(crate) fn open(&self, member: usize, mode: Mode) {
+        self.epochs.borrow_mut()[member] = Some(Epoch { mode, is_granted: false, operations: Vec::new() });
+    }
+
+    /// Whether operations for a member are queued at the moment.
+    pub(crate) fn queues(&self, member: usize) -> bool {
+        self.epochs.borrow()[member].as_ref().is_some_and(|epoch| !epoch.is_granted)
+    }
+
+    /// Queues an operation. Nothing is sent before the epoch ends.
+    pub(crate) fn queue(&self, member: usize, queued: Queued<'t>) -> Result<()> {
+        let mut epochs = self.epochs.borrow_mut();
+        let epoch = epochs[member].as_mut().ok_or_else(|| closed(self.members[member]))?;
+        epoch.operations.push(queued);
+        Ok(())
+    }
+
+    /// Asks for the lock by itself, and waits for it; returns what was queued, to be issued directly.
+    pub(crate) fn escalate<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+    ) -> Result<Vec<Queued<'t>>> {
+        let mode = match &self.epochs.borrow()[member] {
+            Some(epoch) if !epoch.is_granted => epoch.mode,
+            Some(_) => return Ok(Vec::new()),
+            None => return Err(closed(self.members[member])),
+        };
+        self.send::<V>(context, memory, member, LOCK, mode, &[])?;
+        self.await_reply::<V>(context, memory, member)?;
+        let mut epochs = self.epochs.borrow_mut();
+        let epoch = epochs[member].as_mut().ok_or_else(|| closed(self.members[member]))?;
+        epoch.is_granted = true;
+        Ok(std::mem::take(&mut epoch.operations))
+    }
+
+    /// Whether what is queued for a member fits into one message, and its answers into one reply.
+    pub(crate) fn fits(&self, member: usize) -> bool {
+        let epochs = self.epochs.borrow();
+        let Some(epoch) = &epochs[member] else {
+            return true;
+        };
+        let room = self.slot_bytes - HEADER_BYTES;
+        let sum = |bytes: fn(&Operation) -> usize| epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>();
+        sum(Operation::message_bytes) <= room && sum(Operation::reply_bytes) <= room
+    }
+
+    /// Ends the epoch: sends all that is queued in one message and waits for its answer, or releases a lock that was granted before.
+    pub(crate) fn close<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize) -> Result<()> {
+        let Some(epoch) = self.epochs.borrow_mut()[member].take() else {
+            return Err(closed(self.members[member]));
+        };
+        if epoch.is_granted {
+            self.send::<V>(context, memory, member, UNLOCK, epoch.mode, &[])?;
+            return self.await_reply::<V>(context, memory, member);
+        }
+        if epoch.operations.is_empty() {
+            return Ok(());
+        }
+        self.send::<V>(context, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
+        self.await_reply::<V>(context, memory, member)?;
+        let bytes: usize = epoch.operations.iter().map(|(op, _)| op.reply_bytes()).sum();
+        let mut reply = vec![0; bytes];
+        if bytes > 0 {
+            context.get(self.reply_slot(context.rank(), member), &mut reply)?;
+        }
+        let mut rest = reply.as_slice();
+        for (operation, slot) in &epoch.operations {
+            let (answer, tail) = rest.split_at(operation.reply_bytes());
+            rest = tail;
+            if let Some(slot) = slot {
+                slot.fill(answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests come meanwhile.
+    pub(crate) fn wait<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        word: Place<'_, u64>,
+        until: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
+        let served = if V::SERVES { self.members.len() } else { 0 };
+        let news: Vec<_> = self.taken[..served].iter().map(|taken| move |number: u64| number != taken.get()).collect();
+        let mut words: Vec<AwaitedWord<'_>> = vec![(word, &until)];
+        for (member, news) in news.iter().enumerate() {
+            words.push((self.request(context.rank(), member), news));
+        }
+        loop {
+            match context.wait_any_among(&self.members, &words)? {
+                (0, value) => return Ok(value),
+                (which, number) => self.take::<V>(context, memory, which - 1, number)?,
+            }
+        }
+    }
+
+    /// Serves those whose requests have come.
+    pub(crate) fn serve<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+        for member in 0..self.members.len() {
+            let number = context.load(self.request(context.rank(), member))?;
+            if number != self.taken[member].get() {
+                self.take::<V>(context, memory, member, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a request.
+    fn take<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize, number: u64) -> Result<()> {
+        self.taken[member].set(number);
+        let mut header = [0; HEADER_BYTES];
+        context.get(self.slot(context.rank(), member), &mut header)?;
+        if header[0] == UNLOCK {
+            self.desk.borrow_mut().release();
+            self.reply(context, member, &[])?;
+        } else {
+            self.desk.borrow_mut().waiting.push_back((member, header));
+        }
+        self.grant::<V>(context, memory)
+    }
+
+    /// A barrier of all members that serves meanwhile: dissemination, with a number for each round.
+    pub(crate) fn barrier<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+        let (count, number) = (self.members.len(), self.barriers.get() + 1);
+        self.barriers.set(number);
+        let mut step = 1;
+        for round in 0..ROUNDS {
+            if step >= count {
+                break;
+            }
+            let peer = self.members[(self.me + step) % count];
+            let word = |rank: Rank| self.numbers.at(rank, 2 * count + round);
+            context.signal(word(peer), number)?;
+            self.wait::<V>(context, memory, word(context.rank()), |seen| seen >= number)?;
+            step *= 2;
+        }
+        Ok(())
+    }
+
+    /// Lets in those at the front of the queue who may go in.
+    fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
+        loop {
+            let Some(&(member, header)) = self.desk.borrow().waiting.front() else {
+                return Ok(());
+            };
+            let is_exclusive = header[1] != 0;
+            if V::EXCLUDES && !self.desk.borrow().admits(is_exclusive) {
+                return Ok(());
+            }
+            self.desk.borrow_mut().waiting.pop_front();
+            if self.library_ns > 0 {
+                context.work(self.library_ns);
+            }
+            if header[0] == LOCK {
+                self.desk.borrow_mut().hold(is_exclusive);
+                self.reply(context, member, &[])?;
+                continue;
+            }
+            let answer = self.carry_out(context, memory, member, &header)?;
+            if V::FLUSHES {
+                context.flush(context.rank())?;
+            }
+            self.reply(context, member, &answer)?;
+        }
+    }
+
+    /// Does all that a message asks for to this rank's own part.
+    fn carry_out(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+        header: &[u8; HEADER_BYTES],
+    ) -> Result<Vec<u8>> {
+        let bytes = u64::from_le_bytes(std::array::from_fn(|at| header[8 + at])) as usize;
+        let mut message = vec![0; bytes.min(self.slot_bytes - HEADER_BYTES)];
+        context.get(self.slot(context.rank(), member).skip(HEADER_BYTES), &mut message)?;
+        let (mut rest, mut answer) = (message.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let operation = Operation::decode(&mut rest).ok_or_else(|| {
+                Error::Misuse(format!("{} has sent an epoch that makes no sense", self.members[member]))
+            })?;
+            answer.extend(operation.execute(context, memory, context.rank())?);
+        }
+        Ok(answer)
+    }
+
+    fn send<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+        what: u8,
+        mode: Mode,
+        operations: &[Queued<'t>],
+    ) -> Result<()> {
+        // The place of the message is free again when the one before was answered.
+        self.await_reply::<V>(context, memory, member)?;
+        let mut message = vec![0; HEADER_BYTES];
+        operations.iter().for_each(|(operation, _)| operation.encode(&mut message));
+        let bytes = (message.len() - HEADER_BYTES) as u64;
+        (message[0], message[1]) = (what, u8::from(mode == Mode::Exclusive));
+        message[8..HEADER_BYTES].copy_from_slice(&bytes.to_le_bytes());
+        let (target, number) = (self.members[member], self.sent[member].get() + 1);
+        self.sent[member].set(number);
+        context.put_signal(&message, self.slot(target, self.me), number, self.request(target, self.me))
+    }
+
+    fn await_reply<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize) -> Result<()> {
+        let number = self.sent[member].get();
+        if number == 0 {
+            return Ok(());
+        }
+        let word = self.numbers.at(context.rank(), self.members.len() + member);
+        self.wait::<V>(context, memory, word, |seen| seen == number).map(drop)
+    }
+
+    fn reply(&self, context: &Context, member: usize, answer: &[u8]) -> Result<()> {
+        let (origin, number) = (self.members[member], self.taken[member].get());
+        let word = self.numbers.at(origin, self.members.len() + self.me);
+        if answer.is_empty() {
+            return context.signal(word, number);
+        }
+        context.put_signal(answer, self.reply_slot(origin, self.me), number, word)
+    }
+
+    fn request(&self, rank: Rank, member: usize) -> Place<'_, u64> {
+        self.numbers.at(rank, member)
+    }
+
+    fn slot(&self, rank: Rank, member: usize) -> Place<'_, u8> {
+        self.mail.at(rank, member * self.slot_bytes)
+    }
+
+    fn reply_slot(&self, rank: Rank, member: usize) -> Place<'_, u8> {
+        self.mail.at(rank, (self.members.len() + member) * self.slot_bytes)
+    }
+}
+
+impl Desk {
+    fn admits(&self, is_exclusive: bool) -> bool {
+        self.holders == 0 || !(self.is_exclusive || is_exclusive)
+    }
+
+    fn hold(&mut self, is_exclusive: bool) {
+        self.holders += 1;
+        self.is_exclusive = is_exclusive;
+    }
+
+    fn release(&mut self) {
+        self.holders = self.holders.saturating_sub(1);
+    }
+}
+
+#[cold]
+fn closed(target: Rank) -> Error {
+    Error::Misuse(format!("no access epoch to {target} is open"))
+}

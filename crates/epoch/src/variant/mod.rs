@@ -1,0 +1,68 @@
+//! What an epoch protocol must do, and a known-wrong variant leaves out.
+
+/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
+/// each of them out. A protocol is compiled from the same lines for every variant.
+pub trait Variant: 'static {
+    /// Completes the operations of an epoch before it ends.
+    const FLUSHES: bool = true;
+    /// Takes a free target in one atomic step.
+    const TAKES_AT_ONCE: bool = true;
+    /// A reader that has counted itself while somebody else comes first withdraws.
+    const WITHDRAWS: bool = true;
+    /// Whoever leaves lets the first of the queue in, if it may go in now.
+    const GRANTS: bool = true;
+    /// The agent frees a shared target when the last reader has left, and not before.
+    const COUNTS: bool = true;
+    /// A target grants a lock only to those who may have it together with its holders.
+    const EXCLUDES: bool = true;
+    /// Serves the requests of others while it waits for an answer to its own.
+    const SERVES: bool = true;
+    /// Orders the data of an access epoch before the word that it is over.
+    const ORDERS: bool = true;
+    /// Begins an access epoch only when its targets have posted theirs.
+    const AWAITS_POSTS: bool = true;
+    /// Ends an exposure epoch only when its origins have completed theirs.
+    const AWAITS_ORIGINS: bool = true;
+    /// A fence lets nobody go on before all have come.
+    const MEETS: bool = true;
+}
+
+/// The right one.
+pub struct Right;
+
+impl Variant for Right {}
+
+macro_rules! variants {
+    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
+        $(#[$doc])*
+        pub struct $name;
+        impl Variant for $name {
+            const $step: bool = false;
+        }
+    )* };
+}
+
+variants! {
+    /// Ends an epoch while its operations are under way.
+    WithoutFlush: FLUSHES;
+    /// Looks whether the target is free, and then takes it.
+    InTwoSteps: TAKES_AT_ONCE;
+    /// Stays inside although it was not let in.
+    WithoutWithdrawing: WITHDRAWS;
+    /// Leaves without a word to the first of the queue.
+    WithoutGrant: GRANTS;
+    /// Frees a shared target when the first reader leaves.
+    WithoutCount: COUNTS;
+    /// Grants every lock at once.
+    WithoutExclusion: EXCLUDES;
+    /// Is deaf while it waits.
+    WithoutServing: SERVES;
+    /// Says that an access epoch is over before its data has landed.
+    WithoutOrder: ORDERS;
+    /// Begins an access epoch whenever it likes.
+    WithoutAwaitingPosts: AWAITS_POSTS;
+    /// Ends an exposure epoch whenever it likes.
+    WithoutAwaitingOrigins: AWAITS_ORIGINS;
+    /// A fence that nobody waits at.
+    WithoutMeeting: MEETS;
+}

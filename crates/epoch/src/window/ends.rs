@@ -1,0 +1,366 @@
+//! How epochs begin and end.
+
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Outlook, Place};
+
+use super::{Mode, Passive, Window};
+use crate::ledger::Fault;
+use crate::variant::Variant;
+
+/// How long a rank waits for another in an active epoch before it looks whether that one can still come.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Who is waited for, what this rank has done, and what the other should be doing.
+type Wanted = (usize, &'static str, &'static str);
+
+impl<'t, V: Variant> Window<'t, V> {
+    /// Begins a passive access epoch to one target, in the given mode.
+    ///
+    /// In a direct design it returns when this rank has the lock. In the two-sided design nothing is sent yet.
+    #[inline]
+    pub fn lock(&self, target: Rank, mode: Mode) -> Result<()> {
+        let member = self.member(target)?;
+        self.ledger.check_lock(member, target, "lock")?;
+        self.take_lock(member, target, mode)
+    }
+
+    /// Ends a passive access epoch: all its operations are complete, here and at the target.
+    #[inline]
+    pub fn unlock(&self, target: Rank) -> Result<()> {
+        let member = self.member(target)?;
+        let mode = self.ledger.lock_of(member).filter(|_| !self.ledger.all_locked.get());
+        let mode = mode.ok_or(Fault::NotLocked { target })?;
+        self.release_lock(member, target, mode)
+    }
+
+    /// Begins a passive access epoch to all members, in shared mode. Not collective. A target is locked when it is first used.
+    pub fn lock_all(&self) -> Result<()> {
+        self.ledger.check_unlocked("lock_all")?;
+        self.ledger.end_idle_fence();
+        if self.ledger.fenced.get() {
+            return Err(Fault::StillOpen { call: "lock_all", open: "a fence epoch is open" }.into());
+        }
+        self.ledger.all_locked.set(true);
+        Ok(())
+    }
+
+    /// Ends an epoch of [`Window::lock_all`].
+    pub fn unlock_all(&self) -> Result<()> {
+        if !self.ledger.all_locked.replace(false) {
+            return Err(Fault::NotOpen { call: "unlock_all", begin: "lock_all" }.into());
+        }
+        // Every one is released, also after one has failed.
+        let release = |member: usize| self.release_lock(member, self.members()[member], Mode::Shared);
+        self.ledger.locked().into_iter().map(release).fold(Ok(()), Result::and)
+    }
+
+    /// Within a passive epoch: all operations on a target are complete, here and there.
+    pub fn flush(&self, target: Rank) -> Result<()> {
+        let member = self.check_passive(target, "flush")?;
+        self.escalate(member)?;
+        self.finish(Some(target))?;
+        self.context.flush(target)?;
+        self.ledger.forget(member);
+        Ok(())
+    }
+
+    /// Within a passive epoch: the answers of all operations on a target are there, and buffers may be used again.
+    pub fn flush_local(&self, target: Rank) -> Result<()> {
+        let member = self.check_passive(target, "flush_local")?;
+        self.escalate(member)?;
+        self.finish(Some(target))
+    }
+
+    /// [`Window::flush`] of all targets that are locked.
+    pub fn flush_all(&self) -> Result<()> {
+        self.ledger.locked().into_iter().try_for_each(|member| self.flush(self.members()[member]))
+    }
+
+    /// [`Window::flush_local`] of all targets that are locked.
+    pub fn flush_local_all(&self) -> Result<()> {
+        self.ledger.locked().into_iter().try_for_each(|member| self.flush_local(self.members()[member]))
+    }
+
+    /// Makes what this rank has written to its own part visible, and what others have written visible to it (`MPI_Win_sync`).
+    pub fn sync(&self) -> Result<()> {
+        self.progress()?;
+        self.context.flush(self.context.rank())
+    }
+
+    /// Serves requests of others, in the two-sided design; otherwise does nothing, because nobody needs it.
+    pub fn progress(&self) -> Result<()> {
+        match &self.passive {
+            Passive::TwoSided(two_sided) => two_sided.serve::<V>(self.context, &self.memory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when every member has called it. Serves requests meanwhile, where the design needs it.
+    pub fn barrier(&self) -> Result<()> {
+        match &self.passive {
+            Passive::TwoSided(two_sided) => two_sided.barrier::<V>(self.context, &self.memory),
+            _ => self.team.barrier(),
+        }
+    }
+
+    /// Ends the fence epoch before it, if there is one, and begins another. Collective: whatever any member did in the epoch before is complete everywhere.
+    ///
+    /// ```
+    /// use farside::epoch::{Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(4, |world| {
+    ///     let window = Window::allocate(&world, 32, Options::new().unit(8))?;
+    ///     window.fence()?;
+    ///     for peer in world.ranks() {
+    ///         window.put(&[world.rank().0 as u64], peer, world.rank().0.into())?;
+    ///     }
+    ///     window.last_fence()?;
+    ///     let mut all = [0u64; 4];
+    ///     window.read_own(0, &mut all)?;
+    ///     assert_eq!(all, [0, 1, 2, 3]);
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn fence(&self) -> Result<()> {
+        self.meet("fence")?;
+        self.ledger.set_fenced(true);
+        Ok(())
+    }
+
+    /// Ends the fence epoch before it, and begins none (`MPI_MODE_NOSUCCEED`). Collective.
+    pub fn last_fence(&self) -> Result<()> {
+        self.meet("last_fence")?;
+        self.ledger.set_fenced(false);
+        Ok(())
+    }
+
+    /// Begins an exposure epoch of this rank's own part for these origins.
+    ///
+    /// ```
+    /// use farside::epoch::{Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(3, |world| {
+    ///     let window = Window::allocate(&world, 32, Options::new().unit(8))?;
+    ///     if world.rank() == Rank(0) {
+    ///         window.post(&[Rank(1), Rank(2)])?;
+    ///         window.wait()?;
+    ///         let mut both = [0u64; 2];
+    ///         window.read_own(1, &mut both)?;
+    ///         assert_eq!(both, [1, 2]);
+    ///     } else {
+    ///         window.start(&[Rank(0)])?;
+    ///         window.put(&[u64::from(world.rank().0)], Rank(0), world.rank().0.into())?;
+    ///         window.complete()?;
+    ///     }
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn post(&self, origins: &[Rank]) -> Result<()> {
+        if self.ledger.posted.borrow().is_some() {
+            return Err(Fault::StillOpen { call: "post", open: "an exposure epoch is open" }.into());
+        }
+        self.ledger.end_idle_fence();
+        let origins = self.group(origins)?;
+        self.active.post::<V>(self.context, &origins)?;
+        *self.ledger.posted.borrow_mut() = Some(origins);
+        Ok(())
+    }
+
+    /// Begins an access epoch to these targets; returns when they have posted theirs.
+    pub fn start(&self, targets: &[Rank]) -> Result<()> {
+        self.ledger.check_unlocked("start")?;
+        self.ledger.end_idle_fence();
+        let targets = self.group(targets)?;
+        let awaited = self.active.start(self.context, &targets, self.ledger.checks())?;
+        if V::AWAITS_POSTS {
+            for ((word, number), &member) in awaited.into_iter().zip(&targets) {
+                self.await_number(word, number, (member, "started an access epoch to", "posting one for it"))?;
+            }
+        }
+        self.ledger.set_started(Some(targets));
+        Ok(())
+    }
+
+    /// Ends the access epoch of [`Window::start`]. Answers are there; what was put lands before the targets return from [`Window::wait`].
+    pub fn complete(&self) -> Result<()> {
+        let targets = self.ledger.set_started(None);
+        let targets = targets.ok_or(Fault::NotOpen { call: "complete", begin: "start" })?;
+        self.finish(None)?;
+        self.active.complete::<V>(self.context, &targets)
+    }
+
+    /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
+    pub fn wait(&self) -> Result<()> {
+        let origins = self.ledger.posted.borrow_mut().take();
+        let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
+        if V::AWAITS_ORIGINS {
+            let awaited = self.active.completions(self.context, &origins);
+            for ((word, number), &member) in awaited.into_iter().zip(&origins) {
+                self.await_number(word, number, (member, "posted an exposure epoch for", "starting one to it"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
+    pub fn test(&self) -> Result<bool> {
+        self.progress()?;
+        let is_over = match &*self.ledger.posted.borrow() {
+            None => return Err(Fault::NotOpen { call: "test", begin: "post" }.into()),
+            Some(origins) => {
+                let awaited = self.active.completions(self.context, origins);
+                let looks = awaited.into_iter().map(|(word, number)| Ok(self.context.load(word)? >= number));
+                looks.collect::<Result<Vec<bool>>>()?.into_iter().all(|is_there| is_there)
+            }
+        };
+        if is_over {
+            self.ledger.posted.borrow_mut().take();
+        }
+        Ok(is_over)
+    }
+
+    /// All epochs are over.
+    pub(super) fn check_idle(&self, call: &'static str) -> Result<()> {
+        self.ledger.check_unlocked(call)?;
+        if self.ledger.posted.borrow().is_some() {
+            return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
+        }
+        self.finish(None)
+    }
+
+    /// Takes the lock of a target.
+    #[inline]
+    pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        match &self.passive {
+            Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
+            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
+            Passive::TwoSided(two_sided) => {
+                two_sided.open(member, mode);
+                self.ledger.set_lock(member, Some(mode));
+                // Local accesses under this rank's own lock cannot be queued.
+                return if target == self.context.rank() { self.escalate(member) } else { Ok(()) };
+            }
+        }
+        self.ledger.set_lock(member, Some(mode));
+        Ok(())
+    }
+
+    #[inline]
+    fn release_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        match &self.passive {
+            // Near, where nothing is under way, the release itself makes everything visible.
+            Passive::Direct(direct) if !self.has_answers.get() && self.context.flushes_by_atomic(target) => {
+                self.ledger.set_lock(member, None);
+                direct.unlock::<V>(self.context, target, mode)
+            }
+            Passive::TwoSided(two_sided) => self.close_two_sided(two_sided, member, target),
+            _ => self.complete_and_release(member, target, mode),
+        }
+    }
+
+    fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        // The lock is released even if something was lost, so that others find out, too.
+        let completed = match V::FLUSHES {
+            true => self.finish(Some(target)).and(self.context.flush(target)),
+            false => Ok(()),
+        };
+        self.ledger.set_lock(member, None);
+        match &self.passive {
+            Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
+            Passive::Backoff(backoff) => backoff.unlock(self.context, target, mode)?,
+            Passive::TwoSided(_) => {}
+        }
+        completed
+    }
+
+    fn close_two_sided(&self, two_sided: &crate::two_sided::TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
+        if !two_sided.fits(member) {
+            self.escalate(member)?;
+        }
+        if !two_sided.queues(member) && V::FLUSHES {
+            self.finish(Some(target))?;
+            self.context.flush(target)?;
+        }
+        self.ledger.set_lock(member, None);
+        two_sided.close::<V>(self.context, &self.memory, member)
+    }
+
+    /// In the two-sided design: takes the lock now, and issues what is queued directly.
+    #[cold]
+    pub(super) fn escalate(&self, member: usize) -> Result<()> {
+        let Passive::TwoSided(two_sided) = &self.passive else {
+            return Ok(());
+        };
+        if !two_sided.queues(member) {
+            return Ok(());
+        }
+        let target = self.members()[member];
+        for (operation, answer) in two_sided.escalate::<V>(self.context, &self.memory, member)? {
+            self.issue(target, &operation, answer.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn check_passive(&self, target: Rank, call: &'static str) -> Result<usize> {
+        let member = self.member(target)?;
+        match self.ledger.lock_of(member).is_some() || self.ledger.all_locked.get() {
+            true => Ok(member),
+            false => Err(Fault::NotOpen { call, begin: "lock" }.into()),
+        }
+    }
+
+    /// Completes all that was done, and waits for all members.
+    fn meet(&self, call: &'static str) -> Result<()> {
+        self.check_idle(call)?;
+        if V::FLUSHES {
+            self.context.flush_all()?;
+        }
+        if self.ledger.checks() {
+            self.active.meet(self.context)?;
+            self.active.check_groups(self.context)?;
+        }
+        if V::MEETS { self.barrier() } else { Ok(()) }
+    }
+
+    /// Waits until one of this rank's own words has reached a number; serves others meanwhile, where the design needs it. Whoever waits for long looks whether a
+    /// member can still do what it is waited for.
+    fn await_number(&self, word: Place<'_, u64>, number: u64, (member, did, instead): Wanted) -> Result<()> {
+        let until = |seen: u64| seen >= number;
+        if let Passive::TwoSided(two_sided) = &self.passive {
+            return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
+        }
+        let timeout = self.ledger.checks().then_some(PATIENCE);
+        loop {
+            match self.context.wait_among(self.members(), word, until, Outlook { timeout, soon: true }) {
+                Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
+                    // What it did before it went on counts.
+                    if until(self.context.load(word)?) {
+                        return Ok(());
+                    }
+                    let (me, other) = (self.context.rank(), self.members()[member]);
+                    return Err(Fault::Groups { me, did, other, instead }.into());
+                }
+                Err(Error::TimedOut { .. }) => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    fn group(&self, ranks: &[Rank]) -> Result<Vec<usize>> {
+        let mut members: Vec<usize> = Vec::with_capacity(ranks.len());
+        for &rank in ranks {
+            let member = self.member(rank).map_err(|_| Fault::BadGroup { rank, twice: false })?;
+            if members.contains(&member) {
+                return Err(Fault::BadGroup { rank, twice: true }.into());
+            }
+            members.push(member);
+        }
+        Ok(members)
+    }
+}

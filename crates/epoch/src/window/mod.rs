@@ -1,0 +1,432 @@
+//! Windows: who has a part, how long it is, which design their passive epochs have.
+
+mod ends;
+mod operations;
+mod request;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Context, Plain, Team, Window as Memory};
+
+use crate::active::Active;
+use crate::backoff::{self, Backoff, LockAgent};
+use crate::direct::{self, Direct};
+use crate::ledger::Ledger;
+use crate::message::Operation;
+use crate::two_sided::TwoSided;
+use crate::variant::{Right, Variant};
+
+pub use operations::{Op, Request};
+pub(crate) use request::Slot;
+pub use request::{Fetched, Get};
+
+/// How a target is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Others may have it in this mode at the same time.
+    Shared,
+    /// Nobody else has it.
+    Exclusive,
+}
+
+/// How passive epochs work.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub enum Design {
+    /// The origins lock a target by themselves, and operations are issued at once; who has to wait queues.
+    #[default]
+    Direct,
+    /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared mode asks an agent. For windows of all ranks.
+    Backoff(LockAgent),
+    /// Lock, operations and unlock go to the target in one message, which it serves when it calls this window: the design that \[PASSIVE08\] compares with.
+    TwoSided {
+        /// For how long the target's library is busy with a request, in nanoseconds: on simulated machines, which know nothing of it. Zero elsewhere.
+        library_ns: u64,
+        /// What fits into one message. An epoch that does not asks for the lock first.
+        message_bytes: usize,
+    },
+}
+
+/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI libraries send without asking first.
+pub const MESSAGE_BYTES: usize = 16 << 10;
+
+impl Design {
+    /// The two-sided design as it runs on real machines.
+    pub const TWO_SIDED: Design = Design::TwoSided { library_ns: 0, message_bytes: MESSAGE_BYTES };
+
+    /// Its name in records and on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Design::Direct => "direct",
+            Design::Backoff(_) => "backoff",
+            Design::TwoSided { .. } => "two-sided",
+        }
+    }
+}
+
+/// How a window is made. Every member says the same, except for the displacement unit.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Options {
+    /// How passive epochs work.
+    pub design: Design,
+    /// How many bytes a displacement of this member's part counts.
+    pub unit: u64,
+    /// Whether the rules of epochs are checked.
+    pub checking: bool,
+    /// How many operations with an answer may be under way, if fewer than the fabric allows; further ones are queued, and issued as soon as possible.
+    pub outstanding: Option<u32>,
+    #[doc(hidden)]
+    pub polls: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { design: Design::Direct, unit: 1, checking: true, outstanding: None, polls: None }
+    }
+}
+
+impl Options {
+    /// The usual ones: direct passive epochs, displacements in bytes, checked.
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Another design of passive epochs.
+    #[must_use]
+    pub fn design(self, design: Design) -> Options {
+        Options { design, ..self }
+    }
+
+    /// Displacements that count so many bytes.
+    #[must_use]
+    pub fn unit(self, bytes: u64) -> Options {
+        Options { unit: bytes, ..self }
+    }
+
+    /// Whether the rules of epochs are checked.
+    #[must_use]
+    pub fn checking(self, checking: bool) -> Options {
+        Options { checking, ..self }
+    }
+
+    /// So many operations with an answer under way at most.
+    #[must_use]
+    pub fn outstanding(self, operations: u32) -> Options {
+        Options { outstanding: Some(operations), ..self }
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn polls(self, polls: u32) -> Options {
+        Options { polls: Some(polls), ..self }
+    }
+}
+
+/// Memory with a part on every member of a team, reached in epochs.
+///
+/// See the [crate's page](crate) for how to use one. It belongs to the thread that made it.
+#[must_use = "a window that is dropped without `free` stays allocated until the job ends"]
+pub struct Window<'t, V: Variant = Right> {
+    team: Team<'t>,
+    context: &'t Context,
+    memory: Memory<u8>,
+    parts: Box<[Part]>,
+    /// Which of the members a rank is.
+    members: Box<[u32]>,
+    passive: Passive<'t>,
+    active: Active,
+    ledger: Ledger,
+    outstanding: usize,
+    /// Whether there may be operations with an answer that nobody has waited for.
+    has_answers: Cell<bool>,
+    /// Operations with an answer: those under way, and those that wait until there are fewer.
+    underway: RefCell<VecDeque<(Rank, Answer<'t>)>>,
+    queue: RefCell<VecDeque<(Rank, u64, Answer<'t>)>>,
+    variant: PhantomData<V>,
+}
+
+/// A member's part: how many bytes a displacement counts, and how many bytes there are.
+struct Part {
+    unit: u64,
+    bytes: u64,
+}
+
+type Answer<'t> = Rc<dyn Slot<'t> + 't>;
+
+/// A rank that is no member.
+const NOBODY: u32 = u32::MAX;
+
+enum Passive<'t> {
+    Direct(Direct),
+    Backoff(Backoff),
+    TwoSided(Box<TwoSided<'t>>),
+}
+
+impl<'t> Window<'t> {
+    /// A window of fresh memory, all zero: so many bytes on this member. Collective over the team.
+    ///
+    /// ```
+    /// use farside::epoch::{Mode, Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(3, |world| {
+    ///     let window = Window::allocate(&world, 800, Options::new().unit(8))?;
+    ///     window.lock(Rank(1), Mode::Exclusive)?;
+    ///     window.put(&[1.5, 2.5], Rank(1), 10 * u64::from(world.rank().0))?;
+    ///     window.unlock(Rank(1))?;
+    ///     window.barrier()?;
+    ///     window.lock(Rank(1), Mode::Shared)?;
+    ///     let pair = window.get::<f64>(Rank(1), 20, 2)?;
+    ///     window.unlock(Rank(1))?;
+    ///     assert_eq!(pair.take()?, [1.5, 2.5]);
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn allocate(team: impl Into<Team<'t>>, bytes: usize, options: Options) -> Result<Window<'t>> {
+        Window::allocate_as(team, bytes, options)
+    }
+
+    /// A window over memory that is there already. Collective over the team that allocated it.
+    ///
+    /// ```
+    /// use farside::epoch::{Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(2, |world| {
+    ///     let memory = world.window::<f64>(10)?;
+    ///     memory.own().set(3, 1.5)?;
+    ///     let window = Window::attach(&world, memory, Options::new().unit(8))?;
+    ///     window.fence()?;
+    ///     let third = window.get::<f64>(Rank(1), 3, 1)?;
+    ///     window.fence()?;
+    ///     assert_eq!(third.take()?, [1.5]);
+    ///     window.detach()?.free(&world)
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn attach<T: Plain>(team: impl Into<Team<'t>>, memory: Memory<T>, options: Options) -> Result<Window<'t>> {
+        Window::over(team.into(), memory.cast()?, options)
+    }
+}
+
+impl<'t, V: Variant> Window<'t, V> {
+    #[doc(hidden)]
+    pub fn allocate_as(team: impl Into<Team<'t>>, bytes: usize, options: Options) -> Result<Window<'t, V>> {
+        let team = team.into();
+        let memory = team.window::<u8>(bytes)?;
+        Window::over(team, memory, options)
+    }
+
+    fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t, V>> {
+        if memory.members() != team.members() {
+            return Err(Error::Misuse("memory is attached by the team that allocated it, not by another".into()));
+        }
+        let context = team.context();
+        let says = team.all_gather(&[options.unit, design_number(&options.design)])?;
+        check_alike(&team, &options, &says)?;
+        let part = |(says, &rank): (&[u64], &Rank)| Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 });
+        let parts: Box<[Part]> = says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
+        let mut members: Box<[u32]> = vec![NOBODY; context.size() as usize].into();
+        for (index, rank) in team.members().iter().enumerate() {
+            members[rank.index()] = index as u32;
+        }
+        let passive = match options.design {
+            Design::Direct => {
+                Passive::Direct(Direct::new(team.words(direct::WORDS)?, context, team.members(), options.polls))
+            }
+            Design::Backoff(agent) => {
+                Passive::Backoff(Backoff::new(team.words(backoff::WORDS)?, context, team.members(), agent))
+            }
+            Design::TwoSided { library_ns, message_bytes } => {
+                Passive::TwoSided(Box::new(TwoSided::new(&team, library_ns, message_bytes)?))
+            }
+        };
+        let active = Active::new(&team)?;
+        let allowed = context.fabric().caps().outstanding_max.max(1);
+        Ok(Window {
+            context,
+            memory,
+            parts,
+            members,
+            passive,
+            active,
+            ledger: Ledger::new(team.size(), options.checking),
+            outstanding: options.outstanding.unwrap_or(allowed).clamp(1, allowed) as usize,
+            has_answers: Cell::new(false),
+            underway: RefCell::default(),
+            queue: RefCell::default(),
+            variant: PhantomData,
+            team,
+        })
+    }
+
+    /// The members, in the order of their team.
+    pub fn members(&self) -> &[Rank] {
+        self.team.members()
+    }
+
+    /// How many bytes a member's part has.
+    pub fn bytes(&self, rank: Rank) -> Result<usize> {
+        self.memory.len(rank)
+    }
+
+    /// How many bytes a displacement of a member's part counts.
+    pub fn unit(&self, rank: Rank) -> Result<u64> {
+        Ok(self.parts[self.member(rank)?].unit)
+    }
+
+    /// The design of its passive epochs.
+    pub fn design(&self) -> &'static str {
+        match &self.passive {
+            Passive::Direct(_) => "direct",
+            Passive::Backoff(_) => "backoff",
+            Passive::TwoSided(_) => "two-sided",
+        }
+    }
+
+    /// Ends the window, and gives its memory back. Collective. All epochs must be over.
+    pub fn free(self) -> Result<()> {
+        let (memory, team) = self.dismantle()?;
+        memory.free(&team)
+    }
+
+    /// Ends the window, and returns the memory that it was over. Collective. All epochs must be over.
+    pub fn detach(self) -> Result<Memory<u8>> {
+        Ok(self.dismantle()?.0)
+    }
+
+    fn dismantle(self) -> Result<(Memory<u8>, Team<'t>)> {
+        self.check_idle("the end of the window")?;
+        self.context.flush_all()?;
+        if self.ledger.checks() {
+            self.active.meet(self.context)?;
+        }
+        self.barrier()?;
+        if self.ledger.checks() {
+            self.active.check_groups(self.context)?;
+        }
+        match self.passive {
+            Passive::Direct(direct) => direct.into_words().free(&self.team)?,
+            Passive::Backoff(backoff) => backoff.into_words().free(&self.team)?,
+            Passive::TwoSided(two_sided) => two_sided.free(&self.team)?,
+        }
+        self.active.free(&self.team)?;
+        Ok((self.memory, self.team))
+    }
+
+    /// Which of the members a rank is.
+    #[inline]
+    fn member(&self, rank: Rank) -> Result<usize> {
+        match self.members.get(rank.index()) {
+            Some(&NOBODY) => Err(Error::NotAMember { rank, of: "window" }),
+            Some(&member) => Ok(member as usize),
+            None => Err(Error::UnknownRank { rank, ranks: self.context.size() }),
+        }
+    }
+
+    /// Issues an operation that was queued.
+    fn issue(&self, target: Rank, operation: &Operation, answer: Option<&Answer<'t>>) -> Result<()> {
+        match (operation, answer) {
+            (Operation::Get { at, .. } | Operation::Atomic { at, .. }, Some(answer)) => {
+                self.begin(target, *at, answer.clone())
+            }
+            _ => operation.execute(self.context, &self.memory, target).map(drop),
+        }
+    }
+
+    /// Starts an operation with an answer, unless too many are under way: then it is queued.
+    fn begin(&self, target: Rank, at: u64, answer: Answer<'t>) -> Result<()> {
+        self.start_queued()?;
+        self.has_answers.set(true);
+        if self.underway.borrow().len() >= self.outstanding {
+            self.queue.borrow_mut().push_back((target, at, answer));
+            return Ok(());
+        }
+        answer.start(self.context, self.memory.at(target, at as usize))?;
+        if !answer.is_done()? {
+            self.underway.borrow_mut().push_back((target, answer));
+        }
+        Ok(())
+    }
+
+    /// Starts what is queued, as far as operations that were under way have become complete.
+    fn start_queued(&self) -> Result<()> {
+        while !self.queue.borrow().is_empty() {
+            let oldest = self.underway.borrow().front().map(|(_, answer)| answer.clone());
+            if let Some(oldest) = oldest {
+                if !oldest.is_done()? {
+                    return Ok(());
+                }
+                self.underway.borrow_mut().pop_front();
+            }
+            self.start_next()?;
+        }
+        Ok(())
+    }
+
+    fn start_next(&self) -> Result<()> {
+        let next = self.queue.borrow_mut().pop_front();
+        let Some((target, at, answer)) = next else {
+            return Ok(());
+        };
+        answer.start(self.context, self.memory.at(target, at as usize))?;
+        self.underway.borrow_mut().push_back((target, answer));
+        Ok(())
+    }
+
+    /// Waits for all answers of a target, or of all.
+    fn finish(&self, target: Option<Rank>) -> Result<()> {
+        if !self.has_answers.replace(false) {
+            return Ok(());
+        }
+        let concerns = |rank: Rank| target.is_none_or(|target| target == rank);
+        while self.queue.borrow().iter().any(|&(rank, ..)| concerns(rank)) {
+            // In the order in which they came, so that room is made for the next.
+            let oldest = self.underway.borrow_mut().pop_front();
+            oldest.map_or(Ok(()), |(_, answer)| answer.finish())?;
+            self.start_next()?;
+        }
+        let (mine, others): (VecDeque<_>, VecDeque<_>) =
+            self.underway.borrow_mut().drain(..).partition(|&(rank, _)| concerns(rank));
+        self.has_answers.set(!others.is_empty() || !self.queue.borrow().is_empty());
+        *self.underway.borrow_mut() = others;
+        // Every one is waited for, also after one has failed.
+        mine.into_iter().map(|(_, answer)| answer.finish()).fold(Ok(()), Result::and)
+    }
+}
+
+fn design_number(design: &Design) -> u64 {
+    match design {
+        Design::Direct => 0,
+        Design::Backoff(_) => 1,
+        Design::TwoSided { .. } => 2,
+    }
+}
+
+/// All members must want the same design, and a unit that counts something.
+fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
+    if options.unit == 0 {
+        return Err(Error::Misuse("a displacement unit of 0 bytes counts nothing; 1 counts bytes".into()));
+    }
+    for (says, &rank) in says.chunks_exact(2).zip(team.members()) {
+        if says[1] != design_number(&options.design) {
+            let names = ["direct", "backoff", "two-sided"];
+            return Err(Error::Disagreement {
+                what: "the ranks disagree on the design of a window".into(),
+                mine: options.design.name().into(),
+                rank,
+                theirs: names.get(says[1] as usize).copied().unwrap_or("another").into(),
+            });
+        }
+    }
+    if matches!(options.design, Design::Backoff(_)) && team.size() != team.context().size() as usize {
+        return Err(Error::Unsupported { what: "a window of the design backoff for some ranks only".into() });
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! What can be done within an epoch.
+
+use std::rc::Rc;
+
+use farside_fabric::{Atomic, Error, Rank, Result, Width, Word};
+use farside_rma::{Cell, Integer, Place, Plain, Summand};
+use zerocopy::IntoBytes;
+
+use super::{Fetched, Get, Passive, Window};
+use crate::ledger::Effect;
+use crate::message::Operation;
+use crate::variant::Variant;
+use crate::window::{Answer, Mode};
+
+/// What a fetching atomic does to the word: the operations of `MPI_Fetch_and_op` on integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Op {
+    /// Adds, wrapping.
+    Sum,
+    /// Writes.
+    Replace,
+    /// Changes nothing.
+    NoOp,
+    /// Keeps the bits that the operand has too.
+    And,
+    /// Sets the operand's bits.
+    Or,
+    /// Flips the operand's bits.
+    Xor,
+}
+
+impl Op {
+    fn with(self, bits: u128) -> Atomic {
+        match self {
+            Op::Sum => Atomic::Add(bits),
+            Op::Replace => Atomic::Swap(bits),
+            Op::NoOp => Atomic::Load,
+            Op::And => Atomic::And(bits),
+            Op::Or => Atomic::Or(bits),
+            Op::Xor => Atomic::Xor(bits),
+        }
+    }
+}
+
+/// A put or an accumulate as a request of its own (`MPI_Rput`, `MPI_Raccumulate`).
+#[derive(Debug)]
+#[must_use = "a request is waited for"]
+pub struct Request {
+    target: Rank,
+}
+
+impl Request {
+    /// Whose part it is for.
+    pub fn target(&self) -> Rank {
+        self.target
+    }
+
+    /// Returns when its buffer may be used again, which is always: operations copy what they have not sent.
+    pub fn wait(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<'t, V: Variant> Window<'t, V> {
+    /// Writes `data` to a target, from displacement `at` on. `data` may be reused at once; it has landed when the epoch ends, or after a flush.
+    #[inline]
+    pub fn put<T: Plain>(&self, data: &[T], target: Rank, at: u64) -> Result<()> {
+        let bytes = data.as_bytes();
+        let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
+        if let Some(two_sided) = self.queuing(member) {
+            return two_sided.queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None));
+        }
+        self.context.put(bytes, self.memory.at(target, offset as usize))
+    }
+
+    /// Reads `len` elements of a target, from displacement `at` on. The data is there when the epoch ends, after a flush, or after [`Window::wait_get`].
+    pub fn get<T: Plain>(&self, target: Rank, at: u64, len: usize) -> Result<Get<'t, T>> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let (member, offset) = self.enter(target, at, bytes, Effect::Get)?;
+        if self.queuing(member).is_none() && self.context.topology().same_node(target, self.context.rank()) {
+            let mut data = vec![T::new_zeroed(); len];
+            self.context.get(self.memory.at(target, offset as usize).cast(), &mut data)?;
+            return Ok(Get::done(target, data));
+        }
+        let get = Get::queued(target, len);
+        self.ask(member, target, Operation::Get { at: offset, bytes }, get.ticket.clone())?;
+        Ok(get)
+    }
+
+    /// Reads from a target into `into`, and returns when it is there: a get and a local flush of it alone.
+    #[inline]
+    pub fn get_into<T: Plain>(&self, into: &mut [T], target: Rank, at: u64) -> Result<()> {
+        let bytes = size_of_val(into) as u64;
+        let (member, offset) = self.enter(target, at, bytes, Effect::Get)?;
+        if self.queuing(member).is_some() {
+            self.escalate(member)?;
+        }
+        self.context.get(self.memory.at(target, offset as usize).cast(), into)
+    }
+
+    /// Adds `scale` times `data` to a target's elements, from displacement `at` on. Accumulates do not disturb each other.
+    pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], target: Rank, at: u64) -> Result<()> {
+        let bytes = data.as_bytes();
+        let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Accumulate)?;
+        let align = T::NUMBER.align();
+        if !offset.is_multiple_of(align) {
+            return Err(Error::Misaligned { offset, align });
+        }
+        if let Some(two_sided) = self.queuing(member) {
+            let operation = Operation::Sum { at: offset, sum: scale.sum(), bytes: bytes.to_vec() };
+            return two_sided.queue(member, (operation, None));
+        }
+        self.context.accumulate(scale, data, self.memory.at(target, offset as usize).cast())
+    }
+
+    /// Changes one word of a target, and fetches what it held before.
+    ///
+    /// ```
+    /// use farside::epoch::{Mode, Op, Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(3, |world| {
+    ///     let window = Window::allocate(&world, 64, Options::new().unit(8))?;
+    ///     window.lock(Rank(0), Mode::Shared)?;
+    ///     let mine = window.fetch_op(Op::Sum, 1u64, Rank(0), 2)?;
+    ///     assert!(window.wait_fetched(mine)? < 3);
+    ///     window.unlock(Rank(0))?;
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn fetch_op<I: Integer>(&self, op: Op, value: I, target: Rank, at: u64) -> Result<Fetched<'t, I>> {
+        self.atomic(op.with(value.to_bits()), target, at)
+    }
+
+    /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held before.
+    pub fn compare_swap<C: Cell>(&self, expected: C, desired: C, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
+        let op = Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() };
+        self.atomic(op, target, at)
+    }
+
+    /// [`Window::put`] with a request of its own.
+    pub fn put_request<T: Plain>(&self, data: &[T], target: Rank, at: u64) -> Result<Request> {
+        self.put(data, target, at).map(|()| Request { target })
+    }
+
+    /// [`Window::accumulate`] with a request of its own.
+    pub fn accumulate_request<T: Summand>(&self, scale: T, data: &[T], target: Rank, at: u64) -> Result<Request> {
+        self.accumulate(scale, data, target, at).map(|()| Request { target })
+    }
+
+    /// Waits for the data of one get, within its epoch.
+    pub fn wait_get<T: Plain>(&self, get: Get<'t, T>) -> Result<Vec<T>> {
+        self.await_answer(get.target(), &(get.ticket.clone() as Answer<'t>))?;
+        get.take()
+    }
+
+    /// Waits for the old value of one atomic, within its epoch.
+    pub fn wait_fetched<C: Cell>(&self, fetched: Fetched<'t, C>) -> Result<C> {
+        self.await_answer(fetched.target(), &(fetched.ticket.clone() as Answer<'t>))?;
+        fetched.take()
+    }
+
+    /// Reads this rank's own part by itself, from displacement `at` on.
+    pub fn read_own<T: Plain>(&self, at: u64, into: &mut [T]) -> Result<()> {
+        let place = self.own_place(at, size_of_val(into) as u64, false)?;
+        self.context.get(place, into)
+    }
+
+    /// Writes this rank's own part by itself, from displacement `at` on.
+    pub fn write_own<T: Plain>(&self, data: &[T], at: u64) -> Result<()> {
+        let place = self.own_place(at, size_of_val(data) as u64, true)?;
+        self.context.put(data, place)?;
+        self.context.flush(self.context.rank())
+    }
+
+    fn own_place<T>(&self, at: u64, bytes: u64, writes: bool) -> Result<Place<'_, T>> {
+        let me = self.context.rank();
+        let member = self.member(me)?;
+        let offset = self.offset(me, member, at, bytes)?;
+        self.ledger.enter_own(member, (offset, bytes), writes)?;
+        Ok(self.memory.at(me, offset as usize).cast())
+    }
+
+    fn atomic<C: Cell>(&self, op: Atomic, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
+        let (member, offset) = self.enter(target, at, C::WIDTH.bytes(), Effect::Atomic)?;
+        self.check_word(target, offset, C::WIDTH, op)?;
+        // Near, it is done before its handle exists.
+        if self.queuing(member).is_none() && self.context.topology().same_node(target, self.context.rank()) {
+            let held = self.context.atomic(self.memory.at(target, offset as usize).cast(), op)?;
+            return Ok(Fetched::done(target, held));
+        }
+        let fetched = Fetched::queued(target, op);
+        let operation = Operation::Atomic { at: offset, width: C::WIDTH, op };
+        self.ask(member, target, operation, fetched.ticket.clone())?;
+        Ok(fetched)
+    }
+
+    fn check_word(&self, target: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+        op.check(width)?;
+        Word { rank: target, segment: self.memory.segment(), offset, width }.check(u64::MAX)
+    }
+
+    /// Queues an operation with an answer where that is the design, otherwise starts it.
+    fn ask(&self, member: usize, target: Rank, operation: Operation, answer: Answer<'t>) -> Result<()> {
+        match self.queuing(member) {
+            Some(two_sided) => two_sided.queue(member, (operation, Some(answer))),
+            None => self.issue(target, &operation, Some(&answer)),
+        }
+    }
+
+    /// Waits for one answer. What is queued is sent for that.
+    fn await_answer(&self, target: Rank, answer: &Answer<'t>) -> Result<()> {
+        let member = self.member(target)?;
+        if self.queuing(member).is_some() {
+            self.escalate(member)?;
+        }
+        while self.queue.borrow().iter().any(|(_, _, queued)| Rc::ptr_eq(queued, answer)) {
+            let oldest = self.underway.borrow_mut().pop_front();
+            oldest.map_or(Ok(()), |(_, answer)| answer.finish())?;
+            self.start_next()?;
+        }
+        answer.finish()?;
+        self.underway.borrow_mut().retain(|(_, other)| !Rc::ptr_eq(other, answer));
+        self.start_queued()
+    }
+
+    /// Whether an operation may be done now; gives the member and the byte that it begins at.
+    #[inline]
+    fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
+        let member = self.member(target)?;
+        let offset = self.offset(target, member, at, bytes)?;
+        self.ledger.enter(member, target, (offset, bytes), effect)?;
+        if self.ledger.all_locked.get() && self.ledger.lock_of(member).is_none() {
+            self.take_lock(member, target, Mode::Shared)?;
+        }
+        Ok((member, offset))
+    }
+
+    /// The byte at a displacement from which on there are so many.
+    #[inline]
+    fn offset(&self, target: Rank, member: usize, at: u64, bytes: u64) -> Result<u64> {
+        let part = &self.parts[member];
+        let offset = at.saturating_mul(part.unit);
+        if offset.checked_add(bytes).is_none_or(|end| end > part.bytes) {
+            let (segment, segment_bytes) = (self.memory.segment(), part.bytes);
+            return Err(Error::OutOfRange { rank: target, segment, offset, bytes, segment_bytes });
+        }
+        Ok(offset)
+    }
+
+    /// Where operations for a member are queued at the moment, if they are.
+    #[inline]
+    fn queuing(&self, member: usize) -> Option<&crate::two_sided::TwoSided<'t>> {
+        match &self.passive {
+            Passive::TwoSided(two_sided) if two_sided.queues(member) => Some(two_sided),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Operations with an answer: handles that give it once it is there.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Cell as Word, Context, Fetch, Place, Plain, Reading};
+
+use crate::ledger::Fault;
+use crate::message::elements;
+
+/// An operation whose answer is awaited, whatever its type.
+pub(crate) trait Slot<'t> {
+    /// Starts it directly.
+    fn start(&self, context: &'t Context, at: Place<'_, u8>) -> Result<()>;
+    /// Whether its answer is there. Keeps it.
+    fn is_done(&self) -> Result<bool>;
+    /// Waits for its answer, and keeps it.
+    fn finish(&self) -> Result<()>;
+    /// Its answer has come in a message.
+    fn fill(&self, bytes: &[u8]) -> Result<()>;
+}
+
+/// What an operation is about to bring back.
+pub(crate) trait Underway<A> {
+    fn is_done(&mut self) -> Result<bool>;
+    fn wait(self: Box<Self>) -> Result<A>;
+}
+
+impl<T: Plain> Underway<Vec<T>> for Reading<'_, T> {
+    fn is_done(&mut self) -> Result<bool> {
+        Reading::is_done(self)
+    }
+
+    fn wait(self: Box<Self>) -> Result<Vec<T>> {
+        Reading::wait(*self)
+    }
+}
+
+impl<C: Word> Underway<C> for Fetch<'_, C> {
+    fn is_done(&mut self) -> Result<bool> {
+        Fetch::is_done(self)
+    }
+
+    fn wait(self: Box<Self>) -> Result<C> {
+        Fetch::wait(*self)
+    }
+}
+
+type Start<'t, A> = Box<dyn Fn(&'t Context, Place<'_, u8>) -> Result<Box<dyn Underway<A> + 't>> + 't>;
+
+pub(crate) struct Ticket<'t, A> {
+    target: Rank,
+    start: Option<Start<'t, A>>,
+    decode: fn(&[u8], usize) -> Result<A>,
+    /// How many bytes of an answer in a message count.
+    bytes: usize,
+    state: RefCell<State<'t, A>>,
+}
+
+enum State<'t, A> {
+    Queued,
+    Underway(Box<dyn Underway<A> + 't>),
+    Done(A),
+    Failed(Error),
+    Taken,
+}
+
+impl<'t, A> Ticket<'t, A> {
+    fn done(target: Rank, answer: A) -> Ticket<'t, A> {
+        Ticket {
+            target,
+            start: None,
+            decode: |_, _| Err(Error::Misuse("an answer that was there has come again".into())),
+            bytes: 0,
+            state: RefCell::new(State::Done(answer)),
+        }
+    }
+
+    fn take(&self) -> Result<A> {
+        match self.state.replace(State::Taken) {
+            State::Done(answer) => Ok(answer),
+            State::Failed(error) => Err(error),
+            State::Taken => Err(Error::Misuse("the answer of this operation was taken before".into())),
+            pending => {
+                self.state.replace(pending);
+                Err(Fault::NotComplete { target: self.target }.into())
+            }
+        }
+    }
+
+    fn keep(&self, result: Result<A>) -> Result<()> {
+        let (state, outcome) = match result {
+            Ok(answer) => (State::Done(answer), Ok(())),
+            Err(error) => (State::Failed(error.clone()), Err(error)),
+        };
+        self.state.replace(state);
+        outcome
+    }
+}
+
+impl<'t, A> Slot<'t> for Ticket<'t, A> {
+    fn start(&self, context: &'t Context, at: Place<'_, u8>) -> Result<()> {
+        if let Some(start) = &self.start {
+            *self.state.borrow_mut() = State::Underway(start(context, at)?);
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> Result<bool> {
+        let is_done = match &mut *self.state.borrow_mut() {
+            State::Underway(underway) => underway.is_done()?,
+            State::Queued => return Ok(false),
+            _ => return Ok(true),
+        };
+        if is_done {
+            self.finish()?;
+        }
+        Ok(is_done)
+    }
+
+    fn finish(&self) -> Result<()> {
+        match self.state.replace(State::Taken) {
+            State::Underway(underway) => self.keep(underway.wait()),
+            other => {
+                self.state.replace(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn fill(&self, bytes: &[u8]) -> Result<()> {
+        self.keep((self.decode)(bytes, self.bytes))
+    }
+}
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident<$element:ident: $bound:ident> gives $answer:ty) => {
+        $(#[$doc])*
+        #[must_use = "the answer comes from `take`, once the operation is complete"]
+        pub struct $name<'t, $element: $bound> {
+            pub(super) ticket: Rc<Ticket<'t, $answer>>,
+        }
+
+        impl<'t, $element: $bound> $name<'t, $element> {
+            /// The answer of a completed operation. Before that, an error.
+            pub fn take(self) -> Result<$answer> {
+                self.ticket.take()
+            }
+
+            /// Whom it is asked of.
+            pub fn target(&self) -> Rank {
+                self.ticket.target
+            }
+
+            pub(super) fn done(target: Rank, answer: $answer) -> Self {
+                $name { ticket: Rc::new(Ticket::done(target, answer)) }
+            }
+        }
+    };
+}
+
+handle! {
+    /// A [`get`](crate::Window::get) whose data is complete when its epoch ends, after a flush, or when it was waited for.
+    Get<T: Plain> gives Vec<T>
+}
+handle! {
+    /// A fetching atomic whose old value is known when its epoch ends, after a flush, or when it was waited for.
+    Fetched<C: Word> gives C
+}
+
+impl<'t, T: Plain> Get<'t, T> {
+    pub(super) fn queued(target: Rank, len: usize) -> Get<'t, T> {
+        let start: Start<'t, Vec<T>> =
+            Box::new(move |context, at| Ok(Box::new(context.read_nb::<T>(at.cast(), len)?) as Box<dyn Underway<_>>));
+        let ticket = Ticket {
+            target,
+            start: Some(start),
+            decode: |bytes, len| elements(bytes.get(..len).unwrap_or_default()),
+            bytes: len * size_of::<T>(),
+            state: RefCell::new(State::Queued),
+        };
+        Get { ticket: Rc::new(ticket) }
+    }
+}
+
+impl<'t, C: Word> Fetched<'t, C> {
+    pub(super) fn queued(target: Rank, op: farside_fabric::Atomic) -> Fetched<'t, C> {
+        let start: Start<'t, C> =
+            Box::new(move |context, at| Ok(Box::new(context.atomic_nb::<C>(at.cast(), op)?) as Box<dyn Underway<_>>));
+        let decode = |bytes: &[u8], _| {
+            let bits = bytes.try_into().map(u128::from_le_bytes);
+            bits.map(C::from_bits).map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
+        };
+        let state = RefCell::new(State::Queued);
+        Fetched { ticket: Rc::new(Ticket { target, start: Some(start), decode, bytes: 16, state }) }
+    }
+}
