@@ -4,6 +4,7 @@ mod asking;
 pub mod barrier;
 pub mod collective;
 pub mod death;
+pub mod dsm;
 pub mod example;
 pub mod litmus;
 pub mod lock;
@@ -19,6 +20,7 @@ pub fn checks() -> Vec<Check> {
         barrier::checks(),
         collective::checks(),
         death::checks(),
+        dsm::checks(),
         example::checks(),
         litmus::checks(),
         lock::checks(),

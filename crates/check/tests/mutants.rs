@@ -1,4 +1,4 @@
-//! Locks that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the locks name these tests.
+//! Locks and shared memory that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
 
 use farside::sim::Verdict;
 use farside_check::{Outcome, checks};
@@ -60,12 +60,19 @@ caught! {
     fn slots_without_flush_are_caught: "rw/default-rw-without-flush";
     fn slots_without_drain_are_caught: "rw/default-rw-without-drain";
     fn slots_that_linger_in_two_steps_are_caught: "rw/default-rw-in-two-steps";
+    fn a_notice_that_is_dropped_is_caught: "dsm/drops-a-notice";
+    fn diffs_that_are_applied_backwards_are_caught: "dsm/applies-backwards";
+    fn a_twin_that_is_kept_is_caught: "dsm/keeps-its-twin";
+    fn a_reclaim_that_comes_too_early_is_caught: "dsm/reclaims-too-early";
+    fn a_subtree_that_gets_its_siblings_notices_is_caught: "dsm/confuses-subtrees";
+    fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
+    fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
 }
 
 #[test]
-fn every_wrong_lock_has_a_test() {
-    let is_lock = |name: &str| name.starts_with("lock/") || name.starts_with("rw/");
-    for check in checks().iter().filter(|check| check.is_mutant() && is_lock(check.name)) {
+fn every_wrong_lock_and_shared_memory_has_a_test() {
+    let is_meant = |name: &str| ["lock/", "rw/", "dsm/"].iter().any(|family| name.starts_with(family));
+    for check in checks().iter().filter(|check| check.is_mutant() && is_meant(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }
 }

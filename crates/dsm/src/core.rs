@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
-use farside_rma::Context;
+use farside_rma::{Context, Place, Plain};
 use zerocopy::IntoBytes;
 
 use crate::config::{Config, Fetch, Start};
@@ -24,7 +24,7 @@ use crate::diff::{self, Made};
 use crate::interval::{Interval, Notice};
 use crate::lock::Places;
 use crate::mail::Counts;
-use crate::memory::{LOG_BYTES, Memory, check_room};
+use crate::memory::{Memory, check_room};
 use crate::message::Writer;
 use crate::race::Race;
 use crate::statistics::Statistics;
@@ -199,6 +199,15 @@ impl<'w, V: Variant> Core<'w, V> {
     pub(crate) fn count(&mut self, messages: u64, bytes: usize) {
         self.statistics.messages += messages;
         self.statistics.bytes += bytes as u64;
+    }
+
+    /// Writes to memory of this rank that others read.
+    pub(crate) fn put_own<T: Plain>(&self, place: Place<'_, T>, data: &[T]) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.reach.put(data, place)?;
+        self.reach.flush(self.me)
     }
 
     /// Time that handling a page takes, in virtual time.
@@ -386,7 +395,7 @@ impl<'w, V: Variant> Core<'w, V> {
         self.works(dirty.len() * words * 4);
         allow_all(&mut *self.guard, &dirty, Allowed::Reading)?;
         check_room("diffs", (self.used + diffs.len()) * 4, self.config.storage_max as usize)?;
-        self.memory.diffs.own().write(self.used, &diffs)?;
+        self.put_own(self.memory.diffs.at(self.me, self.used), &diffs)?;
         self.used += diffs.len();
         self.statistics.diffs_made += notices.len() as u64;
         if notices.is_empty() {
@@ -442,8 +451,8 @@ impl<'w, V: Variant> Core<'w, V> {
             let mut writer = Writer::default();
             interval.write(self.page_words, &mut writer);
             let bytes = writer.bytes();
-            check_room("write notices", self.log_bytes + bytes.len(), LOG_BYTES)?;
-            self.memory.log.own().write(self.log_bytes, bytes)?;
+            check_room("write notices", self.log_bytes + bytes.len(), self.memory.log_bytes)?;
+            self.put_own(self.memory.log.at(self.me, self.log_bytes), bytes)?;
             self.log_bytes += bytes.len();
         }
         self.seen.set(interval.rank, interval.number);

@@ -95,14 +95,15 @@ impl<V: Variant> Core<'_, V> {
     fn await_grant(&mut self, ticket: u64) -> Result<Option<usize>> {
         self.reach.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
-        self.memory.read_grant(0, &mut header)?;
+        let grant = self.memory.grant(self.me);
+        self.reach.get(grant, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let length = word(4) as usize;
         if word(0) == IN_THE_LOG {
             return Ok(Some(length));
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
-        self.memory.read_grant(GRANT_HEADER, &mut message)?;
+        self.reach.get(grant.skip(GRANT_HEADER), &mut message)?;
         let intervals = self.read_intervals(Reader::new(&message))?;
         self.learn(intervals)?;
         Ok(None)
@@ -136,7 +137,7 @@ impl<V: Variant> Core<'_, V> {
         }
         let (next, ticket) = (Rank((found as u32) >> KIND_BITS), found >> 32);
         let mut request = [0; REQUEST_BYTES];
-        self.memory.read_request(lock, turn, &mut request)?;
+        self.reach.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
         let me = self.me.0;
         let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use farside_fabric::{Rank, Result};
 
 use crate::core::Core;
-use crate::memory::{OUTBOX_BYTES, Way, check_room};
+use crate::memory::{Way, check_room};
 use crate::variant::Variant;
 
 /// The length, and where the message is if it is not here.
@@ -61,13 +61,14 @@ impl<V: Variant> Core<'_, V> {
         let has_come = |rank: Rank| Ok(rank != from || self.reach.load(bell)? >= count);
         self.reach.wait_for_all(members, &has_come, bell, |come| come >= count)?;
         let mut header = [0; HEADER_BYTES];
-        self.memory.read_slot(way, from, 0, &mut header)?;
+        let slot = self.memory.slot(way, from, self.me);
+        self.reach.get(slot, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let (length, at) = (word(0) as usize, word(4));
-        check_room("a message", length, OUTBOX_BYTES)?;
+        check_room("a message", length, self.memory.outbox_bytes)?;
         let mut message = vec![0; length];
         if at == IS_HERE {
-            self.memory.read_slot(way, from, HEADER_BYTES, &mut message)?;
+            self.reach.get(slot.skip(HEADER_BYTES), &mut message)?;
         } else {
             self.reach.get(self.memory.outbox.at(from, at as usize), &mut message)?;
             let number = u64::from(word(8)) | (u64::from(word(12)) << 32);
@@ -79,12 +80,12 @@ impl<V: Variant> Core<'_, V> {
 
     /// Puts a long message where its receiver gets it.
     fn into_outbox(&mut self, members: &[Rank], message: &[u8]) -> Result<usize> {
-        check_room("write notices in one message", message.len(), OUTBOX_BYTES)?;
-        if self.counts.outbox_used + message.len() > OUTBOX_BYTES {
+        check_room("write notices in one message", message.len(), self.memory.outbox_bytes)?;
+        if self.counts.outbox_used + message.len() > self.memory.outbox_bytes {
             self.await_outbox(members)?;
         }
         let at = self.counts.outbox_used;
-        self.memory.outbox.own().write(at, message)?;
+        self.put_own(self.memory.outbox.at(self.me, at), message)?;
         self.counts.outbox_used += message.len();
         Ok(at)
     }

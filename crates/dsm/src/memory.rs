@@ -6,7 +6,7 @@ use farside_rma::{Place, Window, World};
 use crate::config::Config;
 
 /// How long a message that comes with its signal may be.
-const SLOT_BYTES_MAX: usize = 32 << 10;
+const SLOT_BYTES: (usize, usize) = (64, 32 << 10);
 /// How much room for them a rank has at most, if there are many ranks.
 const SLOTS_BYTES_MAX: usize = 64 << 20;
 /// How many bytes of notices come with a lock.
@@ -14,9 +14,9 @@ pub(crate) const GRANT_BYTES: usize = 8 << 10;
 /// How much a rank that asks for a lock says of what it knows.
 pub(crate) const REQUEST_BYTES: usize = 128;
 /// How many bytes of longer messages a rank can have under way.
-pub(crate) const OUTBOX_BYTES: usize = 8 << 20;
+const OUTBOX_BYTES: (usize, usize) = (1 << 10, 8 << 20);
 /// How many bytes of notices a rank keeps for those who come for a lock, between two barriers of all ranks.
-pub(crate) const LOG_BYTES: usize = 4 << 20;
+const LOG_BYTES: (usize, usize) = (1 << 10, 4 << 20);
 
 /// The words of a lock: who asked last, at its manager; and what became of two requests in turn, at everybody.
 pub(crate) const TAIL: usize = 0;
@@ -33,6 +33,8 @@ pub(crate) enum Way {
 pub(crate) struct Memory {
     ranks: usize,
     slot_bytes: usize,
+    pub(crate) outbox_bytes: usize,
+    pub(crate) log_bytes: usize,
     /// The rank's copy of the shared memory.
     pub(crate) copy: Window<u32>,
     /// The diffs that the rank has made.
@@ -47,17 +49,22 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(world: &World, config: &Config) -> Result<Memory> {
         let ranks = world.size() as usize;
-        let slot_bytes = (SLOTS_BYTES_MAX / (2 * ranks)).min(SLOT_BYTES_MAX) & !7;
+        // Where little is stored, little is said.
+        let part = |of: usize, (least, most): (usize, usize)| (config.storage_max as usize / of).clamp(least, most);
+        let slot_bytes = part(1024, SLOT_BYTES).min(SLOTS_BYTES_MAX / (2 * ranks)).max(SLOT_BYTES.0) & !7;
+        let (outbox_bytes, log_bytes) = (part(8, OUTBOX_BYTES), part(16, LOG_BYTES));
         let mail = 2 * ranks * slot_bytes + GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
         let team = world.team();
         Ok(Memory {
             ranks,
             slot_bytes,
+            outbox_bytes,
+            log_bytes,
             copy: team.quiet_window(config.bytes as usize / 4)?,
             diffs: team.quiet_window(config.storage_max as usize / 4)?,
-            log: team.quiet_window(LOG_BYTES)?,
-            outbox: team.quiet_window(OUTBOX_BYTES)?,
+            log: team.quiet_window(log_bytes)?,
+            outbox: team.quiet_window(outbox_bytes)?,
             mail: team.quiet_window(mail)?,
             words: team.quiet_window(words)?,
         })
@@ -85,11 +92,6 @@ impl Memory {
         self.mail.at(to, self.slot_offset(way, from))
     }
 
-    /// Reads a message of `from`, beginning at a byte of it.
-    pub(crate) fn read_slot(&self, way: Way, from: Rank, at: usize, into: &mut [u8]) -> Result<()> {
-        self.mail.own().read(self.slot_offset(way, from) + at, into)
-    }
-
     /// The word that counts them.
     pub(crate) fn bell(&self, way: Way, from: Rank, to: Rank) -> Place<'_, u64> {
         self.words.at(to, way as usize * self.ranks + from.index())
@@ -110,17 +112,9 @@ impl Memory {
         self.mail.at(at, self.grant_offset())
     }
 
-    pub(crate) fn read_grant(&self, at: usize, into: &mut [u8]) -> Result<()> {
-        self.mail.own().read(self.grant_offset() + at, into)
-    }
-
     /// What the next one in the queue says of what it knows; `state` is 0 or 1.
     pub(crate) fn request(&self, at: Rank, lock: u32, state: usize) -> Place<'_, u8> {
         self.mail.at(at, self.request_offset(lock, state))
-    }
-
-    pub(crate) fn read_request(&self, lock: u32, state: usize, into: &mut [u8]) -> Result<()> {
-        self.mail.own().read(self.request_offset(lock, state), into)
     }
 
     /// A word of a lock.

@@ -59,6 +59,11 @@ fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     }
 }
 
+/// A program that says itself when its preparations, which are not explored, are over.
+pub fn staged(run: impl Fn(&World, &dyn Fn()) -> Result<()> + 'static) -> Program {
+    Rc::new(move |fabric, start| judged(World::new(fabric).and_then(|world| run(&world, &|| start.prepared())), start))
+}
+
 /// A program: `prepare` is not explored, `body` is.
 pub fn program<S: 'static>(
     prepare: impl Fn(&World) -> Result<S> + 'static,
