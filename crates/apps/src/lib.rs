@@ -1,6 +1,7 @@
 //! The built-in programs of `farside app`.
 
 mod hello;
+pub mod shared;
 
 use farside::{Error, Result, World};
 
@@ -15,8 +16,29 @@ pub struct App {
 }
 
 /// All built-in programs.
-pub const APPS: &[App] =
-    &[App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run }];
+pub const APPS: &[App] = &[
+    App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
+    App { name: "fft3d", about: "Fourier transforms in three dimensions, on shared memory", run: fft3d },
+    App { name: "barnes", about: "bodies that attract each other (Barnes-Hut), on shared memory", run: barnes },
+    App { name: "sor", about: "successive over-relaxation, on shared memory", run: sor },
+    App { name: "jacobi", about: "Jacobi's method, on shared memory", run: jacobi },
+];
+
+fn fft3d(world: &World, arguments: &[String]) -> Result<()> {
+    shared::app(world, shared::Program::Fft3d, arguments)
+}
+
+fn barnes(world: &World, arguments: &[String]) -> Result<()> {
+    shared::app(world, shared::Program::Barnes, arguments)
+}
+
+fn sor(world: &World, arguments: &[String]) -> Result<()> {
+    shared::app(world, shared::Program::Sor, arguments)
+}
+
+fn jacobi(world: &World, arguments: &[String]) -> Result<()> {
+    shared::app(world, shared::Program::Jacobi, arguments)
+}
 
 /// Finds a program by its name.
 pub fn app(name: &str) -> Result<&'static App> {
