@@ -103,6 +103,7 @@ fn zeroed_pages_save_what_the_paper_says() {
 fn programs_without_races_are_found_to_have_none() {
     for program in Program::ALL {
         let options = Options { check_races: true, ..small(program) };
-        assert_eq!(outcome(&options, 4, 2).difference, Some(0.0));
+        let outcome = outcome(&options, 4, 2);
+        assert_eq!((outcome.difference, outcome.races), (Some(0.0), 0), "{}", program.name());
     }
 }

@@ -119,7 +119,8 @@ impl Kernel for Fft3d {
         }
         machine.dsm.barrier()?;
         for row in turned.clone() {
-            for at in 0..planes {
+            // From its own planes on, so that not all ranks ask the first one first.
+            for at in (mine.start..planes).chain(0..mine.start) {
                 let from = at * plane_points + row * columns;
                 let into = &mut around[at * columns..(at + 1) * columns];
                 machine.dsm.view(field, from..from + columns)?.copy_to(0, into);
@@ -142,7 +143,7 @@ impl Kernel for Fft3d {
             }
             machine.dsm.barrier()?;
             for at in mine.clone() {
-                for row in 0..rows {
+                for row in (turned.start..rows).chain(0..turned.start) {
                     let from = row * turned_points + at * columns;
                     let into = &mut plane[row * columns..(row + 1) * columns];
                     machine.dsm.view(waves, from..from + columns)?.copy_to(0, into);

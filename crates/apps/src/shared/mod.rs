@@ -71,6 +71,8 @@ pub struct Outcome {
     pub difference: Option<f64>,
     /// How accesses were noticed.
     pub access: String,
+    /// Words that two ranks have written without being ordered, if that was looked for.
+    pub races: u64,
 }
 
 impl Outcome {
@@ -147,6 +149,11 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         done.reclaims,
         done.storage_peak,
     ];
+    let mut races = [dsm.races().len() as u64];
+    world.all_reduce(&mut races, |a, b| a + b)?;
+    for race in dsm.races() {
+        eprintln!("race: {race}");
+    }
     let mut all = [mine];
     world.all_reduce(&mut all, |a, b| {
         std::array::from_fn(|at| if at == 0 || at == 15 { a[at].max(b[at]) } else { a[at] + b[at] })
@@ -171,7 +178,7 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         storage_peak,
     };
     let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
-    Ok(Outcome { ns, sequential_ns: None, statistics, ranks: world.size(), difference: None, access })
+    Ok(Outcome { ns, sequential_ns: None, statistics, ranks: world.size(), difference: None, access, races: races[0] })
 }
 
 impl Options {

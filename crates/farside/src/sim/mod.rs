@@ -31,7 +31,7 @@ use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
-pub use farside_sim::{Event, Profile, Program, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
+pub use farside_sim::{Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
 pub use timed::{Outcome, Virtual, run};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.

@@ -8,7 +8,8 @@ use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Res
 use rustc_hash::FxHashMap;
 
 use super::ahead::fetch;
-use super::network::{Costs, Network};
+use super::contention::Contention;
+use super::network::{Costs, Network, Sent};
 use super::queue::Queue;
 use crate::engine::Engine;
 use crate::event::EventId;
@@ -29,6 +30,8 @@ pub(super) struct Flight {
     pub(super) costs: Costs,
     pub(super) sent_ns: u64,
     pub(super) role: Role,
+    /// Whether it comes with the one before it, in one message.
+    pub(super) rides: bool,
     /// Where its word is, as a hint.
     pub(super) word: *const u8,
     pub(super) body: Body,
@@ -122,6 +125,7 @@ pub(crate) struct Counted {
 pub(crate) struct Clockwork {
     pub(super) store: Store,
     pub(super) network: Network,
+    pub(super) contention: Contention,
     pub(super) members: Vec<Member>,
     pub(super) flights: Vec<Option<Flight>>,
     pub(super) free_flights: Vec<u32>,
@@ -141,7 +145,7 @@ pub(crate) enum Next {
 }
 
 impl Clockwork {
-    pub(crate) fn new(store: Store, network: Network, traced: bool) -> Clockwork {
+    pub(super) fn new(store: Store, network: Network, contention: Contention, traced: bool) -> Clockwork {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
             watched: [(SegmentId::ROOT, 0); 2],
@@ -163,6 +167,7 @@ impl Clockwork {
             members: (0..ranks).map(member).collect(),
             store,
             network,
+            contention,
             flights: Vec::new(),
             free_flights: Vec::new(),
             queue: Queue::new(),
@@ -267,6 +272,7 @@ impl Clockwork {
             }
         }
         self.counted = Counted::default();
+        self.contention.forget();
         if let Some(slices) = &mut self.slices {
             slices.clear();
         }
@@ -308,6 +314,9 @@ impl Clockwork {
 
     /// An operation has arrived: it takes effect, and whoever cares hears of it when it is done.
     fn arrives(&mut self, index: u32) {
+        if let Some(again_ns) = self.comes_again_ns(index) {
+            return self.push(again_ns, Entry::Arrives(index));
+        }
         self.free_flights.push(index);
         // It may have been given up meanwhile.
         let Some(flight) = self.flights[index as usize].take() else {
@@ -315,14 +324,18 @@ impl Clockwork {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node;
-        let done_ns = self.network.carry_out(&flight.costs, node, target, &flight.body, self.now_ns);
+        let done_ns = match flight.rides {
+            true => self.network.carried_out(&flight.costs, node, self.now_ns),
+            false => self.network.carry_out(&flight.costs, node, target, &flight.body, self.now_ns),
+        };
         let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
         let bytes_back = match (&flight.body, &reply) {
             (Body::Get { pieces, .. }, Ok(_)) => pieces.iter().map(|piece| piece.bytes).sum(),
             (_, Ok(Reply::Bytes(bytes))) => bytes.len() as u64,
             _ => 0,
         };
-        let back_ns = self.network.back_ns(&flight.costs, done_ns, bytes_back);
+        let (back_ns, lost) = self.network.back_ns(&flight.costs, done_ns, bytes_back);
+        self.contention.count(origin, target, flight.body.kind(flight.role == Role::Fetching), lost);
         self.note(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
@@ -404,11 +417,13 @@ impl Clockwork {
             let id = self.store.next_id(leader);
             let costs = self.network.costs(&self.store.topology, leader, target);
             let sent = self.network.send_by_interface(&costs, node, done_ns, body.bytes());
+            self.contention.count(leader, target, body.kind(false), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
             let role = Role::ByAgent;
-            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, word, body }, arrives_ns);
+            let rides = false;
+            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, rides, word, body }, arrives_ns);
         }
     }
 }
@@ -418,12 +433,17 @@ impl Engine for Clockwork {
         &mut self.store
     }
 
-    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, _after: Option<EventId>) -> EventId {
+    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
         let id = self.store.next_id(origin);
         let costs = self.network.costs(&self.store.topology, origin, target);
         let member = &mut self.members[origin.index()];
         let begin_ns = member.clock_ns;
-        let sent = self.network.send(&costs, member.node, begin_ns, body.bytes());
+        let rides = after.is_some() && costs.is_message();
+        let sent = match rides {
+            true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
+            false => self.network.send(&costs, member.node, begin_ns, body.bytes()),
+        };
+        self.contention.count(origin, target, body.kind(!posted), sent.lost);
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
@@ -441,7 +461,7 @@ impl Engine for Clockwork {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, word, body }, arrives_ns);
+        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, rides, word, body }, arrives_ns);
         id
     }
 
@@ -491,6 +511,19 @@ impl Engine for Clockwork {
 }
 
 impl Clockwork {
+    /// When an operation comes again that has arrived now and is lost.
+    fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
+        let flight = self.flights[index as usize].as_ref()?;
+        let (origin, target) = (flight.id.rank, flight.target);
+        let kind = flight.body.kind(flight.role == Role::Fetching);
+        let node = self.members[target.index()].node;
+        let is_busy = !flight.rides && self.network.is_busy(&flight.costs, node, self.now_ns);
+        if flight.role == Role::ByAgent || !flight.costs.is_message() {
+            return None;
+        }
+        self.contention.comes_again_ns((origin, target), kind, is_busy, self.now_ns)
+    }
+
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {
         let mut dropped = 0;
         for slot in &mut self.flights {

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod clockwork;
+mod contention;
 mod network;
 mod notes;
 mod queue;
@@ -14,6 +15,8 @@ use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
 use self::clockwork::{Clockwork, Next};
+pub use self::contention::Resent;
+use self::contention::Contention;
 use self::network::Network;
 use crate::crew::{Crew, Program};
 use crate::fiber::Stacks;
@@ -41,6 +44,8 @@ pub struct Timing {
     pub bytes: u64,
     /// A number that is the same if, and as good as only if, the same operations were carried out at the same times.
     pub hash: u64,
+    /// Which operations had to be sent again, because they or their replies were lost.
+    pub resent: Vec<Resent>,
     /// What every rank did, if that was wanted.
     pub slices: Vec<Slice>,
 }
@@ -71,7 +76,7 @@ impl Timed {
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
-        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, self.traced)));
+        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, Contention::new(&self.profile, self.seed)?, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
         let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, machine.clone())
             .and_then(|mut crew| self.drive(&machine, &mut crew));
@@ -111,6 +116,7 @@ impl Timed {
             operations: counted.operations,
             bytes: counted.bytes,
             hash: counted.hash,
+            resent: machine.contention.resent(),
             slices: machine.slices.take().unwrap_or_default(),
         })
     }

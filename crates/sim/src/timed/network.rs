@@ -65,6 +65,8 @@ pub(crate) struct Sent {
     pub(crate) free_ns: u64,
     /// It arrives.
     pub(crate) arrives_ns: u64,
+    /// How often it was lost on the way.
+    pub(crate) lost: u64,
 }
 
 impl Network {
@@ -120,11 +122,12 @@ impl Network {
         if costs.carrier == Carrier::Processor {
             // The sender's own processor does it all, byte by byte.
             let free_ns = ready_ns + costs.bytes_ns(bytes);
-            return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns };
+            return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns, lost: 0 };
         }
         let sent_ns = self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
         self.nodes[node].sending_ns = sent_ns;
-        Sent { free_ns: ready_ns, arrives_ns: sent_ns + self.noise.travel_ns(costs.latency_ns) }
+        let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
+        Sent { free_ns: ready_ns, arrives_ns: sent_ns + travel_ns, lost }
     }
 
     /// An operation has arrived; returns when it has been carried out.
@@ -156,11 +159,24 @@ impl Network {
     }
 
     /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
-    pub(crate) fn back_ns(&mut self, costs: &Costs, done_ns: u64, bytes: u64) -> u64 {
-        match costs.carrier {
-            Carrier::Processor => done_ns + costs.receive_ns + costs.bytes_ns(bytes),
-            _ => done_ns + self.noise.travel_ns(costs.latency_ns) + costs.bytes_ns(bytes) + costs.receive_ns,
+    /// And how often it was lost on the way.
+    pub(crate) fn back_ns(&mut self, costs: &Costs, done_ns: u64, bytes: u64) -> (u64, u64) {
+        if costs.carrier == Carrier::Processor {
+            return (done_ns + costs.receive_ns + costs.bytes_ns(bytes), 0);
         }
+        let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
+        (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost)
+    }
+
+    /// When what comes with an operation that was carried out is carried out, too.
+    pub(crate) fn carried_out(&self, costs: &Costs, node: usize, at_ns: u64) -> u64 {
+        let busy = &self.nodes[node];
+        at_ns.max(if costs.carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
+    }
+
+    /// Whether the agent that is to carry out an operation is still busy with another.
+    pub(crate) fn is_busy(&self, costs: &Costs, node: usize, at_ns: u64) -> bool {
+        costs.carrier == Carrier::Agent && self.nodes[node].agent_ns > at_ns
     }
 
     /// How much of the ranks' time the agent of a node has taken, all in all.
@@ -170,6 +186,11 @@ impl Network {
 }
 
 impl Costs {
+    /// Whether an operation is a message between nodes.
+    pub(crate) fn is_message(&self) -> bool {
+        self.carrier != Carrier::Processor
+    }
+
     fn new(level: &crate::profile::Level) -> Result<Costs> {
         Ok(Costs {
             carrier: level.carrier,
@@ -226,16 +247,17 @@ impl Noise {
         mixed ^ (mixed >> 31)
     }
 
-    /// A latency with its jitter, and with the time that lost messages take until they have got through.
-    fn travel_ns(&mut self, latency_ns: u64) -> u64 {
+    /// A latency with its jitter, and with the time that lost messages take until they have got through; and how often that was.
+    fn travel_ns(&mut self, latency_ns: u64) -> (u64, u64) {
         let spread_ns = latency_ns * self.jitter_pct / 100;
         let drawn = self.next();
         let mut travel_ns = latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
-        let mut wait_ns = self.retransmit_ns;
+        let (mut wait_ns, mut lost) = (self.retransmit_ns, 0);
         while self.loss_ppm > 0 && self.next() % 1_000_000 < self.loss_ppm {
             travel_ns += wait_ns;
             wait_ns = wait_ns.saturating_mul(2);
+            lost += 1;
         }
-        travel_ns
+        (travel_ns, lost)
     }
 }
