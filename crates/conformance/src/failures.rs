@@ -1,6 +1,9 @@
 //! Bad input and bad luck: errors that name the value, nothing corrupted, nobody left waiting.
 
+use std::sync::atomic::Ordering;
+
 use farside::{Atomic, Ended, Error, Fabric, Patch, Rank, Region, Result, Run, Width, Word, World};
+use farside_fabric::{Event, Started, Wait};
 
 use crate::{ensure, ensure_eq};
 
@@ -81,7 +84,8 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
     world.barrier()?;
     let error = Error::NoSegment { rank: peer, segment };
     ensure_eq(finish(fabric, fabric.put(&region, &[0; 8]), peer), Err(error.clone()), "put")?;
-    ensure_eq(fabric.atomic(word, Atomic::Add(1)).map(|_| ()), Err(error), "atomic")?;
+    let atomic = fabric.atomic(word, Atomic::Add(1)).and_then(|started| complete(fabric, started));
+    ensure_eq(atomic, Err(error), "atomic")?;
     // Another window may well lie at the same place by now, and must not be touched through the old name.
     let next = world.window::<u64>(4)?;
     ensure(finish(fabric, fabric.put(&region, &[1; 8]), peer).is_err(), || "a put to a freed segment".into())?;
@@ -92,6 +96,16 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
 /// A posted operation may report its error as late as the flush.
 fn finish(fabric: &dyn Fabric, posted: Result<()>, peer: Rank) -> Result<()> {
     posted.and_then(|()| fabric.flush(peer))
+}
+
+/// A fetching operation may report its error as late as its completion.
+fn complete(fabric: &dyn Fabric, started: Started) -> Result<()> {
+    let Started::Pending(ticket) = started else { return Ok(()) };
+    while fabric.poll(ticket)?.is_none() {
+        let known_departures = fabric.alarm().departures.load(Ordering::SeqCst);
+        fabric.block(&Wait { event: Event::Done(ticket), known_departures, timeout: None, soon: true })?;
+    }
+    Ok(())
 }
 
 pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {

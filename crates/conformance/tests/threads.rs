@@ -69,3 +69,21 @@ mod observed_threads {
     }
     for_each_test!(cases);
 }
+
+/// Four nodes that reach each other over UDP only.
+mod threads_over_nic {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4)) })* };
+    }
+    for_each_test!(cases);
+}
+
+/// Five ranks on two nodes: near and far at once.
+mod threads_over_nic_on_two_nodes {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).nodes(2)) })* };
+    }
+    for_each_test!(cases);
+}

@@ -287,4 +287,6 @@ pub struct Effort {
     pub yields: u64,
     /// How often the rank went to sleep.
     pub parks: u64,
+    /// How many messages were sent again because nobody had answered in time.
+    pub repeats: u64,
 }

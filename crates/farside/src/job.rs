@@ -1,13 +1,20 @@
 //! Joining a job, and making one: the one place that knows which fabrics there are.
 //!
 //! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
-//! who died with [`Host::declare_lost`]. A rank calls [`join`].
+//! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
+//! A rank calls [`join`].
 
+mod nodes;
+
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
+
+use nodes::Nodes;
 
 /// The environment variable that names the fabric.
 pub const FABRIC: &str = "FARSIDE_FABRIC";
@@ -28,6 +35,8 @@ pub enum Kind {
     /// Ranks of one machine over mapped memory.
     #[default]
     Shm,
+    /// Ranks of several nodes over UDP.
+    Nic,
 }
 
 impl std::str::FromStr for Kind {
@@ -36,7 +45,8 @@ impl std::str::FromStr for Kind {
     fn from_str(name: &str) -> Result<Kind> {
         match name {
             "shm" => Ok(Kind::Shm),
-            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there is: shm"))),
+            "nic" => Ok(Kind::Nic),
+            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there are: shm, nic"))),
         }
     }
 }
@@ -45,6 +55,7 @@ impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Kind::Shm => write!(f, "shm"),
+            Kind::Nic => write!(f, "nic"),
         }
     }
 }
@@ -62,6 +73,12 @@ pub struct Options {
     pub memory: Option<u64>,
     /// How many processors the ranks may use together, instead of what this machine has.
     pub cores: Option<u32>,
+    /// Into how many nodes of this machine the ranks are divided.
+    pub nodes: Option<u32>,
+    /// Who executes far operations at a node.
+    pub server: Option<String>,
+    /// How long a node may be silent before it counts as lost.
+    pub patience: Option<Duration>,
 }
 
 impl Options {
@@ -75,7 +92,40 @@ impl Options {
             let cores = text.parse().ok().filter(|&cores| cores > 0);
             cores.ok_or_else(|| Error::Misuse(format!("{CORES}={text:?}: expected a number of processors")))
         });
-        Ok(Options { ranks, fabric: Kind::default(), topology: variable(TOPOLOGY), memory, cores: cores.transpose()? })
+        Ok(Options {
+            ranks,
+            fabric: Kind::default(),
+            topology: variable(TOPOLOGY),
+            memory,
+            cores: cores.transpose()?,
+            nodes: None,
+            server: None,
+            patience: None,
+        })
+    }
+}
+
+/// One node of a job that spans hosts.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    /// What the whole job is like.
+    pub options: Options,
+    /// Which of the nodes this is.
+    pub node: u32,
+    /// How many ranks each node has, in order: the ranks are numbered node by node.
+    pub ranks_of_nodes: Vec<u32>,
+    /// What every packet of this job is authenticated with.
+    pub secret: [u8; 16],
+    /// The address of this host that the others can reach.
+    pub bind: IpAddr,
+}
+
+impl NodePlan {
+    /// The ranks of this node.
+    pub fn ranks(&self) -> Vec<Rank> {
+        let before: u32 = self.ranks_of_nodes.iter().take(self.node as usize).sum();
+        let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
+        (before..before + own).map(Rank).collect()
     }
 }
 
@@ -103,6 +153,7 @@ pub struct Host {
 
 enum State {
     Shm(Arc<farside_shm::Job>),
+    Nic(Nodes),
 }
 
 impl Host {
@@ -123,6 +174,44 @@ impl Host {
                 config.cores = options.cores.unwrap_or(config.cores);
                 Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
             }
+            Kind::Nic => Ok(Host { state: State::Nic(Nodes::all(options)?) }),
+        }
+    }
+
+    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve before [`Host::meet`].
+    pub fn node(plan: &NodePlan) -> Result<Host> {
+        Ok(Host { state: State::Nic(Nodes::one(plan)?) })
+    }
+
+    /// Where this node's interface listens, if it has one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.state {
+            State::Shm(_) => None,
+            State::Nic(nodes) => nodes.address(),
+        }
+    }
+
+    /// Tells where the interfaces of all nodes are, in the order of the nodes. Service begins.
+    pub fn meet(&self, addresses: &[SocketAddr]) -> Result<()> {
+        match &self.state {
+            State::Shm(_) => Ok(()),
+            State::Nic(nodes) => nodes.meet(addresses),
+        }
+    }
+
+    /// The ranks to be started here.
+    pub fn ranks(&self) -> Vec<Rank> {
+        match &self.state {
+            State::Shm(job) => (0..job.topology().ranks()).map(Rank).collect(),
+            State::Nic(nodes) => nodes.ranks(),
+        }
+    }
+
+    /// The nodes that were found to be silent so far.
+    pub fn nodes_lost(&self) -> Vec<u32> {
+        match &self.state {
+            State::Shm(_) => Vec::new(),
+            State::Nic(nodes) => nodes.lost(),
         }
     }
 
@@ -130,14 +219,16 @@ impl Host {
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
         let kind = match &self.state {
             State::Shm(_) => Kind::Shm,
+            State::Nic(_) => Kind::Nic,
         };
         vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
     }
 
-    /// The file that a rank's process must inherit.
-    pub fn file(&self) -> BorrowedFd<'_> {
+    /// The file that this rank's process must inherit.
+    pub fn file(&self, rank: Rank) -> BorrowedFd<'_> {
         match &self.state {
             State::Shm(job) => job.file(),
+            State::Nic(nodes) => nodes.of(rank).file(),
         }
     }
 
@@ -145,6 +236,7 @@ impl Host {
     pub fn topology(&self) -> &Topology {
         match &self.state {
             State::Shm(job) => job.topology(),
+            State::Nic(nodes) => nodes.topology(),
         }
     }
 
@@ -152,6 +244,7 @@ impl Host {
     pub fn fate(&self, rank: Rank) -> Fate {
         match &self.state {
             State::Shm(job) => job.fate(rank),
+            State::Nic(nodes) => nodes.fate(rank),
         }
     }
 
@@ -159,6 +252,7 @@ impl Host {
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         match &self.state {
             State::Shm(job) => job.declare_lost(rank, how),
+            State::Nic(nodes) => nodes.declare_lost(rank, how),
         }
     }
 
@@ -166,6 +260,7 @@ impl Host {
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
         match &self.state {
             State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
+            State::Nic(nodes) => Ok(Box::new(farside_nic::Endpoint::join(nodes.of(rank).job().clone(), rank)?)),
         }
     }
 }
@@ -197,6 +292,10 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
         Kind::Shm => {
             let job = farside_shm::Job::attach(inherited(file)?)?;
             Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
+        }
+        Kind::Nic => {
+            let job = farside_shm::Job::attach(inherited(file)?)?;
+            Ok(Box::new(farside_nic::Endpoint::join(job, rank)?))
         }
     }
 }

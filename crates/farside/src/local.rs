@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use farside_fabric::{Ended, Error, Fabric, Rank, Result};
 use farside_rma::World;
 
-use crate::job::{Host, Options};
+use crate::job::{Host, Kind, Options};
 
 /// Runs `program` on `ranks` ranks that are threads of this process, and returns what each of them returned, in order.
 ///
@@ -39,6 +39,20 @@ impl Local {
     #[must_use]
     pub fn topology(mut self, description: &str) -> Local {
         self.options.topology = Some(description.to_owned());
+        self
+    }
+
+    /// Divides the ranks into so many nodes that reach each other over UDP only.
+    ///
+    /// ```
+    /// let sums = farside::Local::new(4)?.nodes(2).run(|world| world.all_reduce_value(1u64, |a, b| a + b))?;
+    /// assert_eq!(sums, [4; 4]);
+    /// # Ok::<(), farside::Error>(())
+    /// ```
+    #[must_use]
+    pub fn nodes(mut self, nodes: u32) -> Local {
+        self.options.fabric = Kind::Nic;
+        self.options.nodes = Some(nodes);
         self
     }
 

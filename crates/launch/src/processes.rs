@@ -22,7 +22,7 @@ pub(crate) struct Process {
 
 /// Starts one rank, in `group` if there is one already, else as the first of a new group.
 pub(crate) fn start(launch: &Launch, host: &Host, rank: Rank, group: Option<Pid>) -> Result<Process, Error> {
-    let file = host.file().as_raw_fd();
+    let file = host.file(rank).as_raw_fd();
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.arguments)

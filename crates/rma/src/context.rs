@@ -217,8 +217,10 @@ impl Context {
                 if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
             }
             _ => {
-                self.post_to(to.rank);
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
+                // What is posted could complain only later.
+                region.check(part.bytes)?;
+                self.post_to(to.rank);
                 self.fabric.accumulate(&region, &scale.sum(), bytes)?;
                 self.landings.issue(self, to.rank, to.segment.id, 1);
                 Ok(())
@@ -381,8 +383,11 @@ impl Context {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
         let Some(mapped) = part.near else {
+            let region = Region::block(to, segment.id, offset, bytes.len() as u64);
+            // What is posted could complain only later.
+            region.check(part.bytes)?;
             self.post_to(to);
-            self.fabric.put(&Region::block(to, segment.id, offset, bytes.len() as u64), bytes)?;
+            self.fabric.put(&region, bytes)?;
             self.landings.issue(self, to, segment.id, 1);
             return Ok(());
         };
@@ -452,12 +457,15 @@ impl Context {
     /// An atomic whose old value nobody wants: it need not be waited for.
     #[inline]
     pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
-        if segment.part(at)?.near.is_some() && self.direct_atomics {
+        let part = segment.part(at)?;
+        if part.near.is_some() && self.direct_atomics {
             return self.atomic_at(segment, at, offset, width, op).map(|_| ());
         }
+        let word = Word { rank: at, segment: segment.id, offset, width };
+        word.check(part.bytes)?;
         self.tally.atomic(at);
         self.post_to(at);
-        self.fabric.post(Word { rank: at, segment: segment.id, offset, width }, op)?;
+        self.fabric.post(word, op)?;
         self.landings.issue(self, at, segment.id, 1);
         Ok(())
     }
@@ -478,9 +486,11 @@ impl Context {
         }
         self.tally.put(to, bytes.len() as u64);
         self.tally.atomic(to);
-        self.post_to(to);
         let region = Region::block(to, segment.id, offset, bytes.len() as u64);
         let at = Word { rank: to, segment: flags.id, offset: flag, width };
+        region.check(segment.part(to)?.bytes)?;
+        at.check(flags.part(to)?.bytes)?;
+        self.post_to(to);
         self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))?;
         self.landings.issue(self, to, segment.id, 1);
         self.landings.issue(self, to, flags.id, 1);

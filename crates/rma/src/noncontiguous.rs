@@ -91,7 +91,11 @@ impl Context {
             }
             None => {
                 self.post_to(to.rank);
-                runs.with_region(to, |region| self.fabric().put(region, &runs.pack(data, bytes)))?;
+                let far = to.segment.part(to.rank)?.bytes;
+                runs.with_region(to, |region| {
+                    region.check(far)?;
+                    self.fabric().put(region, &runs.pack(data, bytes))
+                })?;
                 self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
@@ -135,7 +139,11 @@ impl Context {
             }
             _ => {
                 self.post_to(to.rank);
-                runs.with_region(to, |region| self.fabric().accumulate(region, &sum, &runs.pack(data, bytes)))?;
+                let far = to.segment.part(to.rank)?.bytes;
+                runs.with_region(to, |region| {
+                    region.check(far)?;
+                    self.fabric().accumulate(region, &sum, &runs.pack(data, bytes))
+                })?;
                 self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }

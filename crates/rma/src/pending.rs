@@ -99,13 +99,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        if to.segment.part(to.rank)?.near.is_some() {
+        let part = to.segment.part(to.rank)?;
+        if part.near.is_some() {
             self.outstanding.context.put(data, to)?;
             return Ok(Pending { scope: self, ticket: None, buffer: data });
         }
+        let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
+        region.check(part.bytes)?;
         self.outstanding.context.tally().put(to.rank, bytes.len() as u64);
         self.outstanding.context.post_to(to.rank);
-        let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
         // SAFETY: as in `get_nb`; the borrow is shared, so nobody can write.
         let started = unsafe { self.outstanding.context.fabric().put_nb(&region, bytes.as_ptr())? };
         self.outstanding.context.landings().issue(self.outstanding.context, to.rank, to.segment.id, 1);

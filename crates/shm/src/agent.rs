@@ -12,12 +12,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric as fabric;
-use farside_fabric::{Atomic, Effort, Error, Handler, HandlerId, Node, Rank, Region, Reply, Result, Ticket, Word};
+use farside_fabric::{Effort, Error, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket};
 
 use crate::bell::ANYTHING;
-use crate::endpoint;
-use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
+use crate::endpoint::Neighbourhood;
+use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
 use crate::waiting;
 
 /// The states of a slot.
@@ -40,12 +39,12 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn start(job: Arc<Job>, node: Node) -> Result<Agent> {
+    pub(crate) fn start(job: Arc<Job>, node: Node, neighbourhood: Neighbourhood) -> Result<Agent> {
         let handlers: Arc<Handlers> = Arc::default();
         let stop = Arc::new(AtomicBool::new(false));
         let run = {
             let (job, handlers, stop) = (job.clone(), handlers.clone(), stop.clone());
-            move || serve(&job, node, &handlers, &stop)
+            move || serve(&job, node, &handlers, &stop, &neighbourhood)
         };
         let thread = std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| {
             Error::System { call: "starting the agent's thread", errno: error.raw_os_error().unwrap_or(0) }
@@ -138,15 +137,7 @@ impl Calls {
             });
         }
         let index = self.take(job, alive)?;
-        let (slot, memory) = job.call_slot(index);
-        let written = memory.put(0, bytes);
-        debug_assert!(written);
-        slot.bytes.store(bytes.len() as u64, Ordering::Relaxed);
-        slot.handler.store(handler.0, Ordering::Relaxed);
-        slot.node.store(node.0, Ordering::Relaxed);
-        slot.state.store(ASKED, Ordering::Release);
-        job.waiting_calls(node)[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
-        job.agent_bell(node).ring_if_watched(ANYTHING);
+        ask(job, index, node, handler, bytes);
         Ok(Ticket(index.into()))
     }
 
@@ -166,25 +157,99 @@ impl Calls {
         if state == ASKED {
             return Ok(None);
         }
-        let (node, handler) = (Node(slot.node.load(Ordering::Relaxed)), slot.handler.load(Ordering::Relaxed));
-        let bytes = slot.bytes.load(Ordering::Relaxed);
-        let mut reply = vec![0; bytes.min(CALL_BYTES) as usize];
-        let read = memory.get(0, &mut reply);
-        debug_assert!(read);
+        let (node, handler) =
+            (Node(slot.node.load(Ordering::Relaxed)), HandlerId(slot.handler.load(Ordering::Relaxed)));
+        let (bytes, reply) = read_reply(slot, &memory);
         slot.state.store(FREE, Ordering::SeqCst);
         lock(&self.slots).free.push(index);
         self.freed.notify_one();
-        match state {
-            ANSWERED => Ok(Some(Reply::Bytes(reply))),
-            NO_HANDLER => Err(Error::NoHandler { node, handler }),
-            REPLY_TOO_LONG => Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES }),
-            _ => Err(Error::HandlerPanicked { node, handler }),
+        outcome(state, node, handler, bytes, reply).map(Some)
+    }
+}
+
+/// Fills a slot and wakes the agent.
+fn ask(job: &Arc<Job>, index: u32, node: Node, handler: HandlerId, argument: &[u8]) {
+    let (slot, memory) = job.call_slot(index);
+    let written = memory.put(0, argument);
+    debug_assert!(written);
+    slot.bytes.store(argument.len() as u64, Ordering::Relaxed);
+    slot.handler.store(handler.0, Ordering::Relaxed);
+    slot.node.store(node.0, Ordering::Relaxed);
+    slot.state.store(ASKED, Ordering::Release);
+    job.waiting_calls(node)[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
+    job.agent_bell(node).ring_if_watched(ANYTHING);
+}
+
+/// How long the reply in a slot is, or would have been, and the reply.
+fn read_reply(slot: &CallSlot, memory: &Mapped) -> (u64, Vec<u8>) {
+    let bytes = slot.bytes.load(Ordering::Relaxed);
+    let mut reply = vec![0; bytes.min(CALL_BYTES) as usize];
+    let read = memory.get(0, &mut reply);
+    debug_assert!(read);
+    (bytes, reply)
+}
+
+/// What a call comes to, from the state that the agent has left.
+fn outcome(state: u32, node: Node, handler: HandlerId, bytes: u64, reply: Vec<u8>) -> Result<Reply> {
+    match state {
+        ANSWERED => Ok(Reply::Bytes(reply)),
+        NO_HANDLER => Err(Error::NoHandler { node, handler: handler.0 }),
+        REPLY_TOO_LONG => Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES }),
+        _ => Err(Error::HandlerPanicked { node, handler: handler.0 }),
+    }
+}
+
+/// What an agent has answered to a caller that is elsewhere; [`FarAnswer::outcome`] says what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarAnswer {
+    /// How the call went: a code that only this crate understands.
+    pub state: u32,
+    /// The reply; if it was too long, as much as there is room for.
+    pub reply: Vec<u8>,
+}
+
+impl FarAnswer {
+    /// Nobody serves here.
+    pub fn nobody() -> FarAnswer {
+        FarAnswer { state: NO_HANDLER, reply: Vec::new() }
+    }
+
+    /// What it means to the caller, who had asked for `handler` of `node`.
+    pub fn outcome(self, node: Node, handler: HandlerId) -> Result<Reply> {
+        let bytes = self.reply.len() as u64;
+        outcome(self.state, node, handler, bytes + u64::from(self.state == REPLY_TOO_LONG), self.reply)
+    }
+}
+
+/// Calls of ranks that do not map this memory, made on their behalf in slots that nobody else uses.
+impl Job {
+    /// How many calls such a rank may have under way here.
+    pub const FAR_CALLS: u32 = CALL_SLOTS;
+    /// The longest argument.
+    pub const CALL_BYTES: u64 = CALL_BYTES;
+
+    /// Asks the agent of `node` for `caller`. False if there is none, or if the numbers are out of range.
+    #[must_use]
+    pub fn ask(self: &Arc<Job>, node: Node, caller: Rank, slot: u32, handler: HandlerId, argument: &[u8]) -> bool {
+        let good = caller.0 < self.ranks() && slot < CALL_SLOTS && argument.len() as u64 <= CALL_BYTES;
+        if !good || self.agent_is_there(node).load(Ordering::SeqCst) == 0 {
+            return false;
         }
+        ask(self, caller.0 * CALL_SLOTS + slot, node, handler, argument);
+        true
+    }
+
+    /// The answer, if there is one.
+    pub fn answer(self: &Arc<Job>, caller: Rank, slot: u32) -> Option<FarAnswer> {
+        let index = caller.0 * CALL_SLOTS + slot;
+        let (slot, memory) = self.call_slot(index);
+        let state = slot.state.load(Ordering::SeqCst);
+        (state != ASKED && state != FREE).then(|| FarAnswer { state, reply: read_reply(slot, &memory).1 })
     }
 }
 
 /// The agent's life.
-fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
+fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool, neighbourhood: &Neighbourhood) {
     let effort = Cell::new(Effort::default());
     let calls = job.waiting_calls(node);
     loop {
@@ -199,7 +264,7 @@ fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
             while bits != 0 {
                 let bit = bits.trailing_zeros();
                 bits &= bits - 1;
-                serve_one(job, node, handlers, at as u32 * 64 + bit);
+                serve_one(job, handlers, neighbourhood, at as u32 * 64 + bit);
             }
         }
         if stop.load(Ordering::SeqCst) {
@@ -208,19 +273,17 @@ fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool) {
     }
 }
 
-fn serve_one(job: &Arc<Job>, node: Node, handlers: &Handlers, index: u32) {
+fn serve_one(job: &Arc<Job>, handlers: &Handlers, neighbourhood: &Neighbourhood, index: u32) {
     let (slot, memory) = job.call_slot(index);
     let caller = Rank(index / CALL_SLOTS);
     let id = HandlerId(slot.handler.load(Ordering::Relaxed));
     let mut argument = vec![0; slot.bytes.load(Ordering::Relaxed).min(CALL_BYTES) as usize];
     let read = memory.get(0, &mut argument);
     debug_assert!(read);
-    let reach = Reach { job, node };
     let result = match lock(handlers).get_mut(&id) {
         None => Err(NO_HANDLER),
-        Some(run) => {
-            std::panic::catch_unwind(AssertUnwindSafe(|| run(&reach, caller, &argument))).map_err(|_| PANICKED)
-        }
+        Some(run) => std::panic::catch_unwind(AssertUnwindSafe(|| run(&*neighbourhood.reach, caller, &argument)))
+            .map_err(|_| PANICKED),
     };
     let state = match result {
         Ok(reply) => {
@@ -234,40 +297,7 @@ fn serve_one(job: &Arc<Job>, node: Node, handlers: &Handlers, index: u32) {
     };
     slot.state.swap(state, Ordering::SeqCst);
     job.bell(caller).ring_if_watched(ANYTHING);
-}
-
-/// What a handler can reach: everything, since all ranks of this fabric share memory.
-struct Reach<'a> {
-    job: &'a Arc<Job>,
-    node: Node,
-}
-
-impl fabric::Agent for Reach<'_> {
-    fn node(&self) -> Node {
-        self.node
-    }
-
-    fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
-        endpoint::execute(self.job, at, op)
-    }
-
-    fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        endpoint::execute(self.job, at, op).map(|_| ())
-    }
-
-    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        endpoint::write(self.job, to, bytes)
-    }
-
-    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-        endpoint::write(self.job, to, bytes)?;
-        // The atomic orders the bytes before itself.
-        endpoint::execute(self.job, at, op).map(|_| ())
-    }
-
-    fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        endpoint::read(self.job, from, into)
-    }
+    (neighbourhood.answered)(caller);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,20 +6,44 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Alarm, Atomic, Caps, Condition, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece,
-    Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Alarm, Atomic, Caps, Condition, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
 use crate::arena::Arena;
 use crate::bell::ANYTHING;
 use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
+use crate::reach::{self, Reach};
 use crate::waiting::{self, Waited};
 
 /// One thread's connection to a job on this machine.
 pub struct Endpoint {
     seat: Arc<Seat>,
     effort: Cell<Effort>,
+}
+
+/// What a fabric that reaches further adds to the agent that lives with a rank.
+pub trait Surroundings: Send + Sync {
+    /// What the handlers of an agent that is about to start can reach, and whom to tell of calls that they have answered.
+    fn start(&self) -> Result<Neighbourhood>;
+}
+
+/// What an agent is given.
+pub struct Neighbourhood {
+    /// What its handlers can reach.
+    pub reach: Box<dyn farside_fabric::Agent + Send>,
+    /// Called with who had asked, whenever a call was answered.
+    pub answered: Box<dyn Fn(Rank) + Send>,
+}
+
+/// There is nothing but this machine.
+struct Alone(Reach);
+
+impl Surroundings for Alone {
+    fn start(&self) -> Result<Neighbourhood> {
+        Ok(Neighbourhood { reach: Box::new(self.0.clone()), answered: Box::new(|_| ()) })
+    }
 }
 
 /// What all connections of a rank share. The rank leaves the job when the last of them is dropped.
@@ -30,7 +54,13 @@ struct Seat {
     caps: Caps,
     arena: Mutex<Arena>,
     calls: Calls,
+    surroundings: Box<dyn Surroundings>,
     agent: Mutex<Option<Agent>>,
+}
+
+/// Keeps a rank in the job, without communicating.
+pub struct Membership {
+    _seat: Arc<Seat>,
 }
 
 impl Drop for Seat {
@@ -47,6 +77,13 @@ impl Drop for Seat {
 impl Endpoint {
     /// Takes a rank's place in the job. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
+        job.topology().check(rank)?;
+        let reach = Reach::new(job.clone(), job.topology().node_of(rank));
+        Endpoint::join_in(job, rank, Box::new(Alone(reach)))
+    }
+
+    /// Likewise, on a machine that is one of several.
+    pub fn join_in(job: Arc<Job>, rank: Rank, surroundings: Box<dyn Surroundings>) -> Result<Endpoint> {
         job.topology().check(rank)?;
         if !job.join(rank) {
             return Err(Error::Join(format!(
@@ -69,8 +106,19 @@ impl Endpoint {
         };
         let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
         let topology = job.topology().clone();
-        let seat = Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), agent: Mutex::new(None) };
+        let seat =
+            Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), surroundings, agent: Mutex::new(None) };
         Ok(Endpoint::of(Arc::new(seat)))
+    }
+
+    /// What keeps the rank in the job when this connection is gone.
+    pub fn membership(&self) -> Membership {
+        Membership { _seat: self.seat.clone() }
+    }
+
+    /// Another connection of the same rank, for another thread.
+    pub fn another(of: &Endpoint) -> Endpoint {
+        Endpoint::of(of.seat.clone())
     }
 
     fn of(seat: Arc<Seat>) -> Endpoint {
@@ -143,7 +191,7 @@ impl Fabric for Endpoint {
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
-        write(&self.seat.job, to, bytes)
+        reach::write(&self.seat.job, to, bytes)
     }
 
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
@@ -162,24 +210,17 @@ impl Fabric for Endpoint {
 
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
-        let mapped = self.seat.job.segment(to.rank, to.segment)?;
-        check_message(to, &mapped, bytes.len())?;
-        sum.check(&to.shape)?;
-        for_each_packed(to, bytes, |piece, part| {
-            let done = mapped.accumulate(piece.offset, sum, part, self.seat.rank, &mut |holder| self.held_up(holder));
-            debug_assert!(done);
-        });
-        Ok(())
+        reach::accumulate(&self.seat.job, to, sum, bytes, self.seat.rank, &mut |holder| self.held_up(holder))
     }
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
         self.check_alive(at.rank)?;
-        Ok(Started::Done(Reply::Word(execute(&self.seat.job, at, op)?)))
+        Ok(Started::Done(Reply::Word(reach::execute(&self.seat.job, at, op)?)))
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
         self.check_alive(at.rank)?;
-        execute(&self.seat.job, at, op).map(|_| ())
+        reach::execute(&self.seat.job, at, op).map(|_| ())
     }
 
     fn fence(&self) -> Result<()> {
@@ -214,7 +255,7 @@ impl Fabric for Endpoint {
         let mut agent = lock(&self.seat.agent);
         let agent = match &mut *agent {
             Some(agent) => agent,
-            none => none.insert(Agent::start(self.seat.job.clone(), node)?),
+            none => none.insert(Agent::start(self.seat.job.clone(), node, self.seat.surroundings.start()?)?),
         };
         agent.register(handler, run);
         Ok(())
@@ -286,7 +327,7 @@ impl Fabric for Endpoint {
     }
 
     fn context(&self) -> Result<Box<dyn Fabric>> {
-        Ok(Box::new(Endpoint::of(self.seat.clone())))
+        Ok(Box::new(Endpoint::another(self)))
     }
 
     fn effort(&self) -> Effort {
@@ -314,58 +355,6 @@ impl Endpoint {
 fn look(which: usize, condition: &Condition<'_>, word: Look<'_>) -> Option<(usize, u64)> {
     let value = word.load();
     (condition.until)(value).then_some((which, value))
-}
-
-/// Reads mapped memory, packed.
-pub(crate) fn read(job: &Arc<Job>, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-    let mapped = job.segment(from.rank, from.segment)?;
-    check_message(from, &mapped, into.len())?;
-    let mut rest = into;
-    from.shape.for_each(|piece| {
-        let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
-        let read = mapped.get(piece.offset, part);
-        debug_assert!(read);
-        rest = after;
-    });
-    Ok(())
-}
-
-/// Writes a message into mapped memory.
-pub(crate) fn write(job: &Arc<Job>, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-    let mapped = job.segment(to.rank, to.segment)?;
-    check_message(to, &mapped, bytes.len())?;
-    for_each_packed(to, bytes, |piece, part| {
-        let written = mapped.put(piece.offset, part);
-        debug_assert!(written);
-    });
-    Ok(())
-}
-
-/// Executes an atomic on mapped memory, and wakes the owner if it sleeps.
-pub(crate) fn execute(job: &Arc<Job>, at: Word, op: Atomic) -> Result<u128> {
-    op.check(at.width)?;
-    let mapped = job.segment(at.rank, at.segment)?;
-    at.check(mapped.bytes())?;
-    let held = mapped
-        .atomic(at.offset, at.width, op)
-        .ok_or(Error::Misaligned { offset: at.offset, align: at.width.bytes() })?;
-    if op.writes() {
-        job.bell(at.rank).ring_if_watched(mapped.watch_bits(at.offset, at.width));
-    }
-    Ok(held)
-}
-
-fn check_message(region: &Region<'_>, mapped: &Mapped, message_bytes: usize) -> Result<()> {
-    region.check(mapped.bytes())?;
-    region.check_length(message_bytes)
-}
-
-fn for_each_packed<'b>(to: &Region<'_>, mut bytes: &'b [u8], mut each: impl FnMut(Piece, &'b [u8])) {
-    to.shape.for_each(|piece| {
-        let (part, rest) = bytes.split_at(piece.bytes as usize);
-        bytes = rest;
-        each(piece, part);
-    });
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

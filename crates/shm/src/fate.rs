@@ -2,7 +2,8 @@
 
 use farside_fabric::{Ended, Fate};
 
-pub(crate) fn fate_bits(fate: Fate) -> u64 {
+/// A fate as a word.
+pub fn fate_bits(fate: Fate) -> u64 {
     let with = |kind: u64, code: i32| kind | (u64::from(code as u32) << 32);
     match fate {
         Fate::Starting => 0,
@@ -17,7 +18,8 @@ pub(crate) fn fate_bits(fate: Fate) -> u64 {
     }
 }
 
-pub(crate) fn fate_from_bits(bits: u64) -> Fate {
+/// The fate that a word means.
+pub fn fate_from_bits(bits: u64) -> Fate {
     let code = (bits >> 32) as u32 as i32;
     match bits as u32 {
         0 => Fate::Starting,

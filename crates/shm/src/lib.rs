@@ -4,11 +4,12 @@
 //! and an arena for each rank that its segments are cut from. Nobody outside the job can open it, and it is gone when
 //! the last process is. Everybody maps all of it once; near operations are plain instructions on that mapping.
 //!
-//! - `memory`: the file, its layout and its mapping; all `unsafe` of this crate is there and in `bell`'s system call;
+//! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this crate is there and in `bell`'s system call;
 //! - `bell`: how a rank sleeps and is woken;
 //! - `waiting`: spin, yield or sleep, as the machine allows;
 //! - `arena`: which bytes of a rank's memory are free;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself;
+//! - `reach`: what is done to mapped memory, on whosever behalf;
 //! - `agent`: the thread that runs handlers;
 //! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
 
@@ -17,10 +18,15 @@ mod arena;
 mod bell;
 mod endpoint;
 mod fate;
+mod layout;
 mod machine;
 mod memory;
+mod reach;
 mod waiting;
 
-pub use endpoint::Endpoint;
+pub use agent::FarAnswer;
+pub use endpoint::{Endpoint, Membership, Neighbourhood, Surroundings};
+pub use fate::{fate_bits, fate_from_bits};
 pub use machine::{cores, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
+pub use reach::Reach;

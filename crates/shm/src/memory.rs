@@ -1,7 +1,7 @@
 //! The job's memory: one anonymous file, its layout, its mapping.
 //!
 //! ```text
-//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | first segments | an arena per rank
+//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | what is beside | first segments | an arena per rank
 //! ```
 //!
 //! The first segments, which hold the words that the collectives meet on, lie together instead of at the heads of the arenas: whoever
@@ -21,13 +21,14 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
 use crate::fate::{fate_bits, fate_from_bits};
+use crate::layout::{Layout, SLOT_BYTES, Sizes};
 
 /// "farside" and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many segments a rank may have at a time.
-const SEGMENTS: u64 = 16 * 1024;
+pub(crate) const SEGMENTS: u64 = 16 * 1024;
 /// How many calls a rank may have under way.
 pub(crate) const CALL_SLOTS: u32 = 16;
 /// The longest argument or reply of a call.
@@ -46,6 +47,8 @@ pub struct Config {
     pub arena_bytes: u64,
     /// How long the first segment of each rank is.
     pub root_bytes: u64,
+    /// How much memory there is beside, for whoever builds on this one: see [`Job::beside`].
+    pub beside_bytes: u64,
 }
 
 impl Config {
@@ -54,12 +57,18 @@ impl Config {
         let ranks = u64::from(topology.ranks());
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
-        Config { topology, cores: crate::machine::cores(), arena_bytes: ram.min((16 << 40) / ranks), root_bytes }
+        Config {
+            topology,
+            cores: crate::machine::cores(),
+            arena_bytes: ram.min((16 << 40) / ranks),
+            root_bytes,
+            beside_bytes: 0,
+        }
     }
 }
 
 #[repr(C, align(128))]
-struct Header {
+pub(crate) struct Header {
     magic: AtomicU64,
     ranks: AtomicU32,
     /// More than one if the topology pretends so: then each has an agent of its own.
@@ -68,6 +77,7 @@ struct Header {
     arena_bytes: AtomicU64,
     root_bytes: AtomicU64,
     topology_bytes: AtomicU64,
+    beside_bytes: AtomicU64,
     /// On a line of its own: every operation looks at it, and it hardly ever changes.
     alarm: AlarmLine,
     endpoints: Line<AtomicU32>,
@@ -81,21 +91,21 @@ struct Line<T>(T);
 
 /// What ranks know of a node's agent.
 #[repr(C, align(128))]
-struct AgentLine {
+pub(crate) struct AgentLine {
     bell: Bell,
     is_there: AtomicU32,
 }
 
 /// What others know of a rank.
 #[repr(C, align(128))]
-struct Member {
+pub(crate) struct Member {
     bell: Bell,
     fate: AtomicU64,
 }
 
 /// An entry of a rank's table of segments.
 #[repr(C)]
-struct Entry {
+pub(crate) struct Entry {
     id: AtomicU64,
     offset: AtomicU64,
     bytes: AtomicU64,
@@ -113,54 +123,6 @@ pub(crate) struct CallSlot {
     /// How long the argument, then the reply, is.
     pub(crate) bytes: AtomicU64,
 }
-
-/// Where everything is; computed alike by everybody from the header's numbers.
-#[derive(Debug, Clone, Copy)]
-struct Layout {
-    members: u64,
-    agents: u64,
-    sums: u64,
-    waiting_calls: u64,
-    slots: u64,
-    tables: u64,
-    topology: u64,
-    roots: u64,
-    arenas: u64,
-    total: u64,
-}
-
-/// The lengths that a layout depends on.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    topology: u64,
-    root: u64,
-    arena: u64,
-}
-
-impl Layout {
-    fn new(ranks: u32, nodes: u32, sizes: Sizes, page: u64) -> Option<Layout> {
-        let (ranks, nodes) = (u64::from(ranks), u64::from(nodes));
-        // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a processor finds all of them cold.
-        let members = size_of::<Header>() as u64;
-        let agents = members + ranks * size_of::<Member>() as u64;
-        let mut next = (agents + nodes * size_of::<AgentLine>() as u64).next_multiple_of(page);
-        let mut take = |bytes: u64| {
-            let at = next;
-            next = next.checked_add(bytes)?.checked_next_multiple_of(page)?;
-            Some(at)
-        };
-        let sums = take(ranks * size_of::<Stripes>() as u64)?;
-        let waiting_calls = take(nodes * (ranks * u64::from(CALL_SLOTS)).div_ceil(64) * 8)?;
-        let slots = take(ranks * u64::from(CALL_SLOTS) * SLOT_BYTES)?;
-        let tables = take(ranks * SEGMENTS * size_of::<Entry>() as u64)?;
-        let topology = take(sizes.topology)?;
-        let roots = take(sizes.root.checked_mul(ranks)?)?;
-        let arenas = take(sizes.arena.checked_mul(ranks)?)?;
-        Some(Layout { members, agents, sums, waiting_calls, slots, tables, topology, roots, arenas, total: next })
-    }
-}
-
-const SLOT_BYTES: u64 = size_of::<CallSlot>() as u64 + CALL_BYTES;
 
 /// The memory of a job, mapped into this process. The launcher makes it; ranks attach to it.
 pub struct Job {
@@ -188,7 +150,9 @@ impl Job {
         let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
-        let sizes = Sizes { topology: topology.len() as u64, root: root_bytes, arena: arena_bytes };
+        let beside_bytes = config.beside_bytes;
+        let sizes =
+            Sizes { topology: topology.len() as u64, beside: beside_bytes, root: root_bytes, arena: arena_bytes };
         let layout = Layout::new(ranks, nodes, sizes, page).ok_or(Error::TooMuch {
             what: "bytes of shared memory for each rank",
             value: arena_bytes,
@@ -211,6 +175,7 @@ impl Job {
         header.arena_bytes.store(arena_bytes, Ordering::Relaxed);
         header.root_bytes.store(root_bytes, Ordering::Relaxed);
         header.topology_bytes.store(topology.len() as u64, Ordering::Relaxed);
+        header.beside_bytes.store(beside_bytes, Ordering::Relaxed);
         let job = Arc::new(job);
         let written = job.mapped(job.layout.topology, topology.len() as u64, Rank(0)).put(0, topology.as_bytes());
         debug_assert!(written);
@@ -234,6 +199,7 @@ impl Job {
         let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
         let sizes = Sizes {
             topology: topology_bytes,
+            beside: header.beside_bytes.load(Ordering::Relaxed),
             root: header.root_bytes.load(Ordering::Relaxed),
             arena: header.arena_bytes.load(Ordering::Relaxed),
         };
@@ -268,6 +234,11 @@ impl Job {
         &self.topology
     }
 
+    /// Memory that belongs to no rank, and that nobody but whoever asked for it in [`Config::beside_bytes`] touches.
+    pub fn beside(self: &Arc<Job>) -> Mapped {
+        self.mapped(self.layout.beside, self.header().beside_bytes.load(Ordering::Relaxed), Rank(0))
+    }
+
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.header().ranks.load(Ordering::Relaxed)
@@ -292,6 +263,16 @@ impl Job {
         if before.is_ok() {
             self.alarm().losses.fetch_add(1, Ordering::SeqCst);
             self.depart();
+        }
+    }
+
+    /// Notes that a rank is a member, or has left, which it did elsewhere: this memory is another node's.
+    pub fn note_fate(&self, rank: Rank, fate: Fate) {
+        match fate {
+            Fate::Starting => {}
+            Fate::Alive => drop(self.join(rank)),
+            Fate::Left => self.leave(rank),
+            Fate::Lost(how) => self.declare_lost(rank, how),
         }
     }
 
@@ -322,7 +303,8 @@ impl Job {
         }
     }
 
-    pub(crate) fn alarm(&self) -> &Alarm {
+    /// Counts those who have gone.
+    pub fn alarm(&self) -> &Alarm {
         &self.header().alarm.0
     }
 
@@ -344,6 +326,11 @@ impl Job {
         let at = self.layout.agents + u64::from(node.0) * size_of::<AgentLine>() as u64;
         // SAFETY: the layout reserves a line for each node, which consists of atomics.
         unsafe { self.at(at).cast::<AgentLine>().as_ref() }
+    }
+
+    /// One more thread communicates here, for as long as the job lasts: an agent that needs a processor, too.
+    pub fn add_agent(&self) {
+        self.endpoints().fetch_add(1, Ordering::SeqCst);
     }
 
     /// How many threads of the job communicate.
@@ -393,7 +380,7 @@ impl Job {
     }
 
     /// A rank's part of a segment.
-    pub(crate) fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
+    pub fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         if segment == SegmentId::ROOT {
             self.topology.check(rank)?;
             let bytes = self.root_bytes();
@@ -509,8 +496,14 @@ mod tests {
     use super::*;
 
     fn job(ranks: u32) -> Arc<Job> {
-        Job::create(&Config { topology: Topology::flat(ranks), cores: 2, arena_bytes: 1 << 20, root_bytes: 100 })
-            .unwrap()
+        Job::create(&Config {
+            topology: Topology::flat(ranks),
+            cores: 2,
+            arena_bytes: 1 << 20,
+            root_bytes: 100,
+            beside_bytes: 8,
+        })
+        .unwrap()
     }
 
     #[test]

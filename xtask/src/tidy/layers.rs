@@ -34,6 +34,8 @@ const CHOICE: &str = "crates/farside/src/job.rs";
 const MAY_NAME_FABRICS: &[&str] = &[
     // The `limit` measurements touch mapped memory without the runtime, to show what it costs.
     "crates/bench/src/",
+    // A part of that place: the nodes of a job.
+    "crates/farside/src/job/",
     // Simulated jobs are made, not joined: there is nothing to choose.
     "crates/farside/src/sim/mod.rs",
     "crates/farside/src/sim/timed.rs",
@@ -59,7 +61,9 @@ pub(super) fn check(source: &Source, report: &mut Report) {
             }
         }
         for (fabric, home) in FABRICS {
-            if path.mentions(fabric) && *home != directory && !may_name_fabrics {
+            // Ranks of a node share memory on every fabric of several nodes.
+            let is_near_part = *home == "shm" && directory == "nic";
+            if path.mentions(fabric) && *home != directory && !is_near_part && !may_name_fabrics {
                 let message = format!("`{fabric}` outside of the one choice of a fabric: go through {CHOICE}");
                 report.violation(&source.path, path.line, message);
             }

@@ -257,9 +257,12 @@ impl Team<'_> {
                 Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
                 Err(Error::RankLost { rank, how: Ended::Left }) => {
+                    // It may have left for a reason that has not reached this rank yet.
+                    let reason = self.word_of(rank, at::POISON).unwrap_or(0);
+                    let reason = if reason == 0 { HAS_LEFT | (u64::from(rank.0) + 1) } else { reason };
                     // The others do not wait for that one, and would never know.
-                    self.poison(HAS_LEFT | (u64::from(rank.0) + 1));
-                    return Err(Error::RankLost { rank, how: Ended::Left });
+                    self.poison(reason);
+                    return Err(self.poisoned_by(step, reason));
                 }
                 Err(error) => return Err(error),
             }
@@ -312,8 +315,13 @@ impl Team<'_> {
 
     fn poisoned(&self, step: &Step) -> Error {
         let poison = self.group().area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0);
+        self.poisoned_by(step, poison as u64)
+    }
+
+    /// What a poisoned word means.
+    fn poisoned_by(&self, step: &Step, poison: u64) -> Error {
         let by = Rank((poison as u32).saturating_sub(1));
-        if poison as u64 & HAS_LEFT != 0 {
+        if poison & HAS_LEFT != 0 {
             return Error::RankLost { rank: by, how: Ended::Left };
         }
         // The one who noticed need not be the one who differs: look for one who does.
@@ -363,9 +371,14 @@ impl Team<'_> {
     }
 
     fn entered(&self, rank: Rank) -> Result<u32> {
+        self.word_of(rank, at::ENTERED).map(|entered| entered as u32)
+    }
+
+    /// A word of a member's area.
+    fn word_of(&self, rank: Rank, offset: u64) -> Result<u64> {
         let mut bytes = [0; 8];
-        self.context().get_at(&self.group().area, rank, at::ENTERED, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes) as u32)
+        self.context().get_at(&self.group().area, rank, offset, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
     }
 }
 

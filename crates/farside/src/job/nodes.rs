@@ -1,0 +1,112 @@
+//! The nodes of a nic job that live in this process: all of them when one machine plays several, one of them when the job spans hosts.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use farside_fabric::{Ended, Error, Fate, Node, Rank, Result, Topology};
+use farside_nic::{Key, Settings, Station};
+use farside_rma::root_bytes;
+
+use crate::job::{NodePlan, Options};
+
+/// Stations of one job.
+pub(crate) struct Nodes {
+    stations: Vec<Station>,
+    topology: Arc<Topology>,
+}
+
+impl Nodes {
+    /// All nodes of a job on this machine, which reach each other over loopback only.
+    pub(crate) fn all(options: &Options) -> Result<Nodes> {
+        let topology = match (&options.topology, options.nodes) {
+            (Some(description), nodes) => {
+                let topology = Topology::parse(description, options.ranks)?;
+                if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
+                    return Err(Error::Misuse(format!(
+                        "the topology {description:?} has {} nodes, but {} were asked for",
+                        topology.nodes(),
+                        nodes.unwrap_or(0)
+                    )));
+                }
+                topology
+            }
+            (None, nodes) => Topology::parse(&format!("node:{}", nodes.unwrap_or(1)), options.ranks)?,
+        };
+        let key = Key::random()?;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let nodes: Vec<Node> = (0..topology.nodes()).map(Node).collect();
+        // Each has its share of the processors.
+        let cores = options.cores.unwrap_or_else(farside_shm::cores) / topology.nodes();
+        let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
+        let stations = nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
+        let stations = stations.collect::<Result<Vec<Station>>>()?;
+        let addresses: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
+        stations.iter().try_for_each(|station| station.open(&addresses))?;
+        Ok(Nodes { stations, topology: Arc::new(topology) })
+    }
+
+    /// One node of a job that spans hosts.
+    pub(crate) fn one(plan: &NodePlan) -> Result<Nodes> {
+        let sizes = plan.ranks_of_nodes.iter().enumerate();
+        let node_of: Vec<u32> = sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
+        let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
+        let key = Key::from_bytes(plan.secret);
+        let station = station(&plan.options, &topology, Node(plan.node), key, plan.bind)?;
+        Ok(Nodes { stations: vec![station], topology: Arc::new(topology) })
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Where the one node listens.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.stations.first().map(Station::address)
+    }
+
+    pub(crate) fn meet(&self, addresses: &[SocketAddr]) -> Result<()> {
+        self.stations.iter().try_for_each(|station| station.open(addresses))
+    }
+
+    /// The ranks that are here.
+    pub(crate) fn ranks(&self) -> Vec<Rank> {
+        self.stations.iter().flat_map(|station| self.topology.ranks_of(station.node()).iter().copied()).collect()
+    }
+
+    /// The station of a rank that is here; of any other, the first.
+    pub(crate) fn of(&self, rank: Rank) -> &Station {
+        let is_its =
+            |station: &&Station| self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node();
+        self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
+    }
+
+    pub(crate) fn fate(&self, rank: Rank) -> Fate {
+        self.of(rank).fate(rank)
+    }
+
+    pub(crate) fn declare_lost(&self, rank: Rank, how: Ended) {
+        // Those that are here hear of it at once; the others are told.
+        self.stations.iter().for_each(|station| station.declare_lost(rank, how));
+    }
+
+    pub(crate) fn lost(&self) -> Vec<u32> {
+        let mut lost: Vec<u32> =
+            self.stations.iter().flat_map(|station| station.nodes_lost()).map(|node| node.0).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost
+    }
+}
+
+fn station(options: &Options, topology: &Topology, node: Node, key: Key, bind: IpAddr) -> Result<Station> {
+    let mut config = farside_shm::Config::new(topology.clone(), root_bytes(options.ranks));
+    config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
+    config.cores = options.cores.unwrap_or(config.cores);
+    let defaults = Settings::default();
+    let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
+    let patience = options.patience.unwrap_or(defaults.patience);
+    if patience.is_zero() {
+        return Err(Error::Misuse("a node cannot be given up at once; allow it some time to answer".into()));
+    }
+    Station::create(config, node, key, Settings { server, patience }, bind)
+}

@@ -1,0 +1,205 @@
+//! Cuts a region of any shape into rows that fit into datagrams.
+
+use farside_fabric::{Piece, Shape};
+
+/// Rows of equal length at equal distance, and where they stand in the packed message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) offset: u64,
+    pub(crate) unit: u32,
+    pub(crate) count: u32,
+    pub(crate) stride: u64,
+    /// Where their bytes begin in the packed message.
+    pub(crate) packed: u64,
+}
+
+impl Run {
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.unit) * u64::from(self.count)
+    }
+}
+
+/// What is left of a region.
+pub(crate) struct Cut<'a> {
+    shape: Shape<'a>,
+    /// No row is cut but at a multiple of this: the size of an element.
+    grain: u64,
+    /// How often each of the outer dimensions was stepped; of a list of pieces, how many are done.
+    steps: Vec<u64>,
+    rows: Rows,
+    packed: u64,
+}
+
+/// Rows that are being cut.
+#[derive(Clone, Copy, Default)]
+struct Rows {
+    offset: u64,
+    unit: u64,
+    /// How many there are, the one that is being cut included.
+    count: u64,
+    stride: u64,
+    /// How much of the first one is gone.
+    gone: u64,
+}
+
+impl<'a> Cut<'a> {
+    pub(crate) fn new(shape: Shape<'a>, grain: u64) -> Cut<'a> {
+        let mut cut = Cut { shape, grain, steps: Vec::new(), rows: Rows::default(), packed: 0 };
+        match shape {
+            Shape::Block(piece) => cut.rows = Rows::one(piece),
+            Shape::Pieces(pieces) => {
+                cut.steps.push(0);
+                cut.rows = pieces.first().copied().map(Rows::one).unwrap_or_default();
+            }
+            Shape::Strided { offset, unit, counts, strides } => {
+                cut.steps.resize(counts.len().saturating_sub(1), 0);
+                let (count, stride) = (counts.last().copied().unwrap_or(1), strides.last().copied().unwrap_or(0));
+                let count = if counts.contains(&0) { 0 } else { count };
+                cut.rows = Rows { offset, unit, count, stride, gone: 0 };
+            }
+        }
+        cut.skip_empty();
+        cut
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.rows.count == 0
+    }
+
+    /// The next rows, of at most `room` bytes, which must be at least a grain; `None` when all are done.
+    pub(crate) fn next(&mut self, room: u64) -> Option<Run> {
+        let rows = &mut self.rows;
+        if rows.count == 0 {
+            return None;
+        }
+        let left = rows.unit - rows.gone;
+        let room = room.min(u64::from(u32::MAX));
+        let (unit, count) = if rows.gone == 0 && left <= room {
+            (left, (room / left).min(rows.count))
+        } else {
+            (left.min(room - room % self.grain), 1)
+        };
+        let run = Run {
+            offset: rows.offset + rows.gone,
+            unit: unit as u32,
+            count: count as u32,
+            stride: rows.stride,
+            packed: self.packed,
+        };
+        self.packed += run.bytes();
+        if unit == left {
+            rows.gone = 0;
+            rows.count -= count;
+            // Past the last row it may leave the numbers that there are; then nobody uses it.
+            rows.offset = rows.offset.wrapping_add(count.wrapping_mul(rows.stride));
+        } else {
+            rows.gone += unit;
+        }
+        if rows.count == 0 {
+            self.advance();
+            self.skip_empty();
+        }
+        Some(run)
+    }
+
+    /// Goes to the next rows of the shape, if there are more.
+    fn advance(&mut self) {
+        match self.shape {
+            Shape::Block(_) => {}
+            Shape::Pieces(pieces) => {
+                self.steps[0] += 1;
+                self.rows = pieces.get(self.steps[0] as usize).copied().map(Rows::one).unwrap_or_default();
+            }
+            Shape::Strided { offset, unit, counts, strides } => {
+                for dimension in (0..self.steps.len()).rev() {
+                    self.steps[dimension] += 1;
+                    if self.steps[dimension] < counts[dimension] {
+                        let outer: u64 = self.steps.iter().zip(strides).map(|(step, stride)| step * stride).sum();
+                        let (count, stride) = (counts[self.steps.len()], strides[self.steps.len()]);
+                        self.rows = Rows { offset: offset + outer, unit, count, stride, gone: 0 };
+                        return;
+                    }
+                    self.steps[dimension] = 0;
+                }
+            }
+        }
+    }
+
+    /// Rows without bytes are none.
+    fn skip_empty(&mut self) {
+        while self.rows.count > 0 && self.rows.unit == 0 {
+            self.rows.count = 0;
+            if matches!(self.shape, Shape::Pieces(_)) {
+                self.advance();
+            }
+        }
+    }
+}
+
+impl Rows {
+    fn one(piece: Piece) -> Rows {
+        Rows { offset: piece.offset, unit: piece.bytes, count: 1, stride: 0, gone: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The offset of every byte of a shape, in the order of the packed message.
+    fn bytes(shape: &Shape<'_>) -> Vec<u64> {
+        let mut all = Vec::new();
+        shape.for_each(|piece| all.extend(piece.offset..piece.offset + piece.bytes));
+        all
+    }
+
+    fn bytes_of_cut(shape: Shape<'_>, grain: u64, rooms: &[u64]) -> Vec<u64> {
+        let (mut cut, mut all) = (Cut::new(shape, grain), Vec::new());
+        let mut rooms = rooms.iter().cycle();
+        while !cut.is_done() {
+            let room = *rooms.next().unwrap();
+            let run = cut.next(room).unwrap();
+            assert!(run.bytes() > 0 && run.bytes() <= room);
+            assert_eq!(run.packed, all.len() as u64);
+            assert!(u64::from(run.unit).is_multiple_of(grain), "an element was cut");
+            for row in 0..u64::from(run.count) {
+                let begin = run.offset + row * run.stride;
+                all.extend(begin..begin + u64::from(run.unit));
+            }
+        }
+        assert_eq!(cut.next(100), None);
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_sent_once_and_in_order(
+            offset in 0u64..100, unit in 0u64..20,
+            dims in proptest::collection::vec((0u64..4, 0u64..200), 0..4),
+            rooms in proptest::collection::vec(1u64..50, 1..5),
+        ) {
+            let (counts, strides): (Vec<_>, Vec<_>) = dims.into_iter().unzip();
+            let shape = Shape::Strided { offset, unit, counts: &counts, strides: &strides };
+            prop_assert_eq!(bytes_of_cut(shape, 1, &rooms), bytes(&shape));
+        }
+
+        #[test]
+        fn pieces_too(
+            pieces in proptest::collection::vec((0u64..1000, 0u64..9), 0..9), rooms in proptest::collection::vec(8u64..50, 1..5),
+        ) {
+            let pieces: Vec<Piece> = pieces.into_iter().map(|(at, len)| Piece { offset: at * 8, bytes: len * 8 }).collect();
+            let shape = Shape::Pieces(&pieces);
+            prop_assert_eq!(bytes_of_cut(shape, 8, &rooms), bytes(&shape));
+        }
+    }
+
+    #[test]
+    fn a_long_row_is_cut_and_the_others_follow() {
+        let shape = Shape::Strided { offset: 0, unit: 10, counts: &[2], strides: &[100] };
+        let mut cut = Cut::new(shape, 1);
+        let runs: Vec<(u64, u32, u32)> =
+            std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
+        assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 6, 1), (106, 4, 1)]);
+    }
+}

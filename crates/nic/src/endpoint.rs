@@ -1,0 +1,407 @@
+//! The fabric itself: one thread's connection to a job of several nodes.
+
+use std::cell::Cell;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use farside_fabric::{
+    Alarm, Atomic, Caps, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
+    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+};
+use farside_shm::Job;
+
+use crate::buffer::Buffer;
+use crate::cut::Cut;
+use crate::directory::PORTS_PER_RANK;
+use crate::origin::Origin;
+use crate::port::Port;
+use crate::port::ticket::{self, Meaning};
+use crate::seat::{NAP, Seat, lock};
+use crate::wire::ServerId;
+use crate::wire::request::{Request, Rows};
+
+/// One thread's connection to a job of several nodes.
+pub struct Endpoint {
+    pub(crate) port: Arc<Mutex<Port>>,
+    /// The port's, to sleep at.
+    pub(crate) socket: Arc<UdpSocket>,
+    /// Which of its rank's ports that is.
+    pub(crate) index: u32,
+    /// The near part of the job.
+    pub(crate) near: farside_shm::Endpoint,
+    pub(crate) effort: Cell<Effort>,
+    /// Last: a rank that leaves says so when everything else is done.
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Endpoint {
+    /// Takes a rank's place in the job. Each rank joins once.
+    pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
+        let (seat, near) = Seat::join(job, rank)?;
+        Endpoint::of(seat, near)
+    }
+
+    fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
+        let (port, number) = seat.open_port(seat.next_port())?;
+        let Some(index) = lock(&seat.places).pop() else {
+            return Err(Error::TooMuch {
+                what: "threads of one rank that communicate",
+                value: u64::from(PORTS_PER_RANK) + 1,
+                limit: PORTS_PER_RANK.into(),
+            });
+        };
+        seat.directory.enter_port(seat.rank, index, number);
+        let socket = port.socket().clone();
+        let port = Arc::new(Mutex::new(port));
+        seat.progress.look_after(&port);
+        Ok(Endpoint { port, socket, index, near, effort: Cell::default(), seat })
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.drain();
+        self.seat.directory.enter_port(self.seat.rank, self.index, 0);
+        lock(&self.seat.places).push(self.index);
+    }
+}
+
+impl Fabric for Endpoint {
+    fn rank(&self) -> Rank {
+        self.seat.rank
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.seat.topology
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.seat.caps
+    }
+
+    fn alarm(&self) -> &Alarm {
+        self.seat.job.alarm()
+    }
+
+    fn fate(&self, peer: Rank) -> Fate {
+        self.seat.job.fate(peer)
+    }
+
+    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.near.expose(segment, bytes)
+    }
+
+    fn withdraw(&self, segment: SegmentId) -> Result<()> {
+        self.near.withdraw(segment)
+    }
+
+    fn own(&self, segment: SegmentId) -> Result<Mapped> {
+        self.near.own(segment)
+    }
+
+    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped> {
+        if self.is_near(peer).unwrap_or(false) { self.near.near(peer, segment) } else { None }
+    }
+
+    fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
+        if self.is_near(to.rank)? {
+            return self.near.put(to, bytes);
+        }
+        self.check_alive(to.rank)?;
+        to.check(u64::MAX)?;
+        to.check_length(bytes.len())?;
+        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let mut cut = Cut::new(to.shape, 1);
+        if cut.is_done() {
+            return if counts {
+                self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
+            } else {
+                Ok(())
+            };
+        }
+        self.post_far(to.rank, |origin, server| {
+            origin.put_some(server, place, &mut cut, bytes, counts);
+            cut.is_done()
+        })
+    }
+
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+        if self.is_near(from.rank)? {
+            // SAFETY: by the caller's promise.
+            return unsafe { self.near.get(from, into) };
+        }
+        self.check_alive(from.rank)?;
+        let bytes = from.check(u64::MAX)?;
+        // SAFETY: valid and ours alone until the operation has completed, by the caller's promise; after that it is not touched.
+        let buffer = unsafe { Buffer::new(into, bytes as usize) };
+        let mut cut = Cut::new(from.shape, 1);
+        if cut.is_done() {
+            return Ok(Started::Done(Reply::None));
+        }
+        let started = self.begin_far(from.rank, |origin, server| {
+            let ticket = origin.begin_get(buffer);
+            origin.get_some(ticket, server, (from.rank, from.segment), &mut cut);
+            ticket
+        })?;
+        let Started::Pending(ticket) = started else { return Ok(started) };
+        let Meaning::Transfer(inner) = ticket::meaning(ticket) else { return Ok(started) };
+        if !cut.is_done() {
+            let asked = self.post_far(from.rank, |origin, server| {
+                origin.get_some(inner, server, (from.rank, from.segment), &mut cut);
+                cut.is_done()
+            });
+            if let Err(error) = asked {
+                self.cancel(ticket);
+                return Err(error);
+            }
+        }
+        Ok(started)
+    }
+
+    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+        if self.is_near(to.rank)? {
+            return self.near.accumulate(to, sum, bytes);
+        }
+        self.check_alive(to.rank)?;
+        to.check(u64::MAX)?;
+        to.check_length(bytes.len())?;
+        sum.check(&to.shape)?;
+        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let mut cut = Cut::new(to.shape, sum.number.bytes());
+        if cut.is_done() {
+            return if counts {
+                self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
+            } else {
+                Ok(())
+            };
+        }
+        self.post_far(to.rank, |origin, server| {
+            origin.accumulate_some(server, place, &mut cut, (sum, bytes), counts);
+            cut.is_done()
+        })
+    }
+
+    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+        if self.is_near(at.rank)? {
+            return self.near.atomic(at, op);
+        }
+        self.check_alive(at.rank)?;
+        check_word(at, op)?;
+        self.begin_far(at.rank, |origin, server| origin.atomic(server, at, op))
+    }
+
+    fn post(&self, at: Word, op: Atomic) -> Result<()> {
+        if self.is_near(at.rank)? {
+            return self.near.post(at, op);
+        }
+        self.check_alive(at.rank)?;
+        check_word(at, op)?;
+        let counts = self.counts(at.segment);
+        self.post_far(at.rank, |origin, server| {
+            origin.post(server, &Request::Post { at, op, counts });
+            true
+        })
+    }
+
+    fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+        if at.rank != to.rank || self.is_near(to.rank)? {
+            return self.near.put_signal(to, bytes, at, op);
+        }
+        self.check_alive(to.rank)?;
+        to.check(u64::MAX)?;
+        to.check_length(bytes.len())?;
+        check_word(at, op)?;
+        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let signal = Request::Post { at, op, counts: self.counts(at.segment) };
+        let mut cut = Cut::new(to.shape, 1);
+        // Both go together: what was posted to one peer is executed in that order.
+        self.post_far(to.rank, |origin, server| {
+            if cut.is_done() {
+                // There is nothing to put, but it lands, too.
+                let _ = !counts || post_nothing(origin, server, place);
+            } else {
+                origin.put_some(server, place, &mut cut, bytes, counts);
+            }
+            if cut.is_done() {
+                origin.post(server, &signal);
+            }
+            cut.is_done()
+        })
+    }
+
+    fn fence(&self) -> Result<()> {
+        // What goes to one peer is executed in the order in which it was posted.
+        self.near.fence()
+    }
+
+    fn flush(&self, peer: Rank) -> Result<()> {
+        if self.is_near(peer)? {
+            return self.near.flush(peer);
+        }
+        self.check_alive(peer)?;
+        let server = self.server_of(peer)?;
+        {
+            let mut port = lock(&self.port);
+            if !port.origin.has_landed(server) {
+                port.origin.push();
+                port.send(server);
+            }
+        }
+        self.drive_until(|| self.check_alive(peer), |port| port.origin.has_landed(server))?;
+        lock(&self.port).origin.complaint(server, peer)
+    }
+
+    fn landings(&self) -> Result<Option<Word>> {
+        if self.seat.topology.nodes() == 1 {
+            return Ok(None);
+        }
+        let rank = self.seat.topology.leader_of(self.seat.node)?;
+        Ok(Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 }))
+    }
+
+    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
+        let leader = self.seat.topology.leader_of(node)?;
+        if node == self.seat.node {
+            return self.near.call(node, handler, bytes);
+        }
+        self.check_alive(leader)?;
+        if self.fate(leader) == Fate::Left {
+            return Err(Error::RankLost { rank: leader, how: Ended::Left });
+        }
+        if bytes.len() as u64 > Job::CALL_BYTES {
+            let (value, limit) = (bytes.len() as u64, Job::CALL_BYTES);
+            return Err(Error::TooMuch { what: "bytes of a call's argument", value, limit });
+        }
+        let server = ServerId(node.0);
+        let slot = loop {
+            if let Some(slot) = lock(&self.seat.calls).take(node) {
+                break slot;
+            }
+            // Other threads of the rank have all of them.
+            let known = self.alarm().departures.load(Ordering::SeqCst);
+            self.check_alive(leader)?;
+            lock(&self.port).drive();
+            self.rest(&mut 0, known, NAP);
+        };
+        let called = lock(&self.port).call((node, server), slot, handler, bytes);
+        if let Err(error) = called {
+            lock(&self.seat.calls).give_back(node, slot);
+            return Err(error);
+        }
+        self.seat.progress.arm();
+        Ok(Started::Pending(ticket::call(server, slot)))
+    }
+
+    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
+        self.near.serve(handler, run)
+    }
+
+    fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
+        match ticket::meaning(ticket) {
+            Meaning::Near(ticket) => self.near.poll(ticket),
+            Meaning::Transfer(ticket) => {
+                let mut port = lock(&self.port);
+                if !port.origin.is_done(ticket) {
+                    port.drive();
+                }
+                port.origin.take(ticket)
+            }
+            Meaning::Call(server, slot) => {
+                let mut port = lock(&self.port);
+                if !port.call_is_done(server, slot) {
+                    port.drive();
+                }
+                let taken = port.take_call(server, slot);
+                if !matches!(taken, Ok(None)) {
+                    lock(&self.seat.calls).give_back(Node(server.0), slot);
+                }
+                taken
+            }
+        }
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        match ticket::meaning(ticket) {
+            Meaning::Near(ticket) => self.near.cancel(ticket),
+            Meaning::Transfer(ticket) => lock(&self.port).origin.cancel(ticket),
+            Meaning::Call(server, slot) => {
+                lock(&self.port).forget_call(server, slot);
+                lock(&self.seat.calls).give_back(Node(server.0), slot);
+            }
+        }
+    }
+
+    fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        let ticket = match wait.event {
+            Event::Words(_) => return self.block_on_words(wait),
+            Event::Done(ticket) => ticket,
+        };
+        let done: Box<dyn Fn(&mut Port) -> bool> = match ticket::meaning(ticket) {
+            Meaning::Near(_) => return self.near.block(wait),
+            Meaning::Transfer(ticket) => Box::new(move |port| port.origin.is_done(ticket)),
+            Meaning::Call(server, slot) => Box::new(move |port| port.call_is_done(server, slot)),
+        };
+        let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut looks = 0;
+        loop {
+            let patience = {
+                let mut port = lock(&self.port);
+                port.drive();
+                if done(&mut port) {
+                    return Ok(Wake::Ready { which: 0, value: 0 });
+                }
+                port.patience()
+            };
+            if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
+                return Ok(Wake::Alarm);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Wake::TimedOut);
+            }
+            let nap = [left, patience].into_iter().flatten().fold(NAP, Duration::min);
+            self.rest(&mut looks, wait.known_departures, nap);
+        }
+    }
+
+    fn relax(&self) {
+        self.near.relax();
+    }
+
+    fn wake(&self, peer: Rank) {
+        self.near.wake(peer);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.near.now_ns()
+    }
+
+    fn context(&self) -> Result<Box<dyn Fabric>> {
+        Ok(Box::new(Endpoint::of(self.seat.clone(), farside_shm::Endpoint::another(&self.near))?))
+    }
+
+    fn effort(&self) -> Effort {
+        let (near, far) = (self.near.effort(), self.effort.get());
+        Effort {
+            waits: near.waits + far.waits,
+            yields: near.yields + far.yields,
+            parks: near.parks + far.parks,
+            repeats: lock(&self.port).origin.repeated(),
+        }
+    }
+}
+
+/// A transfer of nothing lands, too.
+fn post_nothing(origin: &mut Origin, server: ServerId, (rank, segment): (Rank, SegmentId)) -> bool {
+    let to = Rows { rank, segment, offset: 0, unit: 0, count: 1, stride: 0 };
+    origin.post(server, &Request::Put { to, data: &[], counts: true });
+    true
+}
+
+/// What can be said of a word without knowing its segment.
+fn check_word(at: Word, op: Atomic) -> Result<()> {
+    op.check(at.width)?;
+    at.check(u64::MAX)
+}

@@ -1,0 +1,302 @@
+//! The origin's end of a connection.
+
+use std::collections::VecDeque;
+
+use super::WINDOW;
+
+/// The first guess of how long an answer takes, until one was measured.
+const TIMEOUT_FIRST_NS: u64 = 50_000_000;
+/// A shorter wait would take every moment that the far agent does not run for a loss.
+const TIMEOUT_MIN_NS: u64 = 4_000_000;
+const TIMEOUT_MAX_NS: u64 = 500_000_000;
+/// How many later requests must have arrived before one counts as lost, rather than overtaken.
+const OVERTAKEN_BY: u64 = 3;
+/// How many requests may be under way at first.
+const ALLOWED_FIRST: u64 = 16;
+
+/// Numbers requests and keeps them until they are closed.
+pub(crate) struct Sender {
+    next: u64,
+    /// Everything up to this number was executed.
+    executed: u64,
+    records: VecDeque<Record>,
+    /// How many requests may be under way now: halved by a loss, grown by successes, never beyond the window.
+    allowed: u64,
+    /// How many were closed since `allowed` has grown.
+    credit: u64,
+    /// No second halving for losses of the same moment.
+    halved_ns: u64,
+    timing: Timing,
+    repeated: u64,
+}
+
+/// A request that may have to be sent again.
+struct Record {
+    number: u64,
+    packet: Vec<u8>,
+    wants_answer: bool,
+    answered: bool,
+    /// It has arrived, ahead of its turn.
+    held: bool,
+    sent_ns: u64,
+    sends: u32,
+}
+
+impl Sender {
+    pub(crate) fn new() -> Sender {
+        Sender {
+            next: 1,
+            executed: 0,
+            records: VecDeque::new(),
+            allowed: ALLOWED_FIRST,
+            credit: 0,
+            halved_ns: 0,
+            timing: Timing::default(),
+            repeated: 0,
+        }
+    }
+
+    /// Whether one more request may be sent now.
+    pub(crate) fn may_send(&self) -> bool {
+        self.next < self.oldest_open() + WINDOW && (self.records.len() as u64) < self.allowed
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The number of the oldest request that may still have to be repeated.
+    fn oldest_open(&self) -> u64 {
+        self.records.front().map_or(self.next, |record| record.number)
+    }
+
+    /// The number that the next request will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Up to which number everything was executed.
+    pub(crate) fn executed(&self) -> u64 {
+        self.executed
+    }
+
+    /// Whether the answer to a request is still wanted.
+    pub(crate) fn awaits(&self, number: u64) -> bool {
+        let at = number.checked_sub(self.oldest_open()).and_then(|at| self.records.get(at as usize));
+        at.is_some_and(|record| record.wants_answer && !record.answered)
+    }
+
+    /// How many requests were sent again.
+    pub(crate) fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave.
+    pub(crate) fn keep(&mut self, packet: Vec<u8>, wants_answer: bool, now_ns: u64) {
+        debug_assert!(self.may_send());
+        self.records.push_back(Record {
+            number: self.next,
+            packet,
+            wants_answer,
+            answered: false,
+            held: false,
+            sent_ns: now_ns,
+            sends: 1,
+        });
+        self.next += 1;
+    }
+
+    /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were executed, and which of the later
+    /// ones are `held`. Gives back the packets that are not needed any more.
+    pub(crate) fn acknowledge(
+        &mut self,
+        number: u64,
+        executed: u64,
+        held: u64,
+        now_ns: u64,
+        mut done: impl FnMut(Vec<u8>),
+    ) {
+        // Whatever it says, nothing was executed that was not sent.
+        let executed = executed.min(self.next - 1).max(self.executed);
+        self.executed = executed;
+        let highest_held = if held == 0 { 0 } else { executed + 2 + u64::from(63 - held.leading_zeros()) };
+        for record in &mut self.records {
+            record.answered |= record.number == number;
+            let bit = record.number.checked_sub(executed + 2).filter(|&bit| bit < 64);
+            record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
+            let closed = record.number <= executed && (record.answered || !record.wants_answer);
+            if closed && record.sends == 1 {
+                self.timing.measured(now_ns.saturating_sub(record.sent_ns));
+            }
+            // Later ones have arrived: this one was lost, not overtaken. One repetition at once, further ones by the clock.
+            let overtaken = record.number > executed && !record.held && record.number + OVERTAKEN_BY <= highest_held;
+            if overtaken && record.sends == 1 {
+                record.sent_ns = 0;
+            }
+        }
+        let is_closed = |record: &Record| record.number <= executed && (record.answered || !record.wants_answer);
+        while self.records.front().is_some_and(is_closed) {
+            if let Some(record) = self.records.pop_front() {
+                done(record.packet);
+                self.credit += 1;
+            }
+        }
+        if self.credit >= self.allowed {
+            self.credit = 0;
+            self.allowed = (self.allowed + 4).min(WINDOW);
+        }
+    }
+
+    /// Calls `send` with every request that is overdue.
+    pub(crate) fn repeat_overdue(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) {
+        let timeout = self.timing.timeout_ns();
+        let mut lost = false;
+        for record in &mut self.records {
+            if !record.is_open(self.executed) || now_ns < record.due_ns(timeout) {
+                continue;
+            }
+            lost = true;
+            record.sent_ns = now_ns;
+            record.sends += 1;
+            self.repeated += 1;
+            send(&record.packet);
+        }
+        if lost && now_ns.saturating_sub(self.halved_ns) > timeout {
+            self.halved_ns = now_ns;
+            self.allowed = (self.allowed / 2).max(2);
+            self.credit = 0;
+        }
+    }
+
+    /// When [`Sender::repeat_overdue`] is to be called next; `None` if nothing is under way.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        let timeout = self.timing.timeout_ns();
+        let open = self.records.iter().filter(|record| record.is_open(self.executed));
+        open.map(|record| record.due_ns(timeout)).min()
+    }
+
+    /// Forgets everything: the other end is gone.
+    pub(crate) fn abandon(&mut self) {
+        self.records.clear();
+        self.executed = self.next - 1;
+    }
+}
+
+impl Record {
+    /// Whether repeating it can help: it has not arrived, or its answer has not.
+    fn is_open(&self, executed: u64) -> bool {
+        if self.number <= executed { self.wants_answer && !self.answered } else { !self.held }
+    }
+
+    fn due_ns(&self, timeout_ns: u64) -> u64 {
+        if self.sent_ns == 0 {
+            return 0;
+        }
+        let backed_off = timeout_ns.saturating_mul(1 << (self.sends - 1).min(6)).min(TIMEOUT_MAX_NS);
+        self.sent_ns.saturating_add(backed_off)
+    }
+}
+
+/// How long an answer takes: a moving average and its deviation, as TCP keeps them.
+#[derive(Default)]
+struct Timing {
+    smooth_ns: u64,
+    deviation_ns: u64,
+}
+
+impl Timing {
+    fn measured(&mut self, sample_ns: u64) {
+        let sample = sample_ns.max(1);
+        if self.smooth_ns == 0 {
+            (self.smooth_ns, self.deviation_ns) = (sample, sample / 2);
+            return;
+        }
+        let off = self.smooth_ns.abs_diff(sample);
+        self.deviation_ns = self.deviation_ns - self.deviation_ns / 4 + off / 4;
+        self.smooth_ns = (self.smooth_ns - self.smooth_ns / 8 + sample / 8).max(1);
+    }
+
+    fn timeout_ns(&self) -> u64 {
+        if self.smooth_ns == 0 {
+            return TIMEOUT_FIRST_NS;
+        }
+        (self.smooth_ns + 4 * self.deviation_ns).clamp(TIMEOUT_MIN_NS, TIMEOUT_MAX_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(count: u64, wants_answer: bool) -> Sender {
+        let mut sender = Sender::new();
+        sender.allowed = WINDOW;
+        for _ in 0..count {
+            sender.keep(Vec::new(), wants_answer, 1);
+        }
+        sender
+    }
+
+    fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
+        let mut count = 0;
+        sender.repeat_overdue(now_ns, |_| count += 1);
+        count
+    }
+
+    #[test]
+    fn the_window_is_counted_from_the_oldest_open_request() {
+        let mut sender = sender(WINDOW, true);
+        assert!(!sender.may_send());
+        // All were executed, but the first answer is missing: its repetition must still be answered.
+        for number in 2..=WINDOW {
+            sender.acknowledge(number, WINDOW, 0, 2, drop);
+        }
+        assert!(!sender.may_send());
+        assert_eq!(sender.executed(), WINDOW);
+        sender.acknowledge(1, WINDOW, 0, 3, drop);
+        assert!(sender.may_send() && sender.is_idle());
+    }
+
+    #[test]
+    fn what_was_posted_needs_no_answer_of_its_own() {
+        let mut sender = sender(10, false);
+        let mut closed = 0;
+        sender.acknowledge(0, 7, 0, 2, |_| closed += 1);
+        assert_eq!((closed, sender.executed()), (7, 7));
+    }
+
+    #[test]
+    fn requests_are_repeated_ever_more_seldom_until_they_are_closed() {
+        let mut sender = sender(1, true);
+        assert_eq!(overdue(&mut sender, TIMEOUT_FIRST_NS), 0);
+        assert_eq!(sender.due_ns(), Some(1 + TIMEOUT_FIRST_NS));
+        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
+        assert_eq!(sender.due_ns(), Some(1 + 3 * TIMEOUT_FIRST_NS));
+        // Executed, but not answered: still worth a repetition.
+        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!(overdue(&mut sender, 1 + 3 * TIMEOUT_FIRST_NS), 1);
+        sender.acknowledge(1, 1, 0, 4 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!((sender.due_ns(), sender.repeated()), (None, 2));
+    }
+
+    #[test]
+    fn a_request_that_others_overtook_is_repeated_at_once() {
+        let mut sender = sender(5, false);
+        // 1 was executed, 3 and 4 have arrived: 2 may be late.
+        sender.acknowledge(0, 1, 0b011, 10, drop);
+        assert_eq!(overdue(&mut sender, 11), 0);
+        // 5 too: 2 is lost.
+        sender.acknowledge(0, 1, 0b111, 12, drop);
+        assert_eq!(overdue(&mut sender, 13), 1);
+        assert_eq!(overdue(&mut sender, 14), 0);
+    }
+
+    #[test]
+    fn an_answer_to_nothing_that_was_sent_changes_nothing() {
+        let mut sender = sender(2, true);
+        sender.acknowledge(99, 99, u64::MAX, 10, drop);
+        assert_eq!(sender.executed(), 2);
+        assert!(!sender.is_idle(), "answers are still missing");
+    }
+}

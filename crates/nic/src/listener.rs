@@ -1,0 +1,84 @@
+//! The loop of whoever serves: reads datagrams, lets the service answer them, and waits in the way that was chosen.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use farside_fabric::Node;
+
+use crate::Style;
+use crate::service::{Memory, Service};
+use crate::socket::{await_datagram, now_ns};
+use crate::wire;
+
+/// How many datagrams are read before anything else is done.
+const READ_AT_ONCE: u32 = 64;
+/// The longest datagram there is.
+const DATAGRAM_BYTES: usize = 1 << 16;
+/// How long a server that spins before it sleeps does so after the last datagram.
+const SPIN_NS: u64 = 50_000;
+
+/// A socket and how it is watched.
+pub(crate) struct Listener {
+    pub(crate) socket: UdpSocket,
+    style: Style,
+    buffer: Box<[u8]>,
+    last_ns: u64,
+}
+
+impl Listener {
+    pub(crate) fn new(socket: UdpSocket, style: Style) -> Listener {
+        Listener { socket, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0 }
+    }
+
+    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node an authentic request came. Says whether anything came.
+    pub(crate) fn read<M: Memory>(
+        &mut self,
+        service: &mut Service<M>,
+        mut reply: impl FnMut(&[u8]),
+        mut heard: impl FnMut(Node),
+    ) -> bool {
+        let socket = &self.socket;
+        // A reply that cannot be sent is one that got lost: the origin asks again.
+        let mut out = |to: SocketAddr, packet: &[u8]| drop(socket.send_to(packet, to));
+        let mut came = false;
+        for _ in 0..READ_AT_ONCE {
+            match socket.recv_from(&mut self.buffer) {
+                // Somebody wants us to look: we do.
+                Ok((0, _)) => came = true,
+                Ok((length, from)) => {
+                    came = true;
+                    let packet = &self.buffer[..length];
+                    if wire::is_reply(packet) {
+                        reply(packet);
+                    } else if let Some(node) = service.receive(from, packet, &mut out) {
+                        heard(node);
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        service.rest(&mut out);
+        came
+    }
+
+    /// Waits for more, for no longer than `patience`. `came` says whether the last look found anything.
+    pub(crate) fn wait(&mut self, came: bool, patience: Option<Duration>) {
+        let spins = match self.style {
+            Style::Poll => true,
+            Style::Block => false,
+            Style::SpinBlock => {
+                let now = now_ns();
+                if came {
+                    self.last_ns = now;
+                }
+                now.saturating_sub(self.last_ns) < SPIN_NS
+            }
+        };
+        if spins {
+            // Whoever shares this processor goes first.
+            std::thread::yield_now();
+        } else if !came {
+            await_datagram(&self.socket, patience);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A port: where a thread's operations leave for other nodes, and where their answers arrive.
+//!
+//! It belongs to the thread whose operations it carries, lives in that thread's process, and is driven by that thread whenever it posts
+//! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
+//! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
+use farside_shm::FarAnswer;
+use rustc_hash::FxHashMap;
+
+use crate::origin::Origin;
+use crate::socket::{self, now_ns};
+use crate::wire::ServerId;
+use crate::wire::request::Request;
+
+/// How many datagrams are read before anything else is done.
+const READ_AT_ONCE: u32 = 64;
+/// The longest datagram there is.
+const DATAGRAM_BYTES: usize = 1 << 16;
+/// How long a call may take before the far agent is asked for its answer again.
+const RECALL_AFTER: Duration = Duration::from_millis(50);
+
+/// A port with its socket.
+pub(crate) struct Port {
+    pub(crate) origin: Origin,
+    socket: Arc<UdpSocket>,
+    /// Where each server is.
+    addresses: Vec<Option<SocketAddr>>,
+    calls: FxHashMap<(ServerId, u32), Call>,
+    buffer: Box<[u8]>,
+}
+
+/// A call under way.
+struct Call {
+    node: Node,
+    handler: HandlerId,
+    answer: Option<FarAnswer>,
+    recall_ns: u64,
+    recalls: u32,
+}
+
+impl Port {
+    pub(crate) fn new(origin: Origin, socket: UdpSocket, addresses: Vec<Option<SocketAddr>>) -> Port {
+        let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
+        Port { origin, socket: Arc::new(socket), addresses, calls: FxHashMap::default(), buffer }
+    }
+
+    pub(crate) fn socket(&self) -> &Arc<UdpSocket> {
+        &self.socket
+    }
+
+    pub(crate) fn knows(&self, server: ServerId) -> bool {
+        self.addresses.get(server.0 as usize).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn learn(&mut self, server: ServerId, address: SocketAddr) {
+        self.addresses[server.0 as usize] = Some(address);
+    }
+
+    /// Sends to a server what may be sent.
+    pub(crate) fn send(&mut self, server: ServerId) {
+        let (socket, addresses) = (&self.socket, &self.addresses);
+        self.origin.send_to(server, now_ns(), &mut sending(socket, addresses));
+    }
+
+    /// Reads what has arrived, sends what may be sent, repeats what is overdue.
+    pub(crate) fn drive(&mut self) {
+        for _ in 0..READ_AT_ONCE {
+            match self.socket.recv(&mut self.buffer) {
+                // Somebody wants us to look: we do.
+                Ok(0) => {}
+                Ok(length) => {
+                    // What is refused is counted, and nothing else.
+                    let _ = self.origin.receive(&self.buffer[..length], now_ns());
+                }
+                Err(_) => break,
+            }
+        }
+        let now = now_ns();
+        if !self.calls.is_empty() {
+            self.attend_to_calls(now);
+        }
+        if self.origin.is_busy() {
+            let (socket, addresses) = (&self.socket, &self.addresses);
+            self.origin.pump(now, &mut sending(socket, addresses));
+        }
+    }
+
+    /// How long this port may be left alone.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let recall = self.calls.values().filter(|call| call.answer.is_none()).map(|call| call.recall_ns).min();
+        let due = [self.origin.due_ns(), recall].into_iter().flatten().min()?;
+        Some(Duration::from_nanos(due.saturating_sub(now_ns())))
+    }
+
+    /// Asks the agent of a node to run a handler, in one of the caller's slots.
+    pub(crate) fn call(
+        &mut self,
+        (node, server): (Node, ServerId),
+        slot: u32,
+        handler: HandlerId,
+        argument: &[u8],
+    ) -> Result<()> {
+        self.origin.post_whole(server, &Request::Call { slot, handler: handler.0, argument }, argument.len())?;
+        let recall_ns = now_ns() + RECALL_AFTER.as_nanos() as u64;
+        self.calls.insert((server, slot), Call { node, handler, answer: None, recall_ns, recalls: 0 });
+        self.origin.push();
+        self.send(server);
+        Ok(())
+    }
+
+    pub(crate) fn call_is_done(&self, server: ServerId, slot: u32) -> bool {
+        self.calls.get(&(server, slot)).is_none_or(|call| call.answer.is_some())
+    }
+
+    /// The outcome of a call, if it is over.
+    pub(crate) fn take_call(&mut self, server: ServerId, slot: u32) -> Result<Option<Reply>> {
+        let done = self.calls.get(&(server, slot)).map(|call| call.answer.is_some());
+        match done {
+            None => Err(Error::Misuse(format!("slot {slot} names no call that is under way"))),
+            Some(false) => Ok(None),
+            Some(true) => {
+                let call = self.calls.remove(&(server, slot));
+                let outcome = call.and_then(|call| call.answer.map(|answer| answer.outcome(call.node, call.handler)));
+                outcome.transpose()
+            }
+        }
+    }
+
+    pub(crate) fn forget_call(&mut self, server: ServerId, slot: u32) {
+        self.calls.remove(&(server, slot));
+    }
+
+    /// Takes in answers, and asks for those that are late.
+    fn attend_to_calls(&mut self, now: u64) {
+        for called in self.origin.take_calls() {
+            if let Some(call) = self.calls.get_mut(&(called.server, called.slot)) {
+                call.answer.get_or_insert(FarAnswer { state: called.state, reply: called.bytes });
+            }
+        }
+        for (&(server, slot), call) in &mut self.calls {
+            if call.answer.is_none() && call.recall_ns <= now {
+                call.recalls += 1;
+                call.recall_ns = now + (RECALL_AFTER.as_nanos() as u64) * u64::from(call.recalls.min(20));
+                self.origin.post(server, &Request::Recall { slot });
+            }
+        }
+    }
+}
+
+/// Where datagrams go. One that cannot be sent is one that got lost.
+fn sending<'a>(socket: &'a UdpSocket, addresses: &'a [Option<SocketAddr>]) -> impl FnMut(ServerId, &[u8]) + use<'a> {
+    move |server, packet| {
+        if let Some(address) = addresses.get(server.0 as usize).copied().flatten() {
+            let _ = socket.send_to(packet, address);
+        }
+    }
+}
+
+/// What the ticket of a far operation is made of. Tickets of the near fabric have neither mark.
+pub(crate) mod ticket {
+    use super::{ServerId, Ticket};
+
+    const TRANSFER: u64 = 1 << 63;
+    const CALL: u64 = 1 << 62;
+
+    /// What a ticket means.
+    pub(crate) enum Meaning {
+        Near(Ticket),
+        Transfer(Ticket),
+        Call(ServerId, u32),
+    }
+
+    pub(crate) fn transfer(ticket: Ticket) -> Ticket {
+        debug_assert!(ticket.0 < CALL);
+        Ticket(ticket.0 | TRANSFER)
+    }
+
+    pub(crate) fn call(server: ServerId, slot: u32) -> Ticket {
+        Ticket(CALL | (u64::from(server.0) << 32) | u64::from(slot))
+    }
+
+    pub(crate) fn meaning(ticket: Ticket) -> Meaning {
+        if ticket.0 & TRANSFER != 0 {
+            Meaning::Transfer(Ticket(ticket.0 & !TRANSFER))
+        } else if ticket.0 & CALL != 0 {
+            Meaning::Call(ServerId(((ticket.0 & !CALL) >> 32) as u32), ticket.0 as u32)
+        } else {
+            Meaning::Near(ticket)
+        }
+    }
+}
+
+/// Opens the socket of a port on the node's address.
+pub(crate) fn open_socket(near: SocketAddr) -> Result<UdpSocket> {
+    socket::open(SocketAddr::new(near.ip(), 0))
+}

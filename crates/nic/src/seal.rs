@@ -1,0 +1,91 @@
+//! Every datagram carries a tag that only members of the job can make.
+//!
+//! The tag is AEGIS-128L used as a message authentication code, as the CFRG draft "The AEGIS Family of Authenticated Encryption
+//! Algorithms" defines it: 128 bits, under a key that is made anew for each job. Where processors have instructions for AES it costs 50 ns
+//! for a small datagram and runs at 15 GB/s for a large one, a third of what a keyed BLAKE3 takes.
+//!
+//! What is sent is authentic, not secret: whoever can read the network can read the job's data.
+
+use aegis::aegis128l::Aegis128LMac;
+use farside_fabric::{Error, Result};
+
+/// How long a tag is.
+pub(crate) const TAG_BYTES: usize = 16;
+
+/// What the members of a job share, and nobody else knows.
+#[derive(Clone)]
+pub struct Key {
+    bytes: [u8; 16],
+    fresh: Aegis128LMac<TAG_BYTES>,
+}
+
+impl Key {
+    /// A key that nobody has seen before.
+    pub fn random() -> Result<Key> {
+        let mut bytes = [0; 16];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|errno| Error::System { call: "getrandom, for the job's key", errno: errno.raw_os_error() })?;
+        }
+        Ok(Key::from_bytes(bytes))
+    }
+
+    /// The key that another member has.
+    pub fn from_bytes(bytes: [u8; 16]) -> Key {
+        Key { bytes, fresh: Aegis128LMac::new(&bytes) }
+    }
+
+    /// The key, to be handed to a member in secret.
+    pub fn bytes(&self) -> [u8; 16] {
+        self.bytes
+    }
+
+    /// The tag of a message.
+    pub(crate) fn tag(&self, parts: [&[u8]; 2]) -> [u8; TAG_BYTES] {
+        let mut mac = self.fresh.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        mac.finalize()
+    }
+
+    /// Whether a tag is that of a message. Takes as long for a wrong tag as for a right one.
+    #[must_use]
+    pub(crate) fn accepts(&self, parts: [&[u8]; 2], tag: &[u8; TAG_BYTES]) -> bool {
+        let mut mac = self.fresh.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        mac.verify(tag).is_ok()
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A key has no business in a log.
+        write!(f, "Key(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_depends_on_the_key_and_on_every_byte() {
+        let key = Key::from_bytes([7; 16]);
+        let mut message = [1u8; 100];
+        let tag = key.tag([&message[..48], &message[48..]]);
+        assert!(key.accepts([&message[..48], &message[48..]], &tag));
+        assert!(!Key::from_bytes([8; 16]).accepts([&message[..48], &message[48..]], &tag));
+        for at in 0..message.len() {
+            message[at] ^= 1;
+            assert!(!key.accepts([&message[..48], &message[48..]], &tag), "byte {at}");
+            message[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn keys_are_fresh_and_do_not_show() {
+        let (a, b) = (Key::random().unwrap(), Key::random().unwrap());
+        assert_ne!(a.bytes(), b.bytes());
+        assert_eq!(format!("{a:?}"), "Key(…)");
+    }
+}

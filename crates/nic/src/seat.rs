@@ -1,0 +1,198 @@
+//! A rank's place in the job: what its threads share, and how it leaves.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use farside_fabric::{Caps, Ended, Error, Fabric as _, Fate, Node, Rank, Result, SegmentId, Topology, Width};
+use farside_shm::Job;
+use rustc_hash::FxHashMap;
+
+use crate::Place;
+use crate::directory::{Directory, PORTS_PER_RANK};
+use crate::origin::Origin;
+use crate::port::{self, Port};
+use crate::progress::Progress;
+use crate::reach::FarReach;
+use crate::socket;
+use crate::station::HostServer;
+use crate::target::slot;
+use crate::wire::request::Request;
+use crate::wire::{PortId, ServerId};
+
+/// How long a thread sleeps at most before it looks whether anything has changed.
+pub(crate) const NAP: Duration = Duration::from_millis(200);
+
+/// How many fetching operations a thread may have under way.
+pub(crate) const OUTSTANDING_MAX: u32 = 1024;
+
+/// What all connections of a rank share.
+pub(crate) struct Seat {
+    pub(crate) rank: Rank,
+    pub(crate) node: Node,
+    pub(crate) job: Arc<Job>,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) caps: Caps,
+    pub(crate) directory: Directory,
+    pub(crate) progress: Progress,
+    /// How many ports this rank has made. Names of ports are not used again: the other nodes remember them.
+    pub(crate) ports: AtomicU32,
+    /// Which places in the directory are free.
+    pub(crate) places: Mutex<Vec<u32>>,
+    pub(crate) calls: Mutex<FarCalls>,
+    pub(crate) host: Option<HostServer>,
+    /// Its only use is to say farewell.
+    farewell: Mutex<Option<Farewell>>,
+}
+
+/// What is needed to tell the others that the rank has left, after everything else of it is gone.
+struct Farewell {
+    port: Port,
+    membership: farside_shm::Membership,
+}
+
+/// Which slots for calls are free, for each node.
+#[derive(Default)]
+pub(crate) struct FarCalls {
+    taken: FxHashMap<Node, u32>,
+    count: u32,
+}
+
+impl Seat {
+    /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins once.
+    pub(crate) fn join(job: Arc<Job>, rank: Rank) -> Result<(Arc<Seat>, farside_shm::Endpoint)> {
+        let directory = Directory::of(&job);
+        directory.check()?;
+        let (topology, node) = (job.topology().clone(), directory.node());
+        topology.check(rank)?;
+        if topology.node_of(rank) != node {
+            return Err(Error::Join(format!("{rank} is not on {node}, whose memory this is")));
+        }
+        let reach = FarReach::surroundings(job.clone(), rank, directory.clone());
+        let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;
+        if topology.leader_of(node)? == rank {
+            // Other nodes' operations are counted here, as soon as there are any.
+            near.expose(SegmentId::LANDINGS, Width::W64.bytes())?;
+        }
+        let caps = Caps {
+            name: "nic",
+            ordering: farside_fabric::Ordering::PerPeer,
+            outstanding_max: OUTSTANDING_MAX,
+            ..near.caps().clone()
+        };
+        let host = match directory.settings().server.place {
+            Place::Nic => None,
+            Place::Host => Some(HostServer::start(&job, rank, &directory)?),
+        };
+        let seat = Arc::new(Seat {
+            rank,
+            node,
+            topology,
+            caps,
+            progress: Progress::new(),
+            ports: AtomicU32::new(0),
+            places: Mutex::new((0..PORTS_PER_RANK).rev().collect()),
+            calls: Mutex::default(),
+            host,
+            farewell: Mutex::new(None),
+            directory,
+            job,
+        });
+        let (port, _) = seat.open_port(seat.next_port())?;
+        let farewell = Farewell { port, membership: near.membership() };
+        *lock(&seat.farewell) = Some(farewell);
+        Ok((seat, near))
+    }
+
+    pub(crate) fn next_port(&self) -> PortId {
+        PortId::of_rank(self.rank, self.ports.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A new port; also says its number.
+    pub(crate) fn open_port(&self, id: PortId) -> Result<(Port, u16)> {
+        open_port(&self.directory, &self.topology, id)
+    }
+
+    /// Forgets what is under way to nodes of which nobody is left.
+    pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
+        for node in (0..self.topology.nodes()).map(Node) {
+            let is_lost = |&rank: &Rank| matches!(self.job.fate(rank), Fate::Lost(_));
+            if node != self.node && self.topology.ranks_of(node).iter().all(is_lost) {
+                port.origin.abandon(ServerId(node.0));
+            }
+        }
+        if self.host.is_some() {
+            for rank in (0..self.topology.ranks()).map(Rank) {
+                if matches!(self.job.fate(rank), Fate::Lost(_) | Fate::Left) {
+                    port.origin.abandon(ServerId(self.topology.nodes() + rank.0));
+                }
+            }
+        }
+    }
+}
+
+/// A new port of this node.
+pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) -> Result<(Port, u16)> {
+    let socket = port::open_socket(directory.address(directory.node()))?;
+    let number = socket::address(&socket)?.port();
+    let nodes = topology.nodes();
+    let servers = match directory.settings().server.place {
+        Place::Nic => nodes,
+        Place::Host => nodes + topology.ranks(),
+    };
+    let mut addresses: Vec<Option<SocketAddr>> = (0..nodes).map(|node| Some(directory.address(Node(node)))).collect();
+    addresses.resize(servers as usize, None);
+    let origin = Origin::new(id, directory.key(), servers, directory.packet_bytes());
+    Ok((Port::new(origin, socket, addresses), number))
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let Some(Farewell { mut port, membership }) = lock(&self.farewell).take() else { return };
+        let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
+        for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
+            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate });
+        }
+        loop {
+            port.origin.push();
+            port.drive();
+            if self.job.alarm().losses.load(Ordering::Relaxed) != 0 {
+                self.abandon_the_lost(&mut port);
+            }
+            if !port.origin.is_busy() {
+                break;
+            }
+            let nap = port.patience().unwrap_or(NAP).min(NAP);
+            socket::await_datagram(port.socket(), Some(nap));
+        }
+        // This is what leaves the near part of the job.
+        drop(membership);
+        self.directory.nudge_sleepers(port.socket());
+    }
+}
+
+impl FarCalls {
+    /// A free slot of a node, if there is one.
+    pub(crate) fn take(&mut self, node: Node) -> Option<u32> {
+        let taken = self.taken.entry(node).or_default();
+        let index = taken.trailing_ones();
+        if index >= Job::FAR_CALLS {
+            return None;
+        }
+        *taken |= 1 << index;
+        self.count = self.count.wrapping_add(1);
+        Some(slot::new(index, self.count))
+    }
+
+    pub(crate) fn give_back(&mut self, node: Node, taken: u32) {
+        if let Some(bits) = self.taken.get_mut(&node) {
+            *bits &= !(1 << slot::index(taken));
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,373 @@
+//! The server's side of the wire, without a socket: datagrams go in, memory is changed, replies come out.
+//!
+//! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that contradicts itself or is not meant for
+//! this server likewise, and every operation is checked against segment, bounds and alignment by the [`Memory`] that it is to change.
+
+use std::net::SocketAddr;
+
+use farside_fabric::{Atomic, Error, Fate, Node, Rank, Result, Sum, Topology, Word};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::link::{Receiver, Verdict};
+use crate::seal::Key;
+use crate::wire::answer::{self, Answer, Fault};
+use crate::wire::request::{Request, Requests, Rows};
+use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
+
+/// After so many requests without an answer an acknowledgement is sent although more may be waiting.
+const ACKNOWLEDGE_AFTER: u32 = 16;
+
+/// What operations change.
+pub(crate) trait Memory {
+    fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()>;
+    /// Appends what is there.
+    fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
+    fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()>;
+    fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
+    /// Counts a landing.
+    fn count_landing(&mut self);
+    /// Asks a handler; the answer is there when [`Memory::answer`] says so.
+    fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
+    fn answer(&mut self, caller: Rank, slot: u32) -> Option<(u32, Vec<u8>)>;
+    fn note_fate(&mut self, rank: Rank, fate: Fate);
+    /// The port at which a rank serves itself, zero if it does not (yet).
+    fn locate(&mut self, rank: Rank) -> Result<u16>;
+}
+
+/// What sends replies.
+pub(crate) type Out<'a> = &'a mut dyn FnMut(SocketAddr, &[u8]);
+
+/// Datagrams that were dropped, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Not of this protocol, or of another version.
+    pub foreign: u64,
+    /// With a wrong tag.
+    pub forged: u64,
+    /// Authentic, but contradictory.
+    pub malformed: u64,
+    /// Authentic, but meant for somebody else.
+    pub astray: u64,
+    /// Authentic, but too old or too far ahead.
+    pub stale: u64,
+    /// Of a node that was given up.
+    pub late: u64,
+}
+
+impl Refusals {
+    pub(crate) fn count(&mut self, refused: Refused) {
+        *match refused {
+            Refused::Foreign => &mut self.foreign,
+            Refused::Forged => &mut self.forged,
+            Refused::Malformed => &mut self.malformed,
+            Refused::Astray => &mut self.astray,
+            Refused::Stale => &mut self.stale,
+            Refused::Late => &mut self.late,
+        } += 1;
+    }
+}
+
+/// Serves requests.
+pub(crate) struct Service<M> {
+    id: ServerId,
+    key: Key,
+    packet_bytes: usize,
+    topology: Topology,
+    memory: M,
+    connections: FxHashMap<PortId, Connection>,
+    lost: FxHashSet<Node>,
+    /// Connections that have not been told how far they are.
+    silent: Vec<PortId>,
+    /// Calls whose answer has not been sent.
+    calls: Vec<(PortId, Rank, u32)>,
+    /// The reply that is being written.
+    reply: Vec<u8>,
+    refusals: Refusals,
+}
+
+struct Connection {
+    /// Where its port is: whence the first authentic request came. It never changes, so that a datagram that was recorded and sent from elsewhere
+    /// makes nobody else hear from us.
+    address: SocketAddr,
+    receiver: Receiver,
+    unanswered: u32,
+    complaints: u32,
+    fault: Option<Fault>,
+}
+
+impl<M: Memory> Service<M> {
+    pub(crate) fn new(id: ServerId, key: Key, packet_bytes: usize, topology: Topology, memory: M) -> Service<M> {
+        Service {
+            id,
+            key,
+            packet_bytes,
+            topology,
+            memory,
+            connections: FxHashMap::default(),
+            lost: FxHashSet::default(),
+            silent: Vec::new(),
+            calls: Vec::new(),
+            reply: Vec::with_capacity(packet_bytes),
+            refusals: Refusals::default(),
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    pub(crate) fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// Whether an answer is still to be sent that no datagram will bring about.
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// A node is given up: whatever still comes from it is dropped.
+    pub(crate) fn give_up(&mut self, node: Node) {
+        self.lost.insert(node);
+        let (topology, lost) = (&self.topology, &self.lost);
+        self.connections.retain(|&port, _| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
+        self.calls.retain(|&(port, ..)| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
+    }
+
+    /// A datagram has arrived. If it is authentic, and was taken, says from which node.
+    pub(crate) fn receive(&mut self, from: SocketAddr, packet: &[u8], out: Out<'_>) -> Option<Node> {
+        let read = self.read(from, packet, out);
+        read.inspect_err(|&refused| self.refusals.count(refused)).ok()
+    }
+
+    fn read(&mut self, from: SocketAddr, packet: &[u8], out: Out<'_>) -> Result<Node, Refused> {
+        let (header, body) = wire::open(&self.key, packet)?;
+        if header.kind != Kind::Request || header.server != self.id {
+            return Err(Refused::Astray);
+        }
+        let port = header.port;
+        let node = node_of(&self.topology, port).ok_or(Refused::Astray)?;
+        if self.lost.contains(&node) {
+            return Err(Refused::Late);
+        }
+        // All or nothing: what is found wrong half-way has changed nothing.
+        Requests::new(body).try_for_each(|request| request.map(drop))?;
+        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(from));
+        match connection.receiver.judge(header.number, body) {
+            Verdict::Now => {
+                self.execute(port, body, out);
+                while let Some(body) = self.connections.get_mut(&port).and_then(|it| it.receiver.next_held()) {
+                    self.execute(port, &body, out);
+                }
+            }
+            Verdict::Again => self.answer_again(port, header.number, body, out),
+            Verdict::Later => self.note_silence(port, out),
+            Verdict::Never => return Err(Refused::Stale),
+        }
+        Ok(node)
+    }
+
+    /// Executes the request whose turn it is.
+    fn execute(&mut self, port: PortId, body: &[u8], out: Out<'_>) {
+        self.reply.clear();
+        self.reply.resize(HEADER_BYTES, 0);
+        let mut wants_answer = false;
+        // What must not be done twice first, so that it can be remembered in one piece; the order of answers means nothing.
+        let mut faults = Vec::new();
+        for request in Requests::new(body).flatten() {
+            if let Some(answered) = self.carry_out(port, &request, &mut faults) {
+                wants_answer |= answered;
+            }
+        }
+        let Some(connection) = self.connections.get_mut(&port) else { return };
+        for fault in faults {
+            connection.complaints = connection.complaints.wrapping_add(1);
+            connection.fault = Some(fault);
+        }
+        connection.receiver.executed(&self.reply[HEADER_BYTES..]);
+        if wants_answer {
+            let number = connection.receiver.executed_up_to();
+            self.read_all(body);
+            self.send(port, number, out);
+        } else {
+            self.note_silence(port, out);
+        }
+    }
+
+    /// Answers a request that was executed before: words from memory of it, reads anew.
+    fn answer_again(&mut self, port: PortId, number: u64, body: &[u8], out: Out<'_>) {
+        self.reply.clear();
+        self.reply.resize(HEADER_BYTES, 0);
+        if let Some(connection) = self.connections.get(&port) {
+            self.reply.extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
+        }
+        self.read_all(body);
+        self.send(port, number, out);
+    }
+
+    /// Does one operation; what it brings back is appended to the reply. Says whether an answer is wanted, `None` if it failed and nobody waits.
+    fn carry_out(&mut self, port: PortId, request: &Request<'_>, faults: &mut Vec<Fault>) -> Option<bool> {
+        let memory = &mut self.memory;
+        let mut posted = |rank: Rank, counts: bool, done: Result<()>, memory: &mut M| {
+            // A landing is counted even if it was refused: whoever waits for it would wait for ever.
+            if counts {
+                memory.count_landing();
+            }
+            if let Err(error) = done {
+                faults.push(Fault::new(&error, rank));
+            }
+            Some(false)
+        };
+        match *request {
+            Request::Put { to, data, counts } => {
+                let done = memory.put(&to, data);
+                posted(to.rank, counts, done, memory)
+            }
+            Request::Accumulate { to, sum, data, counts } => {
+                let done = memory.accumulate(&to, &sum, data);
+                posted(to.rank, counts, done, memory)
+            }
+            Request::Post { at, op, counts } => {
+                let done = memory.atomic(at, op).map(drop);
+                posted(at.rank, counts, done, memory)
+            }
+            Request::Atomic { tag, at, op } => {
+                let done = memory.atomic(at, op);
+                self.answer_word(tag, at.rank, done)
+            }
+            Request::Where { tag, rank } => {
+                let port = memory.locate(rank).map(u128::from);
+                self.answer_word(tag, rank, port)
+            }
+            Request::Get { .. } => Some(true),
+            Request::Call { slot, handler, argument } => {
+                let caller = port.rank()?;
+                memory.call(caller, slot, handler, argument);
+                self.calls.push((port, caller, slot));
+                Some(false)
+            }
+            Request::Recall { slot } => {
+                let caller = port.rank()?;
+                if !self.calls.contains(&(port, caller, slot)) {
+                    self.calls.push((port, caller, slot));
+                }
+                Some(false)
+            }
+            Request::Member { rank, fate } => {
+                // A node speaks for its own ranks.
+                let speaks_for = self.topology.check(rank).is_ok()
+                    && node_of(&self.topology, port) == Some(self.topology.node_of(rank));
+                if speaks_for {
+                    memory.note_fate(rank, fate);
+                }
+                Some(false)
+            }
+            Request::Ping => Some(false),
+        }
+    }
+
+    fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) -> Option<bool> {
+        let answer = match done {
+            Ok(value) => Answer::Word { tag, value },
+            Err(error) => Answer::Refused { tag, fault: Fault::new(&error, rank) },
+        };
+        answer::encode(&answer, &mut self.reply);
+        Some(true)
+    }
+
+    /// Reads what a request asks for, and appends it to the reply.
+    fn read_all(&mut self, body: &[u8]) {
+        for request in Requests::new(body).flatten() {
+            let Request::Get { tag, from } = request else { continue };
+            let (begin, bytes) = (self.reply.len(), from.bytes());
+            let room = (self.packet_bytes - begin).saturating_sub(answer::OVERHEAD_MAX) as u64;
+            let read = if bytes > room {
+                Err(Error::TooMuch { what: "bytes of one far request", value: bytes, limit: room })
+            } else {
+                answer::begin_bytes(tag, bytes as u32, &mut self.reply);
+                self.memory.get(&from, &mut self.reply)
+            };
+            if let Err(error) = read {
+                self.reply.truncate(begin);
+                let fault = Fault::new(&error, from.rank);
+                answer::encode(&Answer::Refused { tag, fault }, &mut self.reply);
+            }
+        }
+    }
+
+    /// A request was taken that needs no answer: acknowledged when there is nothing better to do, or when many were.
+    fn note_silence(&mut self, port: PortId, out: Out<'_>) {
+        let Some(connection) = self.connections.get_mut(&port) else { return };
+        connection.unanswered += 1;
+        if connection.unanswered == 1 {
+            self.silent.push(port);
+        } else if connection.unanswered >= ACKNOWLEDGE_AFTER {
+            self.acknowledge(port, out);
+        }
+    }
+
+    fn acknowledge(&mut self, port: PortId, out: Out<'_>) {
+        self.reply.clear();
+        self.reply.resize(HEADER_BYTES, 0);
+        self.send(port, 0, out);
+    }
+
+    /// Nothing more has arrived: whoever has not heard from us does now.
+    pub(crate) fn rest(&mut self, out: Out<'_>) {
+        while let Some(port) = self.silent.pop() {
+            if self.connections.get(&port).is_some_and(|connection| connection.unanswered > 0) {
+                self.acknowledge(port, out);
+            }
+        }
+        self.send_calls(out);
+    }
+
+    /// Sends what handlers have answered since.
+    fn send_calls(&mut self, out: Out<'_>) {
+        let mut at = 0;
+        while let Some(&(port, caller, slot)) = self.calls.get(at) {
+            let Some((state, bytes)) = self.memory.answer(caller, slot) else {
+                at += 1;
+                continue;
+            };
+            self.calls.swap_remove(at);
+            self.reply.clear();
+            self.reply.resize(HEADER_BYTES, 0);
+            answer::encode(&Answer::Called { slot, state, bytes: &bytes }, &mut self.reply);
+            self.send(port, 0, out);
+        }
+    }
+
+    /// Sends the reply that was written.
+    fn send(&mut self, port: PortId, number: u64, out: Out<'_>) {
+        let Some(connection) = self.connections.get_mut(&port) else { return };
+        connection.unanswered = 0;
+        if let Some(fault) = connection.fault {
+            answer::encode(&Answer::Complaint { count: connection.complaints, fault }, &mut self.reply);
+        }
+        let header = Header {
+            kind: Kind::Reply,
+            server: self.id,
+            port,
+            number,
+            executed: connection.receiver.executed_up_to(),
+            held: connection.receiver.held_bits(),
+        };
+        wire::seal(&self.key, &header, &mut self.reply);
+        out(connection.address, &self.reply);
+    }
+}
+
+impl Connection {
+    fn new(address: SocketAddr) -> Connection {
+        Connection { address, receiver: Receiver::new(), unanswered: 0, complaints: 0, fault: None }
+    }
+}
+
+/// The node that a port is on, if there can be such a port.
+fn node_of(topology: &Topology, port: PortId) -> Option<Node> {
+    match (port.rank(), port.agent()) {
+        (Some(rank), _) => topology.check(rank).is_ok().then(|| topology.node_of(rank)),
+        (None, Some(node)) => (node.0 < topology.nodes()).then_some(node),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,379 @@
+//! A station: what one node adds to a job. Its memory, its interface, and the agent that serves there.
+//!
+//! The agent is a thread of whoever starts the node's ranks, the launcher or a node's daemon: it outlives any of them. It executes what far ranks ask for,
+//! tells the other nodes who of its own has left or was lost, and gives up on a node that it has not heard of for too long.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use farside_fabric::{Ended, Error, Fate, Node, Rank, Result};
+use farside_shm::Job;
+
+use crate::directory::Directory;
+use crate::listener::Listener;
+use crate::origin::Origin;
+use crate::seal::Key;
+use crate::service::{Refusals, Service};
+use crate::socket::{self, now_ns};
+use crate::target::Target;
+use crate::wire::request::Request;
+use crate::wire::{self, PortId, ServerId};
+use crate::{Place, Settings};
+
+/// The longest datagram that a server sends: what the longest request may ask for.
+const REPLY_BYTES: usize = 62 << 10;
+
+/// One node of a job.
+pub struct Station {
+    job: Arc<Job>,
+    node: Node,
+    key: Key,
+    settings: Settings,
+    address: SocketAddr,
+    directory: Directory,
+    /// The socket, until the agent has it.
+    socket: Mutex<Option<UdpSocket>>,
+    agent: Mutex<Option<Running>>,
+    shared: Arc<Shared>,
+}
+
+/// The agent's thread, and how to speak to it.
+struct Running {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+    /// To wake it.
+    nudge: UdpSocket,
+}
+
+enum Order {
+    /// Tell the others of a rank of this node.
+    Tell(Rank, Fate),
+    Stop,
+}
+
+/// What the agent reports.
+#[derive(Default)]
+struct Shared {
+    lost: Mutex<Vec<Node>>,
+    refusals: Mutex<Refusals>,
+}
+
+impl Station {
+    /// Makes a node's memory and opens its interface at an address of `bind`. `config` describes the memory; the topology is that of the whole job.
+    pub fn create(
+        mut config: farside_shm::Config,
+        node: Node,
+        key: Key,
+        settings: Settings,
+        bind: IpAddr,
+    ) -> Result<Station> {
+        if node.0 >= config.topology.nodes() {
+            return Err(Error::UnknownNode { node, nodes: config.topology.nodes() });
+        }
+        config.beside_bytes = Directory::bytes(&config.topology);
+        let job = Job::create(&config)?;
+        for &rank in job.topology().all().iter().filter(|&&rank| job.topology().node_of(rank) != node) {
+            // Whether it has joined matters on its own node only.
+            job.note_fate(rank, Fate::Alive);
+        }
+        let directory = Directory::of(&job);
+        directory.set_up(node, &key, &settings);
+        let socket = socket::open(SocketAddr::new(bind, 0))?;
+        let address = socket::address(&socket)?;
+        Ok(Station {
+            job,
+            node,
+            key,
+            settings,
+            address,
+            directory,
+            socket: Mutex::new(Some(socket)),
+            agent: Mutex::new(None),
+            shared: Arc::default(),
+        })
+    }
+
+    /// Where the interface listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The node.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The node's memory.
+    pub fn job(&self) -> &Arc<Job> {
+        &self.job
+    }
+
+    /// The file that the node's ranks must inherit.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.job.file()
+    }
+
+    /// Learns where the interfaces of all nodes are, in order, and begins to serve.
+    pub fn open(&self, addresses: &[SocketAddr]) -> Result<()> {
+        let nodes = self.job.topology().nodes();
+        if addresses.len() != nodes as usize {
+            let (left, right) = (addresses.len() as u64, nodes.into());
+            return Err(Error::Mismatch { what: "addresses against nodes", left, right });
+        }
+        let Some(socket) = lock(&self.socket).take() else {
+            return Err(Error::Misuse("this node serves already".into()));
+        };
+        self.job.add_agent();
+        let packet_bytes = socket::packet_bytes(addresses);
+        self.directory.open(addresses, packet_bytes);
+        let (orders, inbox) = channel();
+        let agent = Agent {
+            node: self.node,
+            job: self.job.clone(),
+            directory: self.directory.clone(),
+            service: Service::new(
+                ServerId(self.node.0),
+                self.key.clone(),
+                REPLY_BYTES,
+                (**self.job.topology()).clone(),
+                Target::new(self.job.clone(), self.node, self.directory.clone()),
+            ),
+            listener: Listener::new(socket, self.settings.server.agent_style()),
+            origin: Origin::new(PortId::of_agent(self.node), self.key.clone(), nodes, packet_bytes),
+            addresses: addresses.to_vec(),
+            heard_ns: vec![now_ns(); nodes as usize],
+            patience: self.settings.patience,
+            asked_ns: now_ns(),
+            given_up: vec![false; nodes as usize],
+            inbox,
+            shared: self.shared.clone(),
+        };
+        let thread = std::thread::Builder::new().name(format!("farside-nic {}", self.node.0));
+        let thread = thread.spawn(move || agent.run()).map_err(|error| Error::System {
+            call: "starting the agent's thread",
+            errno: error.raw_os_error().unwrap_or(0),
+        })?;
+        let nudge = socket::open(SocketAddr::new(self.address.ip(), 0))?;
+        *lock(&self.agent) = Some(Running { orders, thread, nudge });
+        Ok(())
+    }
+
+    /// What has become of a rank.
+    pub fn fate(&self, rank: Rank) -> Fate {
+        self.job.fate(rank)
+    }
+
+    /// Tells everybody on this node, and if the rank is one of this node's, all others too, that a rank has ended without leaving.
+    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+        self.job.declare_lost(rank, how);
+        if let Some(running) = &*lock(&self.agent) {
+            self.directory.nudge_sleepers(&running.nudge);
+            if self.job.topology().node_of(rank) == self.node {
+                self.order(running, Order::Tell(rank, Fate::Lost(how)));
+            }
+        }
+    }
+
+    /// The nodes that were given up.
+    pub fn nodes_lost(&self) -> Vec<Node> {
+        lock(&self.shared.lost).clone()
+    }
+
+    /// What the interface has dropped so far.
+    pub fn refusals(&self) -> Refusals {
+        *lock(&self.shared.refusals)
+    }
+
+    fn order(&self, running: &Running, order: Order) {
+        // An agent that is gone needs no orders.
+        let _ = running.orders.send(order);
+        let _ = running.nudge.send_to(&[], self.address);
+    }
+}
+
+impl Drop for Station {
+    fn drop(&mut self) {
+        if let Some(running) = lock(&self.agent).take() {
+            self.order(&running, Order::Stop);
+            // Should it have panicked, there is nobody to tell.
+            let _ = running.thread.join();
+        }
+    }
+}
+
+/// The agent of a node.
+struct Agent {
+    node: Node,
+    job: Arc<Job>,
+    directory: Directory,
+    service: Service<Target>,
+    listener: Listener,
+    /// Its own way to the other agents.
+    origin: Origin,
+    addresses: Vec<SocketAddr>,
+    /// When something authentic came last from each node.
+    heard_ns: Vec<u64>,
+    patience: Duration,
+    /// When the silent ones were asked last whether they are there.
+    asked_ns: u64,
+    given_up: Vec<bool>,
+    inbox: Receiver<Order>,
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    fn run(mut self) {
+        loop {
+            let came = self.read();
+            let is_stopped = self.obey();
+            self.watch_over_nodes();
+            let (socket, addresses) = (&self.listener.socket, &self.addresses);
+            self.origin.pump(now_ns(), &mut |server: ServerId, packet: &[u8]| {
+                // One that cannot be sent is one that got lost.
+                let _ = socket.send_to(packet, addresses[server.0 as usize]);
+            });
+            if std::mem::take(&mut self.service.memory().fates_changed) {
+                self.directory.nudge_sleepers(&self.listener.socket);
+            }
+            *lock(&self.shared.refusals) = self.service.refusals();
+            if is_stopped {
+                return;
+            }
+            let patience = self.nap();
+            self.listener.wait(came, Some(patience));
+        }
+    }
+
+    fn read(&mut self) -> bool {
+        let Agent { listener, service, origin, heard_ns, .. } = self;
+        let now = now_ns();
+        let heard_ns = std::cell::RefCell::new(heard_ns);
+        let heard = |node: u32| {
+            if let Some(heard) = heard_ns.borrow_mut().get_mut(node as usize) {
+                *heard = now;
+            }
+        };
+        let reply = |packet: &[u8]| {
+            if let (Ok(()), Some(server)) = (origin.receive(packet, now), wire::claimed_server(packet)) {
+                heard(server.0);
+            }
+        };
+        listener.read(service, reply, |node| heard(node.0))
+    }
+
+    /// Does what it was told; says whether that was to stop.
+    fn obey(&mut self) -> bool {
+        while let Ok(order) = self.inbox.try_recv() {
+            match order {
+                Order::Stop => return true,
+                Order::Tell(rank, fate) => {
+                    for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0) {
+                        if !self.given_up[node as usize] {
+                            self.origin.post(ServerId(node), &Request::Member { rank, fate });
+                        }
+                    }
+                    self.origin.push();
+                }
+            }
+        }
+        false
+    }
+
+    /// Asks nodes that have been silent for a while whether they are there, and gives up on those that do not answer.
+    fn watch_over_nodes(&mut self) {
+        let (now, patience_ns) = (now_ns(), self.patience.as_nanos() as u64);
+        if now.saturating_sub(self.asked_ns) < patience_ns / 8 {
+            return;
+        }
+        self.asked_ns = now;
+        for at in 0..self.heard_ns.len() {
+            if at == self.node.0 as usize || self.given_up[at] {
+                continue;
+            }
+            let silent_ns = now.saturating_sub(self.heard_ns[at]);
+            if silent_ns > patience_ns {
+                self.give_up(Node(at as u32));
+            } else if silent_ns > patience_ns / 4 {
+                self.origin.post(ServerId(at as u32), &Request::Ping);
+                self.origin.push();
+            }
+        }
+    }
+
+    fn give_up(&mut self, node: Node) {
+        self.given_up[node.0 as usize] = true;
+        self.origin.abandon(ServerId(node.0));
+        // First the memory, then the news: whoever hears of the loss relies on it that nothing more comes from there.
+        self.service.give_up(node);
+        for &rank in self.job.topology().ranks_of(node) {
+            self.job.declare_lost(rank, Ended::Silent);
+        }
+        self.service.memory().fates_changed = true;
+        lock(&self.shared.lost).push(node);
+    }
+
+    /// How long it may sleep.
+    fn nap(&self) -> Duration {
+        let now = now_ns();
+        let ask = self.asked_ns + self.patience.as_nanos() as u64 / 8;
+        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask);
+        let nap = Duration::from_nanos(due.saturating_sub(now).max(1));
+        // The handler's thread wakes us when it has answered; should it die on the way, its callers hear of that by themselves.
+        if self.service.has_calls() { nap.min(Duration::from_millis(5)) } else { nap }
+    }
+}
+
+/// Serves one rank by a thread of its own process, as hosts do that have no such interface: the rival.
+pub(crate) struct HostServer {
+    stop: Arc<std::sync::atomic::AtomicBool>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostServer {
+    pub(crate) fn start(job: &Arc<Job>, rank: Rank, directory: &Directory) -> Result<HostServer> {
+        let (topology, node) = (job.topology().clone(), directory.node());
+        let settings = directory.settings();
+        debug_assert_eq!(settings.server.place, Place::Host);
+        let socket = socket::open(SocketAddr::new(directory.address(node).ip(), 0))?;
+        let address = socket::address(&socket)?;
+        let target = Target::new(job.clone(), node, directory.clone());
+        let id = ServerId(topology.nodes() + rank.0);
+        let mut service = Service::new(id, directory.key(), REPLY_BYTES, (*topology).clone(), target);
+        let mut listener = Listener::new(socket, settings.server.style);
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let told = stop.clone();
+        let run = move || {
+            while !told.load(std::sync::atomic::Ordering::SeqCst) {
+                let came = listener.read(&mut service, |_| (), |_| ());
+                listener.wait(came, Some(Duration::from_secs(1)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("farside-host".into()).spawn(run).map_err(|error| {
+            Error::System { call: "starting a rank's server thread", errno: error.raw_os_error().unwrap_or(0) }
+        })?;
+        directory.set_host_port(rank, address.port());
+        Ok(HostServer { stop, address, thread: Some(thread) })
+    }
+}
+
+impl Drop for HostServer {
+    fn drop(&mut self) {
+        self.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        if let Ok(socket) = socket::open(SocketAddr::new(self.address.ip(), 0)) {
+            let _ = socket.send_to(&[], self.address);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
