@@ -12,6 +12,7 @@
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed.
 
+pub mod dsm;
 pub mod locks;
 pub mod machine;
 pub mod ops;

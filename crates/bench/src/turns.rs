@@ -92,6 +92,10 @@ pub trait Plan: Clone + 'static {
     fn run_limit(&self) -> Result<String> {
         Ok(String::new())
     }
+    /// Adds to the samples of a run in virtual time what only the simulator knows.
+    fn simulated(&self, samples: Vec<String>, _timing: &farside::sim::Timing) -> Vec<String> {
+        samples
+    }
     /// What of it a rival can do; nothing if that is nothing.
     fn for_rival(&self, rival: Rival) -> Option<Self>;
     /// Adds to a record what follows from its figures.
@@ -194,9 +198,9 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) ->
         System::Limit => plan.run_limit(),
         System::Farside => {
             if let Some(machine) = &setting.sim {
-                let plan = plan.clone();
-                let outcome = machine.job(ranks)?.run(move |world| plan.run(&world))?;
-                return Ok(outcome.results.concat().join("\n"));
+                let program = plan.clone();
+                let outcome = machine.job(ranks)?.run(move |world| program.run(&world))?;
+                return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
             }
             let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]);
             let report = launch.arguments(plan.arguments()).timeout(plan.deadline()).run()?;

@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work: 240 in all, ten times as many in the long run.
+/// Kills per kind of work: 300 in all, ten times as many in the long run.
 fn kills() -> u32 {
     if std::env::var_os("FARSIDE_LONG").is_some() { 200 } else { 20 }
 }
@@ -90,4 +90,7 @@ deaths! {
     while_asleep "nothing"
     with_a_lock "lock"
     with_a_queuing_lock "queue-lock"
+    in_a_barrier_of_shared_pages "dsm-barrier"
+    while_pages_fault "dsm-fault"
+    with_a_lock_of_shared_pages "dsm-lock"
 }

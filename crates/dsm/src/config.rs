@@ -32,6 +32,8 @@ pub struct Config {
     pub storage_max: u64,
     /// Look, at each barrier of all ranks, for words that two ranks have written without being ordered.
     pub check_races: bool,
+    /// Remember when each barrier of all ranks was entered and left.
+    pub time_barriers: bool,
     /// What handling pages costs where it takes no time by itself: in virtual time.
     pub work: Work,
 }
@@ -99,6 +101,7 @@ impl Config {
             storage_limit: 16 << 20,
             storage_max: 256 << 20,
             check_races: false,
+            time_barriers: false,
             work: Work::default(),
         }
     }

@@ -136,6 +136,8 @@ pub(crate) struct Core<'w, V> {
     pub(crate) guard: Box<dyn Guard + 'w>,
     pub(crate) statistics: Statistics,
     pub(crate) races: Vec<Race>,
+    /// When barriers of all ranks were entered and left.
+    pub(crate) times: Vec<(u64, u64)>,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// Why nothing works any more.
@@ -175,6 +177,7 @@ impl<'w, V: Variant> Core<'w, V> {
             guard,
             statistics: Statistics::default(),
             races: Vec::new(),
+            times: Vec::new(),
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],

@@ -217,7 +217,11 @@ impl<'w, V: Variant> Dsm<'w, V> {
             let crew = Crew::new(members, core.me, core.ranks)?;
             core.pass(&crew)?;
             core.statistics.barriers += 1;
-            core.statistics.barrier_ns += core.reach.now_ns().saturating_sub(begin_ns);
+            let end_ns = core.reach.now_ns();
+            core.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
+            if core.config.time_barriers && members.len() == core.ranks as usize {
+                core.times.push((begin_ns, end_ns));
+            }
             Ok(())
         })
     }
@@ -237,6 +241,11 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// What this rank has done so far.
     pub fn statistics(&self) -> Statistics {
         self.core.0.borrow().statistics
+    }
+
+    /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is remembered: see [`Config::time_barriers`].
+    pub fn barrier_times(&self) -> Vec<(u64, u64)> {
+        self.core.0.borrow().times.clone()
     }
 
     /// How many bytes of diffs and notices this rank keeps.

@@ -96,7 +96,10 @@ impl Kernel for Barnes {
                 dsm.set(reaches, step, known.max(reaches_to))
             })?;
             machine.dsm.barrier()?;
-            let all = machine.dsm.view(shared, 0..self.count)?.to_vec();
+            // From its own part on, so that not all ranks ask the first one first.
+            let mut all = machine.dsm.view(shared, mine.start..self.count)?.to_vec();
+            all.extend(machine.dsm.view(shared, 0..mine.start)?.iter());
+            all.rotate_right(mine.start);
             let tree = Tree::new(&all, machine.dsm.get(reaches, step)?);
             machine.computes(FLOPS * self.count);
             let mut acted = 0;

@@ -71,6 +71,8 @@ pub struct Outcome {
     pub difference: Option<f64>,
     /// How accesses were noticed.
     pub access: String,
+    /// How long a barrier takes when the last rank has come, on average, until the last one has left; as far as the ranks' clocks are the same.
+    pub completion_ns: f64,
     /// Words that two ranks have written without being ordered, if that was looked for.
     pub races: u64,
 }
@@ -178,7 +180,17 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         storage_peak,
     };
     let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
-    Ok(Outcome { ns, sequential_ns: None, statistics, ranks: world.size(), difference: None, access, races: races[0] })
+    Ok(Outcome { ns, sequential_ns: None, statistics, ranks: world.size(), difference: None, access, completion_ns: completion_ns(world, dsm)?, races: races[0] })
+}
+
+/// From the last one's coming to the last one's leaving, on average over all barriers.
+fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
+    let (entered, left): (Vec<u64>, Vec<u64>) = dsm.barrier_times().into_iter().unzip();
+    let mut all = [entered, left].concat();
+    world.all_reduce(&mut all, u64::max)?;
+    let (entered, left) = all.split_at(all.len() / 2);
+    let sum: u64 = entered.iter().zip(left).map(|(entered, left)| left.saturating_sub(*entered)).sum();
+    Ok(sum as f64 / entered.len().max(1) as f64)
 }
 
 impl Options {
@@ -203,6 +215,7 @@ impl Options {
             fetch: self.fetch,
             storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
             check_races: self.check_races,
+            time_barriers: true,
             work: self.work,
             locks: 4,
             ..usual
@@ -241,7 +254,12 @@ fn report(options: &Options, outcome: &Outcome) {
     if outcome.difference.is_some() {
         println!("  result       the same as that of the sequential run");
     }
-    println!("  barriers     {} of {:.3} ms", done.barriers / u64::from(outcome.ranks), outcome.barrier_ns() / 1e6);
+    println!(
+        "  barriers     {} of {:.3} ms, {:.3} ms of them when the last rank has come",
+        done.barriers / u64::from(outcome.ranks),
+        outcome.barrier_ns() / 1e6,
+        outcome.completion_ns / 1e6
+    );
     println!("  locks        {}", done.locks);
     println!("  faults       {} reads, {} writes", done.read_faults, done.write_faults);
     println!("  twins        {}", done.twins);

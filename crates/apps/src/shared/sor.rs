@@ -88,8 +88,8 @@ impl Kernel for Sor {
                     view.copy_to(0, &mut own[0]);
                     self.relax(row, colour, &mut own[0], [&others[0], &others[1], &others[2]]);
                     view.copy_from(0, &own[0]);
+                    machine.computes(FLOPS * self.half);
                 }
-                machine.computes(FLOPS * self.half * mine.len());
                 machine.dsm.barrier()?;
             }
         }

@@ -1,5 +1,6 @@
 //! `farside bench`: measures, beside rivals and limits.
 
+mod dsm;
 mod locks;
 mod ops;
 mod sync;
@@ -41,6 +42,11 @@ enum Bench {
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
     /// takes the given time; in virtual time every rank takes the lock a given number of times.
     Locks(locks::Arguments),
+    /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
+    ///
+    /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at the start against zeroed ones everywhere. Each program is compared with a
+    /// sequential run, unless it runs in virtual time.
+    Dsm(dsm::Arguments),
 }
 
 /// What all benches can be told.
@@ -124,6 +130,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
+        Bench::Dsm(arguments) => dsm::run(arguments),
     }
 }
 
@@ -141,6 +148,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
+        "dsm" => run_rank(&farside_bench::dsm::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }
