@@ -15,8 +15,10 @@ fn small(program: Program) -> Options {
     Options { size, iterations, ..Options::new(program) }
 }
 
-fn outcome(options: &Options, ranks: u32, nodes: u32) -> Outcome {
-    let job = Local::new(ranks).unwrap().topology(&format!("node:{nodes}"));
+/// On nodes that are only pretended, or reach each other over UDP.
+fn outcome(options: &Options, ranks: u32, nodes: u32, over_udp: bool) -> Outcome {
+    let job = Local::new(ranks).unwrap();
+    let job = if over_udp { job.nodes(nodes) } else { job.topology(&format!("node:{nodes}")) };
     let outcomes = job.run(|world| run(&world, options));
     outcomes.unwrap_or_else(|error| panic!("{ranks} ranks, {nodes} nodes, {options:?}: {error}")).remove(0)
 }
@@ -43,10 +45,12 @@ fn gives_the_sequential_answer(program: Program) {
                             continue;
                         }
                         let options = Options { barrier, start, access: Some(access), ..small(program) };
-                        let outcome = outcome(&options, ranks, nodes);
-                        assert_eq!(outcome.difference, Some(0.0));
-                        if start == Start::Zero {
-                            assert_eq!(outcome.statistics.cold_misses, 0, "{options:?}");
+                        for over_udp in [false, true].into_iter().filter(|&over_udp| nodes > 1 || !over_udp) {
+                            let outcome = outcome(&options, ranks, nodes, over_udp);
+                            assert_eq!(outcome.difference, Some(0.0));
+                            if start == Start::Zero {
+                                assert_eq!(outcome.statistics.cold_misses, 0, "{options:?}");
+                            }
                         }
                     }
                 }
@@ -81,7 +85,7 @@ fn zeroed_pages_save_what_the_paper_says() {
     for (program, saved) in [(Program::Sor, 0.9), (Program::Jacobi, 0.9), (Program::Fft3d, 0.2), (Program::Barnes, 0.1)] {
         let of = |start| {
             let options = Options { start, access: Some(Access::Explicit), verify: false, ..Options::new(program) };
-            outcome(&options, 8, 8).statistics
+            outcome(&options, 8, 8, false).statistics
         };
         let (original, zero) = (of(Start::Original), of(Start::Zero));
         let saves = 1.0 - zero.bytes as f64 / original.bytes as f64;
@@ -103,7 +107,7 @@ fn zeroed_pages_save_what_the_paper_says() {
 fn programs_without_races_are_found_to_have_none() {
     for program in Program::ALL {
         let options = Options { check_races: true, ..small(program) };
-        let outcome = outcome(&options, 4, 2);
+        let outcome = outcome(&options, 4, 2, false);
         assert_eq!((outcome.difference, outcome.races), (Some(0.0), 0), "{}", program.name());
     }
 }

@@ -20,8 +20,12 @@ fn configs() -> Vec<Config> {
     all
 }
 
+/// On nodes that are only pretended, and share memory in fact; and on nodes that reach each other over UDP.
 fn on_nodes(ranks: u32, nodes: u32, program: impl Fn(World) -> Result<()> + Sync) {
-    Local::new(ranks).unwrap().topology(&format!("node:{nodes}")).run(program).unwrap();
+    Local::new(ranks).unwrap().topology(&format!("node:{nodes}")).run(&program).unwrap();
+    if nodes > 1 {
+        Local::new(ranks).unwrap().nodes(nodes).run(&program).unwrap();
+    }
 }
 
 #[test]
