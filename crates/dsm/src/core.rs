@@ -135,6 +135,8 @@ pub(crate) struct Core<'w, V> {
     pub(crate) handler: Option<HandlerId>,
     pub(crate) guard: Box<dyn Guard + 'w>,
     pub(crate) statistics: Statistics,
+    /// How often the fabric had sent something again before.
+    repeats: u64,
     pub(crate) races: Vec<Race>,
     /// When barriers of all ranks were entered and left.
     pub(crate) times: Vec<(u64, u64)>,
@@ -176,6 +178,7 @@ impl<'w, V: Variant> Core<'w, V> {
             handler,
             guard,
             statistics: Statistics::default(),
+            repeats: reach.fabric().effort().repeats,
             races: Vec::new(),
             times: Vec::new(),
             allocations: 0,
@@ -196,6 +199,12 @@ impl<'w, V: Variant> Core<'w, V> {
     /// Remembers what has gone wrong: pages may be stale from now on.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         self.failure.get_or_insert(error).clone()
+    }
+
+    /// What was done so far.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let retransmitted = self.reach.fabric().effort().repeats.saturating_sub(self.repeats);
+        Statistics { retransmitted, ..self.statistics }
     }
 
     /// Counts messages, and what they carry.

@@ -240,7 +240,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
 
     /// What this rank has done so far.
     pub fn statistics(&self) -> Statistics {
-        self.core.0.borrow().statistics
+        self.core.0.borrow().statistics()
     }
 
     /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is remembered: see [`Config::time_barriers`].

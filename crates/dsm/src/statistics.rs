@@ -21,6 +21,8 @@ pub struct Statistics {
     pub messages: u64,
     /// How many bytes they had.
     pub bytes: u64,
+    /// Messages of this rank's that the fabric had to send again, as far as it says.
+    pub retransmitted: u64,
     /// Write notices that came from others.
     pub notices: u64,
     /// Locks acquired.
@@ -50,6 +52,7 @@ impl Statistics {
             cold_misses: a.cold_misses + b.cold_misses,
             messages: a.messages + b.messages,
             bytes: a.bytes + b.bytes,
+            retransmitted: a.retransmitted + b.retransmitted,
             notices: a.notices + b.notices,
             locks: a.locks + b.locks,
             barriers: a.barriers + b.barriers,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region, Reply,
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region, Reply,
     Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 
@@ -226,6 +226,9 @@ impl Fabric for Port {
 
     fn now_ns(&self) -> u64 {
         self.machine().now_ns(self.rank)
+    }
+    fn effort(&self) -> Effort {
+        Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
     }
     fn work(&self, ns: u64) {
         // Who is over has nothing more to do.

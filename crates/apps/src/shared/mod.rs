@@ -149,6 +149,7 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         done.barriers,
         done.barrier_ns,
         done.reclaims,
+        done.retransmitted,
         done.storage_peak,
     ];
     let mut races = [dsm.races().len() as u64];
@@ -158,10 +159,10 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     }
     let mut all = [mine];
     world.all_reduce(&mut all, |a, b| {
-        std::array::from_fn(|at| if at == 0 || at == 15 { a[at].max(b[at]) } else { a[at] + b[at] })
+        std::array::from_fn(|at| if at == 0 || at == 16 { a[at].max(b[at]) } else { a[at] + b[at] })
     })?;
     let [ns, read_faults, write_faults, twins, diffs_made, diffs_applied, diff_bytes, cold_misses, messages, ..] = all[0];
-    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, storage_peak] = all[0];
+    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] = all[0];
     let statistics = Statistics {
         read_faults,
         write_faults,
@@ -172,6 +173,7 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         cold_misses,
         messages,
         bytes,
+        retransmitted,
         notices,
         locks,
         barriers,
@@ -265,6 +267,6 @@ fn report(options: &Options, outcome: &Outcome) {
     println!("  twins        {}", done.twins);
     println!("  diffs        {} made, {} applied, {} bytes", done.diffs_made, done.diffs_applied, done.diff_bytes);
     println!("  cold misses  {}", done.cold_misses);
-    println!("  messages     {} with {} bytes", done.messages, done.bytes);
+    println!("  messages     {} with {} bytes, {} sent again", done.messages, done.bytes, done.retransmitted);
     println!("  storage      {} bytes at most, reclaimed {} times", done.storage_peak, done.reclaims);
 }

@@ -8,7 +8,7 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use farside::World;
+use farside::{SegmentId, World};
 use farside::dsm::{Access, BarrierKind, Fetch, Start};
 use farside::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
@@ -107,7 +107,7 @@ impl turns::Plan for Plan {
             number(done.twins),
             number(done.diffs_made),
             speedup,
-            None,
+            number(done.retransmitted),
             None,
             None,
         ];
@@ -119,12 +119,12 @@ impl turns::Plan for Plan {
         let count = |which: &dyn Fn(&Resent) -> bool| {
             timing.resent.iter().filter(|resent| which(resent)).map(|resent| resent.count).sum::<u64>()
         };
-        let is_put = |resent: &Resent| resent.kind == Kind::Put;
-        let all = count(&|_| true);
+        // Collectives of the world, around the program, use the first segment.
+        let is_put = |resent: &Resent| resent.kind == Kind::Put && resent.segment != Some(SegmentId::ROOT);
         let up = count(&|resent| is_put(resent) && resent.target < resent.origin);
         let down = count(&|resent| is_put(resent) && resent.target > resent.origin);
-        let add = |sample: String| match sample.strip_suffix(" - - -") {
-            Some(start) => format!("{start} {all} {up} {down}"),
+        let add = |sample: String| match sample.strip_suffix(" - -") {
+            Some(start) => format!("{start} {up} {down}"),
             None => sample,
         };
         samples.into_iter().map(add).collect()

@@ -37,6 +37,13 @@ pub(super) struct Flight {
     pub(super) body: Body,
 }
 
+impl Flight {
+    /// What it is, and to which segment it goes.
+    fn what(&self) -> (Kind, Option<SegmentId>) {
+        (self.body.kind(self.role == Role::Fetching), self.body.segment())
+    }
+}
+
 /// Who cares for the end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -335,7 +342,7 @@ impl Clockwork {
             _ => 0,
         };
         let (back_ns, lost) = self.network.back_ns(&flight.costs, done_ns, bytes_back);
-        self.contention.count(origin, target, flight.body.kind(flight.role == Role::Fetching), lost);
+        self.contention.count((origin, target), flight.what(), lost);
         self.note(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
@@ -417,7 +424,7 @@ impl Clockwork {
             let id = self.store.next_id(leader);
             let costs = self.network.costs(&self.store.topology, leader, target);
             let sent = self.network.send_by_interface(&costs, node, done_ns, body.bytes());
-            self.contention.count(leader, target, body.kind(false), sent.lost);
+            self.contention.count((leader, target), (body.kind(false), body.segment()), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
@@ -443,7 +450,7 @@ impl Engine for Clockwork {
             true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
             false => self.network.send(&costs, member.node, begin_ns, body.bytes()),
         };
-        self.contention.count(origin, target, body.kind(!posted), sent.lost);
+        self.contention.count((origin, target), (body.kind(!posted), body.segment()), sent.lost);
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
@@ -508,6 +515,10 @@ impl Engine for Clockwork {
     fn now_ns(&self, rank: Rank) -> u64 {
         self.members[rank.index()].clock_ns
     }
+
+    fn repeats(&self, rank: Rank) -> u64 {
+        self.contention.repeats(rank)
+    }
 }
 
 impl Clockwork {
@@ -515,13 +526,13 @@ impl Clockwork {
     fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
         let (origin, target) = (flight.id.rank, flight.target);
-        let kind = flight.body.kind(flight.role == Role::Fetching);
+        let what = flight.what();
         let node = self.members[target.index()].node;
-        let is_busy = !flight.rides && self.network.is_busy(&flight.costs, node, self.now_ns);
+        let others = if flight.rides { 0 } else { self.network.waiting(&flight.costs, node, self.now_ns) };
         if flight.role == Role::ByAgent || !flight.costs.is_message() {
             return None;
         }
-        self.contention.comes_again_ns((origin, target), kind, is_busy, self.now_ns)
+        self.contention.comes_again_ns((origin, target), what, others, self.now_ns)
     }
 
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {

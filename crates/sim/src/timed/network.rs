@@ -3,6 +3,8 @@
 //! LogGP for each level of the topology, and three kinds of carriers that work off one operation after the other: the network interface of a node, its
 //! agent, and, for ranks that share memory, the cache line that both want.
 
+use std::collections::VecDeque;
+
 use farside_fabric::{Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, whole};
@@ -25,6 +27,9 @@ pub(crate) struct Network {
     pub(crate) outstanding: u32,
     noise: Noise,
     nodes: Vec<Busy>,
+    /// For each node, when its agent is done with what it has accepted, where anybody asks.
+    agents: Vec<VecDeque<u64>>,
+    remembers: bool,
     /// For each rank, the line of its memory that was used last, and until when.
     lines: Vec<(u64, u64)>,
 }
@@ -102,6 +107,8 @@ impl Network {
                 retransmit_ns: figure(&profile.noise, "retransmit_ns")?,
             },
             nodes: vec![Busy::default(); topology.nodes() as usize],
+            agents: vec![VecDeque::new(); topology.nodes() as usize],
+            remembers: profile.agent.contains_key("pending_max"),
             lines: vec![(0, 0); topology.ranks() as usize],
         })
     }
@@ -153,6 +160,9 @@ impl Network {
                 let needs_ns = self.agent.needs_ns(body);
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
                 busy.stolen_ns += needs_ns * self.agent_steals_pct / 100;
+                if self.remembers {
+                    self.agents[node].push_back(busy.agent_ns);
+                }
                 busy.agent_ns
             }
         }
@@ -174,9 +184,16 @@ impl Network {
         at_ns.max(if costs.carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
     }
 
-    /// Whether the agent that is to carry out an operation is still busy with another.
-    pub(crate) fn is_busy(&self, costs: &Costs, node: usize, at_ns: u64) -> bool {
-        costs.carrier == Carrier::Agent && self.nodes[node].agent_ns > at_ns
+    /// How many operations the agent that is to carry out another one has not done yet.
+    pub(crate) fn waiting(&mut self, costs: &Costs, node: usize, at_ns: u64) -> u64 {
+        if costs.carrier != Carrier::Agent {
+            return 0;
+        }
+        let ends_ns = &mut self.agents[node];
+        while ends_ns.front().is_some_and(|&end_ns| end_ns <= at_ns) {
+            ends_ns.pop_front();
+        }
+        ends_ns.len() as u64
     }
 
     /// How much of the ranks' time the agent of a node has taken, all in all.
