@@ -62,6 +62,30 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["iproute2"],
+        what_for: "network namespaces, the hosts of tests",
+        lost: "the tests of jobs that span hosts with addresses of their own",
+        probes: &[Probe::Program("ip")],
+    },
+    Need {
+        packages: &[
+            "libglobalarrays-dev",
+            "libarmci-mpi-dev",
+            "libscalapack-openmpi-dev",
+            "liblapack-dev",
+            "libblas-dev",
+        ],
+        what_for: "the rival of `farside bench array --against ga`",
+        lost: "the tests of `farside bench array --against ga`",
+        probes: &[Probe::Header("mpicc.openmpi", "ga.h"), Probe::Header("mpicc.openmpi", "mpi.h")],
+    },
+    Need {
+        packages: &["redis-server", "memcached"],
+        what_for: "the rivals of `farside bench dht --against redis,memcached`",
+        lost: "the tests of `farside bench dht --against redis,memcached`",
+        probes: &[Probe::Program("redis-server"), Probe::Program("memcached")],
+    },
+    Need {
         packages: &["chromium"],
         what_for: "opening the page that shows a trace",
         lost: "the tests that open the page of a trace in a browser",

@@ -1,7 +1,9 @@
 //! The built-in programs of `farside app`.
 
+mod count;
 mod hello;
 pub mod shared;
+mod wordcount;
 
 use farside::{Error, Result, World};
 
@@ -22,6 +24,12 @@ pub const APPS: &[App] = &[
     App { name: "barnes", about: "bodies that attract each other (Barnes-Hut), on shared memory", run: barnes },
     App { name: "sor", about: "successive over-relaxation, on shared memory", run: sor },
     App { name: "jacobi", about: "Jacobi's method, on shared memory", run: jacobi },
+    App {
+        name: "count",
+        about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
+        run: count::run,
+    },
+    App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
 ];
 
 fn fft3d(world: &World, arguments: &[String]) -> Result<()> {

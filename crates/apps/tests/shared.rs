@@ -82,7 +82,8 @@ fn jacobi() {
 /// At the sizes of the paper, by explicit accesses, which count the same.
 #[test]
 fn zeroed_pages_save_what_the_paper_says() {
-    for (program, saved) in [(Program::Sor, 0.9), (Program::Jacobi, 0.9), (Program::Fft3d, 0.2), (Program::Barnes, 0.1)] {
+    for (program, saved) in [(Program::Sor, 0.9), (Program::Jacobi, 0.9), (Program::Fft3d, 0.2), (Program::Barnes, 0.1)]
+    {
         let of = |start| {
             let options = Options { start, access: Some(Access::Explicit), verify: false, ..Options::new(program) };
             outcome(&options, 8, 8, false).statistics

@@ -20,6 +20,8 @@ enum {
     WORK_SPAN_NS = 3000,
     WHOLE = 100000,     /* of which a fraction of writers is a part */
     FIGURES = 5,        /* what every rank tells rank 0 */
+    BATCH = 16,         /* empty sections between two looks at the clock, at most */
+    BATCH_NS = 10000,   /* fewer once so many take longer */
 };
 
 /* ---- hooks ---- */
@@ -93,13 +95,32 @@ static struct tally work(const struct plan *plan, enum kind kind, int rank,
     uint64_t writers = (uint64_t)(plan->writers_pct * WHOLE / 100 + 0.5);
     int64_t last = now_ns();
 
+    long batch = 1;
+
     while (last < until_ns) {
+        if (kind == ECSB) {
+            /* Not even a look at the clock in an empty section, and few between them. */
+            for (long i = 0; i < batch; i++) {
+                bool writes = (next_random(&random) >> 33) % WHOLE < writers;
+                library_lock(writes);
+                library_unlock(writes);
+            }
+            int64_t end = now_ns(), span = end - last;
+            if (end >= since_ns && span > tally.wait_max_ns)
+                tally.wait_max_ns = span;
+            if (end >= since_ns && end <= until_ns) {
+                tally.operations += batch;
+                tally.acquire_ns += span;
+            }
+            last = end;
+            batch = span >= BATCH_NS ? (batch > 1 ? batch / 2 : 1) : batch < BATCH ? batch * 2 : BATCH;
+            continue;
+        }
         bool writes = (next_random(&random) >> 33) % WHOLE < writers;
         int64_t span = WORK_LEAST_NS + (int64_t)((next_random(&random) >> 33) % WORK_SPAN_NS);
 
         library_lock(writes);
-        /* Not even a look at the clock in an empty section. */
-        int64_t acquired = kind == ECSB ? 0 : now_ns(), leaves = acquired;
+        int64_t acquired = now_ns(), leaves = acquired;
         if (kind == SOB)
             library_touch(writes);
         if (kind == WCSB) {
@@ -110,8 +131,6 @@ static struct tally work(const struct plan *plan, enum kind kind, int rank,
         }
         library_unlock(writes);
         int64_t end = now_ns();
-        if (kind == ECSB)
-            acquired = leaves = end;
 
         if (end >= since_ns && acquired - last > tally.wait_max_ns)
             tally.wait_max_ns = acquired - last;

@@ -6,12 +6,16 @@
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
 //! - [`locks`]: locks under contention;
+//! - [`array`]: the global array, beside Global Arrays;
+//! - [`dht`]: the hash tables, beside Redis and memcached;
 //! - [`turns`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed.
 
+pub mod array;
+pub mod dht;
 pub mod dsm;
 pub mod locks;
 pub mod machine;

@@ -1,4 +1,4 @@
-//! The rivals: small C programs over MPI and OpenSHMEM, compiled where the command runs.
+//! The rivals: small C programs over MPI, OpenSHMEM and Global Arrays, compiled where the command runs; and servers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +20,12 @@ pub enum Rival {
     OpenMpiSm,
     /// Open MPI's OpenSHMEM.
     OpenShmem,
+    /// Global Arrays over ARMCI-MPI and Open MPI.
+    Ga,
+    /// Redis, over a UNIX socket.
+    Redis,
+    /// memcached, over a UNIX socket.
+    Memcached,
 }
 
 impl Rival {
@@ -29,7 +35,12 @@ impl Rival {
             "mpich" => Ok(vec![Rival::Mpich]),
             "openmpi" => Ok(vec![Rival::OpenMpi, Rival::OpenMpiSm]),
             "openshmem" => Ok(vec![Rival::OpenShmem]),
-            other => bail!("there is no rival {other:?}; there are: mpich, openmpi, openshmem"),
+            "ga" => Ok(vec![Rival::Ga]),
+            "redis" => Ok(vec![Rival::Redis]),
+            "memcached" => Ok(vec![Rival::Memcached]),
+            other => {
+                bail!("there is no rival {other:?}; there are: mpich, openmpi, openshmem, ga, redis, memcached")
+            }
         }
     }
 
@@ -40,6 +51,24 @@ impl Rival {
             Rival::OpenMpi => "openmpi",
             Rival::OpenMpiSm => "openmpi-sm",
             Rival::OpenShmem => "openshmem",
+            Rival::Ga => "ga",
+            Rival::Redis => "redis",
+            Rival::Memcached => "memcached",
+        }
+    }
+
+    /// Whether it is a server with clients, and no program that is compiled here.
+    pub fn is_server(self) -> bool {
+        matches!(self, Rival::Redis | Rival::Memcached)
+    }
+
+    /// What its programs are linked with.
+    fn libraries(self) -> &'static [&'static str] {
+        match self {
+            Rival::Ga => {
+                &["ga-openmpi", "armci-openmpi", "scalapack-openmpi", "lapack", "blas", "m", ":libgfortran.so.5"]
+            }
+            _ => &[],
         }
     }
 
@@ -49,6 +78,14 @@ impl Rival {
             Rival::Mpich => ("mpicc.mpich", "mpi", "mpich libmpich-dev"),
             Rival::OpenMpi | Rival::OpenMpiSm => ("mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev"),
             Rival::OpenShmem => ("oshcc", "shmem", "openmpi-bin libopenmpi-dev"),
+            Rival::Ga => (
+                "mpicc.openmpi",
+                "ga",
+                "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
+            ),
+            // Nothing is compiled for them.
+            Rival::Redis => ("true", "redis", "redis-server"),
+            Rival::Memcached => ("true", "memcached", "memcached"),
         }
     }
 
@@ -58,7 +95,8 @@ impl Rival {
         let open_mpi = ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"];
         let (launcher, flags): (&str, Vec<&str>) = match self {
             Rival::Mpich => ("mpirun.mpich", vec![]),
-            Rival::OpenMpi => ("mpirun.openmpi", open_mpi.to_vec()),
+            Rival::OpenMpi | Rival::Ga => ("mpirun.openmpi", open_mpi.to_vec()),
+            Rival::Redis | Rival::Memcached => ("true", vec![]),
             Rival::OpenMpiSm => ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat()),
             // The memory hooks crash when the program ends.
             Rival::OpenShmem => {
@@ -85,7 +123,8 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
+    ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
     ("ops_mpi.c", include_str!("../rivals/ops_mpi.c")),
@@ -112,6 +151,7 @@ impl Compiled {
             .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
             .arg(&program)
             .arg(directory.join(format!("{bench}_{library}.c")))
+            .args(rival.libraries().iter().map(|library| format!("-l{library}")))
             .output()
             .with_context(|| format!("{compiler} is not there; on Debian: apt-get install {packages}"))?;
         if !compiled.status.success() {

@@ -96,8 +96,16 @@ pub trait Plan: Clone + 'static {
     fn simulated(&self, samples: Vec<String>, _timing: &farside::sim::Timing) -> Vec<String> {
         samples
     }
+    /// The rivals that there is a program for.
+    fn rivals() -> &'static [Rival] {
+        &[Rival::Mpich, Rival::OpenMpi, Rival::OpenMpiSm, Rival::OpenShmem]
+    }
     /// What of it a rival can do; nothing if that is nothing.
     fn for_rival(&self, rival: Rival) -> Option<Self>;
+    /// Runs it with as many clients of a server as there would be ranks; `program` is the running one.
+    fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
+        bail!("{} is no rival here", rival.name())
+    }
     /// Adds to a record what follows from its figures.
     fn complete(record: Record) -> Record {
         record
@@ -138,6 +146,7 @@ enum System {
     Farside,
     Limit,
     Rival(Compiled),
+    Server(Rival),
 }
 
 impl System {
@@ -146,6 +155,7 @@ impl System {
             System::Farside => FARSIDE,
             System::Limit => LIMIT,
             System::Rival(compiled) => compiled.rival.name(),
+            System::Server(rival) => rival.name(),
         }
     }
 }
@@ -157,7 +167,17 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
         systems.push(System::Limit);
     }
     for &rival in &setting.against {
-        systems.push(System::Rival(Compiled::new(rival, P::BENCH, &setting.workshop)?));
+        ensure!(
+            P::rivals().contains(&rival),
+            "{} is no rival of `bench {}`; those are: {}",
+            rival.name(),
+            P::BENCH,
+            P::rivals().iter().map(|rival| rival.name()).collect::<Vec<_>>().join(", ")
+        );
+        systems.push(match rival.is_server() {
+            true => System::Server(rival),
+            false => System::Rival(Compiled::new(rival, P::BENCH, &setting.workshop)?),
+        });
     }
     let progress = progress(setting, plans.len() * systems.len());
     let mut samples = Samples::new(P::LAYOUT);
@@ -169,7 +189,7 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
                 match run_one(setting, system, *ranks, plan) {
                     Ok(output) => samples.collect(&output, *ranks, system.name())?,
                     // What a rival cannot do is a finding; what we cannot do is a failure.
-                    Err(error) if matches!(system, System::Rival(_)) => {
+                    Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
                         let trouble = format!("{}: {error:#}", system.name());
                         if !troubles.contains(&trouble) {
                             troubles.push(trouble);
@@ -214,6 +234,10 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) ->
         }
         System::Rival(compiled) => match plan.for_rival(compiled.rival) {
             Some(plan) => compiled.run(ranks, &plan.arguments(), plan.deadline()),
+            None => Ok(String::new()),
+        },
+        System::Server(rival) => match plan.for_rival(*rival) {
+            Some(plan) => plan.run_server(*rival, ranks, &setting.program),
             None => Ok(String::new()),
         },
     }

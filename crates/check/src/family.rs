@@ -8,6 +8,7 @@ pub mod dsm;
 pub mod example;
 pub mod litmus;
 pub mod lock;
+pub mod map;
 pub mod object;
 pub mod rw;
 pub mod sync;
@@ -24,6 +25,7 @@ pub fn checks() -> Vec<Check> {
         example::checks(),
         litmus::checks(),
         lock::checks(),
+        map::checks(),
         object::checks(),
         rw::checks(),
         sync::checks(),

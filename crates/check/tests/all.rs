@@ -3,13 +3,13 @@
 use farside::sim::{Policy, Progress, Verdict};
 use farside_check::{Check, Outcome, checks};
 
-/// Runs of each check; all of them that are exhaustive end before that, except some of locks.
+/// Runs of each check; all of them that are exhaustive end before that, except some of locks and maps.
 const RUNS: u64 = 40_000;
-/// Steps of each check of a lock. `farside check` takes the time for the rest, and so does a long run of the tests.
+/// Steps of each check of a lock or a map. `farside check` takes the time for the rest, and so does a long run of the tests.
 const STEPS: u64 = 40_000;
 
 fn is_lock(check: &Check) -> bool {
-    check.name.starts_with("lock/") || check.name.starts_with("rw/")
+    ["lock/", "map/", "rw/"].iter().any(|family| check.name.starts_with(family))
 }
 
 fn has_named_test(check: &Check) -> bool {
@@ -61,12 +61,24 @@ macro_rules! families {
         }
     )* };
 }
-families!(barrier collective death dsm example litmus lock object rw sync);
+families!(barrier collective death dsm example litmus lock map object rw sync);
 
 #[test]
 fn every_check_belongs_to_a_family_and_has_a_name_of_its_own() {
     let names: Vec<&str> = checks().iter().map(|check| check.name).collect();
-    let families = ["barrier/", "collective/", "death/", "dsm/", "example/", "litmus/", "lock/", "object/", "rw/", "sync/"];
+    let families = [
+        "barrier/",
+        "collective/",
+        "death/",
+        "dsm/",
+        "example/",
+        "litmus/",
+        "lock/",
+        "map/",
+        "object/",
+        "rw/",
+        "sync/",
+    ];
     for (at, name) in names.iter().enumerate() {
         assert!(families.iter().any(|family| name.starts_with(family)), "{name}");
         assert!(!names[..at].contains(name), "{name} comes twice");

@@ -1,4 +1,4 @@
-//! Locks and shared memory that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
+//! Locks, maps and shared memory that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
 
 use farside::sim::Verdict;
 use farside_check::{Outcome, checks};
@@ -67,11 +67,18 @@ caught! {
     fn a_subtree_that_gets_its_siblings_notices_is_caught: "dsm/confuses-subtrees";
     fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
     fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
+    fn a_look_without_validation_is_caught: "map/without-validation";
+    fn an_entry_without_order_is_caught: "map/without-order";
+    fn a_look_into_a_split_bucket_is_caught: "map/without-depth";
+    fn a_split_without_mark_is_caught: "map/without-mark";
+    fn a_cell_of_the_lost_that_is_used_again_is_caught: "map/without-abandoning";
+    fn an_element_without_order_is_caught: "map/fixed-without-order";
+    fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
 }
 
 #[test]
-fn every_wrong_lock_and_shared_memory_has_a_test() {
-    let is_meant = |name: &str| ["lock/", "rw/", "dsm/"].iter().any(|family| name.starts_with(family));
+fn every_wrong_protocol_has_a_test() {
+    let is_meant = |name: &str| ["dsm/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
     for check in checks().iter().filter(|check| check.is_mutant() && is_meant(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }

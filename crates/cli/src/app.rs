@@ -10,7 +10,7 @@ use farside::Topology;
 use farside::tracing::Slice;
 use farside_bench::machine::Machine;
 
-use crate::job::Job;
+use crate::job::{Job, Program};
 use crate::simulate::Simulate;
 
 /// Runs a built-in program as the ranks of a job.
@@ -26,8 +26,11 @@ pub(crate) struct Arguments {
     /// Write what every simulated rank did into this file: a page to look at if it ends in .html, otherwise JSON for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", requires = "sim")]
     trace: Option<PathBuf>,
-    /// Its arguments
-    #[arg(last = true)]
+    /// Let the ranks be threads of one process
+    #[arg(long, conflicts_with = "sim")]
+    threads: bool,
+    /// Its arguments; those that begin with a dash come after `--`
+    #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
 }
 
@@ -35,7 +38,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app sor -n 4 -- --barrier central --start original --plot sor.svg\n  farside app fft3d -n 32 --sim ibm-sp -- --barrier tree",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app sor -n 4 -- --barrier central --start original --plot sor.svg\n  farside app fft3d -n 32 --sim ibm-sp -- --barrier tree",
         lines.join("\n")
     )
 }
@@ -45,14 +48,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     if let Some(machine) = arguments.simulate.machine(arguments.job.topology())? {
         return simulate(app, &machine, arguments);
     }
-    let me = std::env::current_exe().context("cannot find the running program")?;
+    if arguments.threads {
+        let job = arguments.job.local()?;
+        job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));
-    arguments.job.run(me.into(), words.collect())
+    arguments.job.run(Program::Own, words.collect())
 }
 
 /// Runs it in virtual time.
 fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Arguments) -> Result<ExitCode> {
-    let ranks = arguments.job.ranks();
+    let ranks = arguments.job.ranks()?;
     let mut job = machine.job(ranks)?;
     if arguments.trace.is_some() {
         job = job.traced();

@@ -1,23 +1,36 @@
 //! What `run` and `app` have in common: the options of a job, and how its end becomes ours.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use farside::Local;
 use farside::job::{Kind, parse_bytes};
-use farside_launch::{Launch, Output};
+use farside_launch::{Hosts, Launch, Output, RSH};
 
 /// The options of a job.
 #[derive(Args, Clone)]
 pub(crate) struct Job {
-    /// How many ranks the job has
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
-    ranks: u32,
-    /// What moves bytes between ranks
-    #[arg(long, value_name = "FABRIC", default_value = "shm", value_parser = |name: &str| name.parse::<Kind>())]
-    fabric: Kind,
+    /// How many ranks the job has; with --hosts, those without a number of their own share them
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts")]
+    ranks: Option<u32>,
+    /// What moves bytes between ranks: shm on one node, nic between several [default: shm, or nic with --nodes or --hosts]
+    #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
+    fabric: Option<Kind>,
+    /// Divide the ranks into so many nodes on this machine, which reach each other over its loopback interface
+    #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
+    nodes: Option<u32>,
+    #[command(flatten)]
+    span: Span,
+    /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll, host-spin-block or host-block, the process they are meant for
+    #[arg(long, value_name = "SERVER")]
+    server: Option<String>,
+    /// How long a node may be silent before it counts as lost, in seconds; 10 by default
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    patience: Option<Duration>,
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -30,12 +43,41 @@ pub(crate) struct Job {
     /// Say at each line of output which rank it is from
     #[arg(short, long)]
     label: bool,
+    /// Set a variable in the environment of the ranks; without a value, it has the one it has here
+    #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
+    variables: Vec<(String, Option<String>)>,
+    /// Start the ranks in this directory, instead of the current one
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
     /// How much memory each rank may share, such as 512M or 4G
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_bytes(text))]
     memory: Option<u64>,
     /// Pretend that the ranks are arranged like this, such as node:2,socket:2
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", conflicts_with = "hosts")]
     topology: Option<String>,
+}
+
+/// The options of a job that spans hosts.
+#[derive(Args, Clone)]
+struct Span {
+    /// Run on these hosts, as NAME, NAME:RANKS or NAME=ADDRESS:RANKS
+    ///
+    /// A list such as a:4,b:4. Each host is a node; ranks are numbered host by host. A host without a number has one rank, or its share of -n. ADDRESS
+    /// is where the other hosts reach it; if it is not given, the host looks for it: what its own name means there, where ssh has reached it, from where
+    /// it would reach the others, its only address. The ranks have the environment of their host, with the variables FARSIDE_… from here and those of --env.
+    #[arg(long, value_name = "HOST,…")]
+    hosts: Option<String>,
+    /// How to reach a host: a command that runs another one there, with {host} for its name
+    ///
+    /// It is split into words as a shell does, and must pass standard input, output and error through. Passwords cannot be asked for.
+    #[arg(long, value_name = "TEMPLATE", env = "FARSIDE_RSH", default_value = RSH)]
+    rsh: String,
+    /// Where this program is on the hosts, if not where it is here
+    #[arg(long, value_name = "PATH", requires = "hosts")]
+    remote_farside: Option<PathBuf>,
+    /// How long the hosts may take until all are ready, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    start_timeout: Duration,
 }
 
 fn ranks(text: &str) -> Result<u32, String> {
@@ -51,10 +93,51 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+fn nodes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("a job needs at least one node".into()),
+        Ok(nodes) => Ok(nodes),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, Option<String>), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, std::env::var(text).ok()),
+    };
+    if name.is_empty() {
+        return Err("expected NAME or NAME=VALUE".into());
+    }
+    Ok((name.to_owned(), value))
+}
+
+/// What the ranks run.
+pub(crate) enum Program {
+    /// A program of the user's.
+    Named(OsString),
+    /// This program, wherever it is on their hosts.
+    Own,
+}
+
 impl Job {
     /// How many ranks it has.
-    pub(crate) fn ranks(&self) -> u32 {
-        self.ranks
+    pub(crate) fn ranks(&self) -> Result<u32> {
+        match self.span.hosts(self.ranks)? {
+            Some(hosts) => Ok(hosts.ranks()),
+            None => self.ranks.context("how many ranks? Say it with -n"),
+        }
+    }
+
+    /// The same job with threads instead of processes.
+    pub(crate) fn local(&self) -> Result<Local> {
+        let ranks = self.ranks()?;
+        if self.fabric(ranks, self.span.hosts.is_some())? == Kind::Nic && self.nodes.is_none() {
+            bail!("threads are on this machine; --nodes divides them into nodes");
+        }
+        let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
+        let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
+        Ok(self.memory.into_iter().fold(job, Local::memory))
     }
 
     /// How they are to be arranged, if that was said.
@@ -63,24 +146,78 @@ impl Job {
     }
 
     /// Runs a program as the ranks of this job, as if it were this process.
-    pub(crate) fn run(self, program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
+    pub(crate) fn run(self, program: Program, arguments: Vec<OsString>) -> Result<ExitCode> {
         let me = std::env::current_exe().context("cannot find the running program")?;
-        let mut launch = Launch::new(program, self.ranks)?
+        let ranks = self.ranks()?;
+        let hosts = self.span.hosts(self.ranks)?;
+        let fabric = self.fabric(ranks, hosts.is_some())?;
+        let program = match (program, &self.span.remote_farside) {
+            (Program::Named(program), _) => program,
+            (Program::Own, Some(there)) => there.into(),
+            (Program::Own, None) => me.clone().into(),
+        };
+        let mut launch = Launch::new(program, ranks)?
             .arguments(arguments)
             .output(Output::Forward { labels: self.label })
             .grace(self.grace)
             .keep_going(self.keep_going)
             .options(|options| {
-                options.fabric = self.fabric;
+                options.fabric = fabric;
+                options.nodes = self.nodes;
+                options.server = self.server;
+                options.patience = self.patience;
                 options.memory = self.memory.or(options.memory);
                 options.topology = self.topology.or(options.topology.take());
             })
             .interactive()
             .keeper(me);
+        for (name, value) in self.variables {
+            // A variable that does not exist here is left alone.
+            if let Some(value) = value {
+                launch = launch.variable(name, value);
+            }
+        }
+        if let Some(directory) = self.directory {
+            launch = launch.directory(directory);
+        }
         if let Some(timeout) = self.timeout {
             launch = launch.timeout(timeout);
         }
+        if let Some(hosts) = hosts {
+            launch = launch.hosts(hosts);
+        }
         let status = launch.run()?.status;
         Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+    }
+
+    /// Several nodes need a fabric between them.
+    fn fabric(&self, ranks: u32, spans_hosts: bool) -> Result<Kind> {
+        let several = spans_hosts || self.nodes.is_some();
+        if let Some(nodes) = self.nodes
+            && nodes > ranks
+        {
+            bail!("--nodes {nodes} is more than the {ranks} ranks: each node needs one");
+        }
+        match self.fabric {
+            Some(Kind::Shm) if several => {
+                bail!("--fabric shm is for one node; ranks of several reach each other over nic")
+            }
+            Some(kind) => Ok(kind),
+            None if several => Ok(Kind::Nic),
+            None => Ok(Kind::Shm),
+        }
+    }
+}
+
+impl Span {
+    fn hosts(&self, ranks: Option<u32>) -> Result<Option<Hosts>> {
+        let Some(list) = &self.hosts else {
+            return Ok(None);
+        };
+        let mut hosts = Hosts::parse(list, ranks)?.rsh(&self.rsh)?.start_timeout(self.start_timeout);
+        if let Some(program) = &self.remote_farside {
+            hosts = hosts.program(program.clone());
+        }
+        Ok(Some(hosts))
     }
 }

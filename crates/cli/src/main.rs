@@ -40,6 +40,9 @@ enum Command {
     /// End a process group when standard input ends
     #[command(name = "__keep", hide = true)]
     Keep,
+    /// Be the daemon of a host
+    #[command(name = "__node", hide = true)]
+    Node,
     /// Be a rank of a built-in program
     #[command(name = "__app", hide = true)]
     AppRank {
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Info => info::run(),
         Command::Keep => farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
+        Command::Node => farside_launch::node().map(ExitCode::from).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::job::Job;
+use crate::job::{Job, Program};
 
 /// What `--help` says.
 pub(crate) const ABOUT: &str = "Start a program as the ranks of a job
@@ -18,7 +18,10 @@ output could not be written.";
 
 /// The arguments of `farside run`.
 #[derive(Args)]
-#[command(after_help = "Example: farside run -n 4 target/release/examples/ring")]
+#[command(after_help = "Examples:
+  farside run -n 4 target/release/examples/ring
+  farside run --hosts a:4,b:4 target/release/examples/ring
+  farside run -n 8 --hosts a,b --rsh 'ip netns exec {host}' hostname")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     job: Job,
@@ -30,5 +33,5 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut command = arguments.command.into_iter();
     let program = command.next().context("no program was given")?;
-    arguments.job.run(program, command.collect())
+    arguments.job.run(Program::Named(program), command.collect())
 }

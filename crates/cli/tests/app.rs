@@ -124,3 +124,13 @@ fn an_empty_variable_is_as_good_as_none() {
         greets(&farside(["app", "hello", "-n", "2"]).variable(name, "").run().ends_with(0), 2);
     }
 }
+
+#[test]
+fn nothing_is_lost_under_any_lock() {
+    for fabric in [&["--timeout", "60"][..], &["--threads"], &["--sim", "aries-xc30"]] {
+        let words = ["app", "count", "-n", "8"].iter().chain(fabric).chain(&["--", "50"]);
+        let finished = farside(words.copied()).run().ends_with(0);
+        assert_eq!(finished.stdout().matches(" 400 increments, all there").count(), 13, "{}", finished.stdout());
+    }
+    farside(["app", "count", "-n", "2", "--", "5", "bakery"]).run().fails_with(&["\"bakery\"", "d-mcs"]);
+}

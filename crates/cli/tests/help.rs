@@ -34,10 +34,20 @@ fn the_command_alone_prints_its_help_and_fails() {
 }
 
 /// The options of every job.
-const JOB: [&str; 12] = [
+const JOB: [&str; 22] = [
     "-n, --ranks <N>",
     "--fabric <FABRIC>",
-    "[default: shm]",
+    "[default: shm",
+    "--nodes <K>",
+    "--hosts <HOST,…>",
+    "--rsh <TEMPLATE>",
+    "[default: \"ssh {host}\"]",
+    "--remote-farside <PATH>",
+    "--start-timeout <SECONDS>",
+    "--env <NAME[=VALUE]>",
+    "--server <SERVER>",
+    "--patience <SECONDS>",
+    "--directory <DIR>",
     "--timeout <SECONDS>",
     "--grace <SECONDS>",
     "[default: 5]",
@@ -60,12 +70,12 @@ fn the_help_of_run_lists_every_option() {
 fn the_help_of_app_lists_every_option_and_program() {
     let help = help(&["app", "--help"]);
     mentions(&help, &JOB);
-    mentions(&help, &["NAME", "hello"]);
+    mentions(&help, &["NAME", "hello", "wordcount"]);
 }
 
 #[test]
 fn the_help_of_bench_lists_every_option_and_case() {
-    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks"]);
+    mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks", "array", "dht"]);
     let help = help(&["bench", "ops", "--help"]);
     mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
     mentions(&help, &["mpich", "openmpi", "openshmem"]);

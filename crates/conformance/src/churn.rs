@@ -1,14 +1,18 @@
 //! Work without an end, for tests in which a rank is killed: every other rank must get an error that names it.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use farside::dsm::{Config, Dsm};
 use farside::lock::Kind;
-use farside::{Ended, Error, Lock, Node, Rank, Result, World};
+use farside::map::Options;
+use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
+
+use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 16] = [
     "put",
     "get",
     "atomics",
@@ -24,24 +28,28 @@ pub const KINDS: [&str; 15] = [
     "dsm-barrier",
     "dsm-fault",
     "dsm-lock",
+    "map",
 ];
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_CHURN_DELAY_US";
+/// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
+pub const HOST_LOST: &str = "FARSIDE_CHURN_HOST_LOST";
 
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY)) else {
-        eprintln!("churn needs {VICTIM} and {DELAY}");
+    let begun = std::env::var_os(HOST_LOST);
+    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY).or(begun.as_ref().map(|_| 0))) else {
+        eprintln!("churn needs {VICTIM} and {DELAY} or {HOST_LOST}");
         return ExitCode::FAILURE;
     };
     let victim = Rank(victim);
+    // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
+    let expected = |how| begun.is_some() || how == Ended::Signal(9);
     match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
-        Err(Error::RankLost { rank, how: Ended::Signal(9) } | Error::Poisoned { rank, how: Ended::Signal(9) })
-            if rank == victim =>
-        {
+        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if rank == victim && expected(how) => {
             ExitCode::SUCCESS
         }
         other => {
@@ -57,7 +65,11 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     let sums = world.window::<f64>(1000)?;
     let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
     world.barrier()?;
-    if world.rank() == victim {
+    if let Some(begun) = std::env::var_os(HOST_LOST) {
+        if world.rank() == victim {
+            std::fs::write(begun, "").map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
+        }
+    } else if world.rank() == victim {
         let context = world.context()?;
         let word = death.at(Rank((victim.0 + 1) % world.size()), 0).word();
         std::thread::spawn(move || {
@@ -80,6 +92,9 @@ type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farside::HandlerId) -> Result<()> {
     if let Some(kind) = kind.strip_prefix("dsm-") {
         return share(world, kind);
+    }
+    if kind == "map" {
+        return map(world);
     }
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
@@ -151,6 +166,53 @@ fn share(world: &World, kind: &str) -> Result<()> {
         dsm.barrier()?;
     }
     Ok(())
+}
+
+/// Changes a map that grows until a rank is lost; then all that is in the volumes of the others must be as it was left, and can be changed.
+fn map(world: &World) -> Result<()> {
+    let options = Options { slots: 4, ..Options::default() };
+    let map = HashMap::<u64, [u64; 4]>::with(&world.team(), &options)?;
+    let mut oracle: BTreeMap<u64, u64> = BTreeMap::new();
+    let key = |step: u64| (u64::from(world.rank().0) << 32) | (step * step % 3001);
+    let change = |step: u64, key: u64, oracle: &mut BTreeMap<u64, u64>| -> Result<()> {
+        let known = oracle.get(&key).copied();
+        let (seen, now) = match step % 4 {
+            0 => (map.remove(world, key)?, None),
+            1 => (map.get(world, key)?, known),
+            2 => (map.insert_all(world, &[(key, [step; 4])])?[0], Some(step)),
+            _ => (map.insert(world, key, [step; 4])?, Some(step)),
+        };
+        match now {
+            Some(value) => _ = oracle.insert(key, value),
+            None => _ = oracle.remove(&key),
+        }
+        ensure(seen == known.map(|value| [value; 4]), || format!("key {key} stood for {seen:?}, not {known:?}"))
+    };
+    let lost = (1..).find_map(|step| change(step, key(step), &mut oracle).err());
+    let Some(Error::RankLost { rank: victim, how }) = lost else {
+        return lost.map_or(Ok(()), Err);
+    };
+    for (&key, &value) in oracle.iter().filter(|(key, _)| map.owner(**key) != victim) {
+        let seen = map.get(world, key)?;
+        ensure(seen == Some([value; 4]), || format!("after the loss, key {key} stands for {seen:?}, not {value}"))?;
+        map.insert(world, key, [value + 1; 4])?;
+        ensure(map.remove(world, key)? == Some([value + 1; 4]), || {
+            format!("after the loss, key {key} cannot be changed")
+        })?;
+    }
+    for rank in world.ranks().filter(|&rank| rank != victim) {
+        let mut torn = None;
+        map.for_each_of(world, rank, |key, value| {
+            if value != [value[0]; 4] {
+                torn = Some((key, value));
+            }
+        })?;
+        ensure(torn.is_none(), || format!("the entry {torn:?} is torn"))?;
+    }
+    let dead = (0..).find(|&key| map.owner(key) == victim).unwrap_or(0);
+    let refused = map.get(world, dead);
+    ensure(refused == Err(Error::RankLost { rank: victim, how }), || format!("the lost volume says {refused:?}"))?;
+    Err(Error::RankLost { rank: victim, how })
 }
 
 fn now_us() -> u64 {

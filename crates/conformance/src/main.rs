@@ -1,6 +1,6 @@
 //! Runs one test of the suite as a rank of a job: `farside run -n 4 farside-conformance NAME`.
 //!
-//! With `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`].
+//! With `__node` it is the daemon of a host, so that the suite needs no other program there. With `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`].
 
 use std::process::ExitCode;
 
@@ -11,6 +11,12 @@ fn main() -> ExitCode {
         eprintln!("usage: farside-conformance TEST");
         return ExitCode::FAILURE;
     };
+    if name == "__node" {
+        return farside_launch::node().map_or(ExitCode::FAILURE, ExitCode::from);
+    }
+    if name == "__keep" {
+        return farside_launch::keep().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     if let Some(kind) = name.strip_prefix("churn-") {
         return farside_conformance::churn::run(kind);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use farside::job::Kind;
 use farside::{Ended, Rank};
 use farside_conformance::churn::{DELAY, KINDS, VICTIM};
 use farside_launch::{Failure, Launch};
@@ -13,9 +14,10 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work: 300 in all, ten times as many in the long run.
-fn kills() -> u32 {
-    if std::env::var_os("FARSIDE_LONG").is_some() { 200 } else { 20 }
+/// Kills per kind of work, ten times as many in the long run: on one node 320 in all, on several 48.
+fn kills(nodes: u32) -> u32 {
+    let few = if nodes == 1 { 20 } else { 4 };
+    if std::env::var_os("FARSIDE_LONG").is_some() { 10 * few } else { few }
 }
 
 fn processes_marked(mark: &str) -> Vec<String> {
@@ -40,17 +42,25 @@ fn spread(kind: &str, kill: u32) -> u64 {
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
-fn kill_at_random_moments(kind: &str) {
+/// Kills ranks of jobs on up to so many nodes, which reach each other over UDP only.
+fn kill_at_random_moments(kind: &str, nodes_max: u32) {
     assert!(KINDS.contains(&kind));
     let before = shared_files();
     let mut slowest_us = 0;
-    for kill in 0..kills() {
+    for kill in 0..kills(nodes_max) {
         let random = spread(kind, kill);
         let victim = Rank(random as u32 % RANKS);
         let delay_us = (random / 7) % 20_000;
-        let mark = format!("{kind}-{kill}-{}", std::process::id());
+        let nodes = if nodes_max == 1 { 1 } else { 2 + kill % (nodes_max - 1) };
+        let mark = format!("{kind}-{nodes}-{kill}-{}", std::process::id());
         let launch =
             Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS).expect("the environment is in order");
+        let launch = launch.options(|options| {
+            if nodes > 1 {
+                options.fabric = Kind::Nic;
+                options.nodes = Some(nodes);
+            }
+        });
         let report = launch
             .argument(format!("churn-{kind}"))
             .variable(VICTIM, victim.0.to_string())
@@ -60,7 +70,7 @@ fn kill_at_random_moments(kind: &str) {
             .grace(DEADLINE)
             .run()
             .expect("the job starts");
-        let context = format!("{kind}, kill {kill}: {victim} after {delay_us} us: {report:?}");
+        let context = format!("{kind} on {nodes} nodes, kill {kill}: {victim} after {delay_us} us: {report:?}");
         assert!(!report.timed_out, "somebody hangs: {context}");
         assert_eq!(report.failures, [Failure { rank: victim, how: Ended::Signal(9) }], "{context}");
         assert_eq!(report.status, 128 + 9, "{context}");
@@ -70,14 +80,17 @@ fn kill_at_random_moments(kind: &str) {
         slowest_us = slowest_us.max(heard.expect("a survivor says when it heard"));
     }
     assert_eq!(shared_files(), before, "files are left behind");
-    println!("{kind}: {} kills, the slowest was heard of after {slowest_us} us", kills());
+    println!(
+        "{kind}, up to {nodes_max} nodes: {} kills, the slowest was heard of after {slowest_us} us",
+        kills(nodes_max)
+    );
 }
 
 macro_rules! deaths {
-    ($($name:ident $kind:literal)*) => { $(#[test] fn $name() { kill_at_random_moments($kind) })* };
+    ($nodes:literal $($name:ident $kind:literal)*) => { $(#[test] fn $name() { kill_at_random_moments($kind, $nodes) })* };
 }
 
-deaths! {
+deaths! { 1
     while_putting "put"
     while_getting "get"
     during_atomics "atomics"
@@ -93,4 +106,24 @@ deaths! {
     in_a_barrier_of_shared_pages "dsm-barrier"
     while_pages_fault "dsm-fault"
     with_a_lock_of_shared_pages "dsm-lock"
+    while_a_map_grows "map"
+}
+
+/// Two, three or four nodes.
+mod over_nic {
+    use super::*;
+    deaths! { 4
+        while_putting "put"
+        while_getting "get"
+        during_atomics "atomics"
+        during_accumulates "accumulate"
+        while_waiting "wait"
+        in_a_barrier "barrier"
+        in_collectives "collective"
+        while_allocating "window"
+        during_calls "call"
+        while_asleep "nothing"
+        with_a_lock "lock"
+        with_a_queuing_lock "queue-lock"
+    }
 }

@@ -142,7 +142,10 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        assert_eq!(BarrierKind::ALL.iter().map(|one| one.name().parse::<BarrierKind>()).collect::<Result<Vec<_>>>().unwrap(), BarrierKind::ALL);
+        assert_eq!(
+            BarrierKind::ALL.iter().map(|one| one.name().parse::<BarrierKind>()).collect::<Result<Vec<_>>>().unwrap(),
+            BarrierKind::ALL
+        );
         let error = "ring".parse::<BarrierKind>().unwrap_err().to_string();
         assert!(error.contains("\"ring\"") && error.contains("central, tree"), "{error}");
     }

@@ -105,8 +105,11 @@ mod tests {
 
     #[test]
     fn who_has_seen_an_interval_comes_after_it() {
-        let of = |rank, number, seen: &[(u32, u32)]| {
-            Interval { rank, number, seen: seen.iter().copied().collect(), ..interval() }
+        let of = |rank, number, seen: &[(u32, u32)]| Interval {
+            rank,
+            number,
+            seen: seen.iter().copied().collect(),
+            ..interval()
         };
         assert!(of(1, 1, &[]).is_before(&of(1, 2, &[])));
         assert!(of(1, 1, &[]).is_before(&of(2, 1, &[(1, 1)])));

@@ -4,11 +4,18 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::course::until;
 
 /// The word that starts a keeper.
 pub(crate) const KEEP: &str = "__keep";
+
+/// How long processes may take to end by themselves when the launcher was killed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a launcher says when everything is in order.
 const DONE: &str = "done";
@@ -37,6 +44,11 @@ impl Keeper {
         self.say(&format!("{}\n", group.as_raw_nonzero()));
     }
 
+    /// Tells the keeper that this process of the group may take a while to end by itself: it reaches another host, and has to pass on that it is over.
+    pub(crate) fn be_patient_with(&mut self, process: Pid) {
+        self.say(&format!("{}\n", process.as_raw_nonzero()));
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -61,13 +73,26 @@ pub fn keep() -> Result<(), String> {
     let mut said = String::new();
     // An error here means that the launcher's end is gone, as the end of the file does.
     let _ = std::io::stdin().read_to_string(&mut said);
-    let Some((group, rest)) = said.split_once('\n') else {
-        return Ok(());
-    };
-    let group = group.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{group:?} is no process group"))?;
-    if rest != DONE {
+    let mut lines: Vec<&str> = said.lines().collect();
+    let is_done = lines.pop_if(|last| *last == DONE).is_some();
+    let number =
+        |word: &str| word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"));
+    let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
+    if let Some((&group, patient_with)) = numbers.split_first()
+        && !is_done
+    {
+        wait_for(patient_with);
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }
     Ok(())
+}
+
+/// Waits until these processes have ended, but not for long.
+fn wait_for(processes: &[Pid]) {
+    let deadline = Instant::now() + PATIENCE;
+    for handle in processes.iter().filter_map(|&pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+        // Whatever this says, they have had their time.
+        let _ = rustix::event::poll(&mut [PollFd::new(&handle, PollFlags::IN)], until(Some(deadline)).as_ref());
+    }
 }

@@ -4,15 +4,29 @@
 //! the scheduler treat them as rivals. The launcher is their parent, so it hears of a death at once, and tells the other
 //! ranks; should the launcher itself be killed, the system kills the ranks.
 //!
+//! Where a job spans hosts, a daemon on each of them does the same for the ranks of its node, and the launcher talks to the daemons over their standard
+//! input and output.
+//!
 //! ```no_run
 //! let report = farside_launch::Launch::new("target/release/my-program", 4)?.argument("--size=100").run()?;
 //! std::process::exit(report.status);
 //! # Ok::<(), farside_launch::Error>(())
 //! ```
 
+mod address;
+mod channel;
+mod course;
+mod crew;
+mod daemon;
+mod fleet;
+mod frames;
+mod hosts;
+mod input;
 mod keeper;
 mod output;
 mod processes;
+mod remote;
+mod signals;
 mod supervisor;
 
 use std::ffi::OsString;
@@ -22,6 +36,8 @@ use std::time::Duration;
 use farside::job::Options;
 use farside::{Ended, Rank};
 
+pub use daemon::node;
+pub use hosts::{Hosts, RSH};
 pub use keeper::keep;
 
 /// Why a job could not be started or watched.
@@ -40,6 +56,22 @@ pub enum Error {
     /// The job's memory could not be made, or its description is wrong.
     #[error(transparent)]
     Job(#[from] farside::Error),
+    /// The ranks cannot start in this directory.
+    #[error("cannot go to the directory {}: {error}", .directory.display())]
+    Directory {
+        /// Which one.
+        directory: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A host could not be made part of the job.
+    #[error("host {host}: {why}")]
+    Host {
+        /// Which one.
+        host: String,
+        /// Why not, and what to do about it.
+        why: String,
+    },
     /// The system refused something that the launcher needs.
     #[error("{what}: {error}")]
     System {
@@ -88,7 +120,11 @@ pub struct Launch {
     pub(crate) grace: Duration,
     pub(crate) keep_going: bool,
     pub(crate) interactive: bool,
+    /// Whether this process is there for the job alone, and may end everything that descends from it.
+    pub(crate) is_own_process: bool,
     pub(crate) keeper: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) hosts: Option<Hosts>,
 }
 
 /// How a rank failed.
@@ -126,7 +162,10 @@ impl Launch {
             grace: Duration::from_secs(5),
             keep_going: false,
             interactive: false,
+            is_own_process: false,
             keeper: None,
+            directory: None,
+            hosts: None,
         })
     }
 
@@ -191,6 +230,25 @@ impl Launch {
     #[must_use]
     pub fn interactive(mut self) -> Launch {
         self.interactive = true;
+        self.is_own_process = true;
+        self
+    }
+
+    /// The directory in which the ranks start; by default that of this process, on other hosts too.
+    #[must_use]
+    pub fn directory(mut self, directory: PathBuf) -> Launch {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// Runs the job on these hosts, each of which is a node of it. It then has as many ranks as they have together.
+    ///
+    /// The environment of the ranks is that of the host, with the variables of [`Launch::variable`] and those of this process that begin with `FARSIDE_`.
+    #[must_use]
+    pub fn hosts(mut self, hosts: Hosts) -> Launch {
+        self.options.ranks = hosts.ranks();
+        self.options.fabric = farside::job::Kind::Nic;
+        self.hosts = Some(hosts);
         self
     }
 
@@ -204,7 +262,10 @@ impl Launch {
 
     /// Runs the job to its end.
     pub fn run(self) -> Result<Report, Error> {
-        supervisor::run(&self)
+        match &self.hosts {
+            None => supervisor::run(&self),
+            Some(hosts) => fleet::run(&self, hosts),
+        }
     }
 }
 

@@ -8,6 +8,10 @@ use std::thread::JoinHandle;
 use farside::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::Output;
+use crate::channel::Outbox;
+use crate::frames::ToLauncher;
+
 /// How much of a stream is still read after the job is over: what a pipe can hold, and not what a process that got away still writes.
 const REST_MAX: usize = 1 << 20;
 
@@ -94,7 +98,7 @@ fn forward(mut streams: Vec<Stream>, mut sink: Sink, stopped: &UnixStream, mut t
     for mut stream in streams {
         stream.drain(&mut buffer, &mut sink);
     }
-    sink.captured.unwrap_or_default()
+    sink.kept()
 }
 
 /// One stream of one rank.
@@ -161,32 +165,59 @@ impl Stream {
 }
 
 /// Where lines go.
-pub(crate) struct Sink {
-    /// Standard output, if it is kept.
-    pub(crate) captured: Option<Vec<u8>>,
-    pub(crate) labels: bool,
+pub(crate) enum Sink {
+    /// To our own output, each with the number of its rank if `labels` are wanted.
+    Terminal { labels: bool },
+    /// Standard output is kept; standard error goes to ours.
+    Kept(Vec<u8>),
+    /// To the launcher of a job that spans hosts. `mends_lines`: see [`Sink::mends_lines`].
+    Channel { outbox: Outbox, mends_lines: bool },
 }
 
 impl Sink {
-    fn line(&mut self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
-        let label = if self.labels { format!("[{}] ", rank.0) } else { String::new() };
-        match (&mut self.captured, is_error) {
-            (Some(captured), false) => {
-                captured.extend_from_slice(line);
-                Ok(())
-            }
-            (None, false) => write_line(&mut std::io::stdout().lock(), &label, line),
-            (_, true) => write_line(&mut std::io::stderr().lock(), &label, line),
+    pub(crate) fn new(output: Output) -> Sink {
+        match output {
+            Output::Capture => Sink::Kept(Vec::new()),
+            Output::Forward { labels } => Sink::Terminal { labels },
         }
     }
 
-    /// With labels, or when lines of many ranks are kept, a line that lacks its end would swallow the next one.
-    fn mends_lines(&self) -> bool {
-        self.labels || self.captured.is_some()
+    /// Passes a line on. Only a reader that is slow can make this last.
+    pub(crate) fn line(&mut self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
+        let label =
+            if matches!(self, Sink::Terminal { labels: true }) { format!("[{}] ", rank.0) } else { String::new() };
+        match self {
+            Sink::Kept(kept) if !is_error => {
+                kept.extend_from_slice(line);
+                Ok(())
+            }
+            Sink::Channel { outbox, .. } => {
+                outbox.push_patiently(&ToLauncher::Output { rank: rank.0, is_error, line: line.to_vec() })
+            }
+            Sink::Terminal { .. } if !is_error => write_line(&mut std::io::stdout().lock(), &label, line),
+            Sink::Terminal { .. } | Sink::Kept(_) => write_line(&mut std::io::stderr().lock(), &label, line),
+        }
+    }
+
+    /// Whether a last line that lacks its end gets one: with labels, or when lines of many ranks are kept, it would swallow the next one.
+    pub(crate) fn mends_lines(&self) -> bool {
+        match self {
+            Sink::Terminal { labels } => *labels,
+            Sink::Kept(_) => true,
+            Sink::Channel { mends_lines, .. } => *mends_lines,
+        }
+    }
+
+    /// What was kept.
+    pub(crate) fn kept(self) -> Vec<u8> {
+        match self {
+            Sink::Kept(kept) => kept,
+            _ => Vec::new(),
+        }
     }
 }
 
-fn write_line(to: &mut (impl Write + AsFd), label: &str, line: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_line(to: &mut (impl Write + AsFd), label: &str, line: &[u8]) -> std::io::Result<()> {
     write_patiently(to, label.as_bytes())?;
     write_patiently(to, line)
 }
@@ -215,20 +246,20 @@ mod tests {
     fn lines_stay_whole_however_they_come() {
         let (pipe, _other) = rustix::pipe::pipe().unwrap();
         let mut stream = Stream::new(pipe, Rank(3), false);
-        let mut sink = Sink { captured: Some(Vec::new()), labels: false };
+        let mut sink = Sink::Kept(Vec::new());
         for part in ["he", "llo\nwor", "ld\n", "end"] {
             stream.take(part.as_bytes(), &mut sink).unwrap();
         }
-        assert_eq!(sink.captured.as_deref(), Some(&b"hello\nworld\n"[..]));
+        assert!(matches!(&sink, Sink::Kept(kept) if kept == b"hello\nworld\n"));
         stream.finish(&mut sink).unwrap();
-        assert_eq!(sink.captured.as_deref(), Some(&b"hello\nworld\nend\n"[..]));
+        assert_eq!(sink.kept(), b"hello\nworld\nend\n");
     }
 
     #[test]
     fn an_endless_line_does_not_stay_in_memory() {
         let (pipe, _other) = rustix::pipe::pipe().unwrap();
         let mut stream = Stream::new(pipe, Rank(3), false);
-        let mut sink = Sink { captured: Some(Vec::new()), labels: false };
+        let mut sink = Sink::Kept(Vec::new());
         stream.take(&vec![b'x'; LINE_MAX + 1], &mut sink).unwrap();
         assert!(stream.line.is_empty());
     }

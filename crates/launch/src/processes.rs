@@ -32,6 +32,9 @@ pub(crate) fn start(launch: &Launch, host: &Host, rank: Rank, group: Option<Pid>
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(group.map_or(0, |group| group.as_raw_nonzero().get()));
+    if let Some(directory) = &launch.directory {
+        command.current_dir(directory);
+    }
     let parent = rustix::process::getpid();
     let prepare = move || {
         // The job's file is inherited by ranks and by nobody else.

@@ -9,10 +9,11 @@ use farside_fabric::{Atomic, Error, Mapped, Node, Rank, Result, Topology, Width}
 use farside_shm::Job;
 
 use crate::seal::Key;
+use crate::wire::PortId;
 use crate::{Server, Settings};
 
 /// How many threads of a rank may communicate at a time.
-pub(crate) const PORTS_PER_RANK: u32 = 64;
+pub(crate) const PORTS_PER_RANK: u32 = PortId::THREADS;
 
 /// The places of the words.
 mod at {
@@ -122,6 +123,11 @@ impl Directory {
             Some(v4) if entry[18] == 1 => SocketAddr::new(v4.into(), port),
             _ => SocketAddr::new(ip.into(), port),
         }
+    }
+
+    /// The addresses of all nodes.
+    pub(crate) fn hosts(&self) -> Vec<IpAddr> {
+        (0..self.job.topology().nodes()).map(|node| self.address(Node(node)).ip()).collect()
     }
 
     /// The port at which a rank serves itself; zero if it does not.

@@ -14,7 +14,6 @@ use farside_shm::Job;
 
 use crate::buffer::Buffer;
 use crate::cut::Cut;
-use crate::directory::PORTS_PER_RANK;
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::port::ticket::{self, Meaning};
@@ -44,18 +43,8 @@ impl Endpoint {
     }
 
     fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
-        let (port, number) = seat.open_port(seat.next_port())?;
-        let Some(index) = lock(&seat.places).pop() else {
-            return Err(Error::TooMuch {
-                what: "threads of one rank that communicate",
-                value: u64::from(PORTS_PER_RANK) + 1,
-                limit: PORTS_PER_RANK.into(),
-            });
-        };
-        seat.directory.enter_port(seat.rank, index, number);
-        let socket = port.socket().clone();
-        let port = Arc::new(Mutex::new(port));
-        seat.progress.look_after(&port);
+        let (index, port) = seat.take_place()?;
+        let socket = lock(&port).socket().clone();
         Ok(Endpoint { port, socket, index, near, effort: Cell::default(), seat })
     }
 }
@@ -63,8 +52,7 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.drain();
-        self.seat.directory.enter_port(self.seat.rank, self.index, 0);
-        lock(&self.seat.places).push(self.index);
+        self.seat.give_back_place(self.index, &self.port);
     }
 }
 
@@ -327,8 +315,12 @@ impl Fabric for Endpoint {
             Meaning::Near(ticket) => self.near.cancel(ticket),
             Meaning::Transfer(ticket) => lock(&self.port).origin.cancel(ticket),
             Meaning::Call(server, slot) => {
-                lock(&self.port).forget_call(server, slot);
-                lock(&self.seat.calls).give_back(Node(server.0), slot);
+                let mut port = lock(&self.port);
+                // While the handler may be at work in it, nobody else can have the slot.
+                if port.call_is_done(server, slot) {
+                    lock(&self.seat.calls).give_back(Node(server.0), slot);
+                }
+                port.forget_call(server, slot);
             }
         }
     }

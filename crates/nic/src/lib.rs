@@ -20,6 +20,8 @@ mod cut;
 mod directory;
 mod endpoint;
 mod far;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod link;
 mod listener;
 mod origin;
@@ -33,6 +35,8 @@ mod slots;
 mod socket;
 mod station;
 mod target;
+#[cfg(test)]
+mod torture;
 mod wire;
 
 use std::time::Duration;

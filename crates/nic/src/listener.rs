@@ -8,7 +8,7 @@ use farside_fabric::Node;
 use crate::Style;
 use crate::service::{Memory, Service};
 use crate::socket::{await_datagram, now_ns};
-use crate::wire;
+use crate::wire::{self, Refused};
 
 /// How many datagrams are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
@@ -30,11 +30,11 @@ impl Listener {
         Listener { socket, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0 }
     }
 
-    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node an authentic request came. Says whether anything came.
+    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request came. Says whether anything came.
     pub(crate) fn read<M: Memory>(
         &mut self,
         service: &mut Service<M>,
-        mut reply: impl FnMut(&[u8]),
+        mut reply: impl FnMut(&[u8]) -> Result<(), Refused>,
         mut heard: impl FnMut(Node),
     ) -> bool {
         let socket = &self.socket;
@@ -42,15 +42,15 @@ impl Listener {
         let mut out = |to: SocketAddr, packet: &[u8]| drop(socket.send_to(packet, to));
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
-            match socket.recv_from(&mut self.buffer) {
+            match socket.recv(&mut self.buffer) {
                 // Somebody wants us to look: we do.
-                Ok((0, _)) => came = true,
-                Ok((length, from)) => {
+                Ok(0) => came = true,
+                Ok(length) => {
                     came = true;
                     let packet = &self.buffer[..length];
                     if wire::is_reply(packet) {
-                        reply(packet);
-                    } else if let Some(node) = service.receive(from, packet, &mut out) {
+                        reply(packet).unwrap_or_else(|refused| service.count(refused));
+                    } else if let Some(node) = service.receive(packet, &mut out) {
                         heard(node);
                     }
                 }

@@ -39,6 +39,8 @@ impl<F: FnMut(ServerId, &[u8])> Wire for F {
 pub(crate) struct Origin {
     id: PortId,
     key: Key,
+    /// The number of the UDP port at which replies are awaited.
+    back: u16,
     /// The longest datagram.
     packet_bytes: usize,
     peers: Vec<Peer>,
@@ -62,7 +64,8 @@ struct Peer {
     /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
     posted: u64,
     complaints: u32,
-    fault: Option<answer::Fault>,
+    /// The first refusal for each rank that was not told yet.
+    faults: Vec<answer::Fault>,
     is_active: bool,
     /// Nobody answers there any more.
     is_lost: bool,
@@ -103,12 +106,13 @@ pub(crate) struct Called {
 }
 
 impl Origin {
-    /// Connections to so many servers.
-    pub(crate) fn new(id: PortId, key: Key, servers: u32, packet_bytes: usize) -> Origin {
+    /// Connections to so many servers, whose replies are awaited at the UDP port `back`.
+    pub(crate) fn new(id: PortId, key: Key, back: u16, servers: u32, packet_bytes: usize) -> Origin {
         debug_assert!(packet_bytes >= HEADER_BYTES + request::OVERHEAD_MAX + CRUMB_BYTES);
         Origin {
             id,
             key,
+            back,
             packet_bytes,
             peers: (0..servers).map(|_| Peer::new()).collect(),
             active: Vec::new(),
@@ -305,7 +309,7 @@ impl Origin {
 
     /// Sends to one server what may be sent.
     pub(crate) fn send_to(&mut self, server: ServerId, now_ns: u64, wire: &mut dyn Wire) {
-        let (id, key) = (self.id, &self.key);
+        let (id, key, back) = (self.id, &self.key, self.back);
         let peer = &mut self.peers[server.0 as usize];
         if peer.is_lost {
             peer.abandon();
@@ -319,7 +323,7 @@ impl Origin {
             };
             let Packet { mut bytes, wants_answer, .. } = packet;
             let number = peer.sender.next_number();
-            let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0 };
+            let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0, back };
             wire::seal(key, &header, &mut bytes);
             wire.send(server, &bytes);
             peer.sender.keep(bytes, wants_answer, now_ns);
@@ -357,8 +361,8 @@ impl Origin {
     /// The first operation posted to a rank that was refused, if that was not told yet.
     pub(crate) fn complaint(&mut self, server: ServerId, rank: Rank) -> Result<()> {
         let peer = &mut self.peers[server.0 as usize];
-        match peer.fault.take_if(|fault| fault.rank() == rank) {
-            Some(fault) => Err(fault.error()),
+        match peer.faults.iter().position(|fault| fault.rank() == rank) {
+            Some(at) => Err(peer.faults.swap_remove(at).error()),
             None => Ok(()),
         }
     }
@@ -393,6 +397,13 @@ impl Origin {
         }
     }
 
+    /// Forgets every outcome that was not taken: whoever asked is gone.
+    pub(crate) fn reset(&mut self) {
+        self.transfers.remove_if(|_| true);
+        self.calls.clear();
+        self.peers.iter_mut().for_each(|peer| peer.faults.clear());
+    }
+
     /// Nobody answers at a server any more: whatever is under way there never ends, and is forgotten.
     pub(crate) fn abandon(&mut self, server: ServerId) {
         let peer = &mut self.peers[server.0 as usize];
@@ -401,8 +412,8 @@ impl Origin {
         self.parts.remove_if(|part| part.server == server);
     }
 
-    /// A datagram has arrived.
-    pub(crate) fn receive(&mut self, packet: &[u8], now_ns: u64) -> Result<(), Refused> {
+    /// A datagram has arrived. Says whether it was news, or nothing that somebody could not have recorded long ago.
+    pub(crate) fn receive(&mut self, packet: &[u8], now_ns: u64) -> Result<bool, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Reply || header.port != self.id {
             return Err(Refused::Astray);
@@ -414,6 +425,7 @@ impl Origin {
         }
         // Tags are used again: only the answer to an open request means the parts that have them now.
         let is_awaited = peer.sender.awaits(header.number);
+        let known_complaints = peer.complaints;
         for answer in Answers::new(body) {
             match answer? {
                 Answer::Word { tag, value } if is_awaited => {
@@ -433,9 +445,11 @@ impl Origin {
                 Answer::Refused { tag, fault } if is_awaited => {
                     settle(parts, transfers, tag, header.server, |_, transfer| transfer.outcome = Err(fault.error()));
                 }
-                Answer::Complaint { count, fault } if count > peer.complaints => {
-                    peer.complaints = count;
-                    peer.fault.get_or_insert(fault);
+                Answer::Complaint { count, fault } if count > known_complaints => {
+                    peer.complaints = peer.complaints.max(count);
+                    if peer.faults.iter().all(|known| known.rank() != fault.rank()) {
+                        peer.faults.push(fault);
+                    }
                 }
                 Answer::Called { slot, state, bytes } => {
                     calls.push(Called { server: header.server, slot, state, bytes: bytes.to_vec() });
@@ -443,12 +457,11 @@ impl Origin {
                 _ => {}
             }
         }
-        peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet| {
+        Ok(peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet| {
             if spare.len() < 64 {
                 spare.push(packet);
             }
-        });
-        Ok(())
+        }))
     }
 }
 
@@ -489,7 +502,7 @@ impl Peer {
             queue: VecDeque::new(),
             posted: 0,
             complaints: 0,
-            fault: None,
+            faults: Vec::new(),
             is_active: false,
             is_lost: false,
         }

@@ -61,6 +61,12 @@ impl Port {
         self.addresses[server.0 as usize] = Some(address);
     }
 
+    /// Forgets what nobody will ask for any more, so that somebody else can have the port.
+    pub(crate) fn reset(&mut self) {
+        self.calls.clear();
+        self.origin.reset();
+    }
+
     /// Sends to a server what may be sent.
     pub(crate) fn send(&mut self, server: ServerId) {
         let (socket, addresses) = (&self.socket, &self.addresses);
@@ -74,16 +80,14 @@ impl Port {
                 // Somebody wants us to look: we do.
                 Ok(0) => {}
                 Ok(length) => {
-                    // What is refused is counted, and nothing else.
+                    // What is refused changes nothing.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());
                 }
                 Err(_) => break,
             }
         }
         let now = now_ns();
-        if !self.calls.is_empty() {
-            self.attend_to_calls(now);
-        }
+        self.attend_to_calls(now);
         if self.origin.is_busy() {
             let (socket, addresses) = (&self.socket, &self.addresses);
             self.origin.pump(now, &mut sending(socket, addresses));

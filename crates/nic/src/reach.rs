@@ -16,9 +16,6 @@ use crate::seat::{lock, open_port};
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 
-/// Of all ports of a rank, the one of its handlers.
-const HANDLERS: u32 = u32::MAX;
-
 /// Gives an agent that starts with a rank its way to other nodes.
 pub(crate) struct FarReach {
     job: Arc<Job>,
@@ -35,7 +32,7 @@ impl FarReach {
 impl Surroundings for FarReach {
     fn start(&self) -> Result<Neighbourhood> {
         let topology = self.job.topology().clone();
-        let (port, _) = open_port(&self.directory, &topology, PortId::of_rank(self.rank, HANDLERS))?;
+        let port = open_port(&self.directory, &topology, PortId::of_rank(self.rank, PortId::HANDLERS))?;
         let port = Arc::new(Mutex::new(port));
         let progress = Progress::new();
         progress.look_after(&port);

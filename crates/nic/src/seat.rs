@@ -1,7 +1,7 @@
 //! A rank's place in the job: what its threads share, and how it leaves.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,14 +36,19 @@ pub(crate) struct Seat {
     pub(crate) caps: Caps,
     pub(crate) directory: Directory,
     pub(crate) progress: Progress,
-    /// How many ports this rank has made. Names of ports are not used again: the other nodes remember them.
-    pub(crate) ports: AtomicU32,
     /// Which places in the directory are free.
-    pub(crate) places: Mutex<Vec<u32>>,
+    pub(crate) places: Mutex<Vec<Vacancy>>,
     pub(crate) calls: Mutex<FarCalls>,
     pub(crate) host: Option<HostServer>,
     /// Its only use is to say farewell.
     farewell: Mutex<Option<Farewell>>,
+}
+
+/// A place in the directory for a thread that communicates. Its port is used again, with its connections, by the next thread that has the place: the other
+/// nodes remember every port that they have ever heard of.
+pub(crate) struct Vacancy {
+    pub(crate) index: u32,
+    pub(crate) port: Option<Arc<Mutex<Port>>>,
 }
 
 /// What is needed to tell the others that the rank has left, after everything else of it is gone.
@@ -91,27 +96,57 @@ impl Seat {
             topology,
             caps,
             progress: Progress::new(),
-            ports: AtomicU32::new(0),
-            places: Mutex::new((0..PORTS_PER_RANK).rev().collect()),
+            places: Mutex::new((0..PORTS_PER_RANK).rev().map(|index| Vacancy { index, port: None }).collect()),
             calls: Mutex::default(),
             host,
             farewell: Mutex::new(None),
             directory,
             job,
         });
-        let (port, _) = seat.open_port(seat.next_port())?;
+        let port = seat.open_port(PortId::FAREWELL)?;
         let farewell = Farewell { port, membership: near.membership() };
         *lock(&seat.farewell) = Some(farewell);
         Ok((seat, near))
     }
 
-    pub(crate) fn next_port(&self) -> PortId {
-        PortId::of_rank(self.rank, self.ports.fetch_add(1, Ordering::Relaxed))
+    /// A new port.
+    fn open_port(&self, which: u32) -> Result<Port> {
+        open_port(&self.directory, &self.topology, PortId::of_rank(self.rank, which))
     }
 
-    /// A new port; also says its number.
-    pub(crate) fn open_port(&self, id: PortId) -> Result<(Port, u16)> {
-        open_port(&self.directory, &self.topology, id)
+    /// A place for one more thread, and its port.
+    pub(crate) fn take_place(&self) -> Result<(u32, Arc<Mutex<Port>>)> {
+        let too_much = || Error::TooMuch {
+            what: "threads of one rank that communicate",
+            value: u64::from(PORTS_PER_RANK) + 1,
+            limit: PORTS_PER_RANK.into(),
+        };
+        let mut places = lock(&self.places);
+        let Vacancy { index, port } = places.pop().ok_or_else(too_much)?;
+        let port = match port {
+            Some(port) => port,
+            None => match self.open_port(index) {
+                Ok(port) => {
+                    let port = Arc::new(Mutex::new(port));
+                    self.progress.look_after(&port);
+                    port
+                }
+                Err(error) => {
+                    places.push(Vacancy { index, port: None });
+                    return Err(error);
+                }
+            },
+        };
+        let number = socket::address(lock(&port).socket())?.port();
+        self.directory.enter_port(self.rank, index, number);
+        Ok((index, port))
+    }
+
+    /// A thread is done with its place.
+    pub(crate) fn give_back_place(&self, index: u32, port: &Arc<Mutex<Port>>) {
+        self.directory.enter_port(self.rank, index, 0);
+        lock(port).reset();
+        lock(&self.places).push(Vacancy { index, port: Some(port.clone()) });
     }
 
     /// Forgets what is under way to nodes of which nobody is left.
@@ -133,7 +168,7 @@ impl Seat {
 }
 
 /// A new port of this node.
-pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) -> Result<(Port, u16)> {
+pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) -> Result<Port> {
     let socket = port::open_socket(directory.address(directory.node()))?;
     let number = socket::address(&socket)?.port();
     let nodes = topology.nodes();
@@ -143,8 +178,8 @@ pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) 
     };
     let mut addresses: Vec<Option<SocketAddr>> = (0..nodes).map(|node| Some(directory.address(Node(node)))).collect();
     addresses.resize(servers as usize, None);
-    let origin = Origin::new(id, directory.key(), servers, directory.packet_bytes());
-    Ok((Port::new(origin, socket, addresses), number))
+    let origin = Origin::new(id, directory.key(), number, servers, directory.packet_bytes());
+    Ok(Port::new(origin, socket, addresses))
 }
 
 impl Drop for Seat {

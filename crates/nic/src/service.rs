@@ -3,9 +3,9 @@
 //! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that contradicts itself or is not meant for
 //! this server likewise, and every operation is checked against segment, bounds and alignment by the [`Memory`] that it is to change.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use farside_fabric::{Atomic, Error, Fate, Node, Rank, Result, Sum, Topology, Word};
+use farside_fabric::{Atomic, Fate, Node, Rank, Result, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::link::{Receiver, Verdict};
@@ -16,6 +16,8 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// After so many requests without an answer an acknowledgement is sent although more may be waiting.
 const ACKNOWLEDGE_AFTER: u32 = 16;
+/// Of how many ranks' memory a connection is told what was refused there: as many complaints as fit into any reply beside the longest answers.
+const COMPLAINTS_MAX: usize = 40;
 
 /// What operations change.
 pub(crate) trait Memory {
@@ -28,10 +30,18 @@ pub(crate) trait Memory {
     fn count_landing(&mut self);
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
-    fn answer(&mut self, caller: Rank, slot: u32) -> Option<(u32, Vec<u8>)>;
+    fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
     fn note_fate(&mut self, rank: Rank, fate: Fate);
     /// The port at which a rank serves itself, zero if it does not (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
+}
+
+/// What has become of a call.
+pub(crate) enum Asked {
+    Pending,
+    Answered(u32, Vec<u8>),
+    /// The caller has used the slot for another call since, or never for this one.
+    Forgotten,
 }
 
 /// What sends replies.
@@ -73,6 +83,8 @@ pub(crate) struct Service<M> {
     key: Key,
     packet_bytes: usize,
     topology: Topology,
+    /// The address of each node.
+    hosts: Vec<IpAddr>,
     memory: M,
     connections: FxHashMap<PortId, Connection>,
     lost: FxHashSet<Node>,
@@ -86,22 +98,31 @@ pub(crate) struct Service<M> {
 }
 
 struct Connection {
-    /// Where its port is: whence the first authentic request came. It never changes, so that a datagram that was recorded and sent from elsewhere
-    /// makes nobody else hear from us.
+    /// Where its port is: on its node, as its requests say. Whence they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead
+    /// of the original, makes nobody else hear from us.
     address: SocketAddr,
     receiver: Receiver,
     unanswered: u32,
     complaints: u32,
-    fault: Option<Fault>,
+    /// The last posted operation on each rank's memory that was refused, and which complaint that was.
+    faults: Vec<(u32, Fault)>,
 }
 
 impl<M: Memory> Service<M> {
-    pub(crate) fn new(id: ServerId, key: Key, packet_bytes: usize, topology: Topology, memory: M) -> Service<M> {
+    /// A server on a network whose nodes are at `hosts`.
+    pub(crate) fn new(
+        id: ServerId,
+        key: Key,
+        packet_bytes: usize,
+        (topology, hosts): (Topology, Vec<IpAddr>),
+        memory: M,
+    ) -> Service<M> {
         Service {
             id,
             key,
             packet_bytes,
             topology,
+            hosts,
             memory,
             connections: FxHashMap::default(),
             lost: FxHashSet::default(),
@@ -114,6 +135,17 @@ impl<M: Memory> Service<M> {
 
     pub(crate) fn refusals(&self) -> Refusals {
         self.refusals
+    }
+
+    /// Counts a datagram that was dropped elsewhere.
+    pub(crate) fn count(&mut self, refused: Refused) {
+        self.refusals.count(refused);
+    }
+
+    /// How many ports there are that have ever been heard of.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
     }
 
     pub(crate) fn memory(&mut self) -> &mut M {
@@ -133,13 +165,13 @@ impl<M: Memory> Service<M> {
         self.calls.retain(|&(port, ..)| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
     }
 
-    /// A datagram has arrived. If it is authentic, and was taken, says from which node.
-    pub(crate) fn receive(&mut self, from: SocketAddr, packet: &[u8], out: Out<'_>) -> Option<Node> {
-        let read = self.read(from, packet, out);
-        read.inspect_err(|&refused| self.refusals.count(refused)).ok()
+    /// A datagram has arrived. If it is authentic, and cannot have been recorded long ago, says from which node.
+    pub(crate) fn receive(&mut self, packet: &[u8], out: Out<'_>) -> Option<Node> {
+        let read = self.read(packet, out);
+        read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
     }
 
-    fn read(&mut self, from: SocketAddr, packet: &[u8], out: Out<'_>) -> Result<Node, Refused> {
+    fn read(&mut self, packet: &[u8], out: Out<'_>) -> Result<Option<Node>, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Request || header.server != self.id {
             return Err(Refused::Astray);
@@ -149,21 +181,32 @@ impl<M: Memory> Service<M> {
         if self.lost.contains(&node) {
             return Err(Refused::Late);
         }
-        // All or nothing: what is found wrong half-way has changed nothing.
-        Requests::new(body).try_for_each(|request| request.map(drop))?;
-        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(from));
+        let host = *self.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
+        self.check(body)?;
+        let address = SocketAddr::new(host, header.back);
+        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(address));
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
                 self.execute(port, body, out);
                 while let Some(body) = self.connections.get_mut(&port).and_then(|it| it.receiver.next_held()) {
                     self.execute(port, &body, out);
                 }
+                return Ok(Some(node));
             }
             Verdict::Again => self.answer_again(port, header.number, body, out),
             Verdict::Later => self.note_silence(port, out),
             Verdict::Never => return Err(Refused::Stale),
         }
-        Ok(node)
+        Ok(None)
+    }
+
+    /// All or nothing: what is found wrong half-way has changed nothing. What asks for more than a reply holds was sent by nobody who knows the protocol.
+    fn check(&self, body: &[u8]) -> Result<(), Refused> {
+        let mut room = (self.packet_bytes - HEADER_BYTES) as u64;
+        Requests::new(body).try_for_each(|request| {
+            room = room.checked_sub(request?.answer_bytes_max()).ok_or(Refused::Malformed)?;
+            Ok(())
+        })
     }
 
     /// Executes the request whose turn it is.
@@ -179,10 +222,7 @@ impl<M: Memory> Service<M> {
             }
         }
         let Some(connection) = self.connections.get_mut(&port) else { return };
-        for fault in faults {
-            connection.complaints = connection.complaints.wrapping_add(1);
-            connection.fault = Some(fault);
-        }
+        faults.into_iter().for_each(|fault| connection.complain(fault));
         connection.receiver.executed(&self.reply[HEADER_BYTES..]);
         if wants_answer {
             let number = connection.receiver.executed_up_to();
@@ -242,14 +282,13 @@ impl<M: Memory> Service<M> {
             Request::Call { slot, handler, argument } => {
                 let caller = port.rank()?;
                 memory.call(caller, slot, handler, argument);
-                self.calls.push((port, caller, slot));
+                self.expect_answer(port, caller, slot);
+                self.forget_calls(caller);
                 Some(false)
             }
             Request::Recall { slot } => {
                 let caller = port.rank()?;
-                if !self.calls.contains(&(port, caller, slot)) {
-                    self.calls.push((port, caller, slot));
-                }
+                self.expect_answer(port, caller, slot);
                 Some(false)
             }
             Request::Member { rank, fate } => {
@@ -265,6 +304,18 @@ impl<M: Memory> Service<M> {
         }
     }
 
+    fn expect_answer(&mut self, port: PortId, caller: Rank, slot: u32) {
+        if !self.calls.contains(&(port, caller, slot)) {
+            self.calls.push((port, caller, slot));
+        }
+    }
+
+    /// Forgets the calls of a rank whose slots are used for others: nobody waits for their answers.
+    fn forget_calls(&mut self, caller: Rank) {
+        let memory = &mut self.memory;
+        self.calls.retain(|&(_, rank, slot)| rank != caller || !matches!(memory.answer(rank, slot), Asked::Forgotten));
+    }
+
     fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) -> Option<bool> {
         let answer = match done {
             Ok(value) => Answer::Word { tag, value },
@@ -278,14 +329,9 @@ impl<M: Memory> Service<M> {
     fn read_all(&mut self, body: &[u8]) {
         for request in Requests::new(body).flatten() {
             let Request::Get { tag, from } = request else { continue };
-            let (begin, bytes) = (self.reply.len(), from.bytes());
-            let room = (self.packet_bytes - begin).saturating_sub(answer::OVERHEAD_MAX) as u64;
-            let read = if bytes > room {
-                Err(Error::TooMuch { what: "bytes of one far request", value: bytes, limit: room })
-            } else {
-                answer::begin_bytes(tag, bytes as u32, &mut self.reply);
-                self.memory.get(&from, &mut self.reply)
-            };
+            let begin = self.reply.len();
+            answer::begin_bytes(tag, from.bytes() as u32, &mut self.reply);
+            let read = self.memory.get(&from, &mut self.reply);
             if let Err(error) = read {
                 self.reply.truncate(begin);
                 let fault = Fault::new(&error, from.rank);
@@ -325,11 +371,13 @@ impl<M: Memory> Service<M> {
     fn send_calls(&mut self, out: Out<'_>) {
         let mut at = 0;
         while let Some(&(port, caller, slot)) = self.calls.get(at) {
-            let Some((state, bytes)) = self.memory.answer(caller, slot) else {
+            let answer = self.memory.answer(caller, slot);
+            if matches!(answer, Asked::Pending) {
                 at += 1;
                 continue;
-            };
+            }
             self.calls.swap_remove(at);
+            let Asked::Answered(state, bytes) = answer else { continue };
             self.reply.clear();
             self.reply.resize(HEADER_BYTES, 0);
             answer::encode(&Answer::Called { slot, state, bytes: &bytes }, &mut self.reply);
@@ -341,8 +389,8 @@ impl<M: Memory> Service<M> {
     fn send(&mut self, port: PortId, number: u64, out: Out<'_>) {
         let Some(connection) = self.connections.get_mut(&port) else { return };
         connection.unanswered = 0;
-        if let Some(fault) = connection.fault {
-            answer::encode(&Answer::Complaint { count: connection.complaints, fault }, &mut self.reply);
+        for &(count, fault) in &connection.faults {
+            answer::encode(&Answer::Complaint { count, fault }, &mut self.reply);
         }
         let header = Header {
             kind: Kind::Reply,
@@ -351,6 +399,7 @@ impl<M: Memory> Service<M> {
             number,
             executed: connection.receiver.executed_up_to(),
             held: connection.receiver.held_bits(),
+            back: 0,
         };
         wire::seal(&self.key, &header, &mut self.reply);
         out(connection.address, &self.reply);
@@ -359,14 +408,26 @@ impl<M: Memory> Service<M> {
 
 impl Connection {
     fn new(address: SocketAddr) -> Connection {
-        Connection { address, receiver: Receiver::new(), unanswered: 0, complaints: 0, fault: None }
+        Connection { address, receiver: Receiver::new(), unanswered: 0, complaints: 0, faults: Vec::new() }
+    }
+
+    /// Something posted was refused: every reply says so from now on, for each rank whose memory it was about.
+    fn complain(&mut self, fault: Fault) {
+        self.complaints = self.complaints.wrapping_add(1);
+        let complaint = (self.complaints, fault);
+        match self.faults.iter().position(|(_, known)| known.rank() == fault.rank()) {
+            Some(at) => self.faults[at] = complaint,
+            None if self.faults.len() < COMPLAINTS_MAX => self.faults.push(complaint),
+            None => {}
+        }
     }
 }
 
-/// The node that a port is on, if there can be such a port.
+/// The node that a port is on, if there can be such a port. There cannot be many: connections are never forgotten, lest what was recorded of them be
+/// taken for new.
 fn node_of(topology: &Topology, port: PortId) -> Option<Node> {
     match (port.rank(), port.agent()) {
-        (Some(rank), _) => topology.check(rank).is_ok().then(|| topology.node_of(rank)),
+        (Some(rank), _) => (topology.check(rank).is_ok() && port.is_possible()).then(|| topology.node_of(rank)),
         (None, Some(node)) => (node.0 < topology.nodes()).then_some(node),
         (None, None) => None,
     }

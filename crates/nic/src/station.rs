@@ -139,11 +139,17 @@ impl Station {
                 ServerId(self.node.0),
                 self.key.clone(),
                 REPLY_BYTES,
-                (**self.job.topology()).clone(),
+                ((**self.job.topology()).clone(), addresses.iter().map(SocketAddr::ip).collect()),
                 Target::new(self.job.clone(), self.node, self.directory.clone()),
             ),
             listener: Listener::new(socket, self.settings.server.agent_style()),
-            origin: Origin::new(PortId::of_agent(self.node), self.key.clone(), nodes, packet_bytes),
+            origin: Origin::new(
+                PortId::of_agent(self.node),
+                self.key.clone(),
+                self.address.port(),
+                nodes,
+                packet_bytes,
+            ),
             addresses: addresses.to_vec(),
             heard_ns: vec![now_ns(); nodes as usize],
             patience: self.settings.patience,
@@ -215,7 +221,7 @@ struct Agent {
     /// Its own way to the other agents.
     origin: Origin,
     addresses: Vec<SocketAddr>,
-    /// When something authentic came last from each node.
+    /// When something came last from each node that nobody else could have sent.
     heard_ns: Vec<u64>,
     patience: Duration,
     /// When the silent ones were asked last whether they are there.
@@ -258,9 +264,13 @@ impl Agent {
             }
         };
         let reply = |packet: &[u8]| {
-            if let (Ok(()), Some(server)) = (origin.receive(packet, now), wire::claimed_server(packet)) {
+            let is_news = origin.receive(packet, now)?;
+            // Agents call no handlers.
+            drop(origin.take_calls());
+            if let (true, Some(server)) = (is_news, wire::claimed_server(packet)) {
                 heard(server.0);
             }
+            Ok(())
         };
         listener.read(service, reply, |node| heard(node.0))
     }
@@ -343,13 +353,14 @@ impl HostServer {
         let address = socket::address(&socket)?;
         let target = Target::new(job.clone(), node, directory.clone());
         let id = ServerId(topology.nodes() + rank.0);
-        let mut service = Service::new(id, directory.key(), REPLY_BYTES, (*topology).clone(), target);
+        let mut service =
+            Service::new(id, directory.key(), REPLY_BYTES, ((*topology).clone(), directory.hosts()), target);
         let mut listener = Listener::new(socket, settings.server.style);
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = stop.clone();
         let run = move || {
             while !told.load(std::sync::atomic::Ordering::SeqCst) {
-                let came = listener.read(&mut service, |_| (), |_| ());
+                let came = listener.read(&mut service, |_| Err(wire::Refused::Astray), |_| ());
                 listener.wait(came, Some(Duration::from_secs(1)));
             }
         };

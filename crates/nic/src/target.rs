@@ -10,7 +10,7 @@ use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::directory::Directory;
-use crate::service::Memory;
+use crate::service::{Asked, Memory};
 use crate::wire::request::Rows;
 
 /// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them away when a rank is lost.
@@ -64,7 +64,8 @@ impl Target {
         self.check(rows.rank)?;
         let (unit, count) = (u64::from(rows.unit), u64::from(rows.count));
         let (counts, strides) = ([count], [rows.stride]);
-        let shape = if count == 1 {
+        // Rows without bytes are none, however many there are.
+        let shape = if count == 1 || unit == 0 {
             Shape::Block(Piece { offset: rows.offset, bytes: unit })
         } else {
             Shape::Strided { offset: rows.offset, unit, counts: &counts, strides: &strides }
@@ -113,17 +114,13 @@ impl Memory for Target {
         self.calls.insert((caller, index), (slot, (!asked).then(FarAnswer::nobody)));
     }
 
-    fn answer(&mut self, caller: Rank, slot: u32) -> Option<(u32, Vec<u8>)> {
+    fn answer(&mut self, caller: Rank, slot: u32) -> Asked {
         let index = slot::index(slot);
-        let (latest, known) = self.calls.get(&(caller, index))?;
-        if *latest != slot {
-            return None;
-        }
-        let answer = match known {
-            Some(answer) => answer.clone(),
-            None => self.job.answer(caller, index)?,
+        let answer = match self.calls.get(&(caller, index)) {
+            Some((latest, known)) if *latest == slot => known.clone().or_else(|| self.job.answer(caller, index)),
+            _ => return Asked::Forgotten,
         };
-        Some((answer.state, answer.reply))
+        answer.map_or(Asked::Pending, |answer| Asked::Answered(answer.state, answer.reply))
     }
 
     fn note_fate(&mut self, rank: Rank, fate: Fate) {

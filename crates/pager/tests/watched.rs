@@ -24,7 +24,10 @@ fn methods() -> Vec<Method> {
     if !has_userfault() {
         println!("skipped: userfaultfd, which this system does not allow");
     }
-    [Method::Protect, Method::Userfault].into_iter().filter(|&method| method == Method::Protect || has_userfault()).collect()
+    [Method::Protect, Method::Userfault]
+        .into_iter()
+        .filter(|&method| method == Method::Protect || has_userfault())
+        .collect()
 }
 
 /// Allows what is tried, and writes it down. A page is filled with its number when it is touched first.
@@ -113,8 +116,11 @@ fn child() {
 
 fn ends_by_signal(what: &str, says: &str) {
     let program = std::env::current_exe().unwrap();
-    let output =
-        Command::new(program).args(["--exact", "child", "--nocapture"]).env("FARSIDE_PAGER_CHILD", what).output().unwrap();
+    let output = Command::new(program)
+        .args(["--exact", "child", "--nocapture"])
+        .env("FARSIDE_PAGER_CHILD", what)
+        .output()
+        .unwrap();
     assert_eq!(output.status.signal(), Some(11), "{output:?}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains(says), "{output:?}");

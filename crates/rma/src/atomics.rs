@@ -84,7 +84,7 @@ impl Context {
         self.post_at(at.segment, at.rank, at.offset, C::WIDTH, Atomic::Store(value.to_bits()))
     }
 
-    #[inline]
+    #[inline(always)]
     fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
         self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op).map(C::from_bits)

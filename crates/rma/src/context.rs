@@ -426,7 +426,8 @@ impl Context {
         self.finish(started, from.rank).map(|_| ())
     }
 
-    #[inline]
+    // Inlined wherever it is called with a known operation, of which little is left then: locks live on it.
+    #[inline(always)]
     pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
         let part = segment.part(at)?;
         self.tally.atomic(at);
@@ -448,7 +449,12 @@ impl Context {
             }
             return held.ok_or_else(|| self.bad_word(segment, at, offset, width, op));
         }
-        match self.finish(self.fabric.atomic(Word { rank: at, segment: segment.id, offset, width }, op)?, at)? {
+        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op)
+    }
+
+    #[inline(never)]
+    fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
+        match self.finish(self.fabric.atomic(at, op)?, at.rank)? {
             Reply::Word(held) => Ok(held),
             other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
         }

@@ -71,13 +71,21 @@ impl Counters {
 
 /// How many peers share a page of counters.
 const PAGE: usize = 16;
+/// How many peers have their counters at hand, and among how many of these a peer's may be.
+const AT_HAND: usize = 32;
+const CHOICES: usize = 4;
 
-/// The counters while they count, in pages that come about when they are needed: a rank of a large job talks to few others. A context belongs to one
-/// thread, so plain cells do.
+/// The counters while they count. A rank of a large job talks to few others: the first that come have their counters at hand, all others in pages that come about when
+/// they are needed. A context belongs to one thread, so plain cells do.
 pub(crate) struct Tally {
     ranks: u32,
-    pages: Box<[OnceCell<Box<[PeerTally; PAGE]>>]>,
+    /// Whose counters are at hand: one more than the rank, or zero.
+    known: [Cell<u32>; AT_HAND],
+    at_hand: Box<[PeerTally; AT_HAND]>,
+    pages: OnceCell<Box<[Page]>>,
 }
+
+type Page = OnceCell<Box<[PeerTally; PAGE]>>;
 
 #[derive(Default)]
 struct PeerTally {
@@ -98,14 +106,48 @@ fn add(cell: &Cell<u64>, value: u64) {
 
 impl Tally {
     pub(crate) fn new(ranks: u32) -> Tally {
-        Tally { ranks, pages: (0..ranks.div_ceil(PAGE as u32)).map(|_| OnceCell::new()).collect() }
+        let at_hand = Box::new(std::array::from_fn(|_| PeerTally::default()));
+        Tally { ranks, known: [const { Cell::new(0) }; AT_HAND], at_hand, pages: OnceCell::new() }
     }
 
     /// A rank that does not exist has no counters.
     #[inline]
     fn peer(&self, peer: Rank) -> Option<&PeerTally> {
-        let page = self.pages.get(peer.index() / PAGE)?.get_or_init(Box::default);
+        let (name, first) = (peer.0.wrapping_add(1), choice(peer));
+        for place in first..first + CHOICES {
+            if self.known[place].get() == name {
+                return Some(&self.at_hand[place]);
+            }
+            if self.known[place].get() == 0 {
+                return self.welcome(place, peer);
+            }
+        }
+        self.further(peer)
+    }
+
+    #[cold]
+    fn welcome(&self, place: usize, peer: Rank) -> Option<&PeerTally> {
+        if peer.0 >= self.ranks {
+            return None;
+        }
+        self.known[place].set(peer.0 + 1);
+        Some(&self.at_hand[place])
+    }
+
+    /// The counters of a peer that came when there was no place at hand for it.
+    fn further(&self, peer: Rank) -> Option<&PeerTally> {
+        let pages = || (0..(self.ranks as usize).div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
+        let page = self.pages.get_or_init(pages).get(peer.index() / PAGE)?.get_or_init(Box::default);
         Some(&page[peer.index() % PAGE])
+    }
+
+    /// The counters of a peer, if it has any yet.
+    fn known(&self, peer: Rank) -> Option<&PeerTally> {
+        let first = choice(peer);
+        match (first..first + CHOICES).find(|&place| self.known[place].get() == peer.0 + 1) {
+            Some(place) => Some(&self.at_hand[place]),
+            None => Some(&self.pages.get()?.get(peer.index() / PAGE)?.get()?[peer.index() % PAGE]),
+        }
     }
 
     #[inline]
@@ -157,8 +199,38 @@ impl Tally {
             atomics: tally.atomics.get(),
             calls: tally.calls.get(),
         };
-        let page = |index: usize| self.pages[index / PAGE].get().map(|page| peer(&page[index % PAGE]));
-        let peers = (0..self.ranks as usize).map(|index| page(index).unwrap_or_default()).collect();
+        let peers = (0..self.ranks).map(|rank| self.known(Rank(rank)).map(peer).unwrap_or_default()).collect();
         Counters { peers, effort }
+    }
+}
+
+/// The first of the places where the counters of a peer may be.
+#[inline]
+fn choice(peer: Rank) -> usize {
+    const GROUPS: u32 = (AT_HAND / CHOICES) as u32;
+    (peer.0.wrapping_mul(0x9E37_79B9) >> (u32::BITS - GROUPS.ilog2())) as usize * CHOICES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_has_counters_of_its_own() {
+        let tally = Tally::new(1000);
+        for round in 1..=3 {
+            for rank in (0..1000).step_by(3) {
+                tally.put(Rank(rank), u64::from(rank));
+                tally.atomic(Rank(rank));
+            }
+            tally.put(Rank(1000), 8);
+            let counters = tally.read(Effort::default());
+            assert_eq!(counters.peers.len(), 1000);
+            for (rank, peer) in counters.peers.iter().enumerate() {
+                let times = if rank % 3 == 0 { round } else { 0 };
+                let expected = (times, times * rank as u64, times);
+                assert_eq!((peer.puts, peer.put_bytes, peer.atomics), expected, "{rank}");
+            }
+        }
     }
 }

@@ -57,6 +57,13 @@ impl<'w, T> Place<'w, T> {
         Place { offset, ..self }
     }
 
+    /// The same place, as the first of elements of another type. Whether it is aligned for atomics is checked when it is used so.
+    #[must_use]
+    #[inline]
+    pub fn cast<U>(self) -> Place<'w, U> {
+        Place::new(self.segment, self.rank, self.offset, self.end)
+    }
+
     /// Whose memory it is in.
     #[inline]
     pub fn rank(self) -> Rank {

@@ -427,6 +427,8 @@ impl Job {
         for entry in self.probe(rank, segment) {
             match entry.id.load(Ordering::Acquire) {
                 0 => break,
+                // Nobody's name, although somebody far may ask for it.
+                TOMBSTONE => {}
                 id if id == segment.0 => return Ok(entry),
                 _ => {}
             }
@@ -542,6 +544,15 @@ mod tests {
         job.retract(Rank(0), a).unwrap();
         assert_eq!(job.segment(Rank(0), b).unwrap().bytes(), 2);
         assert!(job.segment(Rank(0), a).is_err());
+    }
+
+    #[test]
+    fn what_was_freed_has_no_name() {
+        let job = job(1);
+        // The first place in the table, where the search for the mark of freed entries begins.
+        job.publish(Rank(0), SegmentId(SEGMENTS), 4096, 1).unwrap();
+        job.retract(Rank(0), SegmentId(SEGMENTS)).unwrap();
+        assert!(job.segment(Rank(0), SegmentId(TOMBSTONE)).is_err());
     }
 
     #[test]

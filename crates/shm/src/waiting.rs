@@ -16,8 +16,9 @@ use crate::memory::Job;
 
 /// How often the condition is looked at before the first yield, when there is a processor for each waiter.
 const SPINS: u32 = 20_000;
-/// How many yields come before the sleep.
+/// How many yields come before the sleep, at most, and of all ranks together: where many wait, each turn of one keeps the others' from coming.
 const YIELDS: u32 = 200;
+const YIELDS_OF_ALL: u32 = 3200;
 /// How many yields come between two looks at the clock, which costs as much as a yield where processes take turns: its memory is cold.
 const YIELDS_PER_LOOK: u32 = 20;
 
@@ -49,8 +50,9 @@ pub(crate) fn wait<R>(
     let mut spent = effort.get();
     spent.waits += 1;
     let mut clock = Clock::new(timeout);
-    let spins = if job.endpoints().load(Ordering::Relaxed) <= job.cores() { SPINS } else { 0 };
-    let yields = if soon { YIELDS } else { 0 };
+    let endpoints = job.endpoints().load(Ordering::Relaxed);
+    let spins = if endpoints <= job.cores() { SPINS } else { 0 };
+    let yields = if soon { (YIELDS_OF_ALL / endpoints.max(1)).min(YIELDS) } else { 0 };
     let mut looks = 0;
     let wake = loop {
         if gone() {

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 
 use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
 use crate::port::Port;
+use crate::prefetch;
 
 /// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on with what is to be explored or measured.
 pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
@@ -36,23 +37,26 @@ impl Start {
 /// The fibers of a run.
 pub(crate) struct Crew {
     fibers: Vec<Fiber>,
+    /// Where the port of each rank is, and its way out: for the processor's caches alone.
+    hints: Vec<(*const u8, *const u8)>,
     failure: Rc<RefCell<Option<String>>>,
     over: Rc<Cell<bool>>,
 }
 
 impl Crew {
     /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
-    pub(crate) fn new(
+    pub(crate) fn new<E: Engine + 'static>(
         topology: &Topology,
         root_bytes: u64,
         stacks: &Rc<Stacks>,
         program: &Program,
-        machine: Shared,
+        machine: &Shared<E>,
     ) -> Result<Crew, String> {
-        let mut crew = Crew { fibers: Vec::new(), failure: Rc::default(), over: Rc::default() };
+        let mut crew = Crew { fibers: Vec::new(), hints: Vec::new(), failure: Rc::default(), over: Rc::default() };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
-            let port = Port::new(rank, &machine, &switch, root_bytes);
+            let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
+            crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body)
                 .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
@@ -64,6 +68,14 @@ impl Crew {
     /// Runs a rank until it pauses; `None` when it has ended.
     pub(crate) fn resume(&mut self, rank: usize, resume: Resume) -> Option<Pause> {
         self.fibers[rank].resume(resume)
+    }
+
+    /// Asks for what it takes to let a rank run.
+    pub(crate) fn fetch(&self, rank: usize) {
+        prefetch::value(&self.fibers[rank]);
+        let (port, switch) = self.hints[rank];
+        prefetch::lines(port, 2);
+        prefetch::lines(switch, 1);
     }
 
     /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.
@@ -78,18 +90,18 @@ impl Crew {
         self.failure.borrow_mut().take()
     }
 
-    fn body(
+    fn body<E: Engine + 'static>(
         &self,
         rank: Rank,
-        port: Port,
+        port: Box<Port<E>>,
         program: Program,
         switch: &Rc<Switch>,
-        machine: Shared,
+        machine: Shared<E>,
     ) -> impl FnOnce() + 'static {
         let (failure, over) = (self.failure.clone(), self.over.clone());
         let start = Start { switch: switch.clone(), alarm: machine.borrow_mut().store().alarm.clone() };
         move || {
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(Box::new(port), &start)));
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(port, &start)));
             let (lost, problem) = match result {
                 Ok(Ok(())) => (None, None),
                 Ok(Err(problem)) => (Some(Ended::Failed), Some(problem)),

@@ -43,4 +43,4 @@ pub(crate) trait Engine {
 }
 
 /// Fibers share the machine on one thread.
-pub(crate) type Shared = Rc<RefCell<dyn Engine>>;
+pub(crate) type Shared<E> = Rc<RefCell<E>>;

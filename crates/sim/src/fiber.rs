@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
@@ -87,6 +88,7 @@ unsafe impl Stack for Shifted {
 pub(crate) struct Fiber {
     coroutine: Option<Coroutine<Resume, Pause, (), Shifted>>,
     stacks: Rc<Stacks>,
+    switch: Rc<Switch>,
 }
 
 impl Fiber {
@@ -96,13 +98,15 @@ impl Fiber {
         switch: &Rc<Switch>,
         body: impl FnOnce() + 'static,
     ) -> std::io::Result<Fiber> {
-        let switch = switch.clone();
-        let coroutine = Coroutine::with_stack(stacks.take()?, move |yielder: &Yielder<Resume, Pause>, _first| {
-            switch.yielder.set(Some(std::ptr::from_ref(yielder)));
+        let stack = stacks.take()?;
+        switch.stand_on(&stack);
+        let inside = switch.clone();
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, Pause>, _first| {
+            inside.yielder.set(Some(std::ptr::from_ref(yielder)));
             body();
-            switch.yielder.set(None);
+            inside.yielder.set(None);
         });
-        Ok(Fiber { coroutine: Some(coroutine), stacks: stacks.clone() })
+        Ok(Fiber { coroutine: Some(coroutine), stacks: stacks.clone(), switch: switch.clone() })
     }
 
     /// Runs it until it pauses; `None` when it has ended.
@@ -112,21 +116,24 @@ impl Fiber {
             CoroutineResult::Yield(pause) => Some(pause),
             CoroutineResult::Return(()) => {
                 if let Some(coroutine) = self.coroutine.take() {
-                    self.stacks.free.borrow_mut().push(coroutine.into_stack());
+                    self.give_back(coroutine.into_stack());
                 }
                 None
             }
         }
     }
-}
 
-impl Fiber {
     /// Ends it where it stands: it unwinds, so that what it holds is freed; then its stack can be used again.
     pub(crate) fn end(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
             coroutine.force_unwind();
-            self.stacks.free.borrow_mut().push(coroutine.into_stack());
+            self.give_back(coroutine.into_stack());
         }
+    }
+
+    fn give_back(&self, stack: Shifted) {
+        self.switch.stand_nowhere();
+        self.stacks.free.borrow_mut().push(stack);
     }
 }
 
@@ -140,16 +147,25 @@ impl Drop for Fiber {
 pub(crate) struct Switch {
     yielder: Cell<Option<*const Yielder<Resume, Pause>>>,
     home: ThreadId,
+    /// Where the fiber's stack begins and ends. Atomic, since whoever is not at home has to find that out here.
+    stack: (AtomicUsize, AtomicUsize),
 }
 
 impl Switch {
     pub(crate) fn new() -> Rc<Switch> {
-        Rc::new(Switch { yielder: Cell::new(None), home: std::thread::current().id() })
+        let stack = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
+        Rc::new(Switch { yielder: Cell::new(None), home: std::thread::current().id(), stack })
     }
 
     /// Whether the caller is on the thread that runs the simulation.
+    ///
+    /// Asking for the thread takes longer than much of what is asked for here. But stacks never leave their thread, so who stands on the fiber's is at home.
+    #[inline]
     pub(crate) fn is_home(&self) -> bool {
-        std::thread::current().id() == self.home
+        let here = 0u8;
+        let here = std::ptr::from_ref(&here).addr();
+        let (from, to) = (self.stack.0.load(Ordering::Relaxed), self.stack.1.load(Ordering::Relaxed));
+        (from..to).contains(&here) || std::thread::current().id() == self.home
     }
 
     /// Pauses the fiber; `None` if the caller is in no fiber.
@@ -157,5 +173,16 @@ impl Switch {
         assert!(self.is_home(), "a simulated rank belongs to one thread");
         // SAFETY: the yielder lives on the fiber's own stack for as long as its body runs, and the body is what calls this.
         self.yielder.get().map(|yielder| unsafe { &*yielder }.suspend(pause))
+    }
+
+    fn stand_on(&self, stack: &impl Stack) {
+        self.stack.0.store(stack.limit().get(), Ordering::Relaxed);
+        self.stack.1.store(stack.base().get(), Ordering::Relaxed);
+    }
+
+    /// The stack is not this fiber's any more. A range that is read while it changes is empty.
+    fn stand_nowhere(&self) {
+        self.stack.0.store(usize::MAX, Ordering::Relaxed);
+        self.stack.1.store(0, Ordering::Relaxed);
     }
 }

@@ -1,11 +1,12 @@
 //! The fabric as a simulated rank sees it.
 
+use std::cell::RefMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region, Reply,
-    Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region,
+    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -14,9 +15,9 @@ use crate::fiber::{Pause, Resume, Switch};
 use crate::store::{Body, CALL_BYTES, ticket};
 
 /// One rank's connection to a simulated job.
-pub(crate) struct Port {
+pub(crate) struct Port<E> {
     rank: Rank,
-    machine: Shared,
+    machine: Shared<E>,
     switch: Rc<Switch>,
     topology: Arc<Topology>,
     alarm: Arc<Alarm>,
@@ -24,10 +25,10 @@ pub(crate) struct Port {
 }
 
 // SAFETY: a port never leaves the thread of its simulation: every method that reaches shared state checks that it is there.
-unsafe impl Send for Port {}
+unsafe impl<E> Send for Port<E> {}
 
-impl Port {
-    pub(crate) fn new(rank: Rank, machine: &Shared, switch: &Rc<Switch>, root_bytes: u64) -> Port {
+impl<E: Engine> Port<E> {
+    pub(crate) fn new(rank: Rank, machine: &Shared<E>, switch: &Rc<Switch>, root_bytes: u64) -> Port<E> {
         let (topology, alarm, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
@@ -45,17 +46,16 @@ impl Port {
         Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }
     }
 
-    fn machine(&self) -> std::cell::RefMut<'_, dyn Engine + 'static> {
+    fn machine(&self) -> RefMut<'_, E> {
         assert!(self.switch.is_home(), "a simulated rank belongs to one thread");
         self.machine.borrow_mut()
     }
 
-    /// Who has died does nothing any more, whatever its fiber tries while it unwinds.
-    fn check_alive(&self) -> Result<()> {
-        match self.machine().store().fate(self.rank) {
-            Fate::Lost(how) => Err(Error::RankLost { rank: self.rank, how }),
-            _ => Ok(()),
-        }
+    /// The machine, for a rank that lives. Who has died does nothing any more, whatever its fiber tries while it unwinds.
+    fn alive(&self) -> Result<RefMut<'_, E>> {
+        let mut machine = self.machine();
+        machine.store().check_alive(self.rank)?;
+        Ok(machine)
     }
 
     fn pause(&self, pause: Pause) -> Result<Resume> {
@@ -67,25 +67,33 @@ impl Port {
         self.switch.pause(pause).ok_or_else(over)
     }
 
-    fn launch(&self, target: Rank, body: Body) -> Ticket {
-        ticket(self.machine().launch(self.rank, target, body, false, None))
+    fn launch(&self, mut machine: RefMut<'_, E>, target: Rank, body: Body) -> Started {
+        Started::Pending(ticket(machine.launch(self.rank, target, body, false, None)))
     }
 
-    fn post_body(&self, target: Rank, body: Body, after: Option<EventId>) -> Result<EventId> {
-        while !self.machine().has_room(self.rank) {
+    fn post_body<'a>(
+        &'a self,
+        mut machine: RefMut<'a, E>,
+        target: Rank,
+        body: Body,
+        after: Option<EventId>,
+    ) -> Result<EventId> {
+        while !machine.has_room(self.rank) {
+            drop(machine);
             self.pause(Pause::NeedsRoom)?;
+            machine = self.machine();
         }
-        Ok(self.machine().launch(self.rank, target, body, true, after))
+        Ok(machine.launch(self.rank, target, body, true, after))
     }
 
-    fn put_body(&self, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
-        let pieces = self.machine().store().pieces(to)?;
+    fn put_body(machine: &mut E, to: &Region<'_>, bytes: &[u8]) -> Result<Body> {
+        let pieces = machine.store().pieces(to)?;
         to.check_length(bytes.len())?;
         Ok(Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() })
     }
 }
 
-impl Fabric for Port {
+impl<E: Engine> Fabric for Port<E> {
     fn rank(&self) -> Rank {
         self.rank
     }
@@ -102,12 +110,10 @@ impl Fabric for Port {
         self.machine().store().fate(peer)
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.check_alive()?;
-        self.machine().store().expose(self.rank, segment, bytes)
+        self.alive()?.store().expose(self.rank, segment, bytes)
     }
     fn withdraw(&self, segment: SegmentId) -> Result<()> {
-        self.check_alive()?;
-        self.machine().store().withdraw(self.rank, segment)
+        self.alive()?.store().withdraw(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
         self.machine().store().open(self.rank, segment)
@@ -117,42 +123,43 @@ impl Fabric for Port {
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        self.check_alive()?;
-        let body = self.put_body(to, bytes)?;
-        self.post_body(to.rank, body, None).map(drop)
+        let mut machine = self.alive()?;
+        let body = Self::put_body(&mut machine, to, bytes)?;
+        self.post_body(machine, to.rank, body, None).map(drop)
     }
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
-        self.check_alive()?;
-        let pieces = self.machine().store().pieces(from)?;
-        Ok(Started::Pending(self.launch(from.rank, Body::Get { segment: from.segment, pieces, into })))
+        let mut machine = self.alive()?;
+        let pieces = machine.store().pieces(from)?;
+        Ok(self.launch(machine, from.rank, Body::Get { segment: from.segment, pieces, into }))
     }
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
-        self.check_alive()?;
-        let pieces = self.machine().store().pieces(to)?;
+        let mut machine = self.alive()?;
+        let pieces = machine.store().pieces(to)?;
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
         let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
-        self.post_body(to.rank, body, None).map(drop)
+        self.post_body(machine, to.rank, body, None).map(drop)
     }
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
-        self.check_alive()?;
-        self.machine().store().check_word(at, op)?;
-        Ok(Started::Pending(self.launch(at.rank, Body::Atomic { at, op })))
+        let mut machine = self.alive()?;
+        machine.store().check_word(at, op)?;
+        Ok(self.launch(machine, at.rank, Body::Atomic { at, op }))
     }
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        self.check_alive()?;
-        self.machine().store().check_word(at, op)?;
-        self.post_body(at.rank, Body::Atomic { at, op }, None).map(drop)
+        let mut machine = self.alive()?;
+        machine.store().check_word(at, op)?;
+        self.post_body(machine, at.rank, Body::Atomic { at, op }, None).map(drop)
     }
     fn fence(&self) -> Result<()> {
-        self.check_alive()?;
-        self.machine().fence(self.rank);
+        self.alive()?.fence(self.rank);
         Ok(())
     }
     fn flush(&self, peer: Rank) -> Result<()> {
-        self.check_alive()?;
+        let machine = self.alive()?;
         self.topology.check(peer)?;
-        if !self.machine().is_flushed(self.rank, peer) {
+        let flushed = machine.is_flushed(self.rank, peer);
+        drop(machine);
+        if !flushed {
             self.pause(Pause::Flush(peer.0))?;
         }
         match self.machine().store().late_error(self.rank, peer) {
@@ -169,34 +176,33 @@ impl Fabric for Port {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        self.check_alive()?;
+        let machine = self.alive()?;
         let leader = self.topology.leader_of(node)?;
         let limit = CALL_BYTES;
         if bytes.len() as u64 > limit {
             return Err(Error::TooMuch { what: "bytes of a call's argument", value: bytes.len() as u64, limit });
         }
-        Ok(Started::Pending(self.launch(leader, Body::Call { node, handler, bytes: bytes.to_vec() })))
+        Ok(self.launch(machine, leader, Body::Call { node, handler, bytes: bytes.to_vec() }))
     }
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        self.check_alive()?;
+        let mut machine = self.alive()?;
         let node = self.topology.node_of(self.rank);
         if self.topology.leader_of(node)? == self.rank {
-            self.machine().store().serve(node, handler, run);
+            machine.store().serve(node, handler, run);
         }
         Ok(())
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
-        self.check_alive()?;
-        self.machine().poll(self.rank, ticket)
+        self.alive()?.poll(self.rank, ticket)
     }
     fn cancel(&self, ticket: Ticket) {
-        if self.check_alive().is_ok() {
-            self.machine().cancel(self.rank, ticket);
+        if let Ok(mut machine) = self.alive() {
+            machine.cancel(self.rank, ticket);
         }
     }
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
-        self.check_alive()?;
+        let machine = self.alive()?;
         if let Event::Words(conditions) = wait.event {
             for condition in conditions {
                 if condition.at.rank != self.rank {
@@ -208,7 +214,9 @@ impl Fabric for Port {
                 condition.at.check(condition.memory.bytes())?;
             }
         }
-        if let Some((which, value)) = self.machine().holds_already(wait) {
+        let held = machine.holds_already(wait);
+        drop(machine);
+        if let Some((which, value)) = held {
             return Ok(Wake::Ready { which, value });
         }
         let wait = std::ptr::from_ref(wait).cast::<Wait<'static>>();
@@ -240,11 +248,11 @@ impl Fabric for Port {
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-        self.check_alive()?;
-        self.machine().store().check_word(at, op)?;
-        let body = self.put_body(to, bytes)?;
-        let put = self.post_body(to.rank, body, None)?;
+        let mut machine = self.alive()?;
+        machine.store().check_word(at, op)?;
+        let body = Self::put_body(&mut machine, to, bytes)?;
+        let put = self.post_body(machine, to.rank, body, None)?;
         // Only the put itself comes first; whatever else is in flight may still land later.
-        self.post_body(at.rank, Body::Atomic { at, op }, Some(put)).map(drop)
+        self.post_body(self.machine(), at.rank, Body::Atomic { at, op }, Some(put)).map(drop)
     }
 }

@@ -125,7 +125,7 @@ impl Simulation {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
-        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, machine.clone()) {
+        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, &machine) {
             Ok(crew) => crew,
             Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new(), late: Vec::new() },
         };

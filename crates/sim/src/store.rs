@@ -61,6 +61,8 @@ pub(crate) struct Store {
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     handlers: HashMap<(Node, HandlerId), Handler>,
+    /// Whether landings are counted on any node.
+    counting: bool,
 }
 
 /// The longest argument and reply of a call.
@@ -82,6 +84,7 @@ impl Store {
             fates: vec![Fate::Alive; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
+            counting: false,
         }
     }
 
@@ -164,8 +167,14 @@ impl Store {
         at.check(self.memory(at.rank, at.segment)?.bytes())
     }
 
-    fn check_alive(&self, rank: Rank) -> Result<()> {
+    /// Fails if there is no such rank, or it was lost.
+    #[inline]
+    pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
+        // Mostly nobody is lost, and then nobody's fate has to be looked up.
+        if self.alarm.losses.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
         match self.fate(rank) {
             Fate::Lost(how) => Err(Error::RankLost { rank, how }),
             _ => Ok(()),
@@ -238,6 +247,7 @@ impl Store {
     /// Begins to count what lands on a node, unless that was done.
     pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
         let rank = self.topology.leader_of(node)?;
+        self.counting = true;
         if self.memory(rank, SegmentId::LANDINGS).is_err() {
             self.expose(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
         }
@@ -253,7 +263,7 @@ impl Store {
 
     /// The word that counts the landing of a posted operation, if it is of those that count.
     pub(crate) fn landing_count(&self, origin: Rank, target: Rank, body: &Body) -> Option<Word> {
-        if self.topology.same_node(origin, target) || !body.segment()?.counts() {
+        if !self.counting || !body.segment()?.counts() || self.topology.same_node(origin, target) {
             return None;
         }
         let rank = self.topology.leader_of(self.topology.node_of(target)).ok()?;

@@ -67,7 +67,7 @@ fn alone(kind: &Kind, topology: &str, asker: Rank, acquire: Done, release: Done)
 fn alone_a_lock_costs_what_its_file_says() {
     for asker in [Rank(0), Rank(1)] {
         alone(&Kind::Default, "node:1", asker, done(1, 0, 0), done(1, 0, 0));
-        alone(&Kind::Bypass { bound: 64, polls: 200 }, "node:2", asker, done(1, 0, 0), done(1, 0, 0));
+        alone(&Kind::Bypass { batch: 64, bound: 64, polls: 200 }, "node:2", asker, done(1, 0, 0), done(1, 0, 0));
         alone(&Kind::Ticket, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
         alone(&Kind::Mcs, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
         alone(&Kind::Token, "node:1", asker, done(2, 0, 0), done(1, 0, 0));

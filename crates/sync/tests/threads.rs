@@ -7,8 +7,8 @@ use farside::{Ended, Error, Local, Lock, Rank, Result, World};
 
 fn every_kind() -> Vec<Kind> {
     let mut kinds = Kind::all();
-    kinds.push(Kind::Bypass { bound: 1, polls: 0 });
-    kinds.push(Kind::Bypass { bound: 3, polls: 2 });
+    kinds.push(Kind::Bypass { batch: 1, bound: 1, polls: 0 });
+    kinds.push(Kind::Bypass { batch: 2, bound: 5, polls: 2 });
     kinds.push(Kind::Tree { thresholds: vec![2] });
     kinds
 }
@@ -56,7 +56,8 @@ fn counts_are_exact(ranks: u32, topology: &str) {
             let statistics = lock.statistics();
             assert_eq!(statistics.acquisitions, mine);
             assert_eq!(statistics.acquisitions + statistics.given_up, rounds());
-            assert!(statistics.longest_bypass <= 64);
+            let bound = if let Kind::Bypass { bound, .. } = kind { bound } else { 32_000 };
+            assert!(statistics.longest_bypass <= bound.into());
             lock.free(&world)
         });
         assert_eq!(done.map(drop), Ok(()), "{kind:?}");

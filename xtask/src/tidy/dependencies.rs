@@ -38,9 +38,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-containers",
         ],
     ),
-    ("farside-conformance", &["farside", "farside-rma", "farside-fabric"]),
+    ("farside-namespaces", &[]),
     ("farside-check", &["farside", "farside-sync", "farside-rma", "farside-fabric"]),
     ("farside-launch", &["farside", "farside-shm", "farside-fabric"]),
+    ("farside-conformance", &["farside", "farside-launch", "farside-rma", "farside-fabric"]),
     ("farside-apps", &["farside", "farside-launch"]),
     ("farside-bench", &["farside", "farside-launch", "farside-apps", "farside-shm", "farside-fabric"]),
     (

@@ -238,12 +238,16 @@ mod tests {
             for back in [false, true] {
                 let mut ours = input.clone();
                 transform(&mut ours, back);
-                let mut theirs: Vec<_> = input.iter().map(|value| rustfft::num_complex::Complex::new(value.re, value.im)).collect();
+                let mut theirs: Vec<_> =
+                    input.iter().map(|value| rustfft::num_complex::Complex::new(value.re, value.im)).collect();
                 let plan = if back { planner.plan_fft_inverse(len) } else { planner.plan_fft_forward(len) };
                 plan.process(&mut theirs);
                 let scale = if back { 1.0 / len as f64 } else { 1.0 };
                 for (ours, theirs) in ours.iter().zip(&theirs) {
-                    assert!((ours.re - theirs.re * scale).abs() < 1e-9 && (ours.im - theirs.im * scale).abs() < 1e-9, "{len}");
+                    assert!(
+                        (ours.re - theirs.re * scale).abs() < 1e-9 && (ours.im - theirs.im * scale).abs() < 1e-9,
+                        "{len}"
+                    );
                 }
             }
         }

@@ -161,7 +161,8 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     world.all_reduce(&mut all, |a, b| {
         std::array::from_fn(|at| if at == 0 || at == 16 { a[at].max(b[at]) } else { a[at] + b[at] })
     })?;
-    let [ns, read_faults, write_faults, twins, diffs_made, diffs_applied, diff_bytes, cold_misses, messages, ..] = all[0];
+    let [ns, read_faults, write_faults, twins, diffs_made, diffs_applied, diff_bytes, cold_misses, messages, ..] =
+        all[0];
     let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] = all[0];
     let statistics = Statistics {
         read_faults,
@@ -182,7 +183,16 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         storage_peak,
     };
     let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
-    Ok(Outcome { ns, sequential_ns: None, statistics, ranks: world.size(), difference: None, access, completion_ns: completion_ns(world, dsm)?, races: races[0] })
+    Ok(Outcome {
+        ns,
+        sequential_ns: None,
+        statistics,
+        ranks: world.size(),
+        difference: None,
+        access,
+        completion_ns: completion_ns(world, dsm)?,
+        races: races[0],
+    })
 }
 
 /// From the last one's coming to the last one's leaving, on average over all barriers.

@@ -164,7 +164,10 @@ mod tests {
     #[test]
     fn arguments_are_read() {
         let options = parse(&["--size", "20x30", "--barrier=central", "--start", "original"]).unwrap();
-        assert_eq!((&options.size[..], options.barrier, options.start), (&[20, 30][..], BarrierKind::Central, Start::Original));
+        assert_eq!(
+            (&options.size[..], options.barrier, options.start),
+            (&[20, 30][..], BarrierKind::Central, Start::Original)
+        );
         assert_eq!(Options::parse(Program::Fft3d, &[]).unwrap().size, [64, 64, 64]);
     }
 

@@ -8,10 +8,10 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use farside::{SegmentId, World};
 use farside::dsm::{Access, BarrierKind, Fetch, Start};
 use farside::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
+use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
 
 use crate::record::Record;
@@ -159,7 +159,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(1)?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
     let cases = turns::choose(&options.cases, &CASES)?;
-    let barriers = turns::choose(&options.barriers, &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>())?;
+    let barriers =
+        turns::choose(&options.barriers, &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>())?;
     let starts = turns::choose(&options.starts, &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>())?;
     options.fetch.parse::<Fetch>()?;
     let mut further = vec!["--fetch".to_owned(), options.fetch.clone()];
@@ -196,7 +197,8 @@ pub fn virtual_work(profile: &Profile) -> Vec<String> {
     let words = [("--flop-ns", figure("flop_ns")), ("--fault-ns", figure("fault_ns")), ("--byte-ps", byte_ps)];
     // Where the processor is not described, computing takes no time.
     let is_known = figure("flop_ns").is_some();
-    let known = words.into_iter().filter(|_| is_known).filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
+    let known =
+        words.into_iter().filter(|_| is_known).filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
     known.flatten().collect()
 }
 

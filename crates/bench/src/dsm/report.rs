@@ -11,13 +11,28 @@ use crate::report::{distinct, table, text_of, write_plots};
 /// The results as a table, as in tables 2 and 3 of the paper, with the part that is saved against the manager with the same start, and against the original start with the same barrier.
 pub fn tables(records: &[Record]) -> String {
     let header = [
-        "ranks", "case", "barrier", "start", "time", "barrier time", "KB", "messages", "check-in again", "release again",
-        "all again", "cold misses", "speed-up", "time saved", "barrier saved", "bytes saved",
+        "ranks",
+        "case",
+        "barrier",
+        "start",
+        "time",
+        "barrier time",
+        "KB",
+        "messages",
+        "check-in again",
+        "release again",
+        "all again",
+        "cold misses",
+        "speed-up",
+        "time saved",
+        "barrier saved",
+        "bytes saved",
     ];
     let rows = records.iter().map(|record| {
         let ns = |name| record.number(name).map_or("-".to_owned(), |ns| Unit::Ns.format(ns));
         let whole = |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
-        let (central, original) = (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
+        let (central, original) =
+            (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
         vec![
             record.ranks.to_string(),
             record.case.clone(),

@@ -10,6 +10,10 @@ use super::{Choice, Plan, TIMES, WHOLE};
 use crate::timing::Random;
 use crate::turns::sample;
 
+/// How many operations without a look at the clock in between, at most, where nothing is done under the lock: a look takes as long as half
+/// an operation. Fewer once so many took longer than that, so that a batch is never what makes a wait look long. The rivals' programs do the same.
+const BATCH: u64 = 16;
+const BATCH_NS: u64 = 10_000;
 /// What a rank does when it has the lock, or after that, in nanoseconds.
 const WORK_NS: std::ops::Range<u64> = 1000..4000;
 /// How far places that are not to disturb each other are apart, in words.
@@ -149,16 +153,23 @@ impl Worker<'_> {
     fn for_time(&mut self, time: Duration) -> Result<Tally> {
         let (world, start_ns) = (self.world, self.world.now_ns());
         let time_ns = time.as_nanos() as u64;
-        let (mut tally, mut last_ns) = (Tally::default(), start_ns);
+        let (mut tally, mut last_ns, mut batch) = (Tally::default(), start_ns, 1);
         loop {
-            let mut one = Tally::default();
-            let end_ns = self.once(last_ns, &mut one)?;
+            let mut some = Tally::default();
+            let end_ns = if self.is_empty {
+                let end_ns = self.empty_sections(batch)?;
+                some.add(batch, end_ns - last_ns, 0);
+                batch = if end_ns - last_ns < BATCH_NS { (batch * 2).min(BATCH) } else { (batch / 2).max(1) };
+                end_ns
+            } else {
+                self.once(last_ns, &mut some)?
+            };
             last_ns = end_ns;
             let (since_ns, until_ns) = self.memory.times()?;
             if since_ns > 0 && end_ns >= since_ns {
-                tally.wait_max_ns = tally.wait_max_ns.max(one.wait_max_ns);
+                tally.wait_max_ns = tally.wait_max_ns.max(some.wait_max_ns);
                 if until_ns == 0 || end_ns <= until_ns {
-                    tally.add(one.acquire_ns, one.release_ns);
+                    tally.add(some.operations, some.acquire_ns, some.release_ns);
                 }
             }
             if until_ns > 0 {
@@ -194,19 +205,28 @@ impl Worker<'_> {
         Ok((Tally { operations, acquire_ns, release_ns, begin_ns, end_ns: last_ns, ..tally }, ends_ns))
     }
 
+    /// So many operations with nothing in them, not even a look at the clock; returns when they were over. All times together are all that
+    /// is known.
+    #[inline]
+    fn empty_sections(&mut self, count: u64) -> Result<u64> {
+        for _ in 0..count {
+            let writes = self.random.below(WHOLE as u64) < self.writers;
+            self.lock.hold(self.world, writes, || Ok(()))?;
+        }
+        Ok(self.world.now_ns())
+    }
+
     /// One operation, which begins at `begin_ns`; returns when it was over.
     #[inline]
     fn once(&mut self, begin_ns: u64, tally: &mut Tally) -> Result<u64> {
+        if self.is_empty {
+            let end_ns = self.empty_sections(1)?;
+            tally.add(1, end_ns - begin_ns, 0);
+            return Ok(end_ns);
+        }
         let (world, memory, case) = (self.world, self.memory, self.case);
         let writes = self.random.below(WHOLE as u64) < self.writers;
         let work_ns = WORK_NS.start + self.random.below(WORK_NS.end - WORK_NS.start);
-        if self.is_empty {
-            // Not even a look at the clock in the section: both times together are all that is known.
-            self.lock.hold(world, writes, || Ok(()))?;
-            let end_ns = world.now_ns();
-            tally.add(end_ns - begin_ns, 0);
-            return Ok(end_ns);
-        }
         let (acquired_ns, leaves_ns) = self.lock.hold(world, writes, || {
             let acquired_ns = world.now_ns();
             match case {
@@ -226,7 +246,7 @@ impl Worker<'_> {
         })?;
         let end_ns = world.now_ns();
         self.increments += u64::from(case == "wcsb" && writes);
-        tally.add(acquired_ns - begin_ns, end_ns - leaves_ns);
+        tally.add(1, acquired_ns - begin_ns, end_ns - leaves_ns);
         if case != "warb" {
             return Ok(end_ns);
         }

@@ -7,7 +7,7 @@ pub(super) struct Tally {
     /// All requests until the lock was there, and all times to give it back.
     pub(super) acquire_ns: u64,
     pub(super) release_ns: u64,
-    /// The longest wait for the lock.
+    /// The longest wait for the lock; of operations that were timed together, the longest of all of them.
     pub(super) wait_max_ns: u64,
     /// Between which times.
     pub(super) begin_ns: u64,
@@ -17,10 +17,10 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds one operation.
+    /// Adds so many operations, which took so long together.
     #[inline]
-    pub(super) fn add(&mut self, acquire_ns: u64, release_ns: u64) {
-        self.operations += 1;
+    pub(super) fn add(&mut self, operations: u64, acquire_ns: u64, release_ns: u64) {
+        self.operations += operations;
         self.acquire_ns += acquire_ns;
         self.release_ns += release_ns;
         self.wait_max_ns = self.wait_max_ns.max(acquire_ns);
@@ -98,7 +98,7 @@ mod tests {
 
     fn tally(operations: u64, begin_ns: u64, end_ns: u64) -> Tally {
         let mut tally = Tally { begin_ns, end_ns, early: operations, ..Tally::default() };
-        (0..operations).for_each(|step| tally.add(100 + step, 50));
+        (0..operations).for_each(|step| tally.add(1, 100 + step, 50));
         tally
     }
 

@@ -98,6 +98,13 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
         self.entries.borrow_mut()[call].answered = Some((time, answer));
     }
 
+    /// Something was asked and answered, between two times of a clock that all ranks share: for what was written down in a real run.
+    pub fn record(&self, operation: O, answer: A, time: std::ops::Range<u64>) {
+        // What ends and what begins at the same reading of the clock may have overlapped.
+        let answered = Some((time.end.saturating_add(1), answer));
+        self.entries.borrow_mut().push(Entry { operation, called: time.start, answered });
+    }
+
     fn tick(&self) -> u64 {
         let mut time = self.time.borrow_mut();
         *time += 1;

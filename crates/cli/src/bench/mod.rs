@@ -1,5 +1,7 @@
 //! `farside bench`: measures, beside rivals and limits.
 
+mod array;
+mod dht;
 mod dsm;
 mod locks;
 mod ops;
@@ -42,6 +44,14 @@ enum Bench {
     /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
     /// takes the given time; in virtual time every rank takes the lock a given number of times.
     Locks(locks::Arguments),
+    /// The global array: its sync, patches, matrix products
+    ///
+    /// A patch is one of rank 0 to another rank, complete before the next; the sync is timed after every rank has written to all others ([ARMCI03] figure 7).
+    Array(array::Arguments),
+    /// The hash tables: one volume that all ranks use ([RMALOCK16] figure 6), and the mixes of YCSB
+    ///
+    /// On real ranks a case takes the given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there are ranks.
+    Dht(dht::Arguments),
     /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
     ///
     /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at the start against zeroed ones everywhere. Each program is compared with a
@@ -57,10 +67,10 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
-    /// Rivals to measure in the same run: mpich, openmpi, openshmem
+    /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis, memcached for hash tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks and hash tables
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -130,6 +140,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Ops(arguments) => ops::run(arguments),
         Bench::Sync(arguments) => sync::run(arguments),
         Bench::Locks(arguments) => locks::run(arguments),
+        Bench::Array(arguments) => array::run(arguments),
+        Bench::Dht(arguments) => dht::run(arguments),
         Bench::Dsm(arguments) => dsm::run(arguments),
     }
 }
@@ -148,6 +160,8 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
         "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
         "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
+        "array" => run_rank(&farside_bench::array::Plan::parse(arguments)?),
+        "dht" => run_rank(&farside_bench::dht::Plan::parse(arguments)?),
         "dsm" => run_rank(&farside_bench::dsm::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }

@@ -29,9 +29,7 @@ pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Resul
         None => core.reclaims(crew, storage_kib),
         Some(parent) => {
             let common = times.iter().fold(core.seen.clone(), |all, time| all.common(time));
-            core.check_in(crew, parent, (storage_kib, &common), |rank| {
-                crew.tells(rank, |rank| is_below(rank, me))
-            })?;
+            core.check_in(crew, parent, (storage_kib, &common), |rank| crew.tells(rank, |rank| is_below(rank, me)))?;
             core.await_release(crew, parent)?
         }
     };
@@ -77,9 +75,11 @@ mod tests {
                     above = next;
                 }
                 assert_eq!(above, 0);
-                assert!((0..count).filter(|&other| is_below(other, id)).all(|other| {
-                    std::iter::successors(Some(other), |&at| parent(at)).any(|at| at == id)
-                }));
+                assert!(
+                    (0..count)
+                        .filter(|&other| is_below(other, id))
+                        .all(|other| { std::iter::successors(Some(other), |&at| parent(at)).any(|at| at == id) })
+                );
             }
             assert_eq!((0..count).map(|id| children(id, count).count()).sum::<usize>(), count - 1);
         }

@@ -108,7 +108,7 @@ impl Sender {
     }
 
     /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were executed, and which of the later
-    /// ones are `held`. Gives back the packets that are not needed any more.
+    /// ones are `held`. Gives back the packets that are not needed any more. Says whether it was news: a reply that was sent to us a second time is none.
     pub(crate) fn acknowledge(
         &mut self,
         number: u64,
@@ -116,17 +116,25 @@ impl Sender {
         held: u64,
         now_ns: u64,
         mut done: impl FnMut(Vec<u8>),
-    ) {
+    ) -> bool {
         // Whatever it says, nothing was executed that was not sent.
-        let executed = executed.min(self.next - 1).max(self.executed);
+        let claimed = executed.min(self.next - 1);
+        // It may have been overtaken by later replies. What it says is still true, if it is read as it was written: `held` counts from its own
+        // `executed`.
+        let executed = claimed.max(self.executed);
+        let first_held = claimed + 2;
+        let highest_held = if held == 0 { 0 } else { first_held + u64::from(63 - held.leading_zeros()) };
+        let closed_before = self.executed;
         self.executed = executed;
-        let highest_held = if held == 0 { 0 } else { executed + 2 + u64::from(63 - held.leading_zeros()) };
+        let mut is_news = executed > closed_before;
         for record in &mut self.records {
+            let was_closed = record.is_closed(closed_before);
+            is_news |= record.number == number && !record.answered;
             record.answered |= record.number == number;
-            let bit = record.number.checked_sub(executed + 2).filter(|&bit| bit < 64);
+            let bit = record.number.checked_sub(first_held).filter(|&bit| bit < 64);
             record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
-            let closed = record.number <= executed && (record.answered || !record.wants_answer);
-            if closed && record.sends == 1 {
+            // Once only: it may have to stay here for the sake of an older one. What was taken for lost has no time stamp any more.
+            if !was_closed && record.is_closed(executed) && record.sends == 1 && record.sent_ns != 0 {
                 self.timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
             // Later ones have arrived: this one was lost, not overtaken. One repetition at once, further ones by the clock.
@@ -135,8 +143,7 @@ impl Sender {
                 record.sent_ns = 0;
             }
         }
-        let is_closed = |record: &Record| record.number <= executed && (record.answered || !record.wants_answer);
-        while self.records.front().is_some_and(is_closed) {
+        while self.records.front().is_some_and(|record| record.is_closed(executed)) {
             if let Some(record) = self.records.pop_front() {
                 done(record.packet);
                 self.credit += 1;
@@ -146,6 +153,7 @@ impl Sender {
             self.credit = 0;
             self.allowed = (self.allowed + 4).min(WINDOW);
         }
+        is_news
     }
 
     /// Calls `send` with every request that is overdue.
@@ -184,6 +192,11 @@ impl Sender {
 }
 
 impl Record {
+    /// Whether nothing more is to come of it.
+    fn is_closed(&self, executed: u64) -> bool {
+        self.number <= executed && (self.answered || !self.wants_answer)
+    }
+
     /// Whether repeating it can help: it has not arrived, or its answer has not.
     fn is_open(&self, executed: u64) -> bool {
         if self.number <= executed { self.wants_answer && !self.answered } else { !self.held }
@@ -290,6 +303,39 @@ mod tests {
         sender.acknowledge(0, 1, 0b111, 12, drop);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
+    }
+
+    #[test]
+    fn a_reply_that_was_overtaken_marks_no_later_requests_as_arrived() {
+        let mut sender = sender(5, false);
+        // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all five were executed.
+        let late = |sender: &mut Sender| sender.acknowledge(0, 0, 0b011, 20, drop);
+        assert!(sender.acknowledge(0, 5, 0, 10, drop));
+        for _ in 6..=9 {
+            sender.keep(Vec::new(), false, 10);
+        }
+        assert!(!late(&mut sender), "no news");
+        assert_eq!(overdue(&mut sender, 10 + TIMEOUT_MAX_NS), 4, "7 and 8 have not arrived");
+    }
+
+    #[test]
+    fn how_long_an_answer_took_is_measured_once() {
+        let mut sender = sender(2, true);
+        sender.acknowledge(2, 2, 0, 1_000, drop);
+        let known = sender.timing.smooth_ns;
+        // The first is still open, and keeps the second here.
+        sender.acknowledge(0, 2, 0, 1_000_000_000, drop);
+        assert_eq!(sender.timing.smooth_ns, known);
+    }
+
+    #[test]
+    fn a_request_that_was_only_late_is_no_measure() {
+        let mut sender = sender(5, false);
+        sender.acknowledge(0, 1, 0b111, 1_000, drop);
+        let known = sender.timing.smooth_ns;
+        // 2 was taken for lost, but comes before it is repeated.
+        sender.acknowledge(0, 2, 0, 3_600_000_000_000, drop);
+        assert_eq!(sender.timing.smooth_ns, known);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) enum Answer<'a> {
     Called { slot: u32, state: u32, bytes: &'a [u8] },
 }
 
-/// How much an answer takes beside its data.
+/// How much an answer takes beside its data, and how much at most if it has none.
 pub(crate) const OVERHEAD_MAX: usize = 64;
 
 /// Why an operation was refused, so that its origin can say it as if it had found out by itself.

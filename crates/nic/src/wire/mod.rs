@@ -1,11 +1,11 @@
 //! What is on the wire: datagrams, each with a header, a tag and a body.
 //!
 //! ```text
-//! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64  32  held u64  40  zero  48  tag  64  body
+//! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64  32  held u64  40  back u16  42  zero  48  tag  64  body
 //! ```
 //!
 //! A *request* goes from a port to a server; its number counts the datagrams of that connection from one, and its body is a sequence of
-//! operations ([`request`]). A *reply* goes back; its number is that of the request it answers (zero: none), `executed` and `held`
+//! operations ([`request`]); `back` is the number of the UDP port at which replies are awaited. A *reply* goes back; its number is that of the request it answers (zero: none), `executed` and `held`
 //! acknowledge, and its body is a sequence of answers ([`answer`]). Everything is little-endian.
 //!
 //! Decoding checks every length before it is used and never allocates: it is what a stranger's bytes meet first, after the tag.
@@ -26,9 +26,21 @@ const VERSION: u8 = 1;
 pub(crate) struct PortId(pub(crate) u64);
 
 impl PortId {
-    /// The `count`-th port of a rank.
-    pub(crate) fn of_rank(rank: farside_fabric::Rank, count: u32) -> PortId {
-        PortId((u64::from(rank.0) << 32) | u64::from(count))
+    /// How many threads of a rank may communicate at a time: its first ports are theirs.
+    pub(crate) const THREADS: u32 = 64;
+    /// Of all ports of a rank, the one of its handlers.
+    pub(crate) const HANDLERS: u32 = PortId::THREADS;
+    /// Of all ports of a rank, the one at which it says farewell.
+    pub(crate) const FAREWELL: u32 = PortId::THREADS + 1;
+
+    /// One of a rank's ports.
+    pub(crate) fn of_rank(rank: farside_fabric::Rank, which: u32) -> PortId {
+        PortId((u64::from(rank.0) << 32) | u64::from(which))
+    }
+
+    /// Whether a rank has so many ports.
+    pub(crate) fn is_possible(self) -> bool {
+        self.rank().is_none() || self.0 as u32 <= PortId::FAREWELL
     }
 
     /// The port of a node's agent.
@@ -71,6 +83,8 @@ pub(crate) struct Header {
     pub(crate) executed: u64,
     /// Of a reply: bit `i` says that request `executed + 2 + i` has arrived, ahead of its turn.
     pub(crate) held: u64,
+    /// Of a request: at which UDP port of its node's address replies are awaited. What the network says of whence a datagram came proves nothing.
+    pub(crate) back: u16,
 }
 
 /// Why a datagram was dropped.
@@ -104,7 +118,8 @@ pub(crate) fn seal(key: &Key, header: &Header, packet: &mut [u8]) {
     packet[16..24].copy_from_slice(&header.number.to_le_bytes());
     packet[24..32].copy_from_slice(&header.executed.to_le_bytes());
     packet[32..40].copy_from_slice(&header.held.to_le_bytes());
-    packet[40..48].fill(0);
+    packet[40..42].copy_from_slice(&header.back.to_le_bytes());
+    packet[42..48].fill(0);
     let tag = key.tag([&packet[..TAG_AT], &packet[HEADER_BYTES..]]);
     packet[TAG_AT..HEADER_BYTES].copy_from_slice(&tag);
 }
@@ -132,6 +147,7 @@ pub(crate) fn open<'a>(key: &Key, packet: &'a [u8]) -> Result<(Header, &'a [u8])
         number: rest.u64()?,
         executed: rest.u64()?,
         held: rest.u64()?,
+        back: u16::from_le_bytes(rest.array()?),
     };
     Ok((header, body))
 }
@@ -202,6 +218,7 @@ mod tests {
             number: 9,
             executed: 10,
             held: 0b101,
+            back: 0,
         };
         let mut packet = vec![0; HEADER_BYTES];
         packet.extend_from_slice(b"the body");

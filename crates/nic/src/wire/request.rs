@@ -5,7 +5,7 @@
 
 use farside_fabric::{Atomic, Fate, Number, Rank, SegmentId, Sum, Width, Word};
 
-use super::{Reader, Refused};
+use super::{Reader, Refused, answer};
 
 /// The longest name of an operation: what comes before its data.
 pub(crate) const OVERHEAD_MAX: usize = 80;
@@ -27,6 +27,17 @@ impl Rows {
     /// How many bytes they have together.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.unit) * u64::from(self.count)
+    }
+}
+
+impl Request<'_> {
+    /// The most that its answer can take.
+    pub(crate) fn answer_bytes_max(&self) -> u64 {
+        match self {
+            Request::Get { from, .. } => from.bytes().saturating_add(answer::OVERHEAD_MAX as u64),
+            Request::Atomic { .. } | Request::Where { .. } => answer::OVERHEAD_MAX as u64,
+            _ => 0,
+        }
     }
 }
 
@@ -242,9 +253,7 @@ impl<'a> Requests<'a> {
                 Request::Call { slot, handler, argument: reader.bytes(bytes as usize)? }
             }
             RECALL if !counts => Request::Recall { slot: reader.u32()? },
-            MEMBER if !counts => {
-                Request::Member { rank: Rank(reader.u32()?), fate: farside_shm::fate_from_bits(reader.u64()?) }
-            }
+            MEMBER if !counts => Request::Member { rank: Rank(reader.u32()?), fate: decode_fate(reader)? },
             WHERE if !counts => Request::Where { tag: reader.u32()?, rank: Rank(reader.u32()?) },
             PING if !counts => Request::Ping,
             _ => return Err(Refused::Malformed),
@@ -285,6 +294,12 @@ fn decode_rows(reader: &mut Reader<'_>) -> Result<Rows, Refused> {
 
 fn decode_data<'a>(reader: &mut Reader<'a>, rows: &Rows) -> Result<&'a [u8], Refused> {
     reader.bytes(usize::try_from(rows.bytes()).map_err(|_| Refused::Malformed)?)
+}
+
+fn decode_fate(reader: &mut Reader<'_>) -> Result<Fate, Refused> {
+    let bits = reader.u64()?;
+    let fate = farside_shm::fate_from_bits(bits);
+    if farside_shm::fate_bits(fate) == bits { Ok(fate) } else { Err(Refused::Malformed) }
 }
 
 fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {

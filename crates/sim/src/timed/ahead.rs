@@ -1,32 +1,64 @@
 //! Looking ahead: what the next events need is fetched before their time.
 
 use super::clockwork::{Doing, Entry, Flight, Member};
+use super::lanes::Lanes;
+use crate::crew::Crew;
 use crate::prefetch;
 
-/// Fetches what an entry will need into the processor's caches: what it names first, and then what that leads to.
-pub(super) fn fetch(entry: Entry, soon: u32, flights: &[Option<Flight>], members: &[Member]) {
-    /// What a rank has on its stack beside its wait, below it and above it.
-    const FRAMES: (usize, usize) = (8, 16);
-    match (entry, soon) {
-        (Entry::Arrives(index), 2) => prefetch::value(&flights[index as usize]),
-        (Entry::Arrives(index), 1) => {
-            if let Some(flight) = &flights[index as usize] {
-                prefetch::lines(flight.word, 1);
-                prefetch::value(&members[flight.target.index()]);
+/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to the wait and those that will follow it; and further up, by the
+/// program and its world.
+const BELOW: usize = 7;
+const ABOVE: usize = 16;
+const FURTHER: usize = 18;
+/// And how many lines of its memory from a word on that it waits for.
+const NEARBY: usize = 3;
+
+/// What events need.
+pub(super) struct Ahead<'a> {
+    pub(super) flights: &'a [Option<Flight>],
+    pub(super) members: &'a [Member],
+    pub(super) lanes: &'a Lanes,
+    pub(super) crew: &'a Crew,
+}
+
+impl Ahead<'_> {
+    /// Fetches what an entry will need into the processor's caches: what it names first, and then what that leads to.
+    pub(super) fn fetch(&self, entry: Entry, soon: u32) {
+        match (entry, soon) {
+            (Entry::Arrives(index), 2) => prefetch::value(&self.flights[index as usize]),
+            (Entry::Arrives(index), 1) => {
+                if let Some(flight) = &self.flights[index as usize] {
+                    prefetch::lines(flight.word, 1);
+                    prefetch::value(&self.members[flight.target.index()]);
+                    prefetch::lines((&raw const self.members[flight.id.rank.index()]).cast(), 1);
+                    self.lanes.fetch(flight.id.rank, flight.target);
+                }
             }
-        }
-        (Entry::Arrives(index), _) => {
-            if let Some(flight) = &flights[index as usize]
-                && let Doing::Waits(wait) = members[flight.target.index()].doing
-            {
-                prefetch::lines(wait.cast(), 2);
+            (Entry::Arrives(index), _) => {
+                if let Some(flight) = &self.flights[index as usize]
+                    && let target = &self.members[flight.target.index()]
+                    && matches!(target.doing, Doing::Waits(_))
+                {
+                    prefetch::lines(target.hints.wait, 2);
+                    prefetch::lines(target.hints.conditions, 3);
+                    prefetch::lines(target.hints.memory, 1);
+                }
             }
+            (Entry::Resumes(rank), 2) => {
+                prefetch::value(&self.members[rank as usize]);
+                self.crew.fetch(rank as usize);
+            }
+            (Entry::Resumes(rank), 1) => {
+                let hints = &self.members[rank as usize].hints;
+                prefetch::lines(hints.wait.wrapping_sub(BELOW * 64), BELOW + ABOVE);
+                prefetch::lines(hints.memory.wrapping_sub(64), 3);
+                prefetch::lines(hints.word, NEARBY);
+            }
+            (Entry::Resumes(rank), _) => {
+                let hints = &self.members[rank as usize].hints;
+                prefetch::lines(hints.wait.wrapping_add(ABOVE * 64), FURTHER);
+            }
+            _ => {}
         }
-        (Entry::Resumes(rank, _), 2) => prefetch::value(&members[rank as usize]),
-        (Entry::Resumes(rank, _), 1) => {
-            let hint = members[rank as usize].stack_hint;
-            prefetch::lines(hint.wrapping_sub(FRAMES.0 * 64), FRAMES.0 + FRAMES.1);
-        }
-        _ => {}
     }
 }

@@ -5,12 +5,13 @@
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
-use rustc_hash::FxHashMap;
 
-use super::ahead::fetch;
+use super::ahead::Ahead;
 use super::contention::Contention;
-use super::network::{Costs, Network, Sent};
+use super::lanes::Lanes;
+use super::network::{Network, Route, Sent};
 use super::queue::Queue;
+use crate::crew::Crew;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
@@ -24,14 +25,15 @@ const ALARM_NS: u64 = 1_000_000;
 const RELAX_NS: u64 = 20;
 
 /// An operation in flight.
+#[repr(align(64))]
 pub(super) struct Flight {
     pub(super) id: EventId,
     pub(super) target: Rank,
-    pub(super) costs: Costs,
-    pub(super) sent_ns: u64,
+    pub(super) route: Route,
     pub(super) role: Role,
     /// Whether it comes with the one before it, in one message.
     pub(super) rides: bool,
+    pub(super) sent_ns: u64,
     /// Where its word is, as a hint.
     pub(super) word: *const u8,
     pub(super) body: Body,
@@ -67,53 +69,78 @@ pub(super) enum Doing {
     Over,
 }
 
+/// A rank. What every operation needs comes first, in one line of the processor's caches.
+#[repr(C, align(128))]
 pub(super) struct Member {
     pub(super) doing: Doing,
-    /// The words that it waits on, as far as there are no more.
-    pub(super) watched: [(SegmentId, u64); 2],
-    pub(super) watches_more: bool,
-    pub(super) node: usize,
+    /// Why it will run, once that is scheduled.
+    pub(super) go: Go,
     /// Its own time.
     pub(super) clock_ns: u64,
-    /// When its wait is over, if it has a time limit; and whether a timer is set that will look at it.
-    pub(super) deadline_ns: Option<u64>,
-    pub(super) has_timer: bool,
+    /// The words that it waits on, as far as there are no more.
+    pub(super) watched: [Watched; 2],
     /// Posted operations that have not arrived, and fetching ones.
     pub(super) posted: u32,
     pub(super) fetching: u32,
-    /// What it posted to each target.
-    lanes: FxHashMap<Rank, Lane>,
-    /// Until when it works, and how much of its host's time the agent had taken when it last looked.
-    pub(super) stolen_ns: Option<u64>,
-    pub(super) paused_ns: u64,
-    /// What it waits in, as far as a trace shows it.
-    pub(super) pauses_in: Option<Kind>,
-    /// Somewhere on its stack, near to where it waits.
-    pub(super) stack_hint: *const u8,
+    pub(super) node: u32,
+    /// How many operations it has started.
+    serial: u32,
+    pub(super) watches_more: bool,
+    /// Whether a timer is set that will look at its wait.
+    pub(super) has_timer: bool,
+    /// When its wait is over; `u64::MAX` if it has no time limit.
+    pub(super) deadline_ns: u64,
+    /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
+    pub(super) stolen_ns: u64,
+    pub(super) hints: Hints,
 }
 
-/// From one rank to another.
-#[derive(Clone, Copy, Default)]
-struct Lane {
-    /// When the last operation arrives.
-    arrives_ns: u64,
-    /// How many posted operations are under way.
-    posted: u32,
-    /// When the last acknowledgement is back, of those that have arrived.
-    acknowledged_ns: u64,
+/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches alone.
+#[derive(Clone, Copy)]
+pub(super) struct Hints {
+    /// Its wait, which is on its stack.
+    pub(super) wait: *const u8,
+    /// The conditions of the wait, and what describes the memory that they are about.
+    pub(super) conditions: *const u8,
+    pub(super) memory: *const u8,
+    /// The first of their words. The next wait is often for one nearby.
+    pub(super) word: *const u8,
+}
+
+impl Hints {
+    pub(super) const NONE: Hints = Hints {
+        wait: std::ptr::null(),
+        conditions: std::ptr::null(),
+        memory: std::ptr::null(),
+        word: std::ptr::null(),
+    };
+}
+
+const _: () = assert!(size_of::<Member>() == 128 && size_of::<Option<Flight>>() <= 192);
+
+/// A word that is waited on, as a number: the same for the same word, and seldom for another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Watched(u64);
+
+impl Watched {
+    pub(super) fn new(segment: SegmentId, offset: u64) -> Watched {
+        /// The largest word: whatever overlaps lies in one block of this size.
+        const BLOCK: u64 = 16;
+        Watched(segment.0.rotate_left(32) ^ (offset / BLOCK))
+    }
 }
 
 /// Something in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Entry {
     Arrives(u32),
-    Resumes(u32, Go),
+    Resumes(u32),
     Timer(u32),
     Alarms,
 }
 
-/// Why a rank resumes, as an entry of the queue.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a rank resumes.
+#[derive(Clone, Copy)]
 pub(super) enum Go {
     Ready(u32, u64),
     Alarm,
@@ -134,6 +161,7 @@ pub(crate) struct Clockwork {
     pub(super) network: Network,
     pub(super) contention: Contention,
     pub(super) members: Vec<Member>,
+    pub(super) lanes: Lanes,
     pub(super) flights: Vec<Option<Flight>>,
     pub(super) free_flights: Vec<u32>,
     pub(super) queue: Queue<Entry>,
@@ -141,6 +169,8 @@ pub(crate) struct Clockwork {
     pub(super) alarming: bool,
     pub(crate) counted: Counted,
     pub(crate) slices: Option<Vec<Slice>>,
+    /// Since when each rank waits, and in what, as far as a trace shows it.
+    pub(super) paused: Vec<(u64, Option<Kind>)>,
 }
 
 /// What the driver is to do next.
@@ -155,23 +185,23 @@ impl Clockwork {
     pub(super) fn new(store: Store, network: Network, contention: Contention, traced: bool) -> Clockwork {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
-            watched: [(SegmentId::ROOT, 0); 2],
-            watches_more: false,
-            node: store.topology.node_of(Rank(rank)).0 as usize,
+            go: Go::Ready(0, 0),
             clock_ns: 0,
-            deadline_ns: None,
-            has_timer: false,
+            watched: [Watched::new(SegmentId::ROOT, 0); 2],
             posted: 0,
             fetching: 0,
-            lanes: FxHashMap::default(),
-            stolen_ns: None,
-            paused_ns: 0,
-            pauses_in: None,
-            stack_hint: std::ptr::null(),
+            node: store.topology.node_of(Rank(rank)).0,
+            serial: 0,
+            watches_more: false,
+            has_timer: false,
+            deadline_ns: u64::MAX,
+            stolen_ns: u64::MAX,
+            hints: Hints::NONE,
         };
         let ranks = store.topology.ranks();
         let mut clockwork = Clockwork {
             members: (0..ranks).map(member).collect(),
+            lanes: Lanes::new(),
             store,
             network,
             contention,
@@ -182,9 +212,10 @@ impl Clockwork {
             alarming: false,
             counted: Counted::default(),
             slices: traced.then(Vec::new),
+            paused: vec![(0, None); if traced { ranks as usize } else { 0 }],
         };
         for rank in 0..ranks {
-            clockwork.push(0, Entry::Resumes(rank, Go::Ready(0, 0)));
+            clockwork.push(0, Entry::Resumes(rank));
         }
         clockwork
     }
@@ -200,52 +231,57 @@ impl Clockwork {
     }
 
     /// Lets things happen until a rank has to run.
-    pub(crate) fn next(&mut self) -> Next {
-        while let Some((at_ns, entry)) = self.queue.pop(|entry, soon| fetch(entry, soon, &self.flights, &self.members))
-        {
+    pub(crate) fn next(&mut self, crew: &Crew) -> Next {
+        loop {
+            let ahead = Ahead { flights: &self.flights, members: &self.members, lanes: &self.lanes, crew };
+            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| ahead.fetch(entry, soon)) else {
+                return Next::Nothing;
+            };
             self.now_ns = at_ns;
             match entry {
                 Entry::Arrives(index) => self.arrives(index),
                 Entry::Alarms => self.raise_alarm(),
                 Entry::Timer(rank) => self.timer(rank),
-                Entry::Resumes(rank, go) => {
+                Entry::Resumes(rank) => {
                     let member = &mut self.members[rank as usize];
-                    let node = member.node;
-                    if let Some(seen_ns) = member.stolen_ns.take() {
+                    let node = member.node as usize;
+                    let seen_ns = std::mem::replace(&mut member.stolen_ns, u64::MAX);
+                    if seen_ns < u64::MAX {
                         // The agent took the processor while the rank was computing: that much is still to be done.
                         let stolen_ns = self.network.stolen_ns(node);
                         if stolen_ns > seen_ns {
-                            member.stolen_ns = Some(stolen_ns);
+                            member.stolen_ns = stolen_ns;
                             self.push(at_ns + (stolen_ns - seen_ns), entry);
                             continue;
                         }
                     }
                     member.clock_ns = at_ns;
-                    self.note_wait(rank, at_ns);
-                    let resume = match go {
+                    let resume = match member.go {
                         Go::Ready(which, value) => Resume::Go(which as usize, value),
                         Go::Alarm => Resume::Alarm,
                         Go::TimedOut => Resume::TimedOut,
                     };
+                    self.note_wait(rank, at_ns);
                     return Next::Run(rank as usize, resume);
                 }
             }
         }
-        Next::Nothing
     }
 
     /// A rank has paused.
     pub(crate) fn pause(&mut self, rank: usize, pause: Pause) {
         let member = &mut self.members[rank];
         let clock_ns = member.clock_ns;
-        member.paused_ns = clock_ns;
-        member.pauses_in = match pause {
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
-            Pause::Flush(_) => Some(Kind::Flush),
-            // The operation whose reply is waited for is in the trace already.
-            _ => None,
-        };
+        if let Some(paused) = self.paused.get_mut(rank) {
+            let kind = match pause {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
+                Pause::Flush(_) => Some(Kind::Flush),
+                // The operation whose reply is waited for is in the trace already.
+                _ => None,
+            };
+            *paused = (clock_ns, kind);
+        }
         match pause {
             Pause::Wait(wait) => self.wait(rank, wait),
             Pause::Flush(target) => {
@@ -254,7 +290,7 @@ impl Clockwork {
             }
             Pause::Relax => self.schedule(rank, clock_ns + RELAX_NS, Go::Ready(0, 0)),
             Pause::Work(ns) => {
-                member.stolen_ns = Some(self.network.stolen_ns(member.node));
+                member.stolen_ns = self.network.stolen_ns(member.node as usize);
                 self.schedule(rank, clock_ns + ns, Go::Ready(0, 0));
             }
             Pause::NeedsRoom => member.doing = Doing::NeedsRoom,
@@ -293,9 +329,10 @@ impl Clockwork {
     pub(super) fn schedule(&mut self, rank: usize, at_ns: u64, go: Go) {
         let member = &mut self.members[rank];
         member.doing = Doing::Scheduled;
-        member.deadline_ns = None;
+        member.go = go;
+        member.deadline_ns = u64::MAX;
         let at_ns = at_ns.max(member.clock_ns);
-        self.push(at_ns, Entry::Resumes(rank as u32, go));
+        self.push(at_ns, Entry::Resumes(rank as u32));
     }
 
     fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
@@ -330,10 +367,10 @@ impl Clockwork {
             return;
         };
         let (origin, target) = (flight.id.rank, flight.target);
-        let node = self.members[target.index()].node;
+        let node = self.members[target.index()].node as usize;
         let done_ns = match flight.rides {
-            true => self.network.carried_out(&flight.costs, node, self.now_ns),
-            false => self.network.carry_out(&flight.costs, node, target, &flight.body, self.now_ns),
+            true => self.network.carried_out(flight.route, node, self.now_ns),
+            false => self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns),
         };
         let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
         let bytes_back = match (&flight.body, &reply) {
@@ -341,7 +378,7 @@ impl Clockwork {
             (_, Ok(Reply::Bytes(bytes))) => bytes.len() as u64,
             _ => 0,
         };
-        let (back_ns, lost) = self.network.back_ns(&flight.costs, done_ns, bytes_back);
+        let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
         self.contention.count((origin, target), flight.what(), lost);
         self.note(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
@@ -364,7 +401,7 @@ impl Clockwork {
             // Who waits on one or two words need not be asked unless one of them was touched.
             let member = &self.members[target.index()];
             match flight.body {
-                Body::Atomic { at, .. } if !member.may_wait_on(at.segment, at.offset) => {}
+                Body::Atomic { at, .. } if !member.may_wait_on(at) => {}
                 _ => self.look(target.index(), done_ns),
             }
         }
@@ -389,7 +426,7 @@ impl Clockwork {
         }
         let member = &mut self.members[origin.index()];
         member.posted -= 1;
-        let lane = member.lanes.entry(target).or_default();
+        let lane = self.lanes.enter(origin, target, self.now_ns);
         lane.posted -= 1;
         lane.acknowledged_ns = lane.acknowledged_ns.max(back_ns);
         match member.doing {
@@ -401,7 +438,7 @@ impl Clockwork {
     }
 
     fn go_on_if_flushed(&mut self, rank: usize, target: Rank) {
-        let lane = self.members[rank].lanes.get(&target).copied().unwrap_or_default();
+        let lane = self.lanes.get(Rank(rank as u32), target);
         if lane.posted == 0 {
             self.schedule(rank, lane.acknowledged_ns, Go::Ready(0, 0));
         }
@@ -421,16 +458,16 @@ impl Clockwork {
             let Ok(leader) = self.store.topology.leader_of(Node(node as u32)) else {
                 return;
             };
-            let id = self.store.next_id(leader);
-            let costs = self.network.costs(&self.store.topology, leader, target);
-            let sent = self.network.send_by_interface(&costs, node, done_ns, body.bytes());
+            let id = self.members[leader.index()].next_id(leader);
+            let route = self.network.route(&self.store.topology, leader, target);
+            let sent = self.network.send_by_interface(route, node, done_ns, body.bytes());
             self.contention.count((leader, target), (body.kind(false), body.segment()), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
             let role = Role::ByAgent;
             let rides = false;
-            self.take_off(Flight { id, target, costs, sent_ns: done_ns, role, rides, word, body }, arrives_ns);
+            self.take_off(Flight { id, target, route, role, rides, sent_ns: done_ns, word, body }, arrives_ns);
         }
     }
 }
@@ -441,14 +478,14 @@ impl Engine for Clockwork {
     }
 
     fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
-        let id = self.store.next_id(origin);
-        let costs = self.network.costs(&self.store.topology, origin, target);
+        let route = self.network.route(&self.store.topology, origin, target);
         let member = &mut self.members[origin.index()];
+        let id = member.next_id(origin);
         let begin_ns = member.clock_ns;
-        let rides = after.is_some() && costs.is_message();
+        let rides = after.is_some() && self.network.is_message(route);
         let sent = match rides {
             true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
-            false => self.network.send(&costs, member.node, begin_ns, body.bytes()),
+            false => self.network.send(route, member.node as usize, begin_ns, body.bytes()),
         };
         self.contention.count((origin, target), (body.kind(!posted), body.segment()), sent.lost);
         member.clock_ns = sent.free_ns;
@@ -456,7 +493,7 @@ impl Engine for Clockwork {
         let mut arrives_ns = sent.arrives_ns;
         // Whatever was sent before to the same target arrives before; a get may overtake.
         if posted || !matches!(body, Body::Get { .. }) {
-            let lane = member.lanes.entry(target).or_default();
+            let lane = self.lanes.enter(origin, target, self.now_ns);
             arrives_ns = arrives_ns.max(lane.arrives_ns);
             lane.arrives_ns = arrives_ns;
             lane.posted += u32::from(posted);
@@ -468,7 +505,7 @@ impl Engine for Clockwork {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(Flight { id, target, costs, sent_ns: begin_ns, role, rides, word, body }, arrives_ns);
+        self.take_off(Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body }, arrives_ns);
         id
     }
 
@@ -480,9 +517,8 @@ impl Engine for Clockwork {
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        let member = &self.members[origin.index()];
-        let lane = member.lanes.get(&target).copied().unwrap_or_default();
-        lane.posted == 0 && lane.acknowledged_ns <= member.clock_ns
+        let lane = self.lanes.get(origin, target);
+        lane.posted == 0 && lane.acknowledged_ns <= self.members[origin.index()].clock_ns
     }
 
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
@@ -521,15 +557,23 @@ impl Engine for Clockwork {
     }
 }
 
+impl Member {
+    /// A name for the next operation of this rank.
+    fn next_id(&mut self, rank: Rank) -> EventId {
+        self.serial += 1;
+        EventId { rank, serial: self.serial }
+    }
+}
+
 impl Clockwork {
     /// When an operation comes again that has arrived now and is lost.
     fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
         let (origin, target) = (flight.id.rank, flight.target);
         let what = flight.what();
-        let node = self.members[target.index()].node;
-        let others = if flight.rides { 0 } else { self.network.waiting(&flight.costs, node, self.now_ns) };
-        if flight.role == Role::ByAgent || !flight.costs.is_message() {
+        let (node, route) = (self.members[target.index()].node as usize, flight.route);
+        let others = if flight.rides { 0 } else { self.network.waiting(route, node, self.now_ns) };
+        if flight.role == Role::ByAgent || !self.network.is_message(route) {
             return None;
         }
         self.contention.comes_again_ns((origin, target), what, others, self.now_ns)

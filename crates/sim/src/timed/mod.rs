@@ -3,6 +3,7 @@
 mod ahead;
 mod clockwork;
 mod contention;
+mod lanes;
 mod network;
 mod notes;
 mod queue;
@@ -15,8 +16,8 @@ use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
 use self::clockwork::{Clockwork, Next};
-pub use self::contention::Resent;
 use self::contention::Contention;
+pub use self::contention::Resent;
 use self::network::Network;
 use crate::crew::{Crew, Program};
 use crate::fiber::Stacks;
@@ -76,9 +77,10 @@ impl Timed {
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
-        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, Contention::new(&self.profile, self.seed)?, self.traced)));
+        let contention = Contention::new(&self.profile, self.seed)?;
+        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
-        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, machine.clone())
+        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut crew| self.drive(&machine, &mut crew));
         Ok(outcome)
     }
@@ -86,7 +88,7 @@ impl Timed {
     fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
         let mut begin_ns = 0;
         loop {
-            let next = machine.borrow_mut().next();
+            let next = machine.borrow_mut().next(crew);
             match next {
                 Next::Run(rank, resume) => {
                     let pause = crew.resume(rank, resume);

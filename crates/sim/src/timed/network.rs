@@ -5,17 +5,15 @@
 
 use std::collections::VecDeque;
 
-use farside_fabric::{Rank, Result, Topology};
+use farside_fabric::{Error, Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, whole};
 use crate::store::Body;
 
 /// The model of a machine, with its state: who is busy until when.
 pub(crate) struct Network {
-    /// For each level of the topology.
-    levels: Vec<Costs>,
-    /// A rank's operations on its own memory.
-    own: Costs,
+    /// For each level of the topology, and at last for a rank's operations on its own memory.
+    routes: Vec<Costs>,
     interface: Service,
     agent: Service,
     agent_spin_ns: u64,
@@ -34,9 +32,13 @@ pub(crate) struct Network {
     lines: Vec<(u64, u64)>,
 }
 
+/// Which way an operation takes: the level of the topology that both ranks share, or none if they are one.
+#[derive(Clone, Copy)]
+pub(crate) struct Route(u8);
+
 /// What communication at a level costs.
 #[derive(Clone, Copy)]
-pub(crate) struct Costs {
+struct Costs {
     carrier: Carrier,
     latency_ns: u64,
     send_ns: u64,
@@ -79,16 +81,19 @@ impl Network {
         let costs = profile.level.iter().map(Costs::new).collect::<Result<Vec<Costs>>>()?;
         // A level that the profile does not know costs what the next wider one does that it knows.
         let mut known = 0;
-        let mut levels = Vec::new();
+        let mut routes = Vec::new();
         for level in topology.levels() {
             known = profile.level.iter().position(|other| other.name == level.name).unwrap_or(known);
-            levels.push(costs[known]);
+            routes.push(costs[known]);
         }
         let narrowest = costs[costs.len() - 1];
-        let own = Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest };
+        routes.push(Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest });
+        if routes.len() > usize::from(u8::MAX) {
+            let (value, limit) = (routes.len() as u64 - 1, u64::from(u8::MAX) - 1);
+            return Err(Error::TooMuch { what: "levels of a topology", value, limit });
+        }
         Ok(Network {
-            levels,
-            own,
+            routes,
             interface: Service::new(&profile.interface)?,
             agent: Service::new(&profile.agent)?,
             agent_spin_ns: figure(&profile.agent, "spin_ns")?,
@@ -113,19 +118,25 @@ impl Network {
         })
     }
 
-    /// What an operation of one rank on another's memory costs.
-    pub(crate) fn costs(&self, topology: &Topology, origin: Rank, target: Rank) -> Costs {
-        if origin == target { self.own } else { self.levels[topology.shared_level(origin, target)] }
+    /// Which way an operation of one rank on another's memory takes.
+    pub(crate) fn route(&self, topology: &Topology, origin: Rank, target: Rank) -> Route {
+        let own = self.routes.len() - 1;
+        Route(if origin == target { own } else { topology.shared_level(origin, target) } as u8)
+    }
+
+    fn costs(&self, route: Route) -> Costs {
+        self.routes[usize::from(route.0)]
     }
 
     /// A rank of `node` sends an operation at `now_ns`.
-    pub(crate) fn send(&mut self, costs: &Costs, node: usize, now_ns: u64, bytes: u64) -> Sent {
-        let ready_ns = now_ns + costs.send_ns;
-        self.send_by_interface(costs, node, ready_ns, bytes)
+    pub(crate) fn send(&mut self, route: Route, node: usize, now_ns: u64, bytes: u64) -> Sent {
+        let ready_ns = now_ns + self.costs(route).send_ns;
+        self.send_by_interface(route, node, ready_ns, bytes)
     }
 
     /// The same for an agent, whose time was counted already.
-    pub(crate) fn send_by_interface(&mut self, costs: &Costs, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+    pub(crate) fn send_by_interface(&mut self, route: Route, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+        let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             // The sender's own processor does it all, byte by byte.
             let free_ns = ready_ns + costs.bytes_ns(bytes);
@@ -138,9 +149,9 @@ impl Network {
     }
 
     /// An operation has arrived; returns when it has been carried out.
-    pub(crate) fn carry_out(&mut self, costs: &Costs, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
+    pub(crate) fn carry_out(&mut self, route: Route, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
+        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { self.costs(route).carrier };
         let busy = &mut self.nodes[node];
-        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { costs.carrier };
         match carrier {
             Carrier::Processor => {
                 let (line, free_ns) = &mut self.lines[target.index()];
@@ -170,7 +181,8 @@ impl Network {
 
     /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
     /// And how often it was lost on the way.
-    pub(crate) fn back_ns(&mut self, costs: &Costs, done_ns: u64, bytes: u64) -> (u64, u64) {
+    pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> (u64, u64) {
+        let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             return (done_ns + costs.receive_ns + costs.bytes_ns(bytes), 0);
         }
@@ -178,15 +190,20 @@ impl Network {
         (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost)
     }
 
+    /// Whether an operation is a message between nodes.
+    pub(crate) fn is_message(&self, route: Route) -> bool {
+        self.costs(route).carrier != Carrier::Processor
+    }
+
     /// When what comes with an operation that was carried out is carried out, too.
-    pub(crate) fn carried_out(&self, costs: &Costs, node: usize, at_ns: u64) -> u64 {
+    pub(crate) fn carried_out(&self, route: Route, node: usize, at_ns: u64) -> u64 {
         let busy = &self.nodes[node];
-        at_ns.max(if costs.carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
+        at_ns.max(if self.costs(route).carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
     }
 
     /// How many operations the agent that is to carry out another one has not done yet.
-    pub(crate) fn waiting(&mut self, costs: &Costs, node: usize, at_ns: u64) -> u64 {
-        if costs.carrier != Carrier::Agent {
+    pub(crate) fn waiting(&mut self, route: Route, node: usize, at_ns: u64) -> u64 {
+        if self.costs(route).carrier != Carrier::Agent {
             return 0;
         }
         let ends_ns = &mut self.agents[node];
@@ -203,11 +220,6 @@ impl Network {
 }
 
 impl Costs {
-    /// Whether an operation is a message between nodes.
-    pub(crate) fn is_message(&self) -> bool {
-        self.carrier != Carrier::Processor
-    }
-
     fn new(level: &crate::profile::Level) -> Result<Costs> {
         Ok(Costs {
             carrier: level.carrier,

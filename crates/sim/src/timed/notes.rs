@@ -30,9 +30,8 @@ impl Clockwork {
 
     /// Writes down a wait that is over, if that is wanted.
     pub(super) fn note_wait(&mut self, rank: u32, at_ns: u64) {
-        let member = &self.members[rank as usize];
-        let begin_ns = member.paused_ns;
-        if let (Some(slices), Some(kind)) = (&mut self.slices, member.pauses_in)
+        if let Some(slices) = &mut self.slices
+            && let (begin_ns, Some(kind)) = self.paused[rank as usize]
             && at_ns > begin_ns
         {
             let operation = Operation { kind, peer: Some(Rank(rank)), bytes: 0 };

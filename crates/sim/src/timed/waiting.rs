@@ -1,18 +1,15 @@
 //! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
 
-use farside_fabric::{Event as Awaited, Rank, SegmentId, Wait};
+use farside_fabric::{Event as Awaited, Rank, Wait, Word};
 
-use super::clockwork::{Clockwork, Doing, Entry, Go, Member};
+use super::clockwork::{Clockwork, Doing, Entry, Go, Hints, Member, Watched};
 use crate::machine::holds;
-
-/// The largest word: whatever overlaps lies in one block of this size.
-const BLOCK: u64 = 16;
 
 impl Clockwork {
     pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
-        self.members[rank].stack_hint = wait.cast();
+        self.members[rank].hints = Hints { wait: wait.cast(), ..Hints::NONE };
         // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
         let wait = unsafe { &*wait };
         match wait.event {
@@ -21,15 +18,18 @@ impl Clockwork {
                     return self.schedule(rank, reply_ns, Go::Ready(0, 0));
                 }
             }
+            // Who looked and found that a condition holds does not come here.
             Awaited::Words(conditions) => {
-                if let Some((which, value)) = holds(wait) {
-                    return self.schedule(rank, clock_ns, Go::Ready(which as u32, value));
-                }
                 let member = &mut self.members[rank];
                 for (watched, word) in member.watched.iter_mut().zip(conditions) {
-                    *watched = (word.at.segment, word.at.offset);
+                    *watched = Watched::new(word.at.segment, word.at.offset);
                 }
                 member.watches_more = conditions.len() > member.watched.len();
+                if let Some(first) = conditions.first() {
+                    member.hints.conditions = conditions.as_ptr().cast();
+                    member.hints.memory = std::ptr::from_ref(first.memory).cast();
+                    member.hints.word = first.memory.base().as_ptr().wrapping_add(first.at.offset as usize);
+                }
             }
         }
         if wait.known_departures != self.store.departures() {
@@ -38,7 +38,7 @@ impl Clockwork {
         if let Some(timeout) = wait.timeout {
             let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
             let member = &mut self.members[rank];
-            member.deadline_ns = Some(deadline_ns);
+            member.deadline_ns = deadline_ns;
             if !std::mem::replace(&mut member.has_timer, true) {
                 self.push(deadline_ns, Entry::Timer(rank as u32));
             }
@@ -49,13 +49,15 @@ impl Clockwork {
     pub(super) fn timer(&mut self, rank: u32) {
         let member = &mut self.members[rank as usize];
         member.has_timer = false;
-        match (member.doing, member.deadline_ns) {
-            (Doing::Waits(_), Some(deadline_ns)) if deadline_ns > self.now_ns => {
-                member.has_timer = true;
-                self.push(deadline_ns, Entry::Timer(rank));
-            }
-            (Doing::Waits(_), Some(_)) => self.schedule(rank as usize, self.now_ns, Go::TimedOut),
-            _ => {}
+        let deadline_ns = member.deadline_ns;
+        if !matches!(member.doing, Doing::Waits(_)) || deadline_ns == u64::MAX {
+            return;
+        }
+        if deadline_ns > self.now_ns {
+            member.has_timer = true;
+            self.push(deadline_ns, Entry::Timer(rank));
+        } else {
+            self.schedule(rank as usize, self.now_ns, Go::TimedOut);
         }
     }
 
@@ -105,13 +107,8 @@ impl Clockwork {
 
 impl Member {
     /// Whether it may wait on this word.
-    pub(super) fn may_wait_on(&self, segment: SegmentId, offset: u64) -> bool {
-        match self.doing {
-            Doing::Waits(_) => {
-                self.watches_more
-                    || self.watched.iter().any(|&(other, start)| other == segment && start / BLOCK == offset / BLOCK)
-            }
-            _ => false,
-        }
+    pub(super) fn may_wait_on(&self, at: Word) -> bool {
+        let waits = matches!(self.doing, Doing::Waits(_));
+        waits && (self.watches_more || self.watched.contains(&Watched::new(at.segment, at.offset)))
     }
 }

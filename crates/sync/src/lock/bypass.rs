@@ -1,27 +1,29 @@
 //! The default lock: one word that running ranks may take ahead of the queue, a bounded number of times in a row.
 //!
 //! Paper:     none as a whole; the queue is that of [ARMCI03] section 3.2.2. Competitive hand-over with a bound is known from operating systems.
-//! Differs:   strict hand-over leaves the lock idle until the next in line runs, which takes microseconds where ranks outnumber processors. Here
-//!            the word is left free for whoever runs, and only the first of the queue, its *head*, competes with them: near, it polls the word
-//!            for a while and then sleeps until it is woken by a release; far, it sleeps until it is handed the lock. After
-//!            `bound` bypasses in a row the lock is handed to the head. Which of these apply follows from the topology (is the home near, are
+//! Differs:   strict hand-over leaves the lock idle until the next in line runs, which takes microseconds where ranks outnumber processors, and
+//!            milliseconds where other programs have them. Here the word is left free for whoever runs, and only the first of the queue, its *head*, competes with
+//!            them: near, it polls the word for a while and then sleeps until it is woken by a release; far, it sleeps until it is handed the lock.
+//!            After each `batch` of bypasses it is the head's *turn*: it takes the word at its next look, and whoever else wants it watches it for a while before
+//!            it goes ahead. So a head that runs is bypassed `batch` times, and nobody waits for one that does not run until it was bypassed `bound` times:
+//!            then the lock is handed to it. Which of these apply follows from the topology (is the home near, are
 //!            there more ranks than processors) and from the word, which tells whether anybody queues at all.
 //! State:     1 word (holder, head, bypasses, whether the head is awake) and the queue's tail at the home rank; 3 words on every rank.
 //! Invariant: at most one rank is the word's holder; at most one is its head; a head is bypassed at most `bound` times, so one
-//!            with k ahead of it in the queue waits for at most (k + 1) x (bound + 1) others.
+//!            with k ahead of it in the queue waits for at most (k + 1) x (`bound` + 1) others, and for (k + 1) x (`batch` + 1) if all of them run.
 //! Ordering:  release flushes first (`a_word_without_flush_is_caught`); a head that sleeps is woken by the release that leaves the word
 //!            free (`a_head_that_nobody_wakes_is_caught`); the bound is kept (`a_bypass_without_bound_is_caught`).
 //! Cost:      alone: acquire 1 atomic, release 1 atomic. Queued: acquire 1 atomic more for each change of the word, and the queue's cost;
 //!            release +1 signal if the head sleeps.
-//! Checked:   `farside check 'lock/default*'`: as it is, and with a bound of 1 and a head that sleeps at once or looks once: 3 ranks x 1 round exhaustively, on one
-//!            node and on three; 2 x 1 with time limits (2 x 2 if it sleeps at once); 2 x 1 with a death (3 x 1 if it sleeps at once); the bound: 2 x 2 and 8
-//!            ranks; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Checked:   `farside check 'lock/default*'`: as it is, and with a bound of 1 and a head that sleeps at once or looks once, and with batches of 1 and a bound of 2:
+//!            3 ranks x 1 round exhaustively, on one node and on three; 2 x 1 with time limits (2 x 2 if it sleeps at once); 2 x 1 with a death (3 x 1 if it sleeps at once);
+//!            the bound: 2 x 2 and 8 ranks; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Words};
 
 use super::frame::{Algorithm, Patience, Site, Variant};
@@ -43,24 +45,49 @@ const REGISTERED: u64 = 1;
 
 /// The fields of the shared word: one more than the holder's rank, one more than the head's, how often the head was bypassed, whether
 /// it is awake.
-const RANK_BITS: u32 = 25;
+const RANK_BITS: u32 = 24;
 const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 const HEAD: u32 = RANK_BITS;
 const BYPASSES: u32 = 2 * RANK_BITS;
-const BYPASSES_MASK: u64 = 0xff;
-const AWAKE: u64 = 1 << (BYPASSES + 8);
+const BYPASSES_MASK: u64 = 0x7fff;
+const AWAKE: u64 = 1 << 63;
 
-/// The usual bound on bypass, and the largest that the word can count.
-pub(super) const BOUND: u32 = 64;
-const BOUND_MAX: u32 = 254;
+/// How often a head is bypassed before its turn: where each rank has a processor, and where a hand-over takes a switch of processes.
+const BATCH: u32 = 64;
+const BATCH_CROWDED: u32 = 256;
+/// The usual bound on bypass: some milliseconds, after which a processor that another program has is usually given back.
+const BOUND: u32 = 32_000;
+const BOUND_MAX: u32 = BYPASSES_MASK as u32 - 1;
 /// How often a head that is near looks at the word before it sleeps.
-pub(super) const POLLS: u32 = 200;
+const POLLS: u32 = 200;
+/// How often others look at the word at the head's turn before they go ahead. The head looks as often in the same time, if it runs.
+const WINDOW: u32 = 8;
 /// Turns at the processor between two looks, where each rank has a processor: a look takes the word from its holder's cache.
 const GAP: u32 = 32;
+
+/// The parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// How often a head is bypassed before its turn; if it is not said, what the machine suggests.
+    pub(super) batch: Option<u32>,
+    /// How often a head is bypassed at most.
+    pub(super) bound: u32,
+    /// How often a head that is near looks before it sleeps.
+    pub(super) polls: u32,
+}
+
+/// What is usual.
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { batch: None, bound: BOUND, polls: POLLS }
+    }
+}
 
 pub(super) struct Bypass<V> {
     site: Site,
     queue: Queue,
+    bounds: Bounds,
+    batch: u64,
     bound: u64,
     polls: u32,
     gap: u32,
@@ -70,29 +97,35 @@ pub(super) struct Bypass<V> {
 }
 
 impl<V: Variant> Bypass<V> {
-    /// A lock whose head is bypassed at most `bound` times and, where it is near, looks `polls` times before it sleeps.
-    pub(super) fn new(site: Site, context: &Context, bound: u32, polls: u32) -> Bypass<V> {
+    pub(super) fn new(site: Site, context: &Context, bounds: Bounds) -> Result<Bypass<V>> {
+        let limit = RANK_MASK - 1;
+        if let Some(rank) = site.members().iter().find(|rank| u64::from(rank.0) > limit) {
+            return Err(Error::TooMuch { what: "rank of a default lock", value: rank.0.into(), limit });
+        }
         let queue = Queue::new(QUEUE, site.home());
         let mut lock = Bypass {
             site,
             queue,
-            bound: bound.min(BOUND_MAX).into(),
-            polls,
+            bounds,
+            batch: 1,
+            bound: bounds.bound.min(BOUND_MAX).into(),
+            polls: 0,
             gap: 1,
             held: Cell::new(0),
             variant: PhantomData,
         };
-        lock.arrange(context, polls);
-        lock
+        lock.arrange(context);
+        Ok(lock)
     }
 
-    fn arrange(&mut self, context: &Context, polls: u32) {
+    fn arrange(&mut self, context: &Context) {
         let topology = context.topology();
         let near = self.site.members().iter().filter(|&&rank| topology.same_node(rank, context.rank())).count();
         let crowded = near > context.fabric().caps().processors as usize;
         self.gap = if crowded { 1 } else { GAP };
+        self.batch = self.bounds.batch.unwrap_or(if crowded { BATCH_CROWDED } else { BATCH }).max(1).into();
         self.queue = Queue::new(QUEUE, self.site.home()).dozing(crowded);
-        self.polls = if topology.same_node(self.site.home(), context.rank()) { polls } else { 0 };
+        self.polls = if topology.same_node(self.site.home(), context.rank()) { self.bounds.polls } else { 0 };
     }
 
     /// Changes the word if it is as expected; otherwise says how it is.
@@ -103,8 +136,17 @@ impl<V: Variant> Bypass<V> {
     }
 
     /// Takes a free word ahead of its head, unless that was done too often.
-    fn bypass(&self, context: &Context, mut word: u64) -> Result<bool> {
+    fn bypass(&self, context: &Context, mut word: u64, patience: Patience) -> Result<bool> {
         while holder(word) == 0 && (bypasses(word) < self.bound || !V::BOUNDS_BYPASS) {
+            if self.is_turn(word) {
+                if patience == Patience::Never {
+                    return Ok(false);
+                }
+                if let Some(seen) = self.offer(context, word)? {
+                    word = seen;
+                    continue;
+                }
+            }
             // A word that has become free meanwhile may have no head: then nobody is bypassed.
             let is_ahead = word >> HEAD != 0;
             let count = (bypasses(word) + u64::from(is_ahead)).min(BYPASSES_MASK);
@@ -122,6 +164,31 @@ impl<V: Variant> Bypass<V> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the head has waited for a batch of others.
+    fn is_turn(&self, word: u64) -> bool {
+        let count = bypasses(word);
+        count != 0 && count.is_multiple_of(self.batch)
+    }
+
+    /// Leaves a free word to the head, whose turn it is, for some looks. Says how it is once it has changed; if it has not, the head does not run.
+    fn offer(&self, context: &Context, word: u64) -> Result<Option<u64>> {
+        for _ in 0..self.polls.min(WINDOW) {
+            let (paused, seen) = self.look_later(context)?;
+            if seen != word {
+                return Ok(Some(seen));
+            }
+            paused?;
+        }
+        Ok(None)
+    }
+
+    /// Lets some time pass, and looks at the word. What happened before a departure counts, since who left may have done its part: so that a
+    /// departure is an error is for the caller to judge, when it has seen the word.
+    fn look_later(&self, context: &Context) -> Result<(Result<()>, u64)> {
+        let paused = (0..self.gap).try_for_each(|_| self.site.relax(context));
+        Ok((paused, context.load(self.site.shared(WORD))?))
     }
 
     /// As the head: takes the word if it is free or was handed over. Says how it is otherwise.
@@ -199,18 +266,16 @@ impl<V: Variant> Bypass<V> {
         self.queue.leave_with::<V>(&self.site, context, announce).map(drop)
     }
 
-    /// Looks at the word so many times. A word that is free is taken only if nobody took it since the last look: a running rank that
-    /// takes it again and again has its batch, which the bound ends.
+    /// Looks at the word so many times. A word that is free is taken at the head's turn, and if nobody took it since the last look: a running rank that
+    /// takes it again and again has its batch.
     fn poll(&self, context: &Context, polls: u32) -> Result<bool> {
         let mut before = 0;
         for _ in 0..polls {
-            let paused = (0..self.gap).try_for_each(|_| self.site.relax(context));
-            let word = context.load(self.site.shared(WORD))?;
-            let is_idle = holder(word) == 0 && (word == before || paused.is_err());
-            if (is_idle || holder(word) == name(context.rank())) && self.take(context, word)?.is_none() {
+            let (paused, word) = self.look_later(context)?;
+            let is_left = holder(word) == 0 && (word == before || self.is_turn(word) || paused.is_err());
+            if (is_left || holder(word) == name(context.rank())) && self.take(context, word)?.is_none() {
                 return Ok(true);
             }
-            // What happened before a departure counts: who left may have done its part. But nothing else will happen.
             paused?;
             before = word;
         }
@@ -286,7 +351,7 @@ impl<V: Variant> Algorithm for Bypass<V> {
             self.held.set(mine);
             return Ok(true);
         };
-        if self.bypass(context, seen)? {
+        if self.bypass(context, seen, patience)? {
             return Ok(true);
         }
         if patience == Patience::Never {
@@ -328,7 +393,7 @@ impl<V: Variant> Algorithm for Bypass<V> {
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, members);
-        self.arrange(context, POLLS);
+        self.arrange(context);
         Ok(())
     }
 

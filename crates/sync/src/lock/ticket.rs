@@ -1,7 +1,8 @@
 //! Ticket lock: who comes takes the next number and waits until it is called.
 //!
 //! Paper:     [ARMCI03] section 3.2.1, the ticket-based half of the existing lock.
-//! Differs:   a request with a time limit takes no number until it would be called at once, because a number cannot be given back.
+//! Differs:   a request with a time limit takes no number until it would be called at once, because a number cannot be given back. Where ranks outnumber
+//!            processors, who is far back sleeps for a time between two looks that grows with the numbers before its own.
 //! State:     2 words (next ticket, now serving) at the home rank, and 1 on every rank that nobody writes.
 //! Invariant: serving <= ticket; the holder is the one whose number is being served.
 //! Ordering:  release flushes first (`a_ticket_without_flush_is_caught`); a number is taken in one step
@@ -10,6 +11,7 @@
 //! Checked:   `farside check 'lock/ticket*'`: 3 ranks x 1 round exhaustively, on one node and on three, with time limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
@@ -21,6 +23,12 @@ pub(super) const TICKET: usize = 0;
 pub(super) const SERVING: usize = 1;
 /// Nobody writes it: a wait for it is a pause.
 const PAUSE: usize = 2;
+
+/// How many look for their number all the time where ranks outnumber processors. Those behind them sleep for about as long as their turn is
+/// away: if all looked, whose turn it is would have to wait for a processor until all others have had theirs.
+const LOOKING: u64 = 8;
+const TURN: Duration = Duration::from_micros(5);
+const TURNS_MAX: u32 = 200;
 
 pub(super) struct Ticket<V> {
     site: Site,
@@ -62,6 +70,12 @@ impl<V: Variant> Algorithm for Ticket<V> {
     }
 }
 
+/// Whether the ranks of this node outnumber its processors.
+fn is_crowded(site: &Site, context: &Context) -> bool {
+    let is_near = |&&rank: &&Rank| context.topology().same_node(rank, context.rank());
+    site.members().iter().filter(is_near).count() > context.fabric().caps().processors as usize
+}
+
 /// Takes a number and waits until it is called, or tries until time is up.
 pub(super) fn take_turn<V: Variant>(site: &Site, context: &Context, pause: usize, patience: Patience) -> Result<bool> {
     let (tickets, serving) = (site.shared(TICKET), site.shared(SERVING));
@@ -82,7 +96,16 @@ pub(super) fn take_turn<V: Variant>(site: &Site, context: &Context, pause: usize
     };
     let mut is_queued = false;
     site.poll(context, pause, Patience::Forever, || {
-        let ahead = mine.wrapping_sub(context.load(serving)?);
+        let mut ahead = mine.wrapping_sub(context.load(serving)?);
+        if ahead > LOOKING && is_crowded(site, context) {
+            let time = TURN * u32::try_from(ahead - LOOKING).unwrap_or(u32::MAX).min(TURNS_MAX);
+            let slept = site.wait_patiently(context, pause, |_| false, (Patience::AtMost(time), false));
+            // What happened before a departure counts: who left may have done its part.
+            ahead = mine.wrapping_sub(context.load(serving)?);
+            if ahead != 0 {
+                slept?;
+            }
+        }
         if ahead != 0 && !is_queued {
             is_queued = true;
             site.tally.queued(ahead);

@@ -84,7 +84,8 @@ fn of_kind(names: &Names, kind: &Kind, sizes: &Sizes) -> Vec<Check> {
 pub(super) fn checks() -> Vec<Check> {
     let queue = Sizes { near: (3, 2), deaths: 3, limits: (3, 1), ..USUAL };
     let tree = |thresholds: Vec<u32>| Kind::Tree { thresholds };
-    let asleep = Kind::Bypass { bound: 1, polls: 0 };
+    let turns = Kind::Bypass { batch: 1, bound: 2, polls: 1 };
+    let asleep = Kind::Bypass { batch: 1, bound: 1, polls: 0 };
     let kinds = [
         (names!("ticket"), Kind::Ticket, Sizes { deaths: 3, limits: (3, 1), ..USUAL }),
         (names!("server"), Kind::Server, USUAL),
@@ -96,7 +97,8 @@ pub(super) fn checks() -> Vec<Check> {
         (names!("fompi-spin-backoff"), Kind::Spin { backoff: true }, Sizes { limits: (2, 2), ..USUAL }),
         (names!("default"), Kind::Default, USUAL),
         (names!("default-asleep"), asleep.clone(), Sizes { deaths: 3, limits: (2, 2), ..USUAL }),
-        (names!("default-one-look"), Kind::Bypass { bound: 1, polls: 1 }, USUAL),
+        (names!("default-one-look"), Kind::Bypass { batch: 1, bound: 1, polls: 1 }, USUAL),
+        (names!("default-turns"), turns.clone(), USUAL),
     ];
     let mut checks: Vec<Check> = kinds.iter().flat_map(|(names, kind, sizes)| of_kind(names, kind, sizes)).collect();
     for (name, about, t_l) in [
@@ -109,6 +111,15 @@ pub(super) fn checks() -> Vec<Check> {
     checks.push(
         Check::new("lock/default-bound", "the first that waits is overtaken once at most", fair(of(&asleep), 1))
             .setup(Setup::new(2).rounds(2)),
+    );
+    checks.push(
+        Check::new(
+            "lock/default-turns-bound",
+            "the first is overtaken twice at most, if it does not run",
+            fair(of(&turns), 2),
+        )
+        .setup(Setup::new(2).rounds(4))
+        .policy(PCT, 10_000),
     );
     checks.push(
         Check::new("lock/default-bound-8", "the same, among many", fair(of(&asleep), 1))

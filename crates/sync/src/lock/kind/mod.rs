@@ -15,7 +15,10 @@ pub enum Kind {
     Default,
     /// The default, with other parameters.
     Bypass {
-        /// How often in a row a running rank may be ahead of the first that waits, up to 254; usually 64.
+        /// How often running ranks may be ahead of the first that waits before it is its turn, if it runs; usually 64, or 256 where ranks outnumber
+        /// processors.
+        batch: u32,
+        /// How often in a row they may be ahead of it, whether it runs or not, up to 32,766; usually 32,000.
         bound: u32,
         /// How often the first that waits looks for itself before it sleeps until it is woken; usually 200.
         polls: u32,
@@ -123,9 +126,12 @@ impl Kind {
             (Kind::Mcs, _) => Box::new(mcs::Mcs::<Right>::new(site)),
             (Kind::Spin { backoff }, _) => Box::new(spin::Spin::<Right>::new(site, *backoff)),
             (Kind::Tree { thresholds }, _) => Box::new(tree::Tree::<Right>::new(site, context, thresholds)),
-            (Kind::Bypass { bound, polls }, _) => Box::new(bypass::Bypass::<Right>::new(site, context, *bound, *polls)),
+            (&Kind::Bypass { batch, bound, polls }, _) => {
+                let bounds = bypass::Bounds { batch: Some(batch), bound, polls };
+                Box::new(bypass::Bypass::<Right>::new(site, context, bounds)?)
+            }
             (Kind::Default | Kind::Server | Kind::Hybrid, _) => {
-                Box::new(bypass::Bypass::<Right>::new(site, context, bypass::BOUND, bypass::POLLS))
+                Box::new(bypass::Bypass::<Right>::new(site, context, bypass::Bounds::default())?)
             }
         })
     }

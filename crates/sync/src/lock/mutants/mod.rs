@@ -68,7 +68,10 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
     let algorithm: Box<dyn Algorithm> = match base {
         Base::Ticket => Box::new(ticket::Ticket::<V>::new(make(ticket::WORDS)?)),
         Base::Mcs => Box::new(mcs::Mcs::<V>::new(make(mcs::WORDS)?)),
-        Base::Bypass => Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, 1, 0)),
+        Base::Bypass => {
+            let bounds = bypass::Bounds { batch: Some(1), bound: 1, polls: 0 };
+            Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, bounds)?)
+        }
         Base::Server => Box::new(server::Server::<V>::new(make(server::WORDS)?, world)?),
         Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::WORDS)?, world)?),
         Base::Tree => {

@@ -1,0 +1,196 @@
+//! `farside bench array`: the global array, as figure 7 of \[ARMCI03\] measures its sync, and patches and products beside Global Arrays.
+//!
+//! | case | what is measured |
+//! | --- | --- |
+//! | `sync` | every rank writes to the part of every other, all meet, and the sync is timed, a hundred times: the mean over all ranks |
+//! | `put`, `get`, `accumulate` | rank 0 and a patch of another rank, on another node if there is one; each is complete before the next |
+//! | `matmul` | a product of square matrices, on all ranks: the best of three |
+
+mod measure;
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::World;
+use farside::array::Completion;
+use farside::fence::Style;
+
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting};
+
+pub use report::{plot, tables};
+
+/// All cases.
+const CASES: [&str; 5] = ["sync", "put", "get", "accumulate", "matmul"];
+/// How a sync can make sure that everything has landed.
+const COMPLETIONS: [Completion; 3] =
+    [Completion::Combined, Completion::AllFence(Style::Acknowledged), Completion::AllFence(Style::Confirmed)];
+
+/// A patch: rows and columns of doubles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// How many rows.
+    pub rows: usize,
+    /// How many elements of each.
+    pub columns: usize,
+}
+
+impl Shape {
+    /// Reads `64x8`.
+    pub fn parse(text: &str) -> Result<Shape> {
+        let number = |part: &str| part.parse().ok().filter(|&number: &usize| number > 0);
+        let shape = text.split_once('x').and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)));
+        let (rows, columns) =
+            shape.with_context(|| format!("{text:?} is no shape: expected rows and columns such as 64x8"))?;
+        ensure!(rows.saturating_mul(columns) <= 1 << 24, "a patch of {text} doubles is more than is measured");
+        Ok(Shape { rows, columns })
+    }
+
+    fn bytes(self) -> usize {
+        self.rows * self.columns * 8
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.rows, self.columns)
+    }
+}
+
+/// What one job of one system measures.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// For how long each.
+    pub time: Duration,
+    /// Which cases.
+    pub cases: Vec<String>,
+    /// Which patches.
+    pub shapes: Vec<Shape>,
+    /// The order of the matrices.
+    pub size: usize,
+}
+
+impl Plan {
+    /// Reads `MS CASES SHAPES SIZE`, which is what every system's program is given.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [ms, cases, shapes, size] = arguments else {
+            bail!("expected MS CASES SHAPES SIZE, not {arguments:?}");
+        };
+        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        Ok(Plan {
+            time: Duration::from_millis(number(ms)? as u64),
+            cases: cases.split(',').map(str::to_owned).collect(),
+            shapes: shapes.split(',').map(Shape::parse).collect::<Result<_>>()?,
+            size: number(size)?,
+        })
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "array";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["bytes", "shape", "algorithm"],
+        figures: &[("median_ns", Fold::Median), ("bytes_per_s", Fold::Median), ("flop_per_s", Fold::Median)],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        let shapes: Vec<String> = self.shapes.iter().map(Shape::to_string).collect();
+        vec![self.time.as_millis().to_string(), self.cases.join(","), shapes.join(","), self.size.to_string()]
+    }
+
+    fn deadline(&self) -> Duration {
+        // A sync of somebody else's may take a hundred milliseconds, and there are two hundred of them.
+        (self.time * 2 + Duration::from_secs(2)) * (self.cases.len() * self.shapes.len()) as u32 + 2 * SLACK
+    }
+
+    fn label(&self) -> String {
+        String::new()
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        measure::run(world, self)
+    }
+
+    fn rivals() -> &'static [Rival] {
+        &[Rival::Ga]
+    }
+
+    fn for_rival(&self, _: Rival) -> Option<Plan> {
+        Some(self.clone())
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which cases; all if empty.
+    pub cases: Vec<String>,
+    /// Which patches.
+    pub shapes: Vec<Shape>,
+    /// The order of the matrices.
+    pub size: usize,
+}
+
+/// Measures, and returns the records and what went wrong on the way with rivals.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    options.setting.check(2)?;
+    let cases = turns::choose(&options.cases, &CASES)?;
+    ensure!((1..=1 << 15).contains(&options.size), "matrices of order {} are not measured", options.size);
+    let plan = Plan { time: options.setting.time, cases, shapes: options.shapes.clone(), size: options.size };
+    let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    turns::run(&options.setting, &plans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::turns::Plan as _;
+    use farside::sim::Profile;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["20", "sync,matmul", "64x8,1x131072", "256"].map(str::to_owned);
+        let plan = Plan::parse(&words).unwrap();
+        assert_eq!(plan.arguments(), words);
+        assert!(Plan::parse(&words[..2]).is_err());
+        for bad in ["64", "0x1", "ax2", "99999x99999"] {
+            assert!(Shape::parse(bad).unwrap_err().to_string().contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_combined_sync_wins_more_with_every_doubling() {
+        let machine = Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
+        let setting = Setting {
+            ranks: vec![4, 8, 16],
+            against: Vec::new(),
+            time: Duration::from_millis(1),
+            rounds: 1,
+            program: "none".into(),
+            sim: Some(machine),
+            workshop: "none".into(),
+            progress: false,
+        };
+        let cases = vec!["sync".to_owned(), "put".to_owned()];
+        let options = Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
+        let records = run(&options).unwrap().0;
+        let ns = |ranks: usize, algorithm: &str| {
+            let is =
+                |record: &&Record| record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into());
+            records.iter().find(is).and_then(|record| record.number("median_ns")).unwrap()
+        };
+        let gain = |ranks| ns(ranks, "allfence-confirmed") / ns(ranks, "combined");
+        assert!(gain(8) > gain(4) && gain(16) > gain(8) && gain(16) > 2.0, "{:?}", [4, 8, 16].map(gain));
+        assert!(
+            records
+                .iter()
+                .any(|record| record.case == "put" && record.number("bytes_per_s").is_some_and(|rate| rate > 0.0))
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! Hash tables: what they answer can be explained by some order, while they grow and while ranks die.
+
+use std::collections::BTreeMap;
+
+use farside::map::variant::{Right, Variant, mutants as wrong};
+use farside::map::{Options, Synchronization};
+use farside::sim::{Policy, program};
+use farside::{Error, FixedMap, HashMap, Rank, Result, World, rw};
+
+use crate::check::{Check, Setup, Subject};
+use crate::property::{History, Specification};
+
+/// What a map holds: values of two words, which are alike, so that a torn one is noticed.
+struct Entries;
+
+/// What is asked of a map, by the number of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Get(usize),
+    Insert(usize, u64),
+    Remove(usize),
+    /// Splits a bucket; nobody can tell.
+    Split,
+}
+use Ask::{Get, Insert, Remove, Split};
+
+type Answer = Option<[u64; 2]>;
+
+impl Specification for Entries {
+    type State = BTreeMap<usize, u64>;
+    type Operation = Ask;
+    type Answer = Answer;
+
+    fn initial(&self) -> Self::State {
+        BTreeMap::new()
+    }
+
+    fn apply(&self, state: &mut Self::State, ask: &Ask) -> Answer {
+        let old = match *ask {
+            Get(key) => state.get(&key).copied(),
+            Insert(key, value) => state.insert(key, value),
+            Remove(key) => state.remove(&key),
+            Split => None,
+        };
+        old.map(|value| [value; 2])
+    }
+}
+
+/// What each rank does in a round, and what rank 0 does before, which is not explored.
+#[derive(Debug, Clone, Copy)]
+struct Script {
+    before: &'static [Ask],
+    ranks: &'static [&'static [Ask]],
+    /// Whether each rank's requests are batches of one kind.
+    batches: bool,
+}
+
+type Map<W> = HashMap<u64, [u64; 2], W>;
+
+/// Keys of the volume of rank 0, so that all collide.
+fn keys<W: Variant>(map: &Map<W>) -> Vec<u64> {
+    (0..).filter(|&key| map.owner(key) == Rank(0)).take(4).collect()
+}
+
+fn ask<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], ask: Ask) -> Result<Answer> {
+    match ask {
+        Get(key) => map.get(world, keys[key]),
+        Insert(key, value) => map.insert(world, keys[key], [value; 2]),
+        Remove(key) => map.remove(world, keys[key]),
+        Split => map.split(world, Rank(0), 1).map(|()| None),
+    }
+}
+
+/// All requests of a rank at once, by kind.
+fn ask_all<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], asks: &[Ask]) -> Result<Vec<Answer>> {
+    let key = |ask: &Ask| match *ask {
+        Get(key) | Insert(key, _) | Remove(key) => keys[key],
+        Split => keys[0],
+    };
+    let of: Vec<u64> = asks.iter().map(key).collect();
+    match asks.first() {
+        Some(Get(_)) => map.get_all(world, &of),
+        Some(Remove(_)) => map.remove_all(world, &of),
+        _ => {
+            let value = |ask: &Ask| if let Insert(_, value) = *ask { [value; 2] } else { [0; 2] };
+            map.insert_all(world, &of.iter().copied().zip(asks.iter().map(value)).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn asks<W: Variant>(synchronization: Synchronization, script: Script) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let (history, rounds) = (History::new(), setup.rounds);
+        let prepared = history.clone();
+        let options = Options { synchronization: synchronization.clone(), slots: 1, reserve_bytes: Some(8 << 10) };
+        Subject::new(program(
+            move |world| {
+                prepared.clear();
+                let map = Map::<W>::variant(&world.team(), &options)?;
+                let keys = keys(&map);
+                if world.rank() == Rank(0) {
+                    for &request in script.before {
+                        let call = prepared.call(request);
+                        prepared.answer(call, ask(world, &map, &keys, request)?);
+                    }
+                }
+                world.barrier()?;
+                Ok((map, keys))
+            },
+            move |world, (map, keys)| {
+                let mine = script.ranks[world.rank().index() % script.ranks.len()];
+                for _ in 0..rounds {
+                    if script.batches {
+                        let calls: Vec<usize> = mine.iter().map(|&request| history.call(request)).collect();
+                        let answers = ask_all(world, &map, &keys, mine)?;
+                        calls.into_iter().zip(answers).for_each(|(call, answer)| history.answer(call, answer));
+                    } else {
+                        for &request in mine {
+                            let call = history.call(request);
+                            history.answer(call, ask(world, &map, &keys, request)?);
+                        }
+                    }
+                    history.check(&Entries).map_err(super::wrong)?;
+                }
+                Ok(())
+            },
+        ))
+    }
+}
+
+fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static [Ask]]) -> impl Fn(&Setup) -> Subject {
+    move |setup| {
+        let (history, rounds, synchronization) = (History::new(), setup.rounds, synchronization.clone());
+        let cleared = history.clone();
+        Subject::new(program(
+            move |world| {
+                cleared.clear();
+                FixedMap::<W>::variant(&world.team(), &[Rank(0)], (1, 8), &synchronization)
+            },
+            move |world, map| {
+                for _ in 0..rounds {
+                    for &request in ranks[world.rank().index() % ranks.len()] {
+                        let call = history.call(request);
+                        let answer = match request {
+                            Get(key) => map.get(world, key as u64)?,
+                            Insert(key, value) => map.insert(world, key as u64, value)?,
+                            other => return Err(Error::Misuse(format!("{other:?} of a map of fixed size"))),
+                        };
+                        history.answer(call, answer.map(|value| [value; 2]));
+                    }
+                    history.check(&Entries).map_err(super::wrong)?;
+                }
+                Ok(())
+            },
+        ))
+    }
+}
+
+const ATOMICS: Synchronization = Synchronization::Atomics;
+
+/// Three ranks on one entry.
+const COLLIDE: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]], batches: false };
+/// Three ranks on one bucket, two of which write.
+const WRITE: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]], batches: false };
+/// A reader, who sees an entry come and go.
+const TWICE: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Remove(0)], &[Get(0), Get(0)]], batches: false };
+/// A bucket that is split while others look into it.
+const GROW: Script = Script {
+    before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
+    ranks: &[&[Split], &[Get(1)], &[Get(2)]],
+    batches: false,
+};
+/// A bucket that is split while one looks into it and one writes to it.
+const GROW_AND_WRITE: Script = Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
+/// An insert that makes the table grow, beside a reader.
+const OVERFLOW: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0), Get(1)]], batches: false };
+const BATCHES: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]], batches: true };
+const MANY_BATCHES: Script =
+    Script { ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]], ..BATCHES };
+/// Who survives reads all that there was, and changes it.
+const DEATH: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]], batches: false };
+const MORE_DEATH: Script = Script {
+    before: &[Insert(0, 1), Insert(1, 1)],
+    ranks: &[&[Get(0), Insert(0, 3), Get(0), Get(1)], &[Insert(0, 2), Remove(1)]],
+    batches: false,
+};
+const DEATH_IN_SPLIT: Script =
+    Script { before: &[Insert(0, 1), Insert(1, 1)], ranks: &[&[Get(0), Get(1)], &[Split]], batches: false };
+const MORE_DEATH_IN_SPLIT: Script = Script {
+    before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
+    ranks: &[&[Get(0), Get(1), Get(2), Split, Get(0), Get(1), Get(2)], &[Split]],
+    batches: false,
+};
+const FIXED: &[&[Ask]] = &[&[Insert(1, 1)], &[Insert(1, 2), Get(1)], &[Insert(2, 3)]];
+const FIXED_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 2), Get(1), Get(1)]];
+
+fn right(name: &'static str, about: &'static str, script: Script) -> Check {
+    Check::new(name, about, asks::<Right>(ATOMICS, script)).setup(Setup::new(script.ranks.len() as u32))
+}
+
+fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -> Check {
+    let check = Check::new(name, about, asks::<W>(ATOMICS, script));
+    check.setup(Setup::new(script.ranks.len() as u32).torn()).mutant("no order explains")
+}
+
+/// All checks of maps.
+pub fn checks() -> Vec<Check> {
+    let locked = |kind: rw::Kind| asks::<Right>(Synchronization::Locked(kind), WRITE);
+    let pct = || Policy::Pct { depth: 3 };
+    let mortal = || Setup::new(2).deaths(1);
+    vec![
+        right("map/atomics", "get and remove one entry", COLLIDE),
+        right("map/atomics-writers", "insert, get and remove in one bucket", WRITE).policy(pct(), 20_000),
+        right("map/atomics-torn", "a reader beside a writer, values arrive word by word", TWICE)
+            .setup(Setup::new(2).torn()),
+        right("map/growth", "get while a bucket is split", GROW),
+        right("map/growth-writers", "get and remove while a bucket is split", GROW_AND_WRITE).policy(pct(), 20_000),
+        right("map/growth-overflow", "an insert splits a bucket, beside a reader", OVERFLOW),
+        right("map/batches", "a batch of colliding inserts, and one that reads them", BATCHES),
+        right("map/batches-3", "batches of colliding keys, and one that reads them", MANY_BATCHES).policy(pct(), 5000),
+        right("map/death", "a rank dies while it inserts: the other reads what there was", DEATH).setup(mortal()),
+        right("map/death-more", "a rank dies while it inserts or removes", MORE_DEATH)
+            .setup(mortal())
+            .policy(pct(), 20_000),
+        right("map/death-split", "a rank dies while it splits a bucket: nothing is lost", DEATH_IN_SPLIT)
+            .setup(mortal()),
+        right("map/death-split-more", "the other splits, too", MORE_DEATH_IN_SPLIT)
+            .setup(mortal())
+            .policy(pct(), 20_000),
+        Check::new("map/fompi-rw", "under the lock of foMPI", locked(rw::Kind::FompiRw { backoff: false }))
+            .setup(Setup::new(3))
+            .policy(pct(), 3000),
+        Check::new("map/rma-rw", "under RMA-RW", locked(rw::Kind::rma_rw())).setup(Setup::new(3)).policy(pct(), 3000),
+        Check::new("map/default-rw", "under the default lock", locked(rw::Kind::Default))
+            .setup(Setup::new(3))
+            .policy(pct(), 3000),
+        Check::new("map/fixed", "the map of a fixed size: three ranks, one slot", fixed::<Right>(ATOMICS, FIXED))
+            .setup(Setup::new(3)),
+        Check::new("map/fixed-pair", "the map of a fixed size: two ranks, twice", fixed::<Right>(ATOMICS, FIXED_PAIR))
+            .setup(Setup::new(2)),
+        Check::new(
+            "map/fixed-default-rw",
+            "the map of a fixed size under the default lock",
+            fixed::<Right>(Synchronization::Locked(rw::Kind::Default), FIXED),
+        )
+        .setup(Setup::new(3))
+        .policy(pct(), 3000),
+        mutant::<wrong::WithoutValidation>(
+            "map/without-validation",
+            "believes what it read while somebody wrote",
+            TWICE,
+        ),
+        mutant::<wrong::WithoutOrder>("map/without-order", "makes an entry visible before it has landed", TWICE),
+        mutant::<wrong::WithoutDepth>("map/without-depth", "looks into a bucket that was split", GROW_AND_WRITE)
+            .setup(Setup::new(3)),
+        mutant::<wrong::WithoutMark>(
+            "map/without-mark",
+            "goes back where a bucket was split by half",
+            MORE_DEATH_IN_SPLIT,
+        )
+        .setup(mortal()),
+        mutant::<wrong::WithoutAbandoning>(
+            "map/without-abandoning",
+            "writes where a lost rank may still write",
+            MORE_DEATH,
+        )
+        .setup(mortal())
+        .mutant("taken for lost"),
+        Check::new(
+            "map/fixed-without-order",
+            "leads to an element before it has landed",
+            fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR),
+        )
+        .setup(Setup::new(2))
+        .mutant(""),
+        Check::new(
+            "map/fixed-without-second-look",
+            "has a key twice that two ranks insert at once",
+            fixed::<wrong::WithoutSecondLook>(ATOMICS, FIXED_PAIR),
+        )
+        .setup(Setup::new(2))
+        .mutant("no order explains"),
+    ]
+}

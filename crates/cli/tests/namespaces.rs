@@ -1,0 +1,85 @@
+//! Jobs on hosts with addresses of their own: network namespaces.
+
+mod support;
+
+use farside_namespaces::{Namespaces, RSH};
+use rustix::process::Signal;
+use support::{Farside, farside, sorted};
+
+/// A job with two ranks on each of these hosts, each of them a shell that runs `script`.
+fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Farside {
+    let list = hosts.list(2);
+    farside(["run", "--hosts", &list, "--rsh", RSH].iter().chain(options).chain(&["sh", "-c", script]))
+}
+
+/// Shell code that prints the address of the host.
+const ADDRESS: &str = "ip -4 -o address show dev eth0 | sed 's/.* inet //; s,/.*,,'";
+
+#[test]
+fn every_rank_is_on_its_host() {
+    let Some(hosts) = Namespaces::wanted(3) else { return };
+    let finished = shells(&hosts, &["-l"], ADDRESS).run().ends_with(0);
+    let expected =
+        ["[0] 10.77.0.1", "[1] 10.77.0.1", "[2] 10.77.0.2", "[3] 10.77.0.2", "[4] 10.77.0.3", "[5] 10.77.0.3"];
+    assert_eq!(sorted(&finished.stdout()), expected);
+}
+
+#[test]
+fn a_host_finds_its_only_address() {
+    let Some(hosts) = Namespaces::wanted(2) else { return };
+    let list = hosts.names().join(",");
+    let finished = farside(["run", "-n", "3", "--hosts", &list, "--rsh", RSH, "sh", "-c", ADDRESS]).run().ends_with(0);
+    assert_eq!(sorted(&finished.stdout()), ["10.77.0.1", "10.77.0.1", "10.77.0.2"]);
+}
+
+#[test]
+fn addresses_that_others_cannot_reach_are_named() {
+    let Some(hosts) = Namespaces::wanted(2) else { return };
+    let names = hosts.names();
+    let run = |list: &str| farside(["run", "--hosts", list, "--rsh", RSH, "echo", "started"]).run();
+    // The address of the other one.
+    let swapped = format!("{}=10.77.0.2,{}", names[0], names[1]);
+    run(&swapped).fails_with(&[&format!("host {}: this host has no address 10.77.0.2", names[0])]);
+    let near = format!("{}=127.0.0.1,{}", names[0], names[1]);
+    run(&near).fails_with(&[&format!("host {}: its address is 127.0.0.1", names[0]), "cannot reach"]);
+}
+
+#[test]
+fn a_host_that_does_not_exist_is_named() {
+    let Some(hosts) = Namespaces::wanted(1) else { return };
+    let list = format!("{},no-such-namespace", hosts.names()[0]);
+    let finished = farside(["run", "--hosts", &list, "--rsh", RSH, "echo", "started"]).run();
+    finished.fails_with(&["no-such-namespace: ", "host no-such-namespace: `ip netns exec no-such-namespace "]);
+}
+
+#[test]
+fn nothing_is_left_on_any_host() {
+    let Some(hosts) = Namespaces::wanted(3) else { return };
+    let script = "sleep 1000 & setsid sleep 1000 & echo ready; wait";
+    let mut running = shells(&hosts, &[], script).start();
+    running.wait_for_lines("ready", 6);
+    running.signal(Signal::KILL);
+    running.wait_until_nothing_is_left();
+    let killed = "[ $FARSIDE_RANK = 4 ] && kill -9 $PPID; sleep 1000 & wait";
+    let finished = shells(&hosts, &["--grace", "0.2"], killed).run().ends_with(1);
+    finished.says(&[&format!("host {} is lost: ", hosts.names()[2]), "with it rank 4, 5\n"]);
+    // The namespaces can go, so nobody is in them.
+    for (index, name) in hosts.names().iter().enumerate() {
+        let left = hosts.run(index, &["ip", "netns", "pids", name]).expect("processes can be listed");
+        assert_eq!(String::from_utf8_lossy(&left.stdout), "", "{name}");
+    }
+}
+
+#[test]
+fn ranks_of_several_hosts_exchange_memory() {
+    let Some(hosts) = Namespaces::wanted(3) else { return };
+    let list = hosts.list(2);
+    let finished = farside(["app", "hello", "--hosts", &list, "--rsh", RSH]).run().ends_with(0);
+    assert!(finished.stdout().starts_with("6 ranks on nic: "), "{}", finished.stdout());
+    assert!(
+        finished.stdout().contains("in the memory of rank 5: \"hello, rank 5, this is rank 4"),
+        "{}",
+        finished.stdout()
+    );
+    assert_eq!(finished.stderr(), "");
+}

@@ -1,0 +1,97 @@
+//! The suite on four hosts with addresses of their own, and hosts that are lost.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use farside::Rank;
+use farside_conformance::churn::{HOST_LOST, VICTIM};
+use farside_conformance::{DEADLINE, for_each_test};
+use farside_launch::{Hosts, Launch, Report};
+use farside_namespaces::{Namespaces, RSH};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_farside-conformance");
+
+fn launch(namespaces: &Namespaces, ranks: u32) -> Launch {
+    let hosts =
+        Hosts::parse(&namespaces.list(ranks), None).and_then(|hosts| hosts.rsh(RSH)).expect("the list is right");
+    let launch = Launch::new(PROGRAM, 1).expect("the environment is in order").hosts(hosts.program(PROGRAM.into()));
+    launch.timeout(DEADLINE)
+}
+
+#[test]
+fn the_suite_passes_on_four_hosts() {
+    let Some(namespaces) = Namespaces::wanted(4) else { return };
+    let mut failed = Vec::new();
+    let mut run = |name: &str| match launch(&namespaces, 1).argument(name).run() {
+        Ok(Report { status: 0, .. }) => {}
+        other => failed.push(format!("{name}: {other:?}")),
+    };
+    macro_rules! cases {
+        ($($name:ident)*) => { $(run(stringify!($name));)* };
+    }
+    for_each_test!(cases);
+    assert_eq!(failed, [] as [&str; 0]);
+}
+
+/// Waits until a file is there.
+fn wait_for(file: &Path) {
+    let start = Instant::now();
+    while !file.exists() {
+        assert!(start.elapsed() < DEADLINE, "the work does not begin");
+        // sleep: the moment at which the host is lost is meant to be any moment of the work.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs work without an end on three hosts, loses the last one with `lose`, and returns how the job ended.
+fn lose_a_host(namespaces: &Namespaces, kind: &str, lose: impl FnOnce() + Send) -> Report {
+    let file = std::env::temp_dir().join(format!("farside-hosts-{}-{kind}", std::process::id()));
+    let job = launch(namespaces, 1).argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
+    let job = job.options(|options| options.patience = Some(Duration::from_secs(2))).grace(DEADLINE);
+    let report = std::thread::scope(|threads| {
+        let running = threads.spawn(|| job.run().expect("the job starts"));
+        wait_for(&file);
+        lose();
+        running.join().expect("it does not panic")
+    });
+    let _ = std::fs::remove_file(file);
+    report
+}
+
+/// The survivors got errors that name the lost rank, and nothing else went wrong.
+fn survived(report: &Report) {
+    assert!(!report.timed_out, "{report:?}");
+    let failed: Vec<Rank> = report.failures.iter().map(|failure| failure.rank).collect();
+    assert_eq!((failed, report.status), (vec![Rank(2)], 1), "{report:?}");
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_lost_for_the_others() {
+    let Some(namespaces) = Namespaces::wanted(3) else { return };
+    for kind in ["barrier", "atomics", "wait"] {
+        let report = lose_a_host(&namespaces, kind, || namespaces.cut(2).expect("a link can be cut"));
+        survived(&report);
+        namespaces.heal(2).expect("a link can be mended");
+    }
+}
+
+#[test]
+fn a_host_whose_daemon_is_killed_is_lost_for_the_others() {
+    let Some(namespaces) = Namespaces::wanted(3) else { return };
+    for kind in ["put", "collective", "lock"] {
+        let kill = || {
+            // All that runs there: the daemon and its rank.
+            let pids = namespaces.run(2, &["ip", "netns", "pids", &namespaces.names()[2]]).expect("they can be listed");
+            let pids = String::from_utf8_lossy(&pids.stdout).into_owned();
+            let is_daemon = |pid: &&str| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                line.ends_with(b"__node\0")
+            };
+            let daemon = pids.split_whitespace().find(is_daemon).expect("there is a daemon");
+            let killed = Command::new("kill").args(["-9", daemon]).status().expect("kill runs");
+            assert!(killed.success());
+        };
+        survived(&lose_a_host(&namespaces, kind, kill));
+    }
+}

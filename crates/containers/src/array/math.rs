@@ -1,0 +1,270 @@
+//! What is computed with whole arrays.
+
+use std::io::Write;
+
+use farside_fabric::{Error, Result};
+use farside_rma::{Plain, Rank, Summand};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Ix2, LinalgScalar};
+
+use super::GlobalArray;
+use super::area::Area;
+
+/// How many columns of the one factor and rows of the other are fetched at a time.
+const PANEL: usize = 256;
+
+impl<T: Plain> GlobalArray<'_, T> {
+    /// Sets all elements. Collective.
+    pub fn fill(&self, value: T) -> Result<()> {
+        self.sync()?;
+        for area in self.own_blocks().collect::<Vec<_>>() {
+            self.put_slice(area, &vec![value; area.len()])?;
+        }
+        self.sync()
+    }
+
+    /// Copies another array of the same shape, however it is distributed. Collective.
+    pub fn copy_from(&self, other: &GlobalArray<'_, T>) -> Result<()> {
+        self.check_like(other)?;
+        self.sync()?;
+        self.for_each_own_with(other, |_, mut mine, theirs| mine.assign(&theirs))?;
+        self.sync()
+    }
+
+    /// Replaces each element by what `change` makes of it. Collective.
+    pub fn map_in_place(&self, change: impl Fn(T) -> T) -> Result<()> {
+        self.sync()?;
+        self.for_each_own(|_, mut block| block.mapv_inplace(&change))?;
+        self.sync()
+    }
+
+    /// Copies the transpose of another array: the dimensions in the opposite order. Collective.
+    ///
+    /// ```
+    /// # use farside::GlobalArray;
+    /// # farside::local(3, |world| {
+    /// let (a, b) = (GlobalArray::<u8>::new(&world, &[2, 5])?, GlobalArray::<u8>::new(&world, &[5, 2])?);
+    /// a.put_value(&[1, 3], 7)?;
+    /// b.transpose_from(&a)?;
+    /// assert_eq!(b.get_value(&[3, 1])?, 7);
+    /// # a.sync()?;
+    /// # a.free()?; b.free() }).unwrap();
+    /// ```
+    pub fn transpose_from(&self, other: &GlobalArray<'_, T>) -> Result<()> {
+        let reversed: Vec<usize> = other.shape().iter().rev().copied().collect();
+        if self.shape() != reversed {
+            let (mine, theirs) = (self.shape(), other.shape());
+            return Err(Error::Misuse(format!(
+                "the transpose of an array of shape {theirs:?} does not fit one of shape {mine:?}"
+            )));
+        }
+        self.sync()?;
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            let theirs = other.get(area.reversed())?;
+            self.put(area, theirs.t())?;
+        }
+        self.sync()
+    }
+
+    /// Folds all elements into one; all members get the same. Collective. `fold` must be associative and commutative.
+    pub fn reduce(&self, fold: impl Fn(T, T) -> T) -> Result<T> {
+        self.sync()?;
+        let mut mine: Option<T> = None;
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            let folded = self.get(area)?.into_iter().reduce(&fold);
+            mine = mine.into_iter().chain(folded).reduce(&fold);
+        }
+        self.sync()?;
+        self.reduce_parts(mine, fold)
+    }
+
+    /// Folds what members have, in their order.
+    fn reduce_parts<U: Plain>(&self, mine: Option<U>, fold: impl Fn(U, U) -> U) -> Result<U> {
+        let has = self.team().all_gather(&[u8::from(mine.is_some())])?;
+        let values = self.team().all_gather(&[mine.unwrap_or(U::new_zeroed())])?;
+        let present = values.into_iter().zip(has).filter(|(_, has)| *has == 1).map(|(value, _)| value);
+        present.reduce(fold).ok_or_else(|| Error::Misuse("an array without elements was reduced".into()))
+    }
+
+    /// The element that is better than all others, with its index; of several, the first. Collective.
+    ///
+    /// ```
+    /// # use farside::GlobalArray;
+    /// # farside::local(3, |world| {
+    /// let a = GlobalArray::<f64>::new(&world, &[4, 4])?;
+    /// a.put_value(&[2, 1], -3.0)?;
+    /// assert_eq!(a.select(|one, other| one < other)?, (vec![2, 1], -3.0));
+    /// # a.free() }).unwrap();
+    /// ```
+    pub fn select(&self, is_better: impl Fn(T, T) -> bool) -> Result<(Vec<usize>, T)> {
+        self.sync()?;
+        let flat = |index: &[usize]| {
+            index.iter().zip(self.shape()).fold(0u64, |flat, (&at, &extent)| flat * extent as u64 + at as u64)
+        };
+        let mut best: Option<(T, u64)> = None;
+        let beats = |(one, at): (T, u64), (other, there): (T, u64)| {
+            is_better(one, other) || (!is_better(other, one) && at < there)
+        };
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            for (index, &value) in self.get(area)?.indexed_iter() {
+                let index: Vec<usize> = area.low().iter().enumerate().map(|(at, low)| low + index[at]).collect();
+                let candidate = (value, flat(&index));
+                if best.is_none_or(|best| beats(candidate, best)) {
+                    best = Some(candidate);
+                }
+            }
+        }
+        self.sync()?;
+        let has = self.team().all_gather(&[u8::from(best.is_some())])?;
+        let (value, place) = best.unwrap_or((T::new_zeroed(), 0));
+        let (values, places) = (self.team().all_gather(&[value])?, self.team().all_gather(&[place])?);
+        let present = values.into_iter().zip(places).zip(has).filter(|(_, has)| *has == 1).map(|(best, _)| best);
+        let best = present.reduce(|one, other| if beats(other, one) { other } else { one });
+        let (value, mut place) =
+            best.ok_or_else(|| Error::Misuse("an array without elements has no best one".into()))?;
+        let mut index = vec![0; self.shape().len()];
+        for (at, &extent) in self.shape().iter().enumerate().rev() {
+            (index[at], place) = ((place % extent as u64) as usize, place / extent as u64);
+        }
+        Ok((index, value))
+    }
+
+    /// Writes the whole array as text; the first member writes, and the others wait. Collective.
+    pub fn print(&self, to: &mut dyn Write) -> Result<()>
+    where
+        T: std::fmt::Display,
+    {
+        self.sync()?;
+        let printed = match self.team().index() {
+            0 => {
+                let all = self.get(self.area())?;
+                writeln!(to, "{:?} over {} ranks\n{all}", self.shape(), self.team().size())
+            }
+            _ => Ok(()),
+        };
+        self.sync()?;
+        printed.map_err(|error| Error::Misuse(format!("cannot print an array: {error}")))
+    }
+}
+
+impl<T: Plain + PartialOrd> GlobalArray<'_, T> {
+    /// The smallest element. Collective.
+    pub fn min(&self) -> Result<T> {
+        self.reduce(|a, b| if b < a { b } else { a })
+    }
+
+    /// The largest element. Collective.
+    pub fn max(&self) -> Result<T> {
+        self.reduce(|a, b| if b > a { b } else { a })
+    }
+}
+
+impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
+    /// Multiplies all elements. Collective.
+    pub fn scale(&self, factor: T) -> Result<()> {
+        self.map_in_place(|value| value * factor)
+    }
+
+    /// Sets this array to `alpha * a + beta * b`. Collective. It may be one of them.
+    pub fn add_from(&self, alpha: T, a: &GlobalArray<'_, T>, beta: T, b: &GlobalArray<'_, T>) -> Result<()> {
+        self.check_like(a)?;
+        self.check_like(b)?;
+        self.sync()?;
+        let mut sums = Vec::new();
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            sums.push((area, a.get(area)?.mapv(|a| a * alpha) + b.get(area)?.mapv(|b| b * beta)));
+        }
+        // Nobody writes before all have read.
+        self.sync()?;
+        sums.into_iter().try_for_each(|(area, sum)| self.put(area, sum.view()))?;
+        self.sync()
+    }
+
+    /// The sum of the products of the elements of two arrays. Collective.
+    pub fn dot(&self, other: &GlobalArray<'_, T>) -> Result<T> {
+        self.check_like(other)?;
+        self.sync()?;
+        let mut sum = T::new_zeroed();
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            let products = self.get(area)? * other.get(area)?;
+            sum = sum + products.sum();
+        }
+        self.sync()?;
+        self.reduce_parts(Some(sum), |a, b| a + b)
+    }
+
+    /// The sum of all elements. Collective.
+    pub fn sum(&self) -> Result<T> {
+        self.reduce(|a, b| a + b)
+    }
+
+    /// Sets this matrix to `alpha * a * b + beta * itself`. Collective. Each rank computes its own blocks, from panels that it fetches.
+    ///
+    /// ```
+    /// # use farside::{GlobalArray, array::ndarray::arr2};
+    /// # farside::local(4, |world| {
+    /// let (a, b) = (GlobalArray::<f64>::new(&world, &[2, 3])?, GlobalArray::new(&world, &[3, 2])?);
+    /// let c = GlobalArray::new(&world, &[2, 2])?;
+    /// a.put([.., ..], arr2(&[[1., 2., 3.], [4., 5., 6.]]).view())?;
+    /// b.put([.., ..], arr2(&[[1., 0.], [0., 1.], [1., 1.]]).view())?;
+    /// c.multiply_from(1.0, &a, &b, 0.0)?;
+    /// assert_eq!(c.get([.., ..])?, arr2(&[[4., 5.], [10., 11.]]).into_dyn());
+    /// # a.sync()?;
+    /// # a.free()?; b.free()?; c.free() }).unwrap();
+    /// ```
+    pub fn multiply_from(&self, alpha: T, a: &GlobalArray<'_, T>, b: &GlobalArray<'_, T>, beta: T) -> Result<()> {
+        let [rows, columns] = two(self.shape())?;
+        let ([a_rows, inner], [b_rows, b_columns]) = (two(a.shape())?, two(b.shape())?);
+        if (a_rows, b_columns, inner) != (rows, columns, b_rows) {
+            return Err(Error::Misuse(format!(
+                "matrices of shape {:?} and {:?} do not multiply to one of shape {:?}",
+                a.shape(),
+                b.shape(),
+                self.shape()
+            )));
+        }
+        self.sync()?;
+        for area in self.own_blocks().collect::<Vec<Area>>() {
+            let mut c = matrix(self.get(area)?)?;
+            // The kernel would make something of what a matrix that does not count holds.
+            if beta.is_zero() {
+                c.fill(T::new_zeroed());
+            } else {
+                c.mapv_inplace(|value| value * beta);
+            }
+            for start in (0..inner).step_by(PANEL) {
+                let panel = start..inner.min(start + PANEL);
+                let left = matrix(a.get([area.range(0), panel.clone()])?)?;
+                let right = matrix(b.get([panel, area.range(1)])?)?;
+                general_mat_mul(alpha, &left, &right, T::one(), &mut c);
+            }
+            self.put(area, c.view())?;
+        }
+        self.sync()
+    }
+}
+
+impl<T: Summand> GlobalArray<'_, T> {
+    /// Sets this array to the sum of its mirrors of all nodes. Collective. See [`GlobalArray::mirror`].
+    pub fn merge(&self, mirror: &GlobalArray<'_, T>) -> Result<()> {
+        self.check_like(mirror)?;
+        self.fill(T::new_zeroed())?;
+        for area in mirror.own_blocks().collect::<Vec<Area>>() {
+            self.accumulate(T::ONE, area, mirror.get(area)?.view())?;
+        }
+        self.sync()
+    }
+}
+
+fn two(shape: &[usize]) -> Result<[usize; 2]> {
+    shape.try_into().map_err(|_| Error::Misuse(format!("an array of shape {shape:?} is no matrix")))
+}
+
+fn matrix<T>(array: ndarray::ArrayD<T>) -> Result<ndarray::Array2<T>> {
+    array.into_dimensionality::<Ix2>().map_err(|error| Error::Misuse(format!("a block of a matrix: {error}")))
+}
+
+/// Whether this rank is the first of the array's members.
+pub(super) fn is_first<T: Plain>(array: &GlobalArray<'_, T>) -> bool {
+    array.team().members().first().copied().unwrap_or(Rank(0)) == array.context().rank()
+}

@@ -1,0 +1,429 @@
+//! Buckets that any number of ranks read while one of them writes.
+//!
+//! Paper:     [RMALOCK16] section 5.3, the table that is synchronized by atomics only (foMPI-A): compare-swap on the bucket, fetch-add on the next free cell.
+//! Differs:   entries are of any size, and are changed and removed, too. A writer marks its bucket with its rank; readers do not wait for each other,
+//!            and read again what was written meanwhile. An entry is written beside the current one and made current by one compare-swap, so that a writer that
+//!            is lost leaves the old entry or the new one. Where a lock of the whole volume is held, none of that is needed.
+//! State:     1 word for each bucket, 1 for each cell, 3 for each volume.
+//! Invariant: one writer at a time in a bucket; between two changes of a state that nobody holds, its chain is the same.
+//! Ordering:  an entry lands ahead of the word that makes it current (`an_entry_without_order_is_caught`); what was read counts if the state is the
+//!            same afterwards (`a_look_without_validation_is_caught`) and if the bucket is still the key's own (`a_look_into_a_split_bucket_is_caught`).
+//! Cost:      find: 1 load, 1 get and 1 load, and 1 get for each further cell; change: 1 load, 1 compare-swap, 1 get for each cell, 1 put, 2 compare-swaps, and 1
+//!            fetch-add if the number of entries changes. Under a lock of the volume: 1 get, and 2 puts for a change.
+//! Checked:   `farside check map`: 3 ranks insert, get and remove on colliding keys, all schedules; also while the table grows, and while a rank dies.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
+
+use farside_fabric::{Ended, Error, Fate, Rank, Result};
+use farside_rma::{Context, Place, Window};
+
+use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
+use super::variant::Variant;
+
+/// After how many cells a reader looks whether somebody has changed the chain that it follows.
+const PATIENCE: usize = 16;
+
+/// What to do with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Leave,
+    Write,
+    Remove,
+}
+
+/// Decides about an entry: is told the words of its value, if there is one, and writes those of the new value.
+pub(crate) type Change<'f> = dyn FnMut(Option<&[u64]>, &mut [u64]) -> Verdict + 'f;
+
+/// A volume, as one rank uses it.
+pub(crate) struct Volume<'a, W> {
+    pub(crate) context: &'a Context,
+    pub(crate) words: &'a Window<u64>,
+    pub(crate) layout: &'a Layout,
+    /// Whose.
+    pub(crate) rank: Rank,
+    /// Whether a lock of the whole volume is held, so that nobody else writes or, for a writer, reads.
+    pub(crate) locked: bool,
+    /// How many buckets it had when this rank looked last.
+    pub(crate) shape: &'a Cell<u64>,
+    pub(crate) variant: PhantomData<W>,
+}
+
+/// Room for one operation at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// The key, and the new value.
+    pub(crate) entry: Vec<u64>,
+    /// The old value.
+    pub(crate) old: Vec<u64>,
+    /// A bucket.
+    pub(crate) cell: Vec<u64>,
+}
+
+impl Room {
+    pub(crate) fn new(layout: &Layout) -> Room {
+        Room {
+            entry: vec![0; layout.entry_words()],
+            old: vec![0; layout.value_words],
+            cell: vec![0; layout.bucket_words()],
+        }
+    }
+}
+
+/// What a writer found on its way through a chain: cells, each with its word.
+struct Trail {
+    first: (usize, Meta),
+    /// One without an entry.
+    free: Option<(usize, Meta)>,
+    /// The one of its key.
+    own: Option<(usize, Meta)>,
+}
+
+/// A cell as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// Where it is.
+    pub(crate) at: usize,
+    pub(crate) meta: Meta,
+    /// Its current entry.
+    pub(crate) entry: Vec<u64>,
+}
+
+/// A bucket that this rank alone may change.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) bucket: u64,
+    pub(crate) state: State,
+}
+
+impl<W: Variant> Volume<'_, W> {
+    /// Copies the value of the key that is in `room.entry` into `room.old`; false if there is none.
+    pub(crate) fn find(&self, hash: u64, room: &mut Room) -> Result<bool> {
+        let Room { entry, old: value, cell } = room;
+        let key = &entry[..self.layout.key_words];
+        loop {
+            let (bucket, state) = self.enter(hash, cell)?;
+            let found = self.follow(bucket, state, key, value, &mut cell[1..])?;
+            if self.is_still(bucket, state)? {
+                return found.ok_or_else(|| self.broken(bucket));
+            }
+        }
+    }
+
+    /// Reads the bucket of a hash when nobody writes there, with its state.
+    fn enter(&self, hash: u64, cell: &mut [u64]) -> Result<(u64, State)> {
+        let mut bucket = self.layout.bucket(hash, self.shape.get());
+        loop {
+            let at = self.layout.state(bucket);
+            let state = if self.locked {
+                self.context.get(self.at(at), cell)?;
+                State(cell[0])
+            } else {
+                State(self.context.load(self.at(at))?)
+            };
+            match self.look(bucket, state, hash)? {
+                Look::Own if self.locked => return Ok((bucket, state)),
+                Look::Own => {
+                    self.context.get(self.at(at + 1), &mut cell[1..])?;
+                    return Ok((bucket, state));
+                }
+                Look::Again => {}
+                Look::At(other) => bucket = other,
+            }
+        }
+    }
+
+    /// Whether a bucket in this state is where a hash belongs, and free.
+    fn look(&self, bucket: u64, state: State, hash: u64) -> Result<Look> {
+        if let Some(holder) = state.holder().filter(|_| !self.locked) {
+            self.await_holder(bucket, state, holder)?;
+            return Ok(Look::Again);
+        }
+        if !W::LOOKS_AT_DEPTH {
+            return Ok(Look::Own);
+        }
+        let Some(depth) = self.layout.depth(bucket, state) else {
+            return Err(self.broken(bucket));
+        };
+        match astray(hash, bucket, depth) {
+            None => Ok(Look::Own),
+            Some(other) => {
+                self.learn_shape()?;
+                Ok(Look::At(other))
+            }
+        }
+    }
+
+    /// Looks how many buckets there are by now.
+    pub(crate) fn learn_shape(&self) -> Result<u64> {
+        let shape = self.layout.shape(self.context.load(self.at(SHAPE))?);
+        self.shape.set(shape);
+        Ok(shape)
+    }
+
+    /// Follows a chain from its first cell, which is in `cell`, to a key; `None` if it leads nowhere, because somebody writes.
+    fn follow(
+        &self,
+        bucket: u64,
+        state: State,
+        key: &[u64],
+        value: &mut [u64],
+        cell: &mut [u64],
+    ) -> Result<Option<bool>> {
+        for steps in 1.. {
+            let meta = Meta(cell[0]);
+            if meta.is_occupied() {
+                let (entry_key, entry_value) = self.current(meta, cell).split_at(self.layout.key_words);
+                if entry_key == key {
+                    value.copy_from_slice(entry_value);
+                    return Ok(Some(true));
+                }
+            }
+            match meta.next() {
+                0 => return Ok(Some(false)),
+                next if u64::from(next) > self.layout.cells_max => return Ok(None),
+                next => self.context.get(self.at(self.layout.cell(next)), cell)?,
+            }
+            if steps % PATIENCE == 0 && !self.is_still(bucket, state)? {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The current entry of a cell that was read.
+    fn current<'c>(&self, meta: Meta, cell: &'c [u64]) -> &'c [u64] {
+        let start = self.layout.entry(meta, true);
+        &cell[start..start + self.layout.entry_words()]
+    }
+
+    /// Whether nobody has written to a bucket since it was in that state.
+    pub(crate) fn is_still(&self, bucket: u64, state: State) -> Result<bool> {
+        if self.locked || !W::VALIDATES {
+            return Ok(true);
+        }
+        // What was read before was read before this.
+        fence(Ordering::Acquire);
+        Ok(self.context.load(self.at(self.layout.state(bucket)))? == state.0)
+    }
+
+    /// All entries of a bucket, each with its cell, and the state at that time.
+    pub(crate) fn entries(&self, bucket: u64) -> Result<(Vec<Seen>, State)> {
+        loop {
+            let state = State(self.context.load(self.at(self.layout.state(bucket)))?);
+            if let Some(holder) = state.holder().filter(|_| !self.locked) {
+                self.await_holder(bucket, state, holder)?;
+                continue;
+            }
+            let chain = self.chain(bucket)?;
+            if self.is_still(bucket, state)? {
+                let chain = chain.ok_or_else(|| self.broken(bucket))?;
+                return Ok((chain.into_iter().filter(|seen| seen.meta.is_occupied()).collect(), state));
+            }
+        }
+    }
+
+    /// The cells of a bucket; `None` if they lead nowhere, because somebody writes.
+    pub(crate) fn chain(&self, bucket: u64) -> Result<Option<Vec<Seen>>> {
+        let mut cell = vec![0; self.layout.cell_words()];
+        let (mut at, mut chain) = (self.layout.state(bucket) + 1, Vec::new());
+        loop {
+            self.context.get(self.at(at), &mut cell)?;
+            let meta = Meta(cell[0]);
+            chain.push(Seen { at, meta, entry: self.current(meta, &cell).to_vec() });
+            let is_cycle = chain.len() as u64 > self.layout.cells_max + 1;
+            match meta.next() {
+                0 => return Ok(Some(chain)),
+                next if u64::from(next) > self.layout.cells_max || is_cycle => return Ok(None),
+                next => at = self.layout.cell(next),
+            }
+        }
+    }
+
+    /// Changes what a key stands for, and lets the table grow with it; true, and the old value in `room.old`, if the key stood for something. The key is in `room.entry`.
+    pub(crate) fn change(&self, hash: u64, room: &mut Room, change: &mut Change<'_>) -> Result<bool> {
+        let held = self.hold(hash)?;
+        let changed = self.change_held(&held, room, change);
+        let is_changed = !matches!(changed, Ok((_, _, false)));
+        self.release(&held, held.state.released(is_changed))?;
+        let (found, more, _) = changed?;
+        if more != 0 {
+            let count = self.context.fetch_add(self.at(COUNT), more as u64)?;
+            if more > 0 {
+                self.grow(count + 1)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same in a bucket that is held; also says by how many the entries have become more, and whether anything was written.
+    fn change_held(&self, held: &Held, room: &mut Room, change: &mut Change<'_>) -> Result<(bool, i64, bool)> {
+        let trail = self.search(held.bucket, room)?;
+        let Room { entry, old, .. } = room;
+        let value = trail.own.map(|_| &old[..]);
+        match (change(value, &mut entry[self.layout.key_words..]), trail.own) {
+            (Verdict::Leave, _) | (Verdict::Remove, None) => Ok((trail.own.is_some(), 0, false)),
+            (Verdict::Remove, Some((at, meta))) => self.turn(at, meta, meta.emptied()).map(|()| (true, -1, true)),
+            (Verdict::Write, Some(own)) => self.write_beside(own, entry).map(|()| (true, 0, true)),
+            (Verdict::Write, None) => {
+                match trail.free {
+                    Some(free) => self.write_beside(free, entry)?,
+                    None => self.append(trail.first, entry)?,
+                }
+                Ok((false, 1, true))
+            }
+        }
+    }
+
+    /// Looks for a key in a bucket that is held; its value is then in `room.old`.
+    fn search(&self, bucket: u64, room: &mut Room) -> Result<Trail> {
+        let (layout, cell) = (self.layout, &mut room.cell[1..]);
+        let mut at = layout.state(bucket) + 1;
+        let mut trail = Trail { first: (at, Meta(0)), free: None, own: None };
+        for steps in 0..=layout.cells_max {
+            self.context.get(self.at(at), cell)?;
+            let meta = Meta(cell[0]);
+            if steps == 0 {
+                trail.first = (at, meta);
+            }
+            if meta.is_occupied() {
+                let (key, value) = self.current(meta, cell).split_at(layout.key_words);
+                if *key == room.entry[..layout.key_words] {
+                    room.old.copy_from_slice(value);
+                    trail.own = Some((at, meta));
+                    return Ok(trail);
+                }
+            } else if meta.is_usable() && trail.free.is_none() {
+                trail.free = Some((at, meta));
+            }
+            match meta.next() {
+                0 => return Ok(trail),
+                next if u64::from(next) > layout.cells_max => break,
+                next => at = layout.cell(next),
+            }
+        }
+        Err(self.broken(bucket))
+    }
+
+    /// Writes an entry into the other place of a cell, and makes it the current one.
+    fn write_beside(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
+        self.context.put(entry, self.at(at + self.layout.entry(meta, false)))?;
+        self.order()?;
+        self.turn(at, meta, meta.flipped())
+    }
+
+    /// Puts an entry into a fresh cell of the heap, right behind the first cell of its chain.
+    fn append(&self, (at, meta): (usize, Meta), entry: &[u64]) -> Result<()> {
+        let link = self.fill_cell(entry, meta.next())?;
+        self.order()?;
+        self.turn(at, meta, meta.with_next(link))
+    }
+
+    /// Fills a fresh cell of the heap, which nothing leads to yet.
+    pub(crate) fn fill_cell(&self, entry: &[u64], next: u32) -> Result<u32> {
+        let link = self.context.fetch_add(self.at(FREE), 1)? + 1;
+        if link > self.layout.cells_max {
+            return Err(self.full());
+        }
+        let cell = [&[Meta::filled(next).0], entry].concat();
+        self.context.put(&cell, self.at(self.layout.cell(link as u32)))?;
+        Ok(link as u32)
+    }
+
+    /// What was put lands ahead of what comes.
+    pub(crate) fn order(&self) -> Result<()> {
+        if W::ORDERS { self.context.fence() } else { Ok(()) }
+    }
+
+    /// Changes the word of a cell of a held bucket. A lost rank's change that comes late finds another word.
+    pub(crate) fn turn(&self, at: usize, from: Meta, to: Meta) -> Result<()> {
+        self.exchange(at, from.0, to.0)
+    }
+
+    /// Changes a word that nobody else changes, unless this rank is taken for lost.
+    pub(crate) fn exchange(&self, at: usize, from: u64, to: u64) -> Result<()> {
+        if self.locked {
+            return self.context.put_value(to, self.at(at));
+        }
+        match self.context.compare_swap(self.at(at), from, to)? {
+            held if held == from => Ok(()),
+            _ => Err(Error::Misuse(format!("{} was taken for lost while it changed a map", self.context.rank()))),
+        }
+    }
+
+    /// Waits until the bucket of a hash is this rank's to change.
+    fn hold(&self, hash: u64) -> Result<Held> {
+        let mut bucket = self.layout.bucket(hash, self.shape.get());
+        loop {
+            let state = State(self.context.load(self.at(self.layout.state(bucket)))?);
+            match self.look(bucket, state, hash)? {
+                Look::Own => match self.try_hold(bucket, state)? {
+                    Some(held) => return Ok(held),
+                    None => continue,
+                },
+                Look::Again => {}
+                Look::At(other) => bucket = other,
+            }
+        }
+    }
+
+    /// Takes a bucket that is in this state; not if it is not, any more.
+    pub(crate) fn try_hold(&self, bucket: u64, state: State) -> Result<Option<Held>> {
+        if self.locked {
+            return Ok(Some(Held { bucket, state }));
+        }
+        let mine = state.held_by(self.context.rank());
+        let held = self.context.compare_swap(self.at(self.layout.state(bucket)), state.0, mine.0)?;
+        Ok((held == state.0).then_some(Held { bucket, state: mine }))
+    }
+
+    /// Leaves a bucket in a state.
+    pub(crate) fn release(&self, held: &Held, state: State) -> Result<()> {
+        if self.locked && state.has_depth_of(held.state) {
+            return Ok(());
+        }
+        self.order()?;
+        self.exchange(self.layout.state(held.bucket), held.state.0, state.0)
+    }
+
+    /// Lets the holder of a bucket go on; if it is lost, mends what it left.
+    pub(crate) fn await_holder(&self, bucket: u64, state: State, holder: Rank) -> Result<()> {
+        if matches!(self.context.fabric().fate(holder), Fate::Lost(_)) {
+            return self.mend(bucket, state);
+        }
+        match self.context.relax_among(&[self.rank, holder]) {
+            // A lost holder is looked after in the next turn; who has left has released its bucket.
+            Err(Error::RankLost { rank, how }) if rank == self.rank && how != Ended::Left => {
+                Err(Error::RankLost { rank, how })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A word of the volume.
+    pub(crate) fn at(&self, word: usize) -> Place<'_, u64> {
+        self.words.at(self.rank, word)
+    }
+
+    #[cold]
+    pub(crate) fn full(&self) -> Error {
+        Error::TooMuch {
+            what: "entries in a volume of a map (reserve more with `Options::reserve_bytes`)",
+            value: self.layout.cells_max + 1,
+            limit: self.layout.cells_max,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn broken(&self, bucket: u64) -> Error {
+        Error::Misuse(format!("bucket {bucket} of the volume of {} is not what a map leaves behind", self.rank))
+    }
+}
+
+/// What a rank that looks for a hash finds.
+enum Look {
+    Own,
+    Again,
+    At(u64),
+}

@@ -1,0 +1,213 @@
+//! Growth: buckets are split one after the other, while everybody goes on; and what lost ranks leave behind is mended.
+//!
+//! Paper:     linear hashing, Litwin (VLDB 1980); [RMALOCK16] section 5.3 has tables of a fixed size.
+//! Differs:   whoever inserts splits, one at a time, and nobody waits for it but those who want the bucket that is being split. Who looks from an older number of
+//!            buckets is led on by the depth of the bucket that it finds.
+//! State:     2 words for each volume: the number of buckets, and who is splitting.
+//! Invariant: an entry is in the bucket of its hash whenever nobody holds that bucket.
+//! Ordering:  the other half is complete before the bucket is marked, and the mark is there before anything is taken out (`a_split_without_mark_is_caught`); what a
+//!            lost rank may still write to is never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
+//! Cost:      a split: 6 compare-swaps, 1 get for each cell, 1 put and 1 compare-swap for each entry that moves.
+//! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all schedules; 2 ranks, any of which dies at any step.
+
+use farside_fabric::{Fate, Rank, Result};
+
+use super::bucket::{Held, Seen, Volume};
+use super::hash_of;
+use super::layout::{CLAIM, Meta, SHAPE, State};
+use super::variant::Variant;
+
+/// How many buckets are split at a time: more than entries that come with it, so that the table catches up.
+const SPLITS: u64 = 2;
+
+impl<W: Variant> Volume<'_, W> {
+    /// Splits buckets if there are more than so many entries for each, and nobody else does.
+    pub(crate) fn grow(&self, count: u64) -> Result<()> {
+        let is_roomy = |shape: u64| count as i64 <= shape as i64;
+        if is_roomy(self.shape.get()) || is_roomy(self.learn_shape()?) {
+            return Ok(());
+        }
+        self.split_some(SPLITS)
+    }
+
+    /// The same after a batch of so many new ones.
+    pub(crate) fn grow_by(&self, count: u64, more: u64) -> Result<()> {
+        let short = (count as i64).saturating_sub(self.learn_shape()? as i64);
+        if short > 0 { self.split_some((SPLITS * more).min(short as u64)) } else { Ok(()) }
+    }
+
+    /// Splits so many buckets, unless somebody else is at it.
+    pub(crate) fn split_some(&self, splits: u64) -> Result<()> {
+        let mine = u64::from(self.context.rank().0) + 1;
+        if !self.claim(mine)? {
+            return Ok(());
+        }
+        let result = (0..splits).try_for_each(|_| self.split_next());
+        if !self.locked {
+            self.context.compare_swap(self.at(CLAIM), mine, 0)?;
+        }
+        result
+    }
+
+    fn claim(&self, mine: u64) -> Result<bool> {
+        if self.locked {
+            return Ok(true);
+        }
+        match self.context.compare_swap(self.at(CLAIM), 0, mine)? {
+            0 => Ok(true),
+            other if self.is_lost(Rank((other - 1) as u32)) => {
+                Ok(self.context.compare_swap(self.at(CLAIM), other, mine)? == other)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn is_lost(&self, rank: Rank) -> bool {
+        matches!(self.context.fabric().fate(rank), Fate::Lost(_))
+    }
+
+    /// Splits the bucket whose turn it is, if there is room.
+    fn split_next(&self) -> Result<()> {
+        if self.locked {
+            // What this rank has put under the lock is read again here.
+            self.context.flush(self.rank)?;
+        }
+        let word = self.context.load(self.at(SHAPE))?;
+        let shape = self.layout.shape(word);
+        if shape >= self.layout.buckets_max {
+            return Ok(());
+        }
+        let level = shape.ilog2();
+        let held = self.hold_bucket(shape - (1 << level))?;
+        // Who was lost, or taken for lost, after a split may not have counted it.
+        if self.layout.depth(held.bucket, held.state) == Some(level) {
+            let split = self.split(&held, level, shape);
+            if let Err(error) = split {
+                self.release(&held, held.state.released(true))?;
+                return Err(error);
+            }
+        } else {
+            self.release(&held, held.state.released(false))?;
+        }
+        if self.locked {
+            self.context.put_value(shape + 1, self.at(SHAPE))?;
+        } else {
+            self.context.compare_swap(self.at(SHAPE), word, shape + 1)?;
+        }
+        self.shape.set(shape + 1);
+        Ok(())
+    }
+
+    /// Waits until a bucket is this rank's to change.
+    fn hold_bucket(&self, bucket: u64) -> Result<Held> {
+        loop {
+            let state = State(self.context.load(self.at(self.layout.state(bucket)))?);
+            match state.holder().filter(|_| !self.locked) {
+                Some(holder) => self.await_holder(bucket, state, holder)?,
+                None => {
+                    if let Some(held) = self.try_hold(bucket, state)? {
+                        return Ok(held);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves what belongs there from a held bucket of depth `level` to `other`, which is nobody's yet, and releases both.
+    fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
+        let (other_held, is_fresh) = self.hold_other(other)?;
+        let chain = self.chain(held.bucket)?.ok_or_else(|| self.broken(held.bucket))?;
+        let moves =
+            |seen: &&Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1;
+        let moving: Vec<&Seen> = chain.iter().filter(moves).collect();
+        self.fill(other, is_fresh, moving.iter().map(|seen| &seen.entry[..]))?;
+        self.release(&other_held, other_held.state.with_depth(level + 1).released(true))?;
+        let mut held = *held;
+        if W::MARKS_SPLITS && !self.locked {
+            let marked = held.state.splitting();
+            self.exchange(self.layout.state(held.bucket), held.state.0, marked.0)?;
+            held.state = marked;
+        }
+        for seen in moving {
+            self.turn(seen.at, seen.meta, seen.meta.emptied())?;
+        }
+        let deeper = held.state.with_depth(level + 1).released(true);
+        self.order()?;
+        self.exchange(self.layout.state(held.bucket), held.state.0, deeper.0)
+    }
+
+    /// Takes the bucket that a split fills; and whether nobody has ever tried before.
+    fn hold_other(&self, other: u64) -> Result<(Held, bool)> {
+        loop {
+            let state = State(self.context.load(self.at(self.layout.state(other)))?);
+            // The lost rank's own attempt may come in between.
+            if let Some(held) = self.try_hold(other, state)? {
+                return Ok((held, state == State(0) || !W::ABANDONS));
+            }
+        }
+    }
+
+    /// Fills a bucket that nobody can look into with entries; only its heap cells, if somebody lost may still write to its own cell.
+    fn fill<'e>(&self, bucket: u64, is_fresh: bool, entries: impl DoubleEndedIterator<Item = &'e [u64]>) -> Result<()> {
+        let at = self.layout.state(bucket) + 1;
+        let mut entries = entries;
+        let first = if is_fresh { entries.next() } else { None };
+        let mut next = 0;
+        for entry in entries {
+            next = self.fill_cell(entry, next)?;
+        }
+        if !is_fresh {
+            return self.abandon(at, next);
+        }
+        let before = Meta(self.context.load(self.at(at))?);
+        let after = match first {
+            Some(entry) => {
+                self.context.put(entry, self.at(at + self.layout.entry(before, false)))?;
+                before.with_next(next).flipped()
+            }
+            None => before.with_next(next).emptied(),
+        };
+        self.order()?;
+        self.turn(at, before, after)
+    }
+
+    /// Gives up the first cell of a chain for good; what is in the chain starts at `next`.
+    fn abandon(&self, at: usize, next: u32) -> Result<()> {
+        self.order()?;
+        loop {
+            let before = self.context.load(self.at(at))?;
+            let after = Meta(before).with_next(next).emptied().abandoned();
+            // The lost rank's last change may come in between.
+            if self.context.compare_swap(self.at(at), before, after.0)? == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes over a bucket whose holder is lost, and brings it into order: what it holds moves to fresh cells, since something that the holder wrote to the old ones
+    /// may still be under way; and if the holder had filled the other half, what belongs there goes.
+    pub(crate) fn mend(&self, bucket: u64, state: State) -> Result<()> {
+        let depth = self.layout.depth(bucket, state).ok_or_else(|| self.broken(bucket))?;
+        let Some(held) = self.try_hold(bucket, state)? else {
+            return Ok(());
+        };
+        let is_split = state.is_splitting();
+        let mask = (1u64 << if is_split { depth + 1 } else { depth }) - 1;
+        let chain = self.chain(bucket)?.ok_or_else(|| self.broken(bucket))?;
+        let stays =
+            |seen: &Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket;
+        if W::ABANDONS {
+            let mut next = 0;
+            for seen in chain.iter().filter(|seen| stays(seen)) {
+                next = self.fill_cell(&seen.entry, next)?;
+            }
+            self.abandon(chain[0].at, next)?;
+        } else {
+            for seen in chain.iter().filter(|seen| seen.meta.is_occupied() && !stays(seen)) {
+                self.turn(seen.at, seen.meta, seen.meta.emptied())?;
+            }
+        }
+        let mended = if is_split { held.state.with_depth(depth + 1) } else { held.state };
+        self.release(&held, mended.released(true))
+    }
+}

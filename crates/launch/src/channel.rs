@@ -1,0 +1,171 @@
+//! The ends of a channel between a launcher and a daemon: writing without waiting, and hearing as something to poll.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::frames::encode;
+
+/// So much may wait to be written before those who can wait have to.
+const FULL: usize = 1 << 20;
+
+/// Where messages are put; a thread writes them, in order. The last part of it to be dropped does not end the thread: [`Outbox::close`] does.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<u8>,
+    /// Whether the thread writes what it has taken.
+    writing: bool,
+    /// Nothing more will come.
+    closed: bool,
+    /// Nobody reads any more.
+    broken: bool,
+}
+
+impl Outbox {
+    pub(crate) fn start(mut to: impl Write + Send + 'static) -> std::io::Result<Outbox> {
+        let shared = Arc::new(Shared::default());
+        let outbox = Outbox { shared };
+        let own = outbox.clone();
+        std::thread::Builder::new().name("farside-channel".into()).spawn(move || own.write_all(&mut to))?;
+        Ok(outbox)
+    }
+
+    /// Adds a message; never waits.
+    pub(crate) fn push(&self, message: &impl Serialize) {
+        self.push_bytes(&encode(message));
+    }
+
+    pub(crate) fn push_bytes(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        if !state.broken && !state.closed {
+            state.waiting.extend_from_slice(bytes);
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Adds a message when not too much is waiting already.
+    pub(crate) fn push_patiently(&self, message: &impl Serialize) -> std::io::Result<()> {
+        let bytes = encode(message);
+        let state = self.lock();
+        let full = |state: &mut State| state.waiting.len() > FULL && !state.broken && !state.closed;
+        let mut state = self.shared.changed.wait_while(state, full).unwrap_or_else(|poison| poison.into_inner());
+        if state.broken || state.closed {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        state.waiting.extend_from_slice(&bytes);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Ends the channel when all that was added is written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until all is written, or cannot be; false if that took too long.
+    pub(crate) fn wait_until_written(&self, deadline: Instant) -> bool {
+        let mut state = self.lock();
+        while !state.broken && (state.writing || !state.waiting.is_empty()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(|poison| poison.into_inner()).0;
+        }
+        true
+    }
+
+    fn write_all(&self, to: &mut impl Write) {
+        loop {
+            let state = self.lock();
+            let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
+            let mut state = self.shared.changed.wait_while(state, idle).unwrap_or_else(|poison| poison.into_inner());
+            if state.waiting.is_empty() {
+                return;
+            }
+            let bytes = std::mem::take(&mut state.waiting);
+            state.writing = true;
+            drop(state);
+            self.shared.changed.notify_all();
+            let written = to.write_all(&bytes).and_then(|()| to.flush());
+            let mut state = self.lock();
+            state.writing = false;
+            if written.is_err() {
+                state.broken = true;
+                state.waiting = Vec::new();
+            }
+            drop(state);
+            self.shared.changed.notify_all();
+            if written.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// No holder of the lock can panic in the middle of a change.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// Where events of many threads arrive.
+pub(crate) struct Mailbox<T> {
+    receiver: Receiver<T>,
+    /// Readable when something has arrived.
+    pub(crate) bell: UnixStream,
+}
+
+/// Where a thread puts events.
+pub(crate) struct Slot<T> {
+    sender: Sender<T>,
+    bell: Arc<UnixStream>,
+}
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Slot<T> {
+        Slot { sender: self.sender.clone(), bell: Arc::clone(&self.bell) }
+    }
+}
+
+pub(crate) fn mailbox<T>() -> std::io::Result<(Slot<T>, Mailbox<T>)> {
+    let (bell, ringer) = UnixStream::pair()?;
+    bell.set_nonblocking(true)?;
+    // A bell that rings already need not be rung.
+    ringer.set_nonblocking(true)?;
+    let (sender, receiver) = channel();
+    Ok((Slot { sender, bell: Arc::new(ringer) }, Mailbox { receiver, bell }))
+}
+
+impl<T> Slot<T> {
+    /// False if nobody will ever look.
+    pub(crate) fn put(&self, event: T) -> bool {
+        let sent = self.sender.send(event).is_ok();
+        let _ = (&*self.bell).write(b"x");
+        sent
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// What has arrived.
+    pub(crate) fn take(&mut self) -> Vec<T> {
+        let mut buffer = [0; 64];
+        while matches!(self.bell.read(&mut buffer), Ok(1..)) {}
+        self.receiver.try_iter().collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! How a job goes on and ends: time, grace, failures, its status. Knows no process, so that it is the same on one host and on many.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use farside::{Ended, Fate, Rank};
+use rustix::event::Timespec;
+use rustix::process::Signal;
+
+use crate::signals::ENDING;
+use crate::{Failure, Launch, Report};
+
+/// The status of a job whose time was up, as `timeout` has it.
+const TIMED_OUT: i32 = 124;
+/// The status of a job whose output could not be written, as of a process that SIGPIPE has ended.
+const OUTPUT_LOST: i32 = 141;
+/// How long ranks may take to end after they were asked to.
+const AFTER_TERM: Duration = Duration::from_secs(1);
+
+pub(crate) struct Course<'a> {
+    launch: &'a Launch,
+    failures: Vec<Failure>,
+    status: i32,
+    timed_out: bool,
+    /// Whether somebody has asked for the end.
+    was_signalled: bool,
+    /// When the time of the job is up.
+    deadline: Option<Instant>,
+    /// What is done to ranks that still run, and when.
+    ending: Option<(Instant, Signal)>,
+}
+
+impl<'a> Course<'a> {
+    pub(crate) fn new(launch: &'a Launch) -> Course<'a> {
+        Course {
+            launch,
+            failures: Vec::new(),
+            status: 0,
+            timed_out: false,
+            was_signalled: false,
+            deadline: None,
+            ending: None,
+        }
+    }
+
+    /// All ranks were started: their time runs from now on.
+    pub(crate) fn begin(&mut self) {
+        self.deadline = self.launch.timeout.and_then(|time| Instant::now().checked_add(time));
+    }
+
+    /// When there is something to be done, whatever happens before.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        [self.deadline, self.ending.map(|(when, _)| when)].into_iter().flatten().min()
+    }
+
+    /// What all ranks that still run are to be sent now.
+    pub(crate) fn keep_time(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.deadline = None;
+            self.timed_out = true;
+            self.status = TIMED_OUT;
+            let seconds = self.launch.timeout.unwrap_or_default().as_secs_f64();
+            self.say(&format!("time is up after {seconds} s; still running: rank {}", list(&running())));
+            self.ending = Some((now, Signal::TERM));
+        }
+        let (_, signal) = self.ending.filter(|&(when, _)| when <= now)?;
+        self.ending = Some((now + AFTER_TERM, Signal::KILL));
+        Some(signal)
+    }
+
+    /// Somebody has sent the launcher this signal: what all ranks are to be sent.
+    pub(crate) fn asked(&mut self, number: i32) -> Option<Signal> {
+        let signal = Signal::from_named_raw(number)?;
+        if !ENDING.contains(&number) {
+            return Some(signal);
+        }
+        // Who asks twice means it.
+        let insists = matches!(self.ending, Some((_, Signal::KILL)));
+        self.was_signalled = true;
+        self.ending = Some((self.after_grace(), Signal::KILL));
+        Some(if insists { Signal::KILL } else { signal })
+    }
+
+    /// Somebody has sent the launcher this signal before there were ranks.
+    pub(crate) fn called_off(&mut self, number: i32) {
+        self.was_signalled = true;
+        self.status = 128 + number;
+    }
+
+    /// A rank has ended like this, when `fate` was what the job knew of it.
+    pub(crate) fn ended(&mut self, rank: Rank, how: Ended, fate: Fate) {
+        // It has left in order; or it is a program that never joined, such as `hostname`, and has done nothing wrong.
+        if how == Ended::Status(0) && matches!(fate, Fate::Left | Fate::Starting) {
+            return;
+        }
+        let unsaid = if how == Ended::Status(0) { " without leaving the job" } else { "" };
+        self.say(&format!("{rank} {how}{unsaid}"));
+        self.failed(&[rank], how);
+    }
+
+    /// A host is gone, and its ranks with it.
+    pub(crate) fn lost_host(&mut self, why: &str, ranks: &[Rank]) {
+        let with_it = if ranks.is_empty() { String::new() } else { format!("; with it rank {}", list(ranks)) };
+        self.say(&format!("{why}{with_it}"));
+        self.failed(ranks, Ended::Silent);
+    }
+
+    fn failed(&mut self, ranks: &[Rank], how: Ended) {
+        self.failures.extend(ranks.iter().map(|&rank| Failure { rank, how }));
+        if self.status == 0 {
+            self.status = match how {
+                Ended::Signal(signal) => 128 + signal,
+                Ended::Status(0) => 1,
+                Ended::Status(status) => status,
+                _ => 1,
+            };
+        }
+        if !self.launch.keep_going && self.ending.is_none() {
+            self.ending = Some((self.after_grace(), Signal::TERM));
+        }
+    }
+
+    /// When nobody reads our output any more, the job has lost its purpose.
+    pub(crate) fn output_broke(&mut self) {
+        self.note_lost_output();
+        if self.ending.is_none() {
+            self.ending = Some((Instant::now(), Signal::TERM));
+        }
+    }
+
+    /// Output that could not be written is a failure of its own, unless there is another.
+    pub(crate) fn note_lost_output(&mut self) {
+        if self.status == 0 {
+            self.say("cannot write the ranks' output; some of it is lost");
+            self.status = OUTPUT_LOST;
+        }
+    }
+
+    /// Whether the job was ended, rather than done: then nobody waits long for its output.
+    pub(crate) fn was_cut_short(&self) -> bool {
+        self.timed_out || self.was_signalled
+    }
+
+    pub(crate) fn report(self, stdout: Vec<u8>) -> Report {
+        Report { status: self.status, failures: self.failures, stdout, timed_out: self.timed_out }
+    }
+
+    pub(crate) fn say(&self, what: &str) {
+        if self.launch.interactive {
+            // If nobody reads it, there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "farside: {what}");
+        }
+    }
+
+    /// When ranks that still run have had their time; a time out of the clock's range is a day.
+    fn after_grace(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.launch.grace).unwrap_or(now + Duration::from_secs(24 * 60 * 60))
+    }
+}
+
+fn list(ranks: &[Rank]) -> String {
+    let words: Vec<String> = ranks.iter().map(|rank| rank.0.to_string()).collect();
+    words.join(", ")
+}
+
+/// How long a loop may sleep until then.
+pub(crate) fn until(when: Option<Instant>) -> Option<Timespec> {
+    let left = when?.saturating_duration_since(Instant::now());
+    Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() })
+}

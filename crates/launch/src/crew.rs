@@ -1,0 +1,160 @@
+//! The ranks of this host: starting them, hearing of their ends, signalling them, leaving nothing of them behind.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdin, ExitStatus};
+
+use farside::job::Host;
+use farside::{Ended, Fate, Rank};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal};
+
+use crate::keeper::Keeper;
+use crate::output::{Forwarder, Sink, Stream};
+use crate::processes::{self, Process};
+use crate::{Error, Launch};
+
+pub(crate) struct Crew<'a> {
+    launch: &'a Launch,
+    host: &'a Host,
+    processes: Vec<Process>,
+    group: Pid,
+    keeper: Option<Keeper>,
+}
+
+/// What came of starting a crew.
+pub(crate) struct Started<'a> {
+    pub(crate) crew: Crew<'a>,
+    /// Passes on what the ranks write.
+    pub(crate) forwarder: Forwarder,
+    /// Standard input of rank 0, if it is here and has one.
+    pub(crate) input: Option<ChildStdin>,
+}
+
+/// The end of a rank.
+pub(crate) struct End {
+    pub(crate) rank: Rank,
+    pub(crate) how: Ended,
+    /// What the job knew of it when it ended.
+    pub(crate) fate: Fate,
+}
+
+impl<'a> Crew<'a> {
+    /// Starts the ranks that belong on this host.
+    pub(crate) fn start(launch: &'a Launch, host: &'a Host, sink: Sink) -> Result<Started<'a>, Error> {
+        let mut keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok());
+        let mut processes: Vec<Process> = Vec::new();
+        for rank in host.ranks() {
+            let group = processes.first().map(|first| processes::pid(&first.child));
+            match processes::start(launch, host, rank, group) {
+                Ok(process) => {
+                    if let (Some(keeper), None) = (&mut keeper, group) {
+                        keeper.watch_over(processes::pid(&process.child));
+                    }
+                    processes.push(process);
+                }
+                Err(error) => {
+                    group.inspect(|&group| processes::signal_group(group, Signal::KILL));
+                    processes.iter_mut().for_each(|process| drop(process.child.wait()));
+                    if let Some(keeper) = keeper {
+                        keeper.dismiss();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let Some(first) = processes.first_mut() else {
+            return Err(farside::Error::Misuse("no rank was given to this node".into()).into());
+        };
+        let group = processes::pid(&first.child);
+        let input = first.child.stdin.take();
+        let mut streams = Vec::new();
+        for process in &mut processes {
+            let pipes = [
+                (process.child.stdout.take().map(OwnedFd::from), false),
+                (process.child.stderr.take().map(OwnedFd::from), true),
+            ];
+            let pipes = pipes.into_iter().filter_map(|(pipe, is_error)| Some((pipe?, is_error)));
+            streams.extend(pipes.map(|(pipe, is_error)| Stream::new(pipe, process.rank, is_error)));
+        }
+        let forwarder = Forwarder::start(streams, sink).map_err(|error| {
+            processes::signal_group(group, Signal::KILL);
+            Error::System { what: "starting the thread for output", error }
+        })?;
+        Ok(Started { crew: Crew { launch, host, processes, group, keeper }, forwarder, input })
+    }
+
+    /// The ranks that still run.
+    pub(crate) fn running(&self) -> Vec<Rank> {
+        self.processes.iter().map(|process| process.rank).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// What becomes readable when ranks end, one for each that runs.
+    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN))
+    }
+
+    /// Which ranks have ended, where `happened` says what was readable. The other ranks are told at once of those that had not left in order.
+    pub(crate) fn reap(&mut self, happened: &[bool]) -> Vec<End> {
+        let mut happened = happened.iter();
+        let mut gone = Vec::new();
+        self.processes.retain_mut(|process| {
+            if happened.next() != Some(&true) {
+                return true;
+            }
+            match process.child.try_wait() {
+                Ok(None) => true,
+                Ok(Some(status)) => {
+                    gone.push((process.rank, status));
+                    false
+                }
+                Err(_) => {
+                    gone.push((process.rank, ExitStatus::from_raw(0xff00)));
+                    false
+                }
+            }
+        });
+        gone.into_iter().map(|(rank, status)| self.ended(rank, status)).collect()
+    }
+
+    fn ended(&self, rank: Rank, status: ExitStatus) -> End {
+        let how = ended(status);
+        let fate = self.host.fate(rank);
+        if how != Ended::Status(0) || fate != Fate::Left {
+            self.host.declare_lost(rank, how);
+        }
+        End { rank, how, fate }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        processes::signal_group(self.group, signal);
+    }
+
+    /// Whatever happened: nothing of the ranks is left afterwards.
+    pub(crate) fn clean_up(&mut self) {
+        processes::signal_group(self.group, Signal::KILL);
+        for process in &mut self.processes {
+            let _ = process.child.wait();
+        }
+        if self.launch.is_own_process {
+            let keeper = self.keeper.as_ref().map(Keeper::pid);
+            processes::end_descendants(keeper);
+        }
+        processes::end_group_for_good(self.group);
+        if let Some(keeper) = self.keeper.take() {
+            keeper.dismiss();
+        }
+    }
+}
+
+/// What an exit status says.
+pub(crate) fn ended(status: ExitStatus) -> Ended {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => Ended::Signal(signal),
+        (None, code) => Ended::Status(code.unwrap_or(-1)),
+    }
+}

@@ -1,0 +1,332 @@
+//! The daemon of a host: starts the ranks of its node, watches them, and does what the launcher says over standard input.
+//!
+//! Whatever becomes of the launcher, nothing is left here: when standard input ends, everything ends.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use farside::Rank;
+use farside::job::Host;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+
+use crate::channel::{Mailbox, Outbox, mailbox};
+use crate::course::until;
+use crate::crew::{Crew, Started};
+use crate::frames::{GREETING, Plan, ToLauncher, ToNode, VERSION, decode};
+use crate::input::Feed;
+use crate::output::{Forwarder, News, Sink};
+use crate::signals::{ENDING, Signals};
+use crate::{Launch, address, processes, system};
+
+/// How often the interface is asked which nodes are silent.
+const LOOK: Duration = Duration::from_millis(200);
+/// A launcher that does not answer the news of a silent node for so long is out of reach: it is this node that was cut off.
+const CUT_OFF: Duration = Duration::from_secs(30);
+/// How long the last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a daemon does, from its beginning to its end, and the status with which it exits. To be called by a program that was started with the argument `__node`.
+pub fn node() -> Result<u8, String> {
+    processes::adopt_orphans();
+    processes::allow_many_files();
+    let failed = |error: &dyn std::fmt::Display| format!("cannot talk to the launcher: {error}");
+    let signals = Signals::new().map_err(|error| failed(&error))?;
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned().map_err(|error| failed(&error))?;
+    let outbox = Outbox::start(File::from(stdout)).map_err(|error| failed(&error))?;
+    let (slot, mail) = mailbox().map_err(|error| failed(&error))?;
+    let listen = move || {
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            let heard = match decode(&mut stdin) {
+                Ok(Some(message)) => Heard::Message(message),
+                // A launcher that is not understood is as good as none.
+                Ok(None) | Err(_) => Heard::Gone,
+            };
+            let is_last = matches!(heard, Heard::Gone);
+            if !slot.put(heard) || is_last {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("farside-launcher".into()).spawn(listen).map_err(|error| failed(&error))?;
+    outbox.push_bytes(format!("{GREETING}{VERSION}\n").as_bytes());
+    let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox };
+    match daemon.run() {
+        Ok(()) | Err(End::Gone) => Ok(0),
+        Err(End::Failed(why)) => {
+            daemon.outbox.push(&ToLauncher::Failed(why));
+            daemon.outbox.wait_until_written(Instant::now() + LAST_WORDS);
+            // The launcher has been told why.
+            Ok(1)
+        }
+    }
+}
+
+enum Heard {
+    Message(ToNode),
+    /// The launcher has closed its end.
+    Gone,
+}
+
+/// Why a daemon ends before its time.
+enum End {
+    /// The launcher is gone, or has called it off.
+    Gone,
+    Failed(String),
+}
+
+struct Daemon {
+    mail: Mailbox<Heard>,
+    /// What was heard and not yet dealt with, in order.
+    heard: Vec<Heard>,
+    signals: Signals,
+    outbox: Outbox,
+}
+
+impl Daemon {
+    fn run(&mut self) -> Result<(), End> {
+        let failed = |error: &dyn std::fmt::Display| End::Failed(error.to_string());
+        let ToNode::Plan(plan) = self.next()? else {
+            return Err(End::Failed("the plan did not come first".into()));
+        };
+        std::env::set_current_dir(&plan.directory).map_err(|error| {
+            let directory = plan.directory.display();
+            End::Failed(format!("cannot go to the directory {directory}: {error}; choose one with --directory"))
+        })?;
+        let bind = address::find(&plan.hosts, plan.node as usize, plan.address).map_err(End::Failed)?;
+        let node_plan = plan.node_plan(bind).map_err(|error| failed(&error))?;
+        let host = Host::node(&node_plan).map_err(|error| failed(&error))?;
+        let address = host.address().ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;
+        self.outbox.push(&ToLauncher::Ready(address));
+        let ToNode::Meet(addresses) = self.next()? else {
+            return Err(End::Gone);
+        };
+        host.meet(&addresses).map_err(|error| failed(&error))?;
+        self.outbox.push(&ToLauncher::Met);
+        let ToNode::Start = self.next()? else {
+            return Err(End::Gone);
+        };
+        let launch = launch(&plan).map_err(|error| failed(&error))?;
+        let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: plan.mends_lines };
+        let Started { crew, forwarder, input } = Crew::start(&launch, &host, sink).map_err(|error| failed(&error))?;
+        self.outbox.push(&ToLauncher::Started);
+        let watch = Watch {
+            daemon: self,
+            host: &host,
+            crew,
+            forwarder: Some(forwarder),
+            feed: input.map(Feed::new),
+            taking: false,
+            lost: Vec::new(),
+            reported: None,
+        };
+        watch.run()
+    }
+
+    /// Waits for the next message.
+    fn next(&mut self) -> Result<ToNode, End> {
+        loop {
+            if !self.heard.is_empty() {
+                return match self.heard.remove(0) {
+                    Heard::Message(message) => Ok(message),
+                    Heard::Gone => Err(End::Gone),
+                };
+            }
+            let mut polled =
+                [PollFd::new(&self.mail.bell, PollFlags::IN), PollFd::new(&self.signals.pipe, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
+            }
+            if self.signals.take().iter().any(|signal| ENDING.contains(signal)) {
+                return Err(End::Failed("somebody has ended it with a signal".into()));
+            }
+            self.heard.extend(self.mail.take());
+        }
+    }
+}
+
+/// What the ranks of this node are started with.
+fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
+    let own = std::env::current_exe().ok();
+    let ranks = plan.ranks_of_nodes.get(plan.node as usize).copied().unwrap_or(0);
+    let mut launch = Launch::new(&plan.program, ranks)?.arguments(&plan.arguments);
+    launch.environment.clone_from(&plan.environment);
+    launch.is_own_process = true;
+    launch.interactive = plan.input;
+    launch.keeper = own;
+    Ok(launch)
+}
+
+/// The time while there are ranks, and until the launcher says that it is over.
+struct Watch<'a> {
+    daemon: &'a mut Daemon,
+    host: &'a Host,
+    crew: Crew<'a>,
+    forwarder: Option<Forwarder>,
+    feed: Option<Feed>,
+    /// Whether the launcher waits to hear that input was taken.
+    taking: bool,
+    /// The nodes that were reported as silent.
+    lost: Vec<u32>,
+    /// Since when the launcher has not answered that.
+    reported: Option<Instant>,
+}
+
+/// Whether to go on.
+#[derive(PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// The launcher has said that it is over.
+    Stop,
+    /// There is nobody to do this for.
+    Leave,
+}
+
+impl Watch<'_> {
+    fn run(mut self) -> Result<(), End> {
+        let then = self.watch();
+        self.crew.clean_up();
+        match then? {
+            Then::Stop => {
+                self.flush();
+                Ok(())
+            }
+            Then::GoOn | Then::Leave => Err(End::Gone),
+        }
+    }
+
+    fn watch(&mut self) -> Result<Then, End> {
+        loop {
+            let mut polled: Vec<PollFd<'_>> = self.crew.polled().collect();
+            let ranks = polled.len();
+            polled.push(PollFd::new(&self.daemon.mail.bell, PollFlags::IN));
+            polled.push(PollFd::new(&self.daemon.signals.pipe, PollFlags::IN));
+            polled.extend(self.forwarder.as_ref().map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)));
+            polled.extend(self.feed.as_ref().filter(|feed| !feed.is_idle()).map(Feed::polled));
+            // Nobody tells us when a node falls silent: the interface has to be asked.
+            match rustix::event::poll(&mut polled, until(Some(Instant::now() + LOOK)).as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
+            }
+            let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+            drop(polled);
+            let news = self.forwarder.is_some() && happened[ranks + 2];
+            let fed =
+                happened.len() > ranks + 2 + usize::from(self.forwarder.is_some()) && happened[happened.len() - 1];
+            for end in self.crew.reap(&happened[..ranks]) {
+                self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate });
+            }
+            if news && self.hear_forwarder() == Then::Leave {
+                return Ok(Then::Leave);
+            }
+            if fed {
+                self.feed_on();
+            }
+            if self.daemon.signals.take().iter().any(|signal| ENDING.contains(signal)) {
+                return Err(End::Failed("somebody has ended it with a signal".into()));
+            }
+            self.report_silence();
+            let then = self.hear_launcher();
+            if then != Then::GoOn {
+                return Ok(then);
+            }
+            if self.reported.is_some_and(|since| since.elapsed() > CUT_OFF) {
+                return Ok(Then::Leave);
+            }
+        }
+    }
+
+    /// Does what the launcher says.
+    fn hear_launcher(&mut self) -> Then {
+        let arrived = self.daemon.mail.take();
+        self.daemon.heard.extend(arrived);
+        for heard in std::mem::take(&mut self.daemon.heard) {
+            let Heard::Message(message) = heard else {
+                return Then::Leave;
+            };
+            self.reported = None;
+            match message {
+                ToNode::Signal(number) => {
+                    Signal::from_named_raw(number).into_iter().for_each(|signal| self.crew.signal(signal));
+                }
+                ToNode::Input(bytes) => match &mut self.feed {
+                    Some(feed) => {
+                        feed.push(&bytes);
+                        self.taking = true;
+                    }
+                    None => self.daemon.outbox.push(&ToLauncher::InputClosed),
+                },
+                ToNode::InputEnd => self.feed = None,
+                ToNode::Lost { rank, how } => self.host.declare_lost(Rank(rank), how),
+                ToNode::Stop => return Then::Stop,
+                // These have had their time.
+                ToNode::Plan(_) | ToNode::Meet(_) | ToNode::Start => {}
+            }
+        }
+        Then::GoOn
+    }
+
+    /// Passes input on to rank 0, and says so when it has it.
+    fn feed_on(&mut self) {
+        let Some(feed) = &mut self.feed else {
+            return;
+        };
+        if !feed.pump() {
+            self.feed = None;
+            self.daemon.outbox.push(&ToLauncher::InputClosed);
+        } else if feed.is_idle() && std::mem::take(&mut self.taking) {
+            self.daemon.outbox.push(&ToLauncher::InputTaken);
+        }
+    }
+
+    fn hear_forwarder(&mut self) -> Then {
+        match self.forwarder.as_mut().map(Forwarder::hear) {
+            // Nobody reads the channel any more.
+            Some(News::Broken) => return Then::Leave,
+            Some(News::Done) => self.forwarder = None,
+            None => {}
+        }
+        Then::GoOn
+    }
+
+    /// Tells the launcher which nodes have fallen silent.
+    fn report_silence(&mut self) {
+        for node in self.host.nodes_lost() {
+            if !self.lost.contains(&node) {
+                self.lost.push(node);
+                self.daemon.outbox.push(&ToLauncher::NodeLost(node));
+                self.reported.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    /// Passes on what the ranks have written, and says that this is all. The launcher closes its end when that takes too long.
+    fn flush(&mut self) {
+        if let Some(forwarder) = &mut self.forwarder {
+            forwarder.stop();
+        }
+        while let Some(forwarder) = &mut self.forwarder {
+            let mut polled =
+                [PollFd::new(&forwarder.news, PollFlags::IN), PollFd::new(&self.daemon.mail.bell, PollFlags::IN)];
+            if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
+                return;
+            }
+            let news = !polled[0].revents().is_empty();
+            if self.daemon.mail.take().iter().any(|heard| matches!(heard, Heard::Gone)) {
+                return;
+            }
+            if news && self.hear_forwarder() == Then::Leave {
+                return;
+            }
+        }
+        self.daemon.outbox.push(&ToLauncher::Done);
+        while !self.daemon.outbox.wait_until_written(Instant::now() + LOOK) {
+            if self.daemon.mail.take().iter().any(|heard| matches!(heard, Heard::Gone)) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and this watches the daemons.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use farside::job;
+use farside::{Ended, Fate, Rank};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal};
+
+use crate::channel::{Mailbox, Slot, mailbox};
+use crate::course::{Course, until};
+use crate::crew::ended;
+use crate::frames::{JobPlan, Plan, ToLauncher, ToNode};
+use crate::input::{may_read_stdin, read_stdin};
+use crate::keeper::Keeper;
+use crate::output::Sink;
+use crate::remote::{Goal, News, Printer, Remote, State, What};
+use crate::signals::{ENDING, Signals};
+use crate::{Error, Hosts, Launch, Report, processes, system};
+
+/// How long to wait for more complaints after the first one about a silent node, before judging who it is that was cut off.
+const HEARING: Duration = Duration::from_secs(1);
+/// How long a daemon may take to say that its ranks have ended, after it was told to kill them.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+/// How long a host may say nothing before it counts as gone, when everything is over.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long a daemon may take to end when its channel is closed.
+const AFTER_CLOSE: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
+    if launch.is_own_process {
+        processes::adopt_orphans();
+        processes::allow_many_files();
+    }
+    let signals = if launch.interactive { Some(Signals::new()?) } else { None };
+    let mut fleet = Fleet::new(launch, hosts, signals)?;
+    let result = fleet.start().and_then(|()| fleet.gather()).and_then(|go| if go { fleet.watch() } else { Ok(()) });
+    fleet.finish(result.is_ok());
+    result?;
+    let stdout = fleet.printer.kept();
+    Ok(fleet.course.report(stdout))
+}
+
+struct Fleet<'a> {
+    launch: &'a Launch,
+    hosts: &'a Hosts,
+    remotes: Vec<Remote>,
+    mail: Mailbox<News>,
+    slot: Slot<News>,
+    signals: Option<Signals>,
+    printer: Arc<Printer>,
+    course: Course<'a>,
+    keeper: Option<Keeper>,
+    input: Input,
+    /// Why the job cannot start.
+    trouble: Option<Error>,
+    /// When all hosts must have started their ranks, as long as they have not.
+    start_deadline: Option<Instant>,
+    /// Whether they were told to.
+    begun: bool,
+    /// Whether the channels were closed from here.
+    over: bool,
+    /// Who does not hear whom.
+    complaints: Vec<(usize, usize)>,
+    hearing_ends: Option<Instant>,
+    /// When ranks were killed first.
+    killed: Option<Instant>,
+}
+
+/// Standard input on its way to the host of rank 0.
+#[derive(PartialEq, Eq)]
+enum Input {
+    /// The next piece can be sent.
+    Open,
+    /// The last piece was not taken yet.
+    Awaited,
+    Closed,
+}
+
+impl<'a> Fleet<'a> {
+    fn new(launch: &'a Launch, hosts: &'a Hosts, signals: Option<Signals>) -> Result<Fleet<'a>, Error> {
+        let (slot, mail) = mailbox().map_err(|error| Error::System { what: "a pair of sockets", error })?;
+        Ok(Fleet {
+            launch,
+            hosts,
+            remotes: Vec::new(),
+            mail,
+            slot,
+            signals,
+            printer: Arc::new(Printer::new(Sink::new(launch.output))),
+            course: Course::new(launch),
+            keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok()),
+            input: if launch.interactive { Input::Open } else { Input::Closed },
+            trouble: None,
+            start_deadline: Instant::now().checked_add(hosts.start_timeout),
+            begun: false,
+            over: false,
+            complaints: Vec::new(),
+            hearing_ends: None,
+            killed: None,
+        })
+    }
+
+    /// Reaches for all hosts, and tells each what to do.
+    fn start(&mut self) -> Result<(), Error> {
+        let own =
+            std::env::current_exe().map_err(|error| Error::System { what: "finding the running program", error })?;
+        let plan = self.plan()?;
+        let mut next = 0;
+        for node in 0..self.hosts.entries.len() {
+            let ranks: Vec<Rank> = (next..next + self.hosts.entries[node].ranks).map(Rank).collect();
+            next += self.hosts.entries[node].ranks;
+            let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
+            let goal = Goal { node, label, command, ranks };
+            let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
+            if let Some(keeper) = &mut self.keeper {
+                if node == 0 {
+                    keeper.watch_over(remote.pid());
+                }
+                keeper.be_patient_with(remote.pid());
+            }
+            let address = self.hosts.entries[node].address;
+            remote.outbox.push(&ToNode::Plan(Box::new(Plan { node: node as u32, address, ..plan.clone() })));
+            self.remotes.push(remote);
+        }
+        Ok(())
+    }
+
+    /// What all hosts are told alike.
+    fn plan(&self) -> Result<Plan, Error> {
+        let mut secret = [0; 16];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(system("getrandom"))?;
+        let here =
+            std::env::current_dir().map_err(|error| Error::System { what: "finding the current directory", error })?;
+        Ok(Plan {
+            job: JobPlan::new(&self.launch.options),
+            node: 0,
+            ranks_of_nodes: self.hosts.entries.iter().map(|entry| entry.ranks).collect(),
+            secret,
+            hosts: self.hosts.entries.iter().map(|entry| entry.name.clone()).collect(),
+            address: None,
+            program: self.launch.program.clone(),
+            arguments: self.launch.arguments.clone(),
+            environment: own_variables().chain(self.launch.environment.iter().cloned()).collect(),
+            directory: self.launch.directory.as_ref().map_or(here.clone(), |directory| here.join(directory)),
+            input: self.launch.interactive,
+            mends_lines: Sink::new(self.launch.output).mends_lines(),
+        })
+    }
+
+    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has called it off.
+    fn gather(&mut self) -> Result<bool, Error> {
+        while !self.have_all(State::Met) {
+            for number in self.step(self.start_deadline)? {
+                if ENDING.contains(&number) {
+                    self.course.called_off(number);
+                    return Ok(false);
+                }
+            }
+            self.check_start()?;
+        }
+        self.begun = true;
+        self.course.begin();
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Start));
+        Ok(true)
+    }
+
+    /// Whether the job can still start.
+    fn check_start(&mut self) -> Result<(), Error> {
+        if let Some(trouble) = self.trouble.take() {
+            return Err(trouble);
+        }
+        if self.have_all(State::Started) {
+            self.start_deadline = None;
+        }
+        match self.start_deadline {
+            Some(deadline) if deadline <= Instant::now() => Err(self.late()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says which hosts have kept the others waiting.
+    fn late(&self) -> Error {
+        let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
+        let late: Vec<&Remote> = self.remotes.iter().filter(|remote| remote.state == behind).collect();
+        let host = late.iter().map(|remote| remote.label.as_str()).collect::<Vec<_>>().join(", ");
+        let what = if behind == State::Asked { "did not answer" } else { "did not get ready" };
+        let seconds = self.hosts.start_timeout.as_secs_f64();
+        let command = late.first().map_or(String::new(), |remote| remote.words());
+        let why = format!(
+            "{what} within {seconds} s; see whether `{command}` answers with a line that begins with farside-node when it is typed here (--rsh and \
+             --remote-farside change it), or wait longer with --start-timeout"
+        );
+        Error::Host { host, why }
+    }
+
+    /// Watches until all ranks have ended.
+    fn watch(&mut self) -> Result<(), Error> {
+        while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
+            let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
+            let next =
+                [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline].into_iter().flatten().min();
+            for number in self.step(next)? {
+                if let Some(signal) = self.course.asked(number) {
+                    self.signal(signal);
+                }
+            }
+            self.check_start()?;
+            self.judge();
+            let running = || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
+            if let Some(signal) = self.course.keep_time(running) {
+                self.signal(signal);
+            }
+            if self.killed.is_some_and(|killed| killed.elapsed() >= AFTER_KILL) {
+                self.give_up();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to happen, and deals with it; returns the signals that have come.
+    fn step(&mut self, deadline: Option<Instant>) -> Result<Vec<i32>, Error> {
+        let stdin = std::io::stdin();
+        let mut polled = vec![PollFd::new(&self.mail.bell, PollFlags::IN)];
+        polled.extend(self.signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+        let wants_input = self.begun && self.input == Input::Open && may_read_stdin();
+        polled.extend(wants_input.then(|| PollFd::new(&stdin, PollFlags::IN)));
+        match rustix::event::poll(&mut polled, until(deadline).as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(system("poll")(errno)),
+        }
+        let has_input = wants_input && polled.last().is_some_and(|polled| !polled.revents().is_empty());
+        drop(polled);
+        if has_input {
+            self.pass_input_on();
+        }
+        for news in self.mail.take() {
+            self.hear(news);
+        }
+        Ok(self.signals.as_mut().map(Signals::take).unwrap_or_default())
+    }
+
+    fn pass_input_on(&mut self) {
+        match (read_stdin(), self.remotes.first()) {
+            (Some(bytes), _) if bytes.is_empty() => {}
+            (Some(bytes), Some(first)) => {
+                first.outbox.push(&ToNode::Input(bytes));
+                self.input = Input::Awaited;
+            }
+            (_, first) => {
+                first.inspect(|first| first.outbox.push(&ToNode::InputEnd));
+                self.input = Input::Closed;
+            }
+        }
+    }
+
+    /// Something has happened at a host.
+    fn hear(&mut self, News { node, what }: News) {
+        match what {
+            What::Message(message) => self.hear_daemon(node, message),
+            What::Broken => self.course.output_broke(),
+            What::Quiet => self.remotes[node].streams -= 1,
+            What::Ended(why) => {
+                self.remotes[node].streams -= 1;
+                if self.remotes[node].state < State::Done && !self.over {
+                    let why = self.explain_end(node, why);
+                    self.lose(node, why);
+                }
+            }
+        }
+    }
+
+    fn hear_daemon(&mut self, node: usize, message: ToLauncher) {
+        match message {
+            ToLauncher::Ready(address) => {
+                self.remotes[node].address = Some(address);
+                self.advance(node, State::Ready);
+                if self.have_all(State::Ready) {
+                    self.introduce();
+                }
+            }
+            ToLauncher::Met => self.advance(node, State::Met),
+            ToLauncher::Started => self.advance(node, State::Started),
+            ToLauncher::Done => {
+                self.advance(node, State::Done);
+                self.remotes[node].running.clear();
+            }
+            ToLauncher::Ended { rank, how, fate } => {
+                let rank = Rank(rank);
+                self.remotes[node].running.retain(|&running| running != rank);
+                self.course.ended(rank, how, fate);
+                if how != Ended::Status(0) || fate != Fate::Left {
+                    self.tell_others(node, &[rank], how);
+                }
+            }
+            ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
+            ToLauncher::InputClosed => self.input = Input::Closed,
+            ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
+                self.complaints.push((node, other as usize));
+                self.hearing_ends.get_or_insert_with(|| Instant::now() + HEARING);
+            }
+            // A program that cannot be started on one host is a job that cannot start.
+            ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
+                let host = self.remotes[node].label.clone();
+                self.trouble.get_or_insert(Error::Host { host, why });
+            }
+            ToLauncher::Failed(why) => self.lose(node, why),
+            ToLauncher::NodeLost(_) | ToLauncher::InputTaken | ToLauncher::Output { .. } => {}
+        }
+    }
+
+    fn advance(&mut self, node: usize, state: State) {
+        let remote = &mut self.remotes[node];
+        remote.state = remote.state.max(state);
+    }
+
+    fn have_all(&self, state: State) -> bool {
+        self.remotes.len() == self.hosts.entries.len() && self.remotes.iter().all(|remote| remote.state >= state)
+    }
+
+    /// All hosts are ready: each is told where the others are.
+    fn introduce(&mut self) {
+        let addresses: Vec<SocketAddr> = self.remotes.iter().filter_map(|remote| remote.address).collect();
+        let is_near = |address: &SocketAddr| address.ip().is_loopback();
+        if let Some(near) = addresses.iter().position(is_near)
+            && !addresses.iter().all(is_near)
+        {
+            let (host, address) = (self.remotes[near].label.clone(), addresses[near].ip());
+            let why = format!(
+                "its address is {address}, where the other hosts cannot reach it; name another one: {host}=ADDRESS:RANKS"
+            );
+            self.trouble.get_or_insert(Error::Host { host, why });
+            return;
+        }
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Meet(addresses.clone())));
+    }
+
+    /// Why the channel of a host has ended.
+    fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
+        let begun = self.begun;
+        let remote = &mut self.remotes[node];
+        let status = remote.wait(Instant::now() + Duration::from_secs(1)).map(ended);
+        let words = remote.words();
+        match (why, status) {
+            (Some(why), _) => why,
+            (None, Some(how)) if begun || remote.state > State::Asked => format!("`{words}` {how}"),
+            (None, Some(how @ Ended::Status(126 | 127))) => {
+                format!("`{words}` {how}: is farside there? --remote-farside says where")
+            }
+            (None, Some(how)) => {
+                format!(
+                    "`{words}` {how} before farside answered there; see what it says when it is typed here (--rsh changes it)"
+                )
+            }
+            (None, None) => format!("`{words}` has closed its output"),
+        }
+    }
+
+    /// A host is gone.
+    fn lose(&mut self, node: usize, why: String) {
+        if self.remotes[node].state >= State::Done {
+            return;
+        }
+        let remote = &mut self.remotes[node];
+        remote.state = State::Lost;
+        // If it can still be told, it ends what it has.
+        remote.outbox.push(&ToNode::Stop);
+        let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
+        if self.begun {
+            self.course.lost_host(&format!("host {host} is lost: {why}"), &running);
+            self.tell_others(node, &running, Ended::Silent);
+        } else {
+            self.trouble.get_or_insert(Error::Host { host, why });
+        }
+    }
+
+    /// Tells all hosts but one that ranks are lost.
+    fn tell_others(&self, node: usize, ranks: &[Rank], how: Ended) {
+        let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
+        for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
+            ranks.iter().for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how }));
+        }
+    }
+
+    /// Decides which of the hosts that do not hear each other are lost.
+    fn judge(&mut self) {
+        if self.hearing_ends.is_none_or(|ends| Instant::now() < ends) {
+            return;
+        }
+        self.hearing_ends = None;
+        let is_there =
+            |&&(one, other): &&(usize, usize)| [one, other].iter().all(|&node| self.remotes[node].state < State::Done);
+        let pairs: Vec<(usize, usize)> = self.complaints.iter().filter(is_there).copied().collect();
+        self.complaints.clear();
+        for node in cut_off(pairs.clone()) {
+            let others: BTreeSet<usize> = pairs
+                .iter()
+                .filter(|pair| pair.0 == node || pair.1 == node)
+                .map(|pair| pair.0 + pair.1 - node)
+                .collect();
+            let others: Vec<&str> = others.iter().map(|&other| self.remotes[other].label.as_str()).collect();
+            let why = format!("its interface and that of host {} do not hear each other", others.join(", "));
+            self.lose(node, why);
+        }
+    }
+
+    /// Hosts that do not say that their ranks have ended, long after these were to be killed, are not waited for.
+    fn give_up(&mut self) {
+        self.killed = Some(Instant::now());
+        for node in 0..self.remotes.len() {
+            if self.remotes[node].running.is_empty() {
+                continue;
+            }
+            if self.printer.is_busy() {
+                // It may well have said so: what it says is not read before its output is.
+                self.remotes[node].running.clear();
+            } else {
+                self.lose(node, "it does not end its ranks".into());
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if signal == Signal::KILL {
+            self.killed.get_or_insert_with(Instant::now);
+        }
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Signal(signal.as_raw())));
+    }
+
+    /// Whatever happened: nothing is left afterwards, here or there.
+    fn finish(&mut self, in_order: bool) {
+        self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Stop));
+        if in_order && self.begun {
+            self.hear_last_words();
+        }
+        self.over = true;
+        self.remotes.iter().for_each(|remote| remote.outbox.close());
+        let deadline = Instant::now() + AFTER_CLOSE;
+        while self.remotes.iter().any(|remote| remote.streams > 0) && Instant::now() < deadline {
+            if self.step_quietly(deadline).is_none() {
+                break;
+            }
+        }
+        for remote in &mut self.remotes {
+            remote.wait(deadline);
+            remote.kill();
+        }
+        if self.launch.is_own_process {
+            processes::end_descendants(self.keeper.as_ref().map(Keeper::pid));
+        }
+        if let Some(group) = self.group() {
+            processes::end_group_for_good(group);
+        }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.dismiss();
+        }
+    }
+
+    /// Waits until all hosts are done and all output was passed on; when the job was ended rather than done, not for long.
+    fn hear_last_words(&mut self) {
+        let patience = if self.course.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
+        let mut deadline = Instant::now() + patience;
+        while self.remotes.iter().any(|remote| remote.state < State::Done) {
+            let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
+                return;
+            };
+            let stalled = self.printer.is_busy() && !self.course.was_cut_short();
+            if heard || stalled {
+                deadline = Instant::now() + patience;
+            }
+            if told_to_end || deadline <= Instant::now() {
+                break;
+            }
+        }
+        for node in 0..self.remotes.len() {
+            if self.remotes[node].state < State::Done && !self.course.was_cut_short() {
+                self.lose(node, "it did not say that it has ended".into());
+            }
+        }
+    }
+
+    /// One step; whether something was heard, and whether somebody wants the end.
+    fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
+        self.input = Input::Closed;
+        let before: Vec<(State, u32)> = self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
+        let signals = self.step(Some(deadline)).ok()?;
+        let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before);
+        Some((heard, signals.iter().any(|signal| ENDING.contains(signal))))
+    }
+
+    /// The process group of the programs that reach the hosts.
+    fn group(&self) -> Option<Pid> {
+        self.remotes.first().map(Remote::pid)
+    }
+}
+
+/// The variables of this process that the ranks get: those of farside, without what makes this process a rank itself.
+fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
+    let of_a_rank = [job::FABRIC, job::RANK, job::FILE];
+    std::env::vars_os().filter(move |(name, _)| {
+        name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
+    })
+}
+
+/// The nodes that must be lost if these pairs do not hear each other: again and again the one in most of the pairs that are left; of
+/// several, the last.
+fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
+    let mut lost = Vec::new();
+    while !pairs.is_empty() {
+        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|&(one, other)| [one, other]).collect();
+        let partners = |node: usize| {
+            let partners: BTreeSet<usize> = pairs
+                .iter()
+                .filter(|pair| pair.0 == node || pair.1 == node)
+                .map(|pair| pair.0 + pair.1 - node)
+                .collect();
+            partners.len()
+        };
+        let Some(worst) = nodes.into_iter().max_by_key(|&node| (partners(node), node)) else {
+            break;
+        };
+        pairs.retain(|pair| pair.0 != worst && pair.1 != worst);
+        lost.push(worst);
+    }
+    lost
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! What a launcher and the daemons of its hosts say to each other, as bytes.
+//!
+//! A message is its length, four bytes, the least significant first, and then what `postcard` makes of it. Before its first message, a daemon says a line
+//! of text: a shell that greets its users on standard output is told apart from a daemon that way, and a daemon of another version is recognised.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use farside::job::{NodePlan, Options};
+use farside::{Ended, Fate};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What a daemon's first line begins with; its version follows.
+pub(crate) const GREETING: &str = "farside-node ";
+/// Changes whenever the messages do; behind the version of the program.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+/// No message is longer: the arguments and the environment of a program are the longest, and the system allows less.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What a launcher says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum ToNode {
+    /// What to do; comes first.
+    Plan(Box<Plan>),
+    /// Where all interfaces are.
+    Meet(Vec<SocketAddr>),
+    /// Start the ranks.
+    Start,
+    /// Send them this signal.
+    Signal(i32),
+    /// Standard input for rank 0; the next piece comes when this one was taken.
+    Input(Vec<u8>),
+    /// It has ended.
+    InputEnd,
+    /// A rank of another host is lost.
+    Lost {
+        rank: u32,
+        #[serde(with = "EndedText")]
+        how: Ended,
+    },
+    /// End everything, and say when it is done.
+    Stop,
+}
+
+/// What a daemon says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum ToLauncher {
+    /// Its interface is here.
+    Ready(SocketAddr),
+    /// It knows where the others are.
+    Met,
+    /// Its ranks run.
+    Started,
+    /// A rank has written a line.
+    Output { rank: u32, is_error: bool, line: Vec<u8> },
+    /// A rank has ended.
+    Ended {
+        rank: u32,
+        #[serde(with = "EndedText")]
+        how: Ended,
+        #[serde(with = "FateText")]
+        fate: Fate,
+    },
+    /// Rank 0 has taken the last piece of its input.
+    InputTaken,
+    /// Rank 0 reads no more.
+    InputClosed,
+    /// The interface of another node is silent.
+    NodeLost(u32),
+    /// It cannot go on, for this reason.
+    Failed(String),
+    /// Nothing of the job is left here.
+    Done,
+}
+
+/// What a daemon is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) job: JobPlan,
+    pub(crate) node: u32,
+    pub(crate) ranks_of_nodes: Vec<u32>,
+    pub(crate) secret: [u8; 16],
+    /// What the user calls this host, and the others.
+    pub(crate) hosts: Vec<String>,
+    /// Its address, if the user has given one.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) directory: PathBuf,
+    /// Whether rank 0 gets standard input.
+    pub(crate) input: bool,
+    /// Whether a last line that lacks its end gets one.
+    pub(crate) mends_lines: bool,
+}
+
+/// [`Options`], as they travel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct JobPlan {
+    ranks: u32,
+    fabric: String,
+    topology: Option<String>,
+    memory: Option<u64>,
+    cores: Option<u32>,
+    server: Option<String>,
+    patience: Option<Duration>,
+}
+
+impl JobPlan {
+    pub(crate) fn new(options: &Options) -> JobPlan {
+        JobPlan {
+            ranks: options.ranks,
+            fabric: options.fabric.to_string(),
+            topology: options.topology.clone(),
+            memory: options.memory,
+            cores: options.cores,
+            server: options.server.clone(),
+            patience: options.patience,
+        }
+    }
+}
+
+impl Plan {
+    /// The part that the fabric needs, at this address of the host.
+    pub(crate) fn node_plan(&self, bind: IpAddr) -> farside::Result<NodePlan> {
+        let mut options = Options::new(self.job.ranks)?;
+        options.fabric = self.job.fabric.parse()?;
+        options.topology.clone_from(&self.job.topology);
+        options.memory = self.job.memory;
+        options.cores = self.job.cores;
+        options.server.clone_from(&self.job.server);
+        options.patience = self.job.patience;
+        let (node, ranks_of_nodes, secret) = (self.node, self.ranks_of_nodes.clone(), self.secret);
+        Ok(NodePlan { options, node, ranks_of_nodes, secret, bind })
+    }
+}
+
+/// How [`Ended`] travels.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Ended")]
+enum EndedText {
+    Signal(i32),
+    Status(i32),
+    Panicked,
+    Failed,
+    Left,
+    Silent,
+}
+
+/// How [`Fate`] travels.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Fate")]
+enum FateText {
+    Starting,
+    Alive,
+    Left,
+    Lost(#[serde(with = "EndedText")] Ended),
+}
+
+/// The bytes of a message.
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Only a type that serializes with an error of its own could fail here, and none of ours does.
+    let body = postcard::to_stdvec(message).unwrap_or_default();
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(body);
+    bytes
+}
+
+/// Reads one message; `None` where they end.
+pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Result<Option<T>> {
+    let mut length = [0; 4];
+    match from.read(&mut length[..1]) {
+        Ok(0) => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::Interrupted => return decode(from),
+        Err(error) => return Err(error),
+    }
+    from.read_exact(&mut length[1..])?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > BYTES_MAX {
+        return Err(std::io::Error::new(
+            ErrorKind::InvalidData,
+            format!("a message of {length} bytes is none of ours"),
+        ));
+    }
+    let mut body = Vec::new();
+    from.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let bad = |error| std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"));
+    postcard::from_bytes(&body).map(Some).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn word() -> impl Strategy<Value = OsString> {
+        vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
+    }
+
+    /// Without the scope that an address of IPv6 may have: it means nothing on another host.
+    fn place() -> impl Strategy<Value = SocketAddr> {
+        any::<(IpAddr, u16)>().prop_map(SocketAddr::from)
+    }
+
+    fn how() -> impl Strategy<Value = Ended> {
+        prop_oneof![
+            any::<i32>().prop_map(Ended::Signal),
+            any::<i32>().prop_map(Ended::Status),
+            Just(Ended::Panicked),
+            Just(Ended::Failed),
+            Just(Ended::Left),
+            Just(Ended::Silent),
+        ]
+    }
+
+    fn fate() -> impl Strategy<Value = Fate> {
+        prop_oneof![Just(Fate::Starting), Just(Fate::Alive), Just(Fate::Left), how().prop_map(Fate::Lost)]
+    }
+
+    fn plan() -> impl Strategy<Value = Plan> {
+        let job = (any::<u32>(), any::<Option<String>>(), any::<Option<u64>>(), any::<Option<Duration>>());
+        let node = (any::<u32>(), vec(any::<u32>(), 0..5), any::<[u8; 16]>(), any::<Option<IpAddr>>());
+        let program = (word(), vec(word(), 0..5), vec((word(), word()), 0..5), any::<bool>());
+        (job, node, program).prop_map(|(job, node, program)| Plan {
+            job: JobPlan {
+                ranks: job.0,
+                fabric: "nic".into(),
+                topology: job.1.clone(),
+                memory: job.2,
+                cores: None,
+                server: job.1,
+                patience: job.3,
+            },
+            node: node.0,
+            ranks_of_nodes: node.1,
+            secret: node.2,
+            hosts: vec!["a".into(), "b".into()],
+            address: node.3,
+            directory: PathBuf::from(&program.0),
+            program: program.0,
+            arguments: program.1,
+            environment: program.2,
+            input: program.3,
+            mends_lines: !program.3,
+        })
+    }
+
+    fn to_node() -> impl Strategy<Value = ToNode> {
+        prop_oneof![
+            plan().prop_map(|plan| ToNode::Plan(Box::new(plan))),
+            vec(place(), 0..5).prop_map(ToNode::Meet),
+            Just(ToNode::Start),
+            any::<i32>().prop_map(ToNode::Signal),
+            vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
+            Just(ToNode::InputEnd),
+            (any::<u32>(), how()).prop_map(|(rank, how)| ToNode::Lost { rank, how }),
+            Just(ToNode::Stop),
+        ]
+    }
+
+    fn to_launcher() -> impl Strategy<Value = ToLauncher> {
+        prop_oneof![
+            place().prop_map(ToLauncher::Ready),
+            Just(ToLauncher::Met),
+            Just(ToLauncher::Started),
+            (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..100))
+                .prop_map(|(rank, is_error, line)| ToLauncher::Output { rank, is_error, line }),
+            (any::<u32>(), how(), fate()).prop_map(|(rank, how, fate)| ToLauncher::Ended { rank, how, fate }),
+            Just(ToLauncher::InputTaken),
+            Just(ToLauncher::InputClosed),
+            any::<u32>().prop_map(ToLauncher::NodeLost),
+            any::<String>().prop_map(ToLauncher::Failed),
+            Just(ToLauncher::Done),
+        ]
+    }
+
+    /// Reads as if the bytes came one by one.
+    struct Drop<'a>(&'a [u8]);
+
+    impl Read for Drop<'_> {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let one = into.len().min(1);
+            self.0.read(&mut into[..one])
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_the_channel(down in vec(to_node(), 0..5), up in vec(to_launcher(), 0..5)) {
+            let bytes: Vec<u8> = down.iter().flat_map(encode).collect();
+            let mut from = Drop(&bytes);
+            for message in down {
+                prop_assert_eq!(decode::<ToNode>(&mut from).unwrap(), Some(message));
+            }
+            prop_assert_eq!(decode::<ToNode>(&mut from).unwrap(), None);
+            let bytes: Vec<u8> = up.iter().flat_map(encode).collect();
+            let mut from = bytes.as_slice();
+            for message in up {
+                prop_assert_eq!(decode::<ToLauncher>(&mut from).unwrap(), Some(message));
+            }
+            prop_assert_eq!(decode::<ToLauncher>(&mut from).unwrap(), None);
+        }
+
+        #[test]
+        fn no_bytes_are_too_strange_to_be_read(bytes in vec(any::<u8>(), 0..200)) {
+            let framed = [&(bytes.len() as u32).to_le_bytes()[..], &bytes].concat();
+            for stream in [&bytes, &framed] {
+                let (mut down, mut up) = (stream.as_slice(), stream.as_slice());
+                while let Ok(Some(_)) = decode::<ToNode>(&mut down) {}
+                while let Ok(Some(_)) = decode::<ToLauncher>(&mut up) {}
+            }
+        }
+
+        #[test]
+        fn a_message_that_breaks_off_is_an_error(message in to_launcher(), cut in any::<prop::sample::Index>()) {
+            let bytes = encode(&message);
+            let length = 1 + cut.index(bytes.len() - 1);
+            let result = decode::<ToLauncher>(&mut &bytes[..length]);
+            prop_assert_eq!(result.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn an_endless_message_is_refused_before_it_is_read() {
+        let bytes = [0xff; 8];
+        let error = decode::<ToNode>(&mut &bytes[..]).unwrap_err();
+        assert!(error.to_string().contains("4294967295"), "{error}");
+    }
+}

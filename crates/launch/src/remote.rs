@@ -1,0 +1,276 @@
+//! One host, as the launcher sees it: the program that reaches it, and the channel through that program to the daemon.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use farside::Rank;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags};
+
+use crate::Error;
+use crate::channel::{Outbox, Slot};
+use crate::course::until;
+use crate::frames::{GREETING, ToLauncher, VERSION, decode};
+use crate::output::{Sink, write_line};
+
+/// How much a host may say before its daemon does.
+const PREAMBLE_MAX: u64 = 1 << 20;
+/// A line of a host that is longer is passed on in pieces.
+const LINE_MAX: u64 = 64 * 1024;
+
+pub(crate) struct Remote {
+    pub(crate) label: String,
+    command: Vec<OsString>,
+    child: Child,
+    /// Becomes readable when the program that reaches the host ends.
+    handle: OwnedFd,
+    pub(crate) outbox: Outbox,
+    pub(crate) state: State,
+    /// Where its interface is.
+    pub(crate) address: Option<SocketAddr>,
+    /// Its ranks that have not ended.
+    pub(crate) running: Vec<Rank>,
+    /// Its streams that are open.
+    pub(crate) streams: u32,
+}
+
+/// A host that is to be reached.
+pub(crate) struct Goal {
+    pub(crate) node: usize,
+    pub(crate) label: String,
+    pub(crate) command: Vec<OsString>,
+    pub(crate) ranks: Vec<Rank>,
+}
+
+/// How far a host has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Asked,
+    Ready,
+    Met,
+    Started,
+    Done,
+    Lost,
+}
+
+/// Something that happened at a host.
+pub(crate) struct News {
+    pub(crate) node: usize,
+    pub(crate) what: What,
+}
+
+pub(crate) enum What {
+    /// Its daemon says this; output does not come this way.
+    Message(ToLauncher),
+    /// Its output could not be written.
+    Broken,
+    /// Its channel has ended, perhaps because it made no sense.
+    Ended(Option<String>),
+    /// Its standard error has ended.
+    Quiet,
+}
+
+/// Where the output of all hosts goes.
+pub(crate) struct Printer {
+    sink: Mutex<Sink>,
+    busy: AtomicUsize,
+}
+
+impl Printer {
+    pub(crate) fn new(sink: Sink) -> Printer {
+        Printer { sink: Mutex::new(sink), busy: AtomicUsize::new(0) }
+    }
+
+    fn print(&self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        let printed = self.sink.lock().unwrap_or_else(|poison| poison.into_inner()).line(rank, is_error, line);
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+        printed
+    }
+
+    /// Whether somebody is writing right now: then a host may have said more than we know.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) > 0
+    }
+
+    /// What was kept. A sink that somebody writes to, to a reader that stalls, keeps nothing.
+    pub(crate) fn kept(&self) -> Vec<u8> {
+        let sink = self.sink.try_lock().map(|mut sink| std::mem::replace(&mut *sink, Sink::Terminal { labels: false }));
+        sink.map(Sink::kept).unwrap_or_default()
+    }
+}
+
+impl Remote {
+    /// Reaches for a host, in the process group `group` if there is one already. What happens there is put into `slot`.
+    pub(crate) fn start(
+        goal: Goal,
+        group: Option<Pid>,
+        slot: &Slot<News>,
+        printer: &Arc<Printer>,
+    ) -> Result<Remote, Error> {
+        let Goal { node, label, command, ranks } = goal;
+        let failed = |error: std::io::Error| Error::Host {
+            host: label.clone(),
+            why: format!("cannot start {:?}, which should reach it: {error}", command[0]),
+        };
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // What a terminal sends to its foreground must not end it: the ranks have to be asked first.
+            .process_group(group.map_or(0, |group| group.as_raw_nonzero().get()))
+            .spawn()
+            .map_err(&failed)?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let handle = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let prepare = || -> std::io::Result<(OwnedFd, Outbox)> {
+            let no_pipe = || std::io::Error::other("a pipe is missing");
+            let (stdin, stdout, stderr) =
+                (stdin.ok_or_else(no_pipe)?, stdout.ok_or_else(no_pipe)?, stderr.ok_or_else(no_pipe)?);
+            let outbox = Outbox::start(stdin)?;
+            let host = Reader { node, label: label.clone(), slot: slot.clone(), printer: Arc::clone(printer) };
+            let (first, second) = (host.clone(), host);
+            std::thread::Builder::new().name("farside-host".into()).spawn(move || first.listen(stdout))?;
+            std::thread::Builder::new().name("farside-host".into()).spawn(move || second.pass_on(stderr))?;
+            Ok((handle?, outbox))
+        };
+        match prepare() {
+            Ok((handle, outbox)) => {
+                let state = State::Asked;
+                Ok(Remote { label, command, child, handle, outbox, state, address: None, running: ranks, streams: 2 })
+            }
+            Err(error) => {
+                let error = failed(error);
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// How the program that reaches the host has ended, if it does before this time.
+    pub(crate) fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        loop {
+            if let Ok(status @ Some(_)) = self.child.try_wait() {
+                return status;
+            }
+            let mut polled = [PollFd::new(&self.handle, PollFlags::IN)];
+            match rustix::event::poll(&mut polled, until(Some(deadline)).as_ref()) {
+                Ok(1..) | Err(rustix::io::Errno::INTR) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Ends the program that reaches the host.
+    pub(crate) fn kill(&mut self) {
+        // What has ended already needs no ending.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The command that reaches the host, for messages.
+    pub(crate) fn words(&self) -> String {
+        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
+        shlex::try_join(words.iter().map(AsRef::as_ref)).unwrap_or_else(|_| words.join(" "))
+    }
+}
+
+/// What a thread needs that reads what a host says.
+#[derive(Clone)]
+struct Reader {
+    node: usize,
+    label: String,
+    slot: Slot<News>,
+    printer: Arc<Printer>,
+}
+
+impl Reader {
+    fn tell(&self, what: What) -> bool {
+        self.slot.put(News { node: self.node, what })
+    }
+
+    /// Reads what the daemon says until it ends.
+    fn listen(self, stdout: ChildStdout) {
+        let mut from = BufReader::with_capacity(64 * 1024, stdout);
+        let why = match self.greet(&mut from) {
+            Ok(()) => self.hear(&mut from).err().map(|error| error.to_string()),
+            Err(why) => why,
+        };
+        self.tell(What::Ended(why));
+    }
+
+    /// Reads up to the daemon's first line. What the host says before is passed on: start-up files of shells are talkative.
+    fn greet(&self, from: &mut impl BufRead) -> Result<(), Option<String>> {
+        let mut from = from.take(PREAMBLE_MAX);
+        loop {
+            let mut line = Vec::new();
+            match from.read_until(b'\n', &mut line) {
+                Ok(0) if from.limit() == 0 => return Err(Some("it says much, but nothing that farside would".into())),
+                Ok(0) | Err(_) => return Err(None),
+                Ok(_) => {}
+            }
+            match line.strip_prefix(GREETING.as_bytes()) {
+                None => self.say(&line),
+                Some(version) if version.trim_ascii_end() == VERSION.as_bytes() => return Ok(()),
+                Some(version) => {
+                    let theirs = String::from_utf8_lossy(version.trim_ascii_end()).into_owned();
+                    let why = format!(
+                        "it has farside {theirs}, and here is {VERSION}; name the right one with --remote-farside"
+                    );
+                    return Err(Some(why));
+                }
+            }
+        }
+    }
+
+    fn hear(&self, from: &mut impl Read) -> std::io::Result<()> {
+        let mut broken = false;
+        while let Some(message) = decode(from)? {
+            match message {
+                ToLauncher::Output { rank, is_error, line } => {
+                    // Go on reading all the same: a rank that cannot write hangs.
+                    let printed = self.printer.print(Rank(rank), is_error, &line);
+                    if printed.is_err() && !std::mem::replace(&mut broken, true) {
+                        self.tell(What::Broken);
+                    }
+                }
+                message => {
+                    self.tell(What::Message(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on what comes on standard error.
+    fn pass_on(self, stderr: ChildStderr) {
+        let mut from = BufReader::new(stderr);
+        loop {
+            let mut line = Vec::new();
+            match (&mut from).take(LINE_MAX).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => self.say(&line),
+            }
+        }
+        self.tell(What::Quiet);
+    }
+
+    fn say(&self, line: &[u8]) {
+        let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
+        // If nobody reads it, there is nobody to tell.
+        let _ = write_line(&mut std::io::stderr().lock(), &format!("{}: ", self.label), &[line, end].concat());
+    }
+}

@@ -1,0 +1,54 @@
+//! Signals to this process, as something to poll.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use crate::Error;
+
+/// The signals that are passed on to the ranks.
+const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// Those that ask for the end.
+pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+pub(crate) struct Signals {
+    pub(crate) pipe: UnixStream,
+    registered: Vec<signal_hook::SigId>,
+    flags: Vec<(i32, Arc<AtomicBool>)>,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Result<Signals, Error> {
+        let refused = |error| Error::System { what: "watching for signals", error };
+        let (pipe, waker) = UnixStream::pair().map_err(refused)?;
+        pipe.set_nonblocking(true).map_err(refused)?;
+        let mut signals = Signals { pipe, registered: Vec::new(), flags: Vec::new() };
+        for number in FORWARDED {
+            let flag = Arc::default();
+            let waker = waker.try_clone().map_err(refused)?;
+            // The flag first: whoever is woken finds it set.
+            signals.registered.push(signal_hook::flag::register(number, Arc::clone(&flag)).map_err(refused)?);
+            signals.registered.push(signal_hook::low_level::pipe::register(number, waker).map_err(refused)?);
+            signals.flags.push((number, flag));
+        }
+        Ok(signals)
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<i32> {
+        let mut buffer = [0; 64];
+        while matches!(self.pipe.read(&mut buffer), Ok(1..)) {}
+        let taken = |flag: &AtomicBool| flag.swap(false, Ordering::SeqCst);
+        self.flags.iter().filter(|(_, flag)| taken(flag)).map(|&(number, _)| number).collect()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a fuzzer feeds: both sides of the wire, with datagrams whose inside it chooses and whose tags are right.
+//!
+//! Only there when `cfg(fuzzing)` is set; see `fuzz/`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
+
+use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
+use farside_shm::{Config, Job};
+
+use crate::Settings;
+use crate::buffer::Buffer;
+use crate::cut::Cut;
+use crate::directory::Directory;
+use crate::origin::Origin;
+use crate::seal::Key;
+use crate::service::Service;
+use crate::target::Target;
+use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
+
+const REPLY_BYTES: usize = 62 << 10;
+
+/// A sequence of datagrams for a server of real memory.
+pub fn serve(data: &[u8]) {
+    let (job, key) = (job(), Key::from_bytes([1; 16]));
+    let target = Target::new(job.clone(), Node(1), Directory::of(&job));
+    let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
+    let topology = (**job.topology()).clone();
+    let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, (topology, hosts), target);
+    let mut out = |_, reply: &[u8]| assert!(reply.len() <= REPLY_BYTES + HEADER_BYTES);
+    for (how, body) in Pieces(data) {
+        let port = match how % 4 {
+            0 => PortId::of_rank(Rank(0), 0),
+            1 => PortId::of_rank(Rank(1), 1),
+            2 => PortId::of_agent(Node(0)),
+            _ => PortId(u64::from(how) << 26),
+        };
+        let number = u64::from(how >> 2 & 127);
+        service.receive(&sealed(&key, Kind::Request, port, (number, 0, 0), body), &mut out);
+        if how & 0x8000 != 0 {
+            service.rest(&mut out);
+        }
+        // As it came, too.
+        service.receive(body, &mut out);
+    }
+    service.rest(&mut out);
+}
+
+/// A sequence of replies to a port that has something of every kind under way.
+pub fn reply(data: &[u8]) {
+    let (key, id) = (Key::from_bytes([1; 16]), PortId::of_rank(Rank(0), 0));
+    let mut origin = Origin::new(id, key.clone(), 1, 2, 600);
+    let mut buffer = vec![0; 2000].into_boxed_slice();
+    let server = ServerId(1);
+    let place = Word { rank: Rank(2), segment: SegmentId::ROOT, offset: 0, width: Width::W64 };
+    for _ in 0..5 {
+        origin.atomic(server, place, Atomic::Add(1));
+    }
+    // SAFETY: the buffer outlives the origin, and nobody else touches it.
+    let lent = unsafe { Buffer::new(buffer.as_mut_ptr(), buffer.len()) };
+    let get = origin.begin_get(lent);
+    let piece = farside_fabric::Piece { offset: 0, bytes: 2000 };
+    let mut cut = Cut::new(farside_fabric::Shape::Block(piece), 1);
+    while !cut.is_done() {
+        origin.get_some(get, server, (Rank(2), SegmentId::ROOT), &mut cut);
+    }
+    origin.pump(1, &mut |_: ServerId, _: &[u8]| ());
+    for (at, (how, body)) in Pieces(data).enumerate() {
+        let numbers = (u64::from(how & 15), u64::from(how >> 4 & 15), u64::from(how) >> 8);
+        // What is refused changes nothing.
+        let _ = origin.receive(&sealed(&key, Kind::Reply, id, numbers, body), at as u64);
+        let _ = origin.receive(body, at as u64);
+        origin.pump(at as u64, &mut |_: ServerId, _: &[u8]| ());
+        drop(origin.take_calls());
+    }
+    drop(origin);
+}
+
+/// Cuts what the fuzzer gives into pieces: two bytes that say how, one or two that say how long.
+struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u16, &'a [u8])> {
+        let (&[a, b, length], rest) = self.0.split_first_chunk::<3>()?;
+        let length = if length < 128 { usize::from(length) } else { usize::from(length - 127) * 500 };
+        let (piece, rest) = rest.split_at(length.min(rest.len()));
+        self.0 = rest;
+        Some((u16::from_le_bytes([a, b]), piece))
+    }
+}
+
+fn sealed(key: &Key, kind: Kind, port: PortId, (number, executed, held): (u64, u64, u64), body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; HEADER_BYTES];
+    packet.extend_from_slice(body);
+    let header = Header { kind, server: ServerId(1), port, number, executed, held, back: 1 };
+    wire::seal(key, &header, &mut packet);
+    packet
+}
+
+/// Memory for all runs: what it holds changes nothing in what is done.
+fn job() -> Arc<Job> {
+    static JOB: OnceLock<Arc<Job>> = OnceLock::new();
+    let make = || {
+        let topology = Topology::parse("node:2", 4).expect("it is well-formed");
+        let mut config = Config::new(topology, 4096);
+        config.arena_bytes = 1 << 16;
+        config.beside_bytes = Directory::bytes(&config.topology);
+        let job = Job::create(&config).expect("there is room");
+        Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default());
+        job
+    };
+    JOB.get_or_init(make).clone()
+}

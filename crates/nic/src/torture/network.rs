@@ -1,0 +1,98 @@
+//! A network that loses, repeats, delays and damages datagrams, in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A generator of numbers: the same for the same seed.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// Scatters a number (the finalizer of SplitMix64).
+pub(super) fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// Who gets a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum To {
+    Server(usize),
+    Client(usize),
+}
+
+/// Datagrams under way.
+pub(super) struct Network {
+    pub(super) now_ns: u64,
+    random: Random,
+    /// By the time of arrival; the count keeps the order of those of one moment.
+    queue: BinaryHeap<Reverse<(u64, u64, To, Vec<u8>)>>,
+    count: u64,
+    pub(super) lost: u64,
+    pub(super) damaged: u64,
+}
+
+impl Network {
+    pub(super) fn new(seed: u64) -> Network {
+        let random = Random::new(seed);
+        Network { now_ns: 1, random, queue: BinaryHeap::new(), count: 0, lost: 0, damaged: 0 }
+    }
+
+    /// One of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its own, some a very long one.
+    pub(super) fn send(&mut self, to: To, packet: &[u8]) {
+        if self.random.chance(20) {
+            self.lost += 1;
+            return;
+        }
+        let copies = if self.random.chance(10) { 2 } else { 1 };
+        for _ in 0..copies {
+            let mut copy = packet.to_vec();
+            if self.random.chance(10) {
+                self.damaged += 1;
+                for _ in 0..=self.random.below(3) {
+                    let bit = self.random.below(copy.len() as u64 * 8);
+                    copy[bit as usize / 8] ^= 1 << (bit % 8);
+                }
+            }
+            let delay_ns = match self.random.below(1000) {
+                0 => self.random.below(3_000_000_000),
+                1..50 => self.random.below(20_000_000),
+                _ => 5_000 + self.random.below(200_000),
+            };
+            self.count += 1;
+            self.queue.push(Reverse((self.now_ns + delay_ns, self.count, to, copy)));
+        }
+    }
+
+    /// When the next datagram arrives.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.queue.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// A datagram that has arrived by now.
+    pub(super) fn arrived(&mut self) -> Option<(To, Vec<u8>)> {
+        if self.next_ns()? > self.now_ns {
+            return None;
+        }
+        self.queue.pop().map(|Reverse((_, _, to, packet))| (to, packet))
+    }
+}

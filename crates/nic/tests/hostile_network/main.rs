@@ -1,0 +1,99 @@
+//! Real nodes over a network that does its worst, and under attack.
+
+mod attack;
+mod relay;
+mod work;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use farside_fabric::{Error, Node, Rank, Result, Topology};
+
+use farside_nic::{Endpoint, Key, Settings, Station};
+use farside_rma::World;
+
+use relay::{Relay, Trouble};
+
+const NODES: u32 = 2;
+const RANKS: u32 = 4;
+
+/// Whether there is time for large numbers.
+fn is_long() -> bool {
+    std::env::var_os("FARSIDE_LONG").is_some()
+}
+
+/// An address of a network of loopback: every test of every process has networks of its own.
+fn host(network: u8, test: u8, node: u32) -> IpAddr {
+    let own = (std::process::id() % 60) as u8 * 4 + test;
+    IpAddr::V4(Ipv4Addr::new(127, network, own, node as u8 + 1))
+}
+
+/// The nodes of a job that know each other under the addresses of a relay only.
+fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
+    let key = Key::random()?;
+    let topology = Topology::parse(&format!("node:{NODES}"), RANKS)?;
+    let create = |node: u32| {
+        let mut config = farside_shm::Config::new(topology.clone(), farside_rma::root_bytes(RANKS));
+        config.arena_bytes = 64 << 20;
+        // A machine that is busy with the attack is not to be taken for a dead one.
+        let settings = Settings { patience: Duration::from_secs(60), ..Settings::default() };
+        Station::create(config, Node(node), key.clone(), settings, host(77, test, node))
+    };
+    let stations = (0..NODES).map(create).collect::<Result<Vec<Station>>>()?;
+    let real: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
+    let relay = Relay::start(&real, |ip| match ip {
+        IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
+        other => other,
+    });
+    for (index, station) in stations.iter().enumerate() {
+        let seen = |at: usize| if at == index { real[at] } else { relay.mirror(real[at]) };
+        station.open(&(0..real.len()).map(seen).collect::<Vec<_>>())?;
+    }
+    Ok((stations, relay))
+}
+
+/// Runs a program on thread ranks of these nodes, and ends the process if that takes too long.
+fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Result<()> + Sync) {
+    let (done, finished) = mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if finished.recv_timeout(deadline) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("the job hangs");
+            std::process::abort();
+        }
+    });
+    let rank = |rank: Rank| -> Result<()> {
+        let station = stations.iter().find(|station| station.job().topology().node_of(rank) == station.node());
+        let station = station.ok_or(Error::UnknownRank { rank, ranks: RANKS })?;
+        program(&World::new(Box::new(Endpoint::join(station.job().clone(), rank)?))?)
+    };
+    let results: Vec<Result<()>> = std::thread::scope(|threads| {
+        let handles: Vec<_> = (0..RANKS).map(|number| threads.spawn(move || rank(Rank(number)))).collect();
+        handles.into_iter().map(|handle| handle.join().expect("no rank panics")).collect()
+    });
+    drop(done);
+    let _ = watch.join();
+    assert_eq!(results, vec![Ok(()); RANKS as usize]);
+}
+
+#[test]
+fn every_operation_survives_a_bad_network() {
+    let (stations, relay) = stations(0).unwrap();
+    relay.trouble(Trouble { lost_pct: 10, repeated_pct: 10, damaged_pct: 5, late_pct: 20 });
+    let rounds = if is_long() { 20_000 } else { 400 };
+    run(&stations, Duration::from_secs(if is_long() { 3000 } else { 120 }), |world| {
+        work::rounds(world, |round| Ok(round < rounds))
+    });
+    let seen = relay.stop();
+    let operations = rounds * u64::from(RANKS) * work::OPERATIONS;
+    println!("{operations} operations; {seen:?}");
+    assert!(seen.lost > 0 && seen.repeated > 0 && seen.damaged > 0 && seen.late > 0);
+    let forged: u64 = stations.iter().map(|station| station.refusals().forged + station.refusals().foreign).sum();
+    assert!(forged > 0, "damaged requests are refused");
+    assert!(stations.iter().all(|station| station.refusals().malformed == 0 && station.nodes_lost().is_empty()));
+}
+
+#[test]
+fn a_job_under_attack_notices_nothing_and_tells_nothing() {
+    attack::run(if is_long() { 10_000_000 } else { 100_000 });
+}
