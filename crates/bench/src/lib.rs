@@ -20,6 +20,7 @@
 pub mod array;
 pub mod cores;
 pub mod dht;
+pub mod dsm;
 pub mod interference;
 pub mod locks;
 pub mod lu;

@@ -128,6 +128,10 @@ pub trait Plan: Clone + 'static {
     fn run_limit(&self, _limit: &Limit) -> Result<String> {
         Ok(String::new())
     }
+    /// Adds to the samples of a run in virtual time what only the simulator knows.
+    fn simulated(&self, samples: Vec<String>, _timing: &farside::sim::Timing) -> Vec<String> {
+        samples
+    }
     /// The rivals that there is a program for.
     fn rivals() -> &'static [Rival] {
         &[Rival::Mpich, Rival::OpenMpi, Rival::OpenMpiSm, Rival::OpenShmem]
@@ -286,10 +290,10 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) ->
         System::Limit(limit) => plan.run_limit(limit),
         System::Farside(server) => {
             if let Some(machine) = &setting.sim {
-                let plan = plan.clone();
+                let program = plan.clone();
                 let job = machine.served_by(server.as_deref())?.job(ranks)?;
-                let outcome = job.run(move |world| plan.run(&world))?;
-                return Ok(outcome.results.concat().join("\n"));
+                let outcome = job.run(move |world| program.run(&world))?;
+                return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
             }
             let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
                 if setting.nodes.is_some() {

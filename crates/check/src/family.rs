@@ -4,6 +4,7 @@ mod asking;
 pub mod barrier;
 pub mod collective;
 pub mod death;
+pub mod dsm;
 pub mod epoch;
 pub mod example;
 pub mod litmus;
@@ -22,6 +23,7 @@ pub fn checks() -> Vec<Check> {
         collective::checks(),
         death::checks(),
         epoch::checks(),
+        dsm::checks(),
         example::checks(),
         litmus::checks(),
         lock::checks(),

@@ -12,6 +12,10 @@ fn is_lock(check: &Check) -> bool {
     ["epoch/", "lock/", "map/", "rw/"].iter().any(|family| check.name.starts_with(family))
 }
 
+fn has_named_test(check: &Check) -> bool {
+    is_lock(check) || check.name.starts_with("dsm/")
+}
+
 fn run(check: &Check) {
     let is_quick = is_lock(check) && std::env::var_os("FARSIDE_LONG").is_none();
     let (runs, steps) = match (is_lock(check), is_quick) {
@@ -52,12 +56,12 @@ macro_rules! families {
             let family = format!("{}/", stringify!($name));
             let all = checks();
             let of_family = all.iter().filter(|check| check.name.starts_with(&family));
-            // Wrong locks have tests of their own, which the headers of the locks name.
-            of_family.filter(|check| !(is_lock(check) && check.is_mutant())).for_each(run);
+            // These have tests of their own, which the headers of the protocols name.
+            of_family.filter(|check| !(has_named_test(check) && check.is_mutant())).for_each(run);
         }
     )* };
 }
-families!(barrier collective death epoch example litmus lock map object rw sync);
+families!(barrier collective death dsm epoch example litmus lock map object rw sync);
 
 #[test]
 fn every_check_belongs_to_a_family_and_has_a_name_of_its_own() {
@@ -66,6 +70,7 @@ fn every_check_belongs_to_a_family_and_has_a_name_of_its_own() {
         "barrier/",
         "collective/",
         "death/",
+        "dsm/",
         "epoch/",
         "example/",
         "litmus/",

@@ -1,4 +1,4 @@
-//! Locks and maps that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
+//! Locks, maps and shared memory that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
 
 use farside::sim::Verdict;
 use farside_check::{Outcome, checks};
@@ -60,6 +60,13 @@ caught! {
     fn slots_without_flush_are_caught: "rw/default-rw-without-flush";
     fn slots_without_drain_are_caught: "rw/default-rw-without-drain";
     fn slots_that_linger_in_two_steps_are_caught: "rw/default-rw-in-two-steps";
+    fn a_notice_that_is_dropped_is_caught: "dsm/drops-a-notice";
+    fn diffs_that_are_applied_backwards_are_caught: "dsm/applies-backwards";
+    fn a_twin_that_is_kept_is_caught: "dsm/keeps-its-twin";
+    fn a_reclaim_that_comes_too_early_is_caught: "dsm/reclaims-too-early";
+    fn a_subtree_that_gets_its_siblings_notices_is_caught: "dsm/confuses-subtrees";
+    fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
+    fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";
     fn a_look_into_a_split_bucket_is_caught: "map/without-depth";
@@ -83,9 +90,10 @@ caught! {
 }
 
 #[test]
-fn every_wrong_lock_map_and_epoch_has_a_test() {
-    let is_lock = |name: &str| ["epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
-    for check in checks().iter().filter(|check| check.is_mutant() && is_lock(check.name)) {
+fn every_wrong_protocol_has_a_test() {
+    let is_meant =
+        |name: &str| ["dsm/", "epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
+    for check in checks().iter().filter(|check| check.is_mutant() && is_meant(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }
 }

@@ -38,7 +38,7 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 --size 2048 --block 128",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 --size 2048 --block 128\n  farside app sor -n 4 -- --barrier central --start original --plot sor.svg\n  farside app fft3d -n 32 --sim ibm-sp -- --barrier tree",
         lines.join("\n")
     )
 }
@@ -64,7 +64,11 @@ fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Argum
     if arguments.trace.is_some() {
         job = job.traced();
     }
-    let words = arguments.arguments;
+    let mut words = arguments.arguments;
+    if farside_apps::shared::Program::ALL.iter().any(|program| program.name() == app.name) {
+        // What was said by hand comes last, and counts.
+        words = [farside_bench::dsm::virtual_work(&machine.profile), words].concat();
+    }
     let outcome = job.run(move |world| (app.run)(&world, &words)).with_context(|| app.name)?;
     let timing = &outcome.timing;
     writeln!(
@@ -77,6 +81,10 @@ fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Argum
         machine.seed,
         timing.hash
     )?;
+    let resent: u64 = timing.resent.iter().map(|resent| resent.count).sum();
+    if resent > 0 {
+        writeln!(std::io::stdout(), "{resent} messages were lost and sent again")?;
+    }
     if let Some(path) = &arguments.trace {
         write_trace(path, app.name, &outcome.timing.slices, &outcome.topology)?;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use farside::dsm::{Config, Dsm};
 use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
@@ -12,7 +13,7 @@ use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
 use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 18] = [
     "put",
     "get",
     "atomics",
@@ -25,6 +26,9 @@ pub const KINDS: [&str; 15] = [
     "nothing",
     "lock",
     "queue-lock",
+    "dsm-barrier",
+    "dsm-fault",
+    "dsm-lock",
     "map",
     "epoch",
     "two-sided-epoch",
@@ -89,6 +93,9 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
 fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farside::HandlerId) -> Result<()> {
+    if let Some(kind) = kind.strip_prefix("dsm-") {
+        return share(world, kind);
+    }
     if kind == "map" {
         return map(world);
     }
@@ -144,6 +151,31 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
             "call" => world.barrier()?,
             _ => world.relax()?,
         }
+    }
+    Ok(())
+}
+
+/// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, or a lock.
+fn share(world: &World, kind: &str) -> Result<()> {
+    const PAGES: usize = 64;
+    let config = Config { storage_limit: 1 << 18, ..Config::new(4 * PAGES as u64 * 4096) };
+    let mut dsm = Dsm::new(world, config)?;
+    let each = if kind == "fault" { PAGES * 1024 } else { 1 };
+    let words = dsm.alloc::<u32>(each * world.size() as usize)?;
+    let mine = each * world.rank().index();
+    for round in 1.. {
+        if kind == "lock" {
+            dsm.locked(round % 3, |dsm| dsm.set(words, 0, dsm.get(words, 0)?.wrapping_add(1)))?;
+            continue;
+        }
+        let view = dsm.view_mut(words, mine..mine + each)?;
+        (0..each).step_by(512).for_each(|at| view.set(at, round));
+        dsm.barrier()?;
+        // Whoever dies meanwhile leaves pages that cannot be fetched: loads go on, and the barrier fails.
+        let view = dsm.view(words, 0..words.len())?;
+        let sum: u64 = (0..words.len()).step_by(512).map(|at| u64::from(view.get(at))).sum();
+        std::hint::black_box(sum);
+        dsm.barrier()?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work, ten times as many in the long run: on one node 300 in all, on several 48.
+/// Kills per kind of work, ten times as many in the long run: on one node 360 in all, on several 48.
 fn kills(nodes: u32) -> u32 {
     let few = if nodes == 1 { 20 } else { 4 };
     if std::env::var_os("FARSIDE_LONG").is_some() { 10 * few } else { few }
@@ -103,6 +103,9 @@ deaths! { 1
     while_asleep "nothing"
     with_a_lock "lock"
     with_a_queuing_lock "queue-lock"
+    in_a_barrier_of_shared_pages "dsm-barrier"
+    while_pages_fault "dsm-fault"
+    with_a_lock_of_shared_pages "dsm-lock"
     while_a_map_grows "map"
     in_a_passive_epoch "epoch"
     in_a_two_sided_epoch "two-sided-epoch"

@@ -31,6 +31,7 @@ pub mod sim;
 pub mod trace;
 
 pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
+pub use farside_dsm as dsm;
 pub use farside_epoch as epoch;
 pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{

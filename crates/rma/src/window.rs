@@ -95,6 +95,11 @@ impl<'w, T: Plain> Own<'w, T> {
         self.len() == 0
     }
 
+    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`] and [`Own::as_mut_slice`].
+    pub fn as_ptr(&self) -> *mut T {
+        self.segment.own.base().as_ptr().cast()
+    }
+
     /// Copies elements out, from `index` on.
     pub fn read(&self, index: usize, into: &mut [T]) -> Result<()> {
         let count = into.len();

@@ -36,6 +36,10 @@ pub(crate) trait Engine {
     }
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;
+    /// How often a rank had to send something again.
+    fn repeats(&self, _rank: Rank) -> u64 {
+        0
+    }
 }
 
 /// Fibers share the machine on one thread.

@@ -35,4 +35,4 @@ pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
 pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};
-pub use timed::{Timed, Timing};
+pub use timed::{Resent, Timed, Timing};

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region, Reply,
-    Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region,
+    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -234,6 +234,9 @@ impl<E: Engine> Fabric for Port<E> {
 
     fn now_ns(&self) -> u64 {
         self.machine().now_ns(self.rank)
+    }
+    fn effort(&self) -> Effort {
+        Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
     }
     fn work(&self, ns: u64) {
         // Who is over has nothing more to do.

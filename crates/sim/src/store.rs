@@ -344,7 +344,7 @@ impl Body {
     }
 
     /// The segment that it touches; a call touches what it likes.
-    fn segment(&self) -> Option<SegmentId> {
+    pub(crate) fn segment(&self) -> Option<SegmentId> {
         match self {
             Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => Some(*segment),
             Body::Atomic { at, .. } => Some(at.segment),

@@ -20,7 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-rma", &["farside-fabric"]),
     ("farside-sync", &["farside-fabric", "farside-rma"]),
     ("farside-epoch", &["farside-fabric", "farside-rma", "farside-sync"]),
-    ("farside-dsm", &["farside-fabric", "farside-rma", "farside-sync"]),
+    ("farside-pager", &[]),
+    ("farside-dsm", &["farside-fabric", "farside-pager", "farside-rma", "farside-sync"]),
     ("farside-containers", &["farside-fabric", "farside-rma", "farside-sync"]),
     (
         "farside",
@@ -54,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-rma",
             "farside-sync",
             "farside-epoch",
+            "farside-pager",
             "farside-dsm",
             "farside-containers",
             "farside",

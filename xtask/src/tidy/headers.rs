@@ -13,6 +13,7 @@ const PROTOCOLS: &[&str] = &[
     "crates/sync/src/lock/",
     "crates/sync/src/rw/",
     "crates/containers/src/protocol/",
+    "crates/dsm/src/barrier/",
     "crates/epoch/src/",
     "crates/rma/src/collective/",
 ];

@@ -2,6 +2,7 @@
 
 mod array;
 mod dht;
+mod dsm;
 mod interference;
 mod locks;
 mod lu;
@@ -66,6 +67,11 @@ enum Bench {
     /// Rank 0 is the home of a lock and counts, or sends to a third node, while others take the lock and give it back at a given rate; `kept` is what is left of what it
     /// does without them. `apart`: the home's rank has a processor alone, whoever serves and everybody else has the others. `shared`: whoever serves has the home's processor.
     Interference(interference::Arguments),
+    /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
+    ///
+    /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at the start against zeroed ones everywhere. Each program is compared with a
+    /// sequential run, unless it runs in virtual time.
+    Dsm(dsm::Arguments),
 }
 
 /// What all benches can be told.
@@ -169,6 +175,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Overlap(arguments) => overlap::run(arguments),
         Bench::Lu(arguments) => lu::run(arguments),
         Bench::Interference(arguments) => interference::run(arguments),
+        Bench::Dsm(arguments) => dsm::run(arguments),
     }
 }
 
@@ -191,6 +198,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
         "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
         "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
         "interference" => run_rank(&farside_bench::interference::Plan::parse(arguments)?),
+        "dsm" => run_rank(&farside_bench::dsm::Plan::parse(arguments)?),
         other => bail!("there is no bench {other:?}"),
     }
 }

@@ -31,7 +31,7 @@ use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
-pub use farside_sim::{Event, Profile, Program, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
+pub use farside_sim::{Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
 pub use timed::{Outcome, Virtual, run};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
@@ -59,9 +59,9 @@ fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     }
 }
 
-/// A program that is explored from the moment at which it calls what it is given, on every rank: for preparations that borrow the world.
-pub fn started_program(run: impl Fn(World, &dyn Fn()) -> Result<()> + 'static) -> Program {
-    Rc::new(move |fabric, start| judged(World::new(fabric).and_then(|world| run(world, &|| start.prepared())), start))
+/// A program that says itself when its preparations, which are not explored, are over.
+pub fn staged(run: impl Fn(&World, &dyn Fn()) -> Result<()> + 'static) -> Program {
+    Rc::new(move |fabric, start| judged(World::new(fabric).and_then(|world| run(&world, &|| start.prepared())), start))
 }
 
 /// A program: `prepare` is not explored, `body` is.

@@ -7,8 +7,9 @@ use farside_fabric::tracing::Slice;
 use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
 
 use super::ahead::Ahead;
+use super::contention::Contention;
 use super::lanes::Lanes;
-use super::network::{Network, Route};
+use super::network::{Network, Route, Sent};
 use super::queue::Queue;
 use super::waiting::Tick;
 use crate::crew::Crew;
@@ -31,10 +32,19 @@ pub(super) struct Flight {
     pub(super) target: Rank,
     pub(super) route: Route,
     pub(super) role: Role,
+    /// Whether it comes with the one before it, in one message.
+    pub(super) rides: bool,
     pub(super) sent_ns: u64,
     /// Where its word is, as a hint.
     pub(super) word: *const u8,
     pub(super) body: Body,
+}
+
+impl Flight {
+    /// What it is, and to which segment it goes.
+    fn what(&self) -> (Kind, Option<SegmentId>) {
+        (self.body.kind(self.role == Role::Fetching), self.body.segment())
+    }
 }
 
 /// Who cares for the end of an operation.
@@ -150,6 +160,7 @@ pub(crate) struct Counted {
 pub(crate) struct Clockwork {
     pub(super) store: Store,
     pub(super) network: Network,
+    pub(super) contention: Contention,
     pub(super) members: Vec<Member>,
     pub(super) lanes: Lanes,
     pub(super) flights: Vec<Option<Flight>>,
@@ -172,7 +183,7 @@ pub(crate) enum Next {
 }
 
 impl Clockwork {
-    pub(crate) fn new(store: Store, network: Network, traced: bool) -> Clockwork {
+    pub(super) fn new(store: Store, network: Network, contention: Contention, traced: bool) -> Clockwork {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
             go: Go::Ready(0, 0),
@@ -194,6 +205,7 @@ impl Clockwork {
             lanes: Lanes::new(),
             store,
             network,
+            contention,
             flights: Vec::new(),
             free_flights: Vec::new(),
             queue: Queue::new(),
@@ -304,6 +316,7 @@ impl Clockwork {
             }
         }
         self.counted = Counted::default();
+        self.contention.forget();
         if let Some(slices) = &mut self.slices {
             slices.clear();
         }
@@ -346,6 +359,9 @@ impl Clockwork {
 
     /// An operation has arrived: it takes effect, and whoever cares hears of it when it is done.
     fn arrives(&mut self, index: u32) {
+        if let Some(again_ns) = self.comes_again_ns(index) {
+            return self.push(again_ns, Entry::Arrives(index));
+        }
         self.free_flights.push(index);
         // It may have been given up meanwhile.
         let Some(flight) = self.flights[index as usize].take() else {
@@ -353,14 +369,18 @@ impl Clockwork {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
-        let done_ns = self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns);
+        let done_ns = match flight.rides {
+            true => self.network.carried_out(flight.route, node, self.now_ns),
+            false => self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns),
+        };
         let Outcome { reply, posted } = self.store.execute(origin, target, &flight.body);
         let bytes_back = match (&flight.body, &reply) {
             (Body::Get { pieces, .. }, Ok(_)) => pieces.iter().map(|piece| piece.bytes).sum(),
             (_, Ok(Reply::Bytes(bytes))) => bytes.len() as u64,
             _ => 0,
         };
-        let back_ns = self.network.back_ns(flight.route, done_ns, bytes_back);
+        let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
+        self.contention.count((origin, target), flight.what(), lost);
         self.note(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
@@ -442,11 +462,13 @@ impl Clockwork {
             let id = self.members[leader.index()].next_id(leader);
             let route = self.network.route(&self.store.topology, leader, target);
             let sent = self.network.send_by_interface(route, node, done_ns, body.bytes());
+            self.contention.count((leader, target), (body.kind(false), body.segment()), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
             let role = Role::ByAgent;
-            self.take_off(Flight { id, target, route, role, sent_ns: done_ns, word, body }, arrives_ns);
+            let rides = false;
+            self.take_off(Flight { id, target, route, role, rides, sent_ns: done_ns, word, body }, arrives_ns);
         }
     }
 }
@@ -456,12 +478,17 @@ impl Engine for Clockwork {
         &mut self.store
     }
 
-    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, _after: Option<EventId>) -> EventId {
+    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
         let route = self.network.route(&self.store.topology, origin, target);
         let member = &mut self.members[origin.index()];
         let id = member.next_id(origin);
         let begin_ns = member.clock_ns;
-        let sent = self.network.send(route, member.node as usize, begin_ns, body.bytes());
+        let rides = after.is_some() && self.network.is_message(route);
+        let sent = match rides {
+            true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
+            false => self.network.send(route, member.node as usize, begin_ns, body.bytes()),
+        };
+        self.contention.count((origin, target), (body.kind(!posted), body.segment()), sent.lost);
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
@@ -479,7 +506,7 @@ impl Engine for Clockwork {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(Flight { id, target, route, role, sent_ns: begin_ns, word, body }, arrives_ns);
+        self.take_off(Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body }, arrives_ns);
         id
     }
 
@@ -525,6 +552,10 @@ impl Engine for Clockwork {
     fn now_ns(&self, rank: Rank) -> u64 {
         self.members[rank.index()].clock_ns
     }
+
+    fn repeats(&self, rank: Rank) -> u64 {
+        self.contention.repeats(rank)
+    }
 }
 
 impl Member {
@@ -536,6 +567,19 @@ impl Member {
 }
 
 impl Clockwork {
+    /// When an operation comes again that has arrived now and is lost.
+    fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
+        let flight = self.flights[index as usize].as_ref()?;
+        let (origin, target) = (flight.id.rank, flight.target);
+        let what = flight.what();
+        let (node, route) = (self.members[target.index()].node as usize, flight.route);
+        let others = if flight.rides { 0 } else { self.network.waiting(route, node, self.now_ns) };
+        if flight.role == Role::ByAgent || !self.network.is_message(route) {
+            return None;
+        }
+        self.contention.comes_again_ns((origin, target), what, others, self.now_ns)
+    }
+
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {
         let mut dropped = 0;
         for slot in &mut self.flights {

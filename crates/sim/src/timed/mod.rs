@@ -2,6 +2,7 @@
 
 mod ahead;
 mod clockwork;
+mod contention;
 mod lanes;
 mod network;
 mod notes;
@@ -15,6 +16,8 @@ use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
 use self::clockwork::{Clockwork, Next};
+use self::contention::Contention;
+pub use self::contention::Resent;
 use self::network::Network;
 use crate::crew::{Crew, Program};
 use crate::fiber::Stacks;
@@ -42,6 +45,8 @@ pub struct Timing {
     pub bytes: u64,
     /// A number that is the same if, and as good as only if, the same operations were carried out at the same times.
     pub hash: u64,
+    /// Which operations had to be sent again, because they or their replies were lost.
+    pub resent: Vec<Resent>,
     /// What every rank did, if that was wanted.
     pub slices: Vec<Slice>,
 }
@@ -72,7 +77,8 @@ impl Timed {
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
-        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, self.traced)));
+        let contention = Contention::new(&self.profile, self.seed)?;
+        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
         let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut crew| self.drive(&machine, &mut crew));
@@ -112,6 +118,7 @@ impl Timed {
             operations: counted.operations,
             bytes: counted.bytes,
             hash: counted.hash,
+            resent: machine.contention.resent(),
             slices: machine.slices.take().unwrap_or_default(),
         })
     }

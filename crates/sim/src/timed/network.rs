@@ -3,6 +3,8 @@
 //! LogGP for each level of the topology, and three kinds of carriers that work off one operation after the other: the network interface of a node, its
 //! agent, and, for ranks that share memory, the cache line that both want.
 
+use std::collections::VecDeque;
+
 use farside_fabric::{Error, Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, optional, whole};
@@ -25,6 +27,9 @@ pub(crate) struct Network {
     pub(crate) outstanding: u32,
     noise: Noise,
     nodes: Vec<Busy>,
+    /// For each node, when its agent is done with what it has accepted, where anybody asks.
+    agents: Vec<VecDeque<u64>>,
+    remembers: bool,
     /// For each rank, the line of its memory that was used last, and until when.
     lines: Vec<(u64, u64)>,
 }
@@ -69,6 +74,8 @@ pub(crate) struct Sent {
     pub(crate) free_ns: u64,
     /// It arrives.
     pub(crate) arrives_ns: u64,
+    /// How often it was lost on the way.
+    pub(crate) lost: u64,
 }
 
 impl Network {
@@ -105,6 +112,8 @@ impl Network {
                 retransmit_ns: figure(&profile.noise, "retransmit_ns")?,
             },
             nodes: vec![Busy::default(); topology.nodes() as usize],
+            agents: vec![VecDeque::new(); topology.nodes() as usize],
+            remembers: profile.agent.contains_key("pending_max"),
             lines: vec![(0, 0); topology.ranks() as usize],
         })
     }
@@ -131,11 +140,12 @@ impl Network {
         if costs.carrier == Carrier::Processor {
             // The sender's own processor does it all, byte by byte.
             let free_ns = ready_ns + costs.bytes_ns(bytes);
-            return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns };
+            return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns, lost: 0 };
         }
         let sent_ns = self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
         self.nodes[node].sending_ns = sent_ns;
-        Sent { free_ns: ready_ns, arrives_ns: sent_ns + self.noise.travel_ns(costs.latency_ns) }
+        let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
+        Sent { free_ns: ready_ns, arrives_ns: sent_ns + travel_ns, lost }
     }
 
     /// An operation has arrived; returns when it has been carried out.
@@ -161,18 +171,46 @@ impl Network {
                 let needs_ns = self.agent.needs_ns(body);
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
                 busy.stolen_ns += (needs_ns * self.agent_steals_pct + awake_ns * self.wake_steals_pct) / 100;
+                if self.remembers {
+                    self.agents[node].push_back(busy.agent_ns);
+                }
                 busy.agent_ns
             }
         }
     }
 
     /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
-    pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> u64 {
+    /// And how often it was lost on the way.
+    pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> (u64, u64) {
         let costs = self.costs(route);
-        match costs.carrier {
-            Carrier::Processor => done_ns + costs.receive_ns + costs.bytes_ns(bytes),
-            _ => done_ns + self.noise.travel_ns(costs.latency_ns) + costs.bytes_ns(bytes) + costs.receive_ns,
+        if costs.carrier == Carrier::Processor {
+            return (done_ns + costs.receive_ns + costs.bytes_ns(bytes), 0);
         }
+        let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
+        (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost)
+    }
+
+    /// Whether an operation is a message between nodes.
+    pub(crate) fn is_message(&self, route: Route) -> bool {
+        self.costs(route).carrier != Carrier::Processor
+    }
+
+    /// When what comes with an operation that was carried out is carried out, too.
+    pub(crate) fn carried_out(&self, route: Route, node: usize, at_ns: u64) -> u64 {
+        let busy = &self.nodes[node];
+        at_ns.max(if self.costs(route).carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
+    }
+
+    /// How many operations the agent that is to carry out another one has not done yet.
+    pub(crate) fn waiting(&mut self, route: Route, node: usize, at_ns: u64) -> u64 {
+        if self.costs(route).carrier != Carrier::Agent {
+            return 0;
+        }
+        let ends_ns = &mut self.agents[node];
+        while ends_ns.front().is_some_and(|&end_ns| end_ns <= at_ns) {
+            ends_ns.pop_front();
+        }
+        ends_ns.len() as u64
     }
 
     /// How much of the ranks' time the agent of a node has taken, all in all.
@@ -238,16 +276,17 @@ impl Noise {
         mixed ^ (mixed >> 31)
     }
 
-    /// A latency with its jitter, and with the time that lost messages take until they have got through.
-    fn travel_ns(&mut self, latency_ns: u64) -> u64 {
+    /// A latency with its jitter, and with the time that lost messages take until they have got through; and how often that was.
+    fn travel_ns(&mut self, latency_ns: u64) -> (u64, u64) {
         let spread_ns = latency_ns * self.jitter_pct / 100;
         let drawn = self.next();
         let mut travel_ns = latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
-        let mut wait_ns = self.retransmit_ns;
+        let (mut wait_ns, mut lost) = (self.retransmit_ns, 0);
         while self.loss_ppm > 0 && self.next() % 1_000_000 < self.loss_ppm {
             travel_ns += wait_ns;
             wait_ns = wait_ns.saturating_mul(2);
+            lost += 1;
         }
-        travel_ns
+        (travel_ns, lost)
     }
 }

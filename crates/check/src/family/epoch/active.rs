@@ -10,9 +10,9 @@ use crate::family::wrong;
 /// Everybody puts to everybody between fences, and finds what was put to itself and to its neighbour.
 fn fences<V: Variant>(setup: &Setup) -> Subject {
     let rounds = u64::from(setup.rounds);
-    Subject::new(farside::sim::started_program(move |world: World, start: &dyn Fn()| {
+    Subject::new(farside::sim::staged(move |world: &World, start: &dyn Fn()| {
         let size = u64::from(world.size());
-        let window = Window::<V>::allocate_as(&world, 8 * size as usize, Options::new().unit(8))?;
+        let window = Window::<V>::allocate_as(world, 8 * size as usize, Options::new().unit(8))?;
         window.fence()?;
         start();
         let me = world.rank();
@@ -44,8 +44,8 @@ fn fences<V: Variant>(setup: &Setup) -> Subject {
 fn groups<V: Variant>(all: bool) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
-        Subject::new(farside::sim::started_program(move |world: World, start: &dyn Fn()| {
-            let window = Window::<V>::allocate_as(&world, 64, Options::new().unit(8).checking(false))?;
+        Subject::new(farside::sim::staged(move |world: &World, start: &dyn Fn()| {
+            let window = Window::<V>::allocate_as(world, 64, Options::new().unit(8).checking(false))?;
             start();
             let others: Vec<Rank> = world.ranks().filter(|&other| other != world.rank()).collect();
             for round in 1..=rounds {

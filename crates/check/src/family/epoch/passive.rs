@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use farside::epoch::{Design, LockAgent, Mode, Options, Window};
-use farside::sim::{Policy, started_program};
+use farside::sim::{Policy, staged};
 use farside::{Error, Rank, Result, World};
 use farside_epoch::variant::{self, Right, Variant};
 
@@ -61,7 +61,7 @@ fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
 fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (rounds, watch) = (setup.rounds, Watch::default());
-        Subject::new(started_program(move |world: World, start: &dyn Fn()| {
+        Subject::new(staged(move |world: &World, start: &dyn Fn()| {
             watch.clear();
             let (window, done) = (make::<V>(&world, base)?, world.words(world.size() as usize)?);
             start();

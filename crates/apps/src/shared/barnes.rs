@@ -1,0 +1,308 @@
+//! Bodies that attract each other, by the method of Barnes and Hut: bodies far away act together, as one.
+//!
+//! The bodies are shared. Each rank builds a tree of all of them in its own memory, and moves those that are its part. How far the bodies reach is found under a lock.
+
+use farside::Result;
+use farside::dsm::{Dsm, Placement, Shared};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::{Kernel, Machine, Options, part, picture};
+
+/// Bodies whose distance is this many times the size of their cell act together.
+const THETA: f64 = 1.0;
+const SOFTENING: f64 = 0.05;
+const STEP: f64 = 0.025;
+/// Operations for each body that acts on another.
+const FLOPS: usize = 20;
+/// Cells do not become smaller than this part of all: bodies at one place would be divided for ever.
+const DEPTH: u32 = 48;
+const LOCK: u32 = 0;
+
+/// A body, as ranks share it.
+#[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Body {
+    place: [f64; 3],
+    speed: [f64; 3],
+    pull: [f64; 3],
+    mass: f64,
+    /// How many others acted on it.
+    cost: f64,
+    number: f64,
+}
+
+pub(super) struct Barnes {
+    count: usize,
+    steps: usize,
+    bodies: Option<Shared<Body>>,
+}
+
+impl Barnes {
+    pub(super) fn new(size: &[usize], steps: usize) -> Result<Barnes> {
+        let [count] = Options::check_size("barnes", size, 1)?;
+        Ok(Barnes { count, steps, bodies: None })
+    }
+
+    /// A body at the start: a ball that is denser in the middle, after Plummer.
+    fn first(&self, number: usize) -> Body {
+        let mut state = number as u64 * 8 + 1;
+        let mut random = || {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let radius = 1.0 / ((0.999 * random() + 1e-4).powf(-2.0 / 3.0) - 1.0).sqrt();
+        let on_sphere = |length: f64, height: f64, turn: f64| {
+            let across = (1.0 - height * height).max(0.0).sqrt();
+            let (sin, cos) = (turn * std::f64::consts::TAU).sin_cos();
+            [length * across * cos, length * across * sin, length * height]
+        };
+        let place = on_sphere(radius, 2.0 * random() - 1.0, random());
+        let speed = 0.7 * (1.0 + radius * radius).powf(-0.25) * random();
+        let speed = on_sphere(speed, 2.0 * random() - 1.0, random());
+        Body { place, speed, mass: 1.0 / self.count as f64, number: number as f64, ..Body::default() }
+    }
+}
+
+/// How far bodies reach in any direction from the middle.
+fn reach(bodies: &[Body]) -> f64 {
+    bodies.iter().flat_map(|body| body.place).map(f64::abs).fold(0.0, f64::max)
+}
+
+fn advance(body: &mut Body) {
+    for axis in 0..3 {
+        body.speed[axis] += STEP * body.pull[axis];
+        body.place[axis] += STEP * body.speed[axis];
+    }
+}
+
+impl Kernel for Barnes {
+    fn bytes(&self) -> u64 {
+        (self.count * size_of::<Body>() + self.steps * 8) as u64 + (1 << 16)
+    }
+
+    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
+        let shared = machine.dsm.alloc_at::<Body>(self.count, Placement::Pages)?;
+        let reaches = machine.dsm.alloc_at::<f64>(self.steps + 1, Placement::Pages)?;
+        self.bodies = Some(shared);
+        let mine = machine.part(self.count);
+        let mut own: Vec<Body> = mine.clone().map(|number| self.first(number)).collect();
+        machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
+        for step in 0..self.steps {
+            let reaches_to = reach(&own);
+            machine.dsm.locked(LOCK, |dsm| {
+                let known = dsm.get(reaches, step)?;
+                dsm.set(reaches, step, known.max(reaches_to))
+            })?;
+            machine.dsm.barrier()?;
+            // From its own part on, so that not all ranks ask the first one first.
+            let mut all = machine.dsm.view(shared, mine.start..self.count)?.to_vec();
+            all.extend(machine.dsm.view(shared, 0..mine.start)?.iter());
+            all.rotate_right(mine.start);
+            let tree = Tree::new(&all, machine.dsm.get(reaches, step)?);
+            machine.computes(FLOPS * self.count);
+            let mut acted = 0;
+            for (body, number) in own.iter_mut().zip(mine.clone()) {
+                acted += tree.pull(&all, number, body);
+            }
+            machine.computes(FLOPS * acted);
+            machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
+            // Nobody moves before all have seen where everybody was.
+            machine.dsm.barrier()?;
+            own.iter_mut().for_each(advance);
+            machine.dsm.view_mut(shared, mine.clone())?.copy_from(0, &own);
+            machine.computes(12 * own.len());
+        }
+        machine.dsm.barrier()
+    }
+
+    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
+        let Some(bodies) = self.bodies else { return Ok(Vec::new()) };
+        Ok(dsm.view(bodies, 0..bodies.len())?.iter().flat_map(|body| [body.place, body.speed].concat()).collect())
+    }
+
+    fn sequential(&self) -> Vec<f64> {
+        let mut bodies: Vec<Body> = part(self.count, 0, 1).map(|number| self.first(number)).collect();
+        for _ in 0..self.steps {
+            let all = bodies.clone();
+            let tree = Tree::new(&all, reach(&all));
+            for (number, body) in bodies.iter_mut().enumerate() {
+                tree.pull(&all, number, body);
+                advance(body);
+            }
+        }
+        bodies.into_iter().flat_map(|body| [body.place, body.speed].concat()).collect()
+    }
+
+    fn picture(&self, result: &[f64]) -> String {
+        let points: Vec<(f64, f64)> = result.chunks_exact(6).map(|body| (body[0], body[1])).collect();
+        picture::points("Barnes-Hut", &points)
+    }
+}
+
+/// A tree of cells, each of which has up to eight parts.
+struct Tree {
+    cells: Vec<Cell>,
+    size: f64,
+}
+
+struct Cell {
+    parts: [Part; 8],
+    mass: f64,
+    middle: [f64; 3],
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Empty,
+    Body(usize),
+    Cell(usize),
+}
+
+impl Cell {
+    const EMPTY: Cell = Cell { parts: [Part::Empty; 8], mass: 0.0, middle: [0.0; 3] };
+}
+
+impl Tree {
+    fn new(bodies: &[Body], reach: f64) -> Tree {
+        let mut tree = Tree { cells: vec![Cell::EMPTY], size: 2.0 * reach.max(1e-9) };
+        for number in 0..bodies.len() {
+            tree.insert(bodies, number);
+        }
+        tree.weigh(bodies, 0);
+        tree
+    }
+
+    fn insert(&mut self, bodies: &[Body], number: usize) {
+        let (mut cell, mut centre, mut half) = (0, [0.0; 3], self.size / 4.0);
+        for _ in 0..DEPTH {
+            let octant = octant(&centre, &bodies[number].place);
+            match self.cells[cell].parts[octant] {
+                Part::Empty => {
+                    self.cells[cell].parts[octant] = Part::Body(number);
+                    return;
+                }
+                Part::Cell(inner) => cell = inner,
+                Part::Body(other) => {
+                    // Both go one cell deeper.
+                    let inner = self.cells.len();
+                    self.cells.push(Cell::EMPTY);
+                    self.cells[cell].parts[octant] = Part::Cell(inner);
+                    let inner_centre = shifted(&centre, octant, half);
+                    let place = self::octant(&inner_centre, &bodies[other].place);
+                    self.cells[inner].parts[place] = Part::Body(other);
+                    cell = inner;
+                }
+            }
+            centre = shifted(&centre, octant, half);
+            half /= 2.0;
+        }
+        // At one place with another: they act as one.
+        self.cells[cell].mass += bodies[number].mass;
+        (0..3).for_each(|axis| self.cells[cell].middle[axis] += bodies[number].mass * bodies[number].place[axis]);
+    }
+
+    /// Sums up what is in a cell.
+    fn weigh(&mut self, bodies: &[Body], cell: usize) {
+        let (mut mass, mut moment) = (self.cells[cell].mass, self.cells[cell].middle);
+        for part in self.cells[cell].parts {
+            let (weight, place) = match part {
+                Part::Empty => continue,
+                Part::Body(number) => (bodies[number].mass, bodies[number].place),
+                Part::Cell(inner) => {
+                    self.weigh(bodies, inner);
+                    (self.cells[inner].mass, self.cells[inner].middle)
+                }
+            };
+            mass += weight;
+            (0..3).for_each(|axis| moment[axis] += weight * place[axis]);
+        }
+        self.cells[cell].mass = mass;
+        self.cells[cell].middle = moment.map(|moment| if mass > 0.0 { moment / mass } else { 0.0 });
+    }
+
+    /// What pulls at a body; returns how many did.
+    fn pull(&self, bodies: &[Body], number: usize, body: &mut Body) -> usize {
+        let (mut pull, mut acted) = ([0.0; 3], 0);
+        let mut open = vec![(0, self.size)];
+        let mut act = |place: &[f64; 3], mass: f64, distance2: f64| {
+            let near = distance2 + SOFTENING * SOFTENING;
+            let strength = mass / (near * near.sqrt());
+            (0..3).for_each(|axis| pull[axis] += strength * (place[axis] - body.place[axis]));
+            acted += 1;
+        };
+        while let Some((cell, size)) = open.pop() {
+            for part in self.cells[cell].parts {
+                match part {
+                    Part::Empty => {}
+                    Part::Body(other) if other == number => {}
+                    Part::Body(other) => {
+                        let other = &bodies[other];
+                        act(&other.place, other.mass, distance2(&other.place, &body.place));
+                    }
+                    Part::Cell(inner) => {
+                        let (middle, mass) = (&self.cells[inner].middle, self.cells[inner].mass);
+                        let distance2 = distance2(middle, &body.place);
+                        if size * size / 4.0 < THETA * THETA * distance2 {
+                            act(middle, mass, distance2);
+                        } else {
+                            open.push((inner, size / 2.0));
+                        }
+                    }
+                }
+            }
+        }
+        body.pull = pull;
+        body.cost = acted as f64;
+        acted
+    }
+}
+
+fn octant(centre: &[f64; 3], place: &[f64; 3]) -> usize {
+    (0..3).map(|axis| usize::from(place[axis] >= centre[axis]) << axis).sum()
+}
+
+/// The centre of a part of a cell, which is `half` away along each axis.
+fn shifted(centre: &[f64; 3], octant: usize, half: f64) -> [f64; 3] {
+    std::array::from_fn(|axis| centre[axis] + if octant & (1 << axis) != 0 { half } else { -half })
+}
+
+fn distance2(one: &[f64; 3], other: &[f64; 3]) -> f64 {
+    (0..3).map(|axis| (one[axis] - other[axis]).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_pulls_about_as_all_bodies_do() {
+        let kernel = Barnes { count: 300, steps: 1, bodies: None };
+        let bodies: Vec<Body> = (0..300).map(|number| kernel.first(number)).collect();
+        let tree = Tree::new(&bodies, reach(&bodies));
+        assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
+        for number in (0..300).step_by(17) {
+            let mut body = bodies[number];
+            assert!(tree.pull(&bodies, number, &mut body) < 300);
+            let mut exact = [0.0; 3];
+            for (at, other) in bodies.iter().enumerate().filter(|&(at, _)| at != number) {
+                let near = distance2(&other.place, &bodies[number].place) + SOFTENING * SOFTENING;
+                let _ = at;
+                (0..3).for_each(|axis| {
+                    exact[axis] += other.mass * (other.place[axis] - bodies[number].place[axis]) / (near * near.sqrt());
+                });
+            }
+            let (off, all) = (distance2(&body.pull, &exact).sqrt(), distance2(&exact, &[0.0; 3]).sqrt());
+            assert!(off < 0.15 * all + 0.02, "body {number}: {off} of {all}");
+        }
+    }
+
+    #[test]
+    fn bodies_at_one_place_end_somewhere() {
+        let body = Body { place: [0.5; 3], mass: 0.25, ..Body::default() };
+        let bodies = [body; 4];
+        let tree = Tree::new(&bodies, 1.0);
+        assert!((tree.cells[0].mass - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,282 @@
+//! Programs on shared memory, as in \[BST97\]: 3D-FFT, Barnes-Hut, SOR and Jacobi.
+//!
+//! Each is an ordinary shared-memory program: ranks read what they need, write what is theirs, and meet. What comes out is compared with a sequential run.
+
+mod barnes;
+mod fft3d;
+mod jacobi;
+mod options;
+mod picture;
+mod sor;
+
+use std::ops::Range;
+
+use farside::dsm::{Access, Config, Dsm, Statistics};
+use farside::{Error, Result, World};
+
+pub use options::{Options, Program};
+
+/// What a program needs of the machine.
+pub(crate) struct Machine<'a, 'w> {
+    pub(crate) dsm: &'a mut Dsm<'w>,
+    flop_ns: f64,
+}
+
+impl Machine<'_, '_> {
+    /// Stands for so many operations on numbers where computing takes no time by itself: in virtual time.
+    pub(crate) fn computes(&self, operations: usize) {
+        let ns = (operations as f64 * self.flop_ns) as u64;
+        if ns > 0 {
+            self.dsm.world().work(ns);
+        }
+    }
+
+    /// This rank's part of so many things.
+    pub(crate) fn part(&self, count: usize) -> Range<usize> {
+        part(count, self.dsm.world().rank().index(), self.dsm.world().size() as usize)
+    }
+}
+
+/// The part of a rank when things are dealt out as evenly as can be.
+pub(crate) fn part(count: usize, rank: usize, ranks: usize) -> Range<usize> {
+    count * rank / ranks..count * (rank + 1) / ranks
+}
+
+/// A program on shared memory.
+pub(crate) trait Kernel {
+    /// How much shared memory it needs.
+    fn bytes(&self) -> u64;
+    /// Runs it, as one of the ranks. Afterwards the last barrier has been passed.
+    fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()>;
+    /// All that it has computed, read from shared memory.
+    fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>>;
+    /// The same, computed by one rank in its own memory.
+    fn sequential(&self) -> Vec<f64>;
+    /// A picture of what has come out, as SVG.
+    fn picture(&self, result: &[f64]) -> String;
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How long the slowest rank took.
+    pub ns: u64,
+    /// How long one rank alone takes in its own memory, if that was measured.
+    pub sequential_ns: Option<u64>,
+    /// What all ranks did together.
+    pub statistics: Statistics,
+    /// How many ranks there were.
+    pub ranks: u32,
+    /// The greatest difference from the sequential result, if they were compared.
+    pub difference: Option<f64>,
+    /// How accesses were noticed.
+    pub access: String,
+    /// How long a barrier takes when the last rank has come, on average, until the last one has left; as far as the ranks' clocks are the same.
+    pub completion_ns: f64,
+    /// Words that two ranks have written without being ordered, if that was looked for.
+    pub races: u64,
+}
+
+impl Outcome {
+    /// How long a rank was in a barrier, on average.
+    pub fn barrier_ns(&self) -> f64 {
+        self.statistics.barrier_ns as f64 / self.statistics.barriers.max(1) as f64
+    }
+}
+
+/// Runs a program. Collective; rank 0 compares the result with a sequential run, and everybody fails if they differ.
+pub fn run(world: &World, options: &Options) -> Result<Outcome> {
+    let mut kernel = options.kernel()?;
+    let mut dsm = Dsm::new(world, options.config(world, kernel.bytes()))?;
+    world.barrier()?;
+    let begin_ns = world.now_ns();
+    kernel.run(&mut Machine { dsm: &mut dsm, flop_ns: options.flop_ns })?;
+    let ns = world.now_ns() - begin_ns;
+    let mut outcome = gather(world, &dsm, ns)?;
+    let mut says = [0.0f64; 2];
+    if world.rank().0 == 0 && options.verify {
+        let result = kernel.result(&dsm)?;
+        dsm.check()?;
+        let begin_ns = world.now_ns();
+        let expected = kernel.sequential();
+        says = [difference(&result, &expected), (world.now_ns() - begin_ns) as f64];
+        if let Some(path) = &options.plot {
+            std::fs::write(path, kernel.picture(&result))
+                .map_err(|error| Error::Misuse(format!("the picture {path} cannot be written: {error}")))?;
+        }
+    }
+    if options.verify {
+        world.broadcast(farside::Rank(0), &mut says)?;
+        if says[0] != 0.0 {
+            return Err(Error::Misuse(format!(
+                "{} on {} ranks differs from the sequential run by {:e}",
+                options.program.name(),
+                world.size(),
+                says[0]
+            )));
+        }
+        outcome.difference = Some(says[0]);
+        outcome.sequential_ns = Some(says[1] as u64).filter(|&ns| ns > 0);
+    }
+    dsm.close()?;
+    Ok(outcome)
+}
+
+/// The greatest difference of two results; what is not a number differs from everything.
+fn difference(one: &[f64], other: &[f64]) -> f64 {
+    if one.len() != other.len() {
+        return f64::INFINITY;
+    }
+    let apart = |(a, b): (&f64, &f64)| if a == b { 0.0 } else { (a - b).abs() };
+    one.iter().zip(other).map(apart).fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
+}
+
+fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
+    let done = dsm.statistics();
+    let mine = [
+        ns,
+        done.read_faults,
+        done.write_faults,
+        done.twins,
+        done.diffs_made,
+        done.diffs_applied,
+        done.diff_bytes,
+        done.cold_misses,
+        done.messages,
+        done.bytes,
+        done.notices,
+        done.locks,
+        done.barriers,
+        done.barrier_ns,
+        done.reclaims,
+        done.retransmitted,
+        done.storage_peak,
+    ];
+    let mut races = [dsm.races().len() as u64];
+    world.all_reduce(&mut races, |a, b| a + b)?;
+    for race in dsm.races() {
+        eprintln!("race: {race}");
+    }
+    let mut all = [mine];
+    world.all_reduce(&mut all, |a, b| {
+        std::array::from_fn(|at| if at == 0 || at == 16 { a[at].max(b[at]) } else { a[at] + b[at] })
+    })?;
+    let [ns, read_faults, write_faults, twins, diffs_made, diffs_applied, diff_bytes, cold_misses, messages, ..] =
+        all[0];
+    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] = all[0];
+    let statistics = Statistics {
+        read_faults,
+        write_faults,
+        twins,
+        diffs_made,
+        diffs_applied,
+        diff_bytes,
+        cold_misses,
+        messages,
+        bytes,
+        retransmitted,
+        notices,
+        locks,
+        barriers,
+        barrier_ns,
+        reclaims,
+        storage_peak,
+    };
+    let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
+    Ok(Outcome {
+        ns,
+        sequential_ns: None,
+        statistics,
+        ranks: world.size(),
+        difference: None,
+        access,
+        completion_ns: completion_ns(world, dsm)?,
+        races: races[0],
+    })
+}
+
+/// From the last one's coming to the last one's leaving, on average over all barriers.
+fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
+    let (entered, left): (Vec<u64>, Vec<u64>) = dsm.barrier_times().into_iter().unzip();
+    let mut all = [entered, left].concat();
+    world.all_reduce(&mut all, u64::max)?;
+    let (entered, left) = all.split_at(all.len() / 2);
+    let sum: u64 = entered.iter().zip(left).map(|(entered, left)| left.saturating_sub(*entered)).sum();
+    Ok(sum as f64 / entered.len().max(1) as f64)
+}
+
+impl Options {
+    fn kernel(&self) -> Result<Box<dyn Kernel>> {
+        let (size, iterations) = (&self.size[..], self.iterations);
+        Ok(match self.program {
+            Program::Fft3d => Box::new(fft3d::Fft3d::new(size, iterations)?),
+            Program::Barnes => Box::new(barnes::Barnes::new(size, iterations)?),
+            Program::Sor => Box::new(sor::Sor::new(size, iterations)?),
+            Program::Jacobi => Box::new(jacobi::Jacobi::new(size, iterations)?),
+        })
+    }
+
+    fn config(&self, world: &World, bytes: u64) -> Config {
+        let usual = Config::new(bytes);
+        let is_simulated = world.fabric().caps().name == "sim";
+        Config {
+            barrier: self.barrier,
+            start: self.start,
+            // A fiber has no page faults of its own.
+            access: self.access.unwrap_or(if is_simulated { Access::Explicit } else { usual.access }),
+            fetch: self.fetch,
+            storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
+            check_races: self.check_races,
+            time_barriers: true,
+            work: self.work,
+            locks: 4,
+            ..usual
+        }
+    }
+}
+
+/// Runs a program of `farside app`.
+pub(crate) fn app(world: &World, program: Program, arguments: &[String]) -> Result<()> {
+    let options = Options::parse(program, arguments)?;
+    let outcome = run(world, &options)?;
+    if world.rank().0 == 0 {
+        report(&options, &outcome);
+    }
+    Ok(())
+}
+
+fn report(options: &Options, outcome: &Outcome) {
+    let done = &outcome.statistics;
+    let size: Vec<String> = options.size.iter().map(usize::to_string).collect();
+    println!(
+        "{} {} x {} iterations, {} ranks, barrier {}, start {}, access {}",
+        options.program.name(),
+        size.join("x"),
+        options.iterations,
+        outcome.ranks,
+        options.barrier.name(),
+        options.start.name(),
+        outcome.access
+    );
+    println!("  time         {:.3} ms", outcome.ns as f64 / 1e6);
+    if let Some(sequential_ns) = outcome.sequential_ns {
+        let times = sequential_ns as f64 / outcome.ns.max(1) as f64;
+        println!("  speed-up     {times:.2} ({:.3} ms by one rank in its own memory)", sequential_ns as f64 / 1e6);
+    }
+    if outcome.difference.is_some() {
+        println!("  result       the same as that of the sequential run");
+    }
+    println!(
+        "  barriers     {} of {:.3} ms, {:.3} ms of them when the last rank has come",
+        done.barriers / u64::from(outcome.ranks),
+        outcome.barrier_ns() / 1e6,
+        outcome.completion_ns / 1e6
+    );
+    println!("  locks        {}", done.locks);
+    println!("  faults       {} reads, {} writes", done.read_faults, done.write_faults);
+    println!("  twins        {}", done.twins);
+    println!("  diffs        {} made, {} applied, {} bytes", done.diffs_made, done.diffs_applied, done.diff_bytes);
+    println!("  cold misses  {}", done.cold_misses);
+    println!("  messages     {} with {} bytes, {} sent again", done.messages, done.bytes, done.retransmitted);
+    println!("  storage      {} bytes at most, reclaimed {} times", done.storage_peak, done.reclaims);
+}

@@ -1,0 +1,186 @@
+//! What can be chosen on the command line.
+
+use farside::dsm::{Access, BarrierKind, Fetch, Start, Work};
+use farside::{Error, Result};
+
+/// A program on shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// A Fourier transform in three dimensions, forth and many times back.
+    Fft3d,
+    /// Bodies that attract each other, by the method of Barnes and Hut.
+    Barnes,
+    /// Successive over-relaxation, red and black.
+    Sor,
+    /// Jacobi's method.
+    Jacobi,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Program; 4] = [Program::Fft3d, Program::Barnes, Program::Sor, Program::Jacobi];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Fft3d => "fft3d",
+            Program::Barnes => "barnes",
+            Program::Sor => "sor",
+            Program::Jacobi => "jacobi",
+        }
+    }
+
+    /// The size in \[BST97\], and how many iterations.
+    fn usual(self) -> (&'static [usize], usize) {
+        match self {
+            Program::Fft3d => (&[64, 64, 64], 6),
+            Program::Barnes => (&[5000], 6),
+            Program::Sor => (&[2000, 1000], 10),
+            Program::Jacobi => (&[1200, 1200], 10),
+        }
+    }
+}
+
+/// What a run is told.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which program.
+    pub program: Program,
+    /// Its size: planes, rows and columns; rows and columns; or bodies.
+    pub size: Vec<usize>,
+    /// How many iterations, or steps.
+    pub iterations: usize,
+    /// How ranks meet.
+    pub barrier: BarrierKind,
+    /// What pages hold at the start.
+    pub start: Start,
+    /// How accesses are noticed, if not as is usual for the ranks at hand.
+    pub access: Option<Access>,
+    /// How diffs are fetched.
+    pub fetch: Fetch,
+    /// When storage is reclaimed, if not as usual.
+    pub storage_limit: Option<u64>,
+    /// Whether races are looked for.
+    pub check_races: bool,
+    /// How long an operation on numbers takes, in virtual time.
+    pub flop_ns: f64,
+    /// What handling pages costs, in virtual time.
+    pub work: Work,
+    /// Where to draw what has come out.
+    pub plot: Option<String>,
+    /// Whether the result is compared with a sequential run.
+    pub verify: bool,
+}
+
+impl Options {
+    /// The program as in \[BST97\], with the usual choices.
+    pub fn new(program: Program) -> Options {
+        let (size, iterations) = program.usual();
+        Options {
+            program,
+            size: size.to_vec(),
+            iterations,
+            barrier: BarrierKind::Tree,
+            start: Start::Zero,
+            access: None,
+            fetch: Fetch::Get,
+            storage_limit: None,
+            check_races: false,
+            flop_ns: 0.0,
+            work: Work::default(),
+            plot: None,
+            verify: true,
+        }
+    }
+
+    /// Reads the arguments of a program.
+    pub fn parse(program: Program, arguments: &[String]) -> Result<Options> {
+        let mut options = Options::new(program);
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            let flag = name.split('=').next().unwrap_or(name);
+            if flag == "--check-races" {
+                options.check_races = true;
+                continue;
+            }
+            let value = match name.split_once('=') {
+                Some((_, value)) => value.to_owned(),
+                None => rest.next().cloned().ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?,
+            };
+            options.set(flag, &value)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, flag: &str, value: &str) -> Result<()> {
+        let bad = || Error::Misuse(format!("{flag} {value}: expected a number"));
+        let number = || value.parse::<u64>().map_err(|_| bad());
+        match flag {
+            "--size" => {
+                let parts = value.split('x').map(str::parse);
+                self.size = parts.collect::<Result<_, _>>().map_err(|_| {
+                    Error::Misuse(format!("--size {value}: expected numbers with an x between them, such as 2000x1000"))
+                })?;
+            }
+            "--iterations" => self.iterations = number()? as usize,
+            "--barrier" => self.barrier = value.parse()?,
+            "--start" => self.start = value.parse()?,
+            "--access" => self.access = Some(value.parse()?),
+            "--fetch" => self.fetch = value.parse()?,
+            "--storage-limit" => self.storage_limit = Some(number()?),
+            "--flop-ns" => self.flop_ns = value.parse().map_err(|_| bad())?,
+            "--fault-ns" => self.work.fault_ns = number()?,
+            "--byte-ps" => self.work.byte_ps = number()?,
+            "--plot" => self.plot = Some(value.to_owned()),
+            other => {
+                return Err(Error::Misuse(format!(
+                    "{} has no option {other}; there are: --size, --iterations, --barrier, --start, --access, --fetch, \
+                     --storage-limit, --check-races, --plot, and in virtual time --flop-ns, --fault-ns, --byte-ps",
+                    self.program.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a size with another number of dimensions than the program has, or without extent.
+    pub(crate) fn check_size<const N: usize>(name: &str, size: &[usize], least: usize) -> Result<[usize; N]> {
+        let good = size.iter().all(|&extent| (least..=1 << 20).contains(&extent));
+        size.try_into().ok().filter(|_| good).ok_or_else(|| {
+            Error::Misuse(format!("{name} takes {N} numbers of at least {least} as its size, and not {size:?}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        Options::parse(Program::Sor, &words)
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let options = parse(&["--size", "20x30", "--barrier=central", "--start", "original"]).unwrap();
+        assert_eq!(
+            (&options.size[..], options.barrier, options.start),
+            (&[20, 30][..], BarrierKind::Central, Start::Original)
+        );
+        assert_eq!(Options::parse(Program::Fft3d, &[]).unwrap().size, [64, 64, 64]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (words, problem) in [
+            (&["--barrier", "ring"][..], "\"ring\""),
+            (&["--size", "20,30"], "20,30"),
+            (&["--sise", "1"], "--sise"),
+            (&["--size"], "needs a value"),
+        ] {
+            let error = parse(words).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `farside bench dsm`: programs on shared pages, as in tables 2 and 3 and figures 3 to 6 of \[BST97\].
+//!
+//! A sample is a whole run of a program. `barrier_ns` is how long a barrier takes from the moment when the last rank has come until the last one has left, on average; `waited_ns` is how long a rank is in a
+//! barrier, on average, which includes waiting for those who come late.
+
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use farside::dsm::{Access, BarrierKind, Fetch, Start};
+use farside::observed::Kind;
+use farside::sim::{Profile, Resent, Timing};
+use farside::{SegmentId, World};
+use farside_apps::shared::{self, Program};
+
+use crate::record::Record;
+use crate::rivals::Rival;
+use crate::turns::{self, Fold, Layout, SLACK, Setting};
+
+pub use report::{plot, tables};
+
+const CASES: [&str; 4] = ["fft3d", "barnes", "sor", "jacobi"];
+/// How long a program may take on real ranks.
+const RUN_MAX: Duration = Duration::from_secs(120);
+
+/// What one job measures: one program, as the command line of `farside app` would have it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    case: String,
+    /// The arguments of the program.
+    words: Vec<String>,
+    verify: bool,
+}
+
+impl Plan {
+    /// Reads `CASE VERIFY WORDS…`.
+    pub fn parse(arguments: &[String]) -> Result<Plan> {
+        let [case, verify, words @ ..] = arguments else {
+            bail!("expected CASE VERIFY WORDS, not {arguments:?}");
+        };
+        let plan = Plan { case: case.clone(), words: words.to_vec(), verify: verify == "true" };
+        plan.options()?;
+        Ok(plan)
+    }
+
+    fn options(&self) -> Result<shared::Options> {
+        let program = Program::ALL.into_iter().find(|program| program.name() == self.case);
+        let program = program.with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
+        Ok(shared::Options { verify: self.verify, ..shared::Options::parse(program, &self.words)? })
+    }
+}
+
+impl turns::Plan for Plan {
+    const BENCH: &'static str = "dsm";
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["barrier", "start", "access", "fetch"],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("barrier_ns", Fold::Median),
+            ("waited_ns", Fold::Median),
+            ("bytes", Fold::Median),
+            ("messages", Fold::Median),
+            ("cold_misses", Fold::Median),
+            ("faults", Fold::Median),
+            ("twins", Fold::Median),
+            ("diffs", Fold::Median),
+            ("speedup", Fold::Median),
+            ("retransmitted", Fold::Median),
+            ("check_in_retransmitted", Fold::Median),
+            ("release_retransmitted", Fold::Median),
+        ],
+    };
+
+    fn arguments(&self) -> Vec<String> {
+        [vec![self.case.clone(), self.verify.to_string()], self.words.clone()].concat()
+    }
+
+    fn deadline(&self) -> Duration {
+        RUN_MAX + SLACK
+    }
+
+    fn label(&self) -> String {
+        format!(", {} {}", self.case, self.words.join(" "))
+    }
+
+    fn run(&self, world: &World) -> farside::Result<Vec<String>> {
+        let options = self.options().map_err(|error| farside::Error::Misuse(format!("{error:#}")))?;
+        let outcome = shared::run(world, &options)?;
+        if world.rank().0 != 0 {
+            return Ok(Vec::new());
+        }
+        let done = &outcome.statistics;
+        let number = |value: u64| Some(value as f64);
+        let speedup = outcome.sequential_ns.map(|ns| ns as f64 / outcome.ns.max(1) as f64);
+        let attributes: [&dyn std::fmt::Display; 4] =
+            [&options.barrier.name(), &options.start.name(), &outcome.access, &options.fetch.name()];
+        let figures = [
+            number(outcome.ns),
+            Some(outcome.completion_ns),
+            Some(outcome.barrier_ns()),
+            number(done.bytes),
+            number(done.messages),
+            number(done.cold_misses),
+            number(done.read_faults + done.write_faults),
+            number(done.twins),
+            number(done.diffs_made),
+            speedup,
+            number(done.retransmitted),
+            None,
+            None,
+        ];
+        Ok(vec![turns::sample(&self.case, &attributes, &figures)])
+    }
+
+    /// What the simulated network had to send again. Going up a barrier is going to a lower rank, whichever barrier it is.
+    fn simulated(&self, samples: Vec<String>, timing: &Timing) -> Vec<String> {
+        let count = |which: &dyn Fn(&Resent) -> bool| {
+            timing.resent.iter().filter(|resent| which(resent)).map(|resent| resent.count).sum::<u64>()
+        };
+        // Collectives of the world, around the program, use the first segment.
+        let is_put = |resent: &Resent| resent.kind == Kind::Put && resent.segment != Some(SegmentId::ROOT);
+        let up = count(&|resent| is_put(resent) && resent.target < resent.origin);
+        let down = count(&|resent| is_put(resent) && resent.target > resent.origin);
+        let add = |sample: String| match sample.strip_suffix(" - -") {
+            Some(start) => format!("{start} {up} {down}"),
+            None => sample,
+        };
+        samples.into_iter().map(add).collect()
+    }
+
+    fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
+        None
+    }
+}
+
+/// What to measure, all in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every bench is told.
+    pub setting: Setting,
+    /// Which programs; all if empty.
+    pub cases: Vec<String>,
+    /// Which barriers; both if empty.
+    pub barriers: Vec<String>,
+    /// Which starts; both if empty.
+    pub starts: Vec<String>,
+    /// Which front end, if not the usual one.
+    pub access: Option<String>,
+    /// How diffs are fetched.
+    pub fetch: String,
+    /// How many iterations, if not as usual.
+    pub iterations: Option<usize>,
+}
+
+/// Measures, and returns the records and what went wrong on the way with rivals.
+pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+    options.setting.check(1)?;
+    ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
+    let cases = turns::choose(&options.cases, &CASES)?;
+    let barriers =
+        turns::choose(&options.barriers, &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>())?;
+    let starts = turns::choose(&options.starts, &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>())?;
+    options.fetch.parse::<Fetch>()?;
+    let mut further = vec!["--fetch".to_owned(), options.fetch.clone()];
+    if let Some(access) = &options.access {
+        access.parse::<Access>()?;
+        further.extend(["--access".to_owned(), access.clone()]);
+    }
+    if let Some(iterations) = options.iterations {
+        further.extend(["--iterations".to_owned(), iterations.to_string()]);
+    }
+    if let Some(machine) = &options.setting.sim {
+        further.extend(virtual_work(&machine.profile));
+    }
+    let verify = options.setting.sim.is_none();
+    let mut plans = Vec::new();
+    for &ranks in &options.setting.ranks {
+        for case in &cases {
+            for start in &starts {
+                for barrier in &barriers {
+                    let words = ["--barrier", barrier, "--start", start].map(str::to_owned).to_vec();
+                    plans.push((ranks, Plan { case: case.clone(), words: [words, further.clone()].concat(), verify }));
+                }
+            }
+        }
+    }
+    turns::run(&options.setting, &plans)
+}
+
+/// What computing and handling pages cost on a simulated machine, as arguments of a program.
+pub fn virtual_work(profile: &Profile) -> Vec<String> {
+    let figure = |name: &str| profile.processor.get(name).map(|figure| figure.is);
+    // Pages are copied as fast as memory is.
+    let byte_ps = profile.level.last().map(|level| level.byte_ps.is);
+    let words = [("--flop-ns", figure("flop_ns")), ("--fault-ns", figure("fault_ns")), ("--byte-ps", byte_ps)];
+    // Where the processor is not described, computing takes no time.
+    let is_known = figure("flop_ns").is_some();
+    let known =
+        words.into_iter().filter(|_| is_known).filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
+    known.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::turns::Plan as _;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let words = ["sor", "true", "--barrier", "tree", "--start", "zero"].map(str::to_owned);
+        assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
+        assert!(Plan::parse(&words[..1]).is_err());
+        assert!(Plan::parse(&["swim".to_owned(), "true".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_tree_wins_where_many_messages_meet() {
+        let machine = Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed: 1 };
+        let setting = Setting {
+            ranks: vec![32],
+            against: Vec::new(),
+            time: Duration::from_millis(1),
+            rounds: 1,
+            program: "none".into(),
+            sim: Some(machine),
+            workshop: "none".into(),
+            progress: false,
+        };
+        let options = Options {
+            setting,
+            cases: vec!["jacobi".into()],
+            barriers: Vec::new(),
+            starts: vec!["zero".into()],
+            access: None,
+            fetch: "get".into(),
+            iterations: Some(3),
+        };
+        let (records, _) = run(&options).unwrap();
+        let of = |barrier: &str, name: &str| {
+            let is = |record: &&Record| record.attribute("barrier") == Some(barrier.into());
+            records.iter().find(is).and_then(|record| record.number(name)).unwrap()
+        };
+        assert!(of("tree", "barrier_ns") < 0.5 * of("central", "barrier_ns"));
+        assert!(of("tree", "check_in_retransmitted") * 10.0 <= of("central", "check_in_retransmitted"));
+        assert_eq!(of("tree", "cold_misses"), 0.0);
+    }
+}

@@ -1,0 +1,136 @@
+//! The results of `bench dsm`, as a table and as plots.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
+use crate::record::Record;
+use crate::report::{distinct, table, text_of, write_plots};
+
+/// The results as a table, as in tables 2 and 3 of the paper, with the part that is saved against the manager with the same start, and against the original start with the same barrier.
+pub fn tables(records: &[Record]) -> String {
+    let header = [
+        "ranks",
+        "case",
+        "barrier",
+        "start",
+        "time",
+        "barrier time",
+        "KB",
+        "messages",
+        "check-in again",
+        "release again",
+        "all again",
+        "cold misses",
+        "speed-up",
+        "time saved",
+        "barrier saved",
+        "bytes saved",
+    ];
+    let rows = records.iter().map(|record| {
+        let ns = |name| record.number(name).map_or("-".to_owned(), |ns| Unit::Ns.format(ns));
+        let whole = |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let (central, original) =
+            (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
+        vec![
+            record.ranks.to_string(),
+            record.case.clone(),
+            text_of(record, "barrier"),
+            text_of(record, "start"),
+            ns("median_ns"),
+            ns("barrier_ns"),
+            record.number("bytes").map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1024.0)),
+            whole("messages"),
+            whole("check_in_retransmitted"),
+            whole("release_retransmitted"),
+            whole("retransmitted"),
+            whole("cold_misses"),
+            record.number("speedup").map_or("-".to_owned(), |times| format!("{times:.2}")),
+            saved(record, central, "median_ns"),
+            saved(record, central, "barrier_ns"),
+            saved(record, original, "bytes"),
+        ]
+    });
+    table(&header, rows).to_string()
+}
+
+/// The record that is the same but for one attribute; none if it is the same altogether.
+fn other<'a>(records: &'a [Record], own: &Record, key: &str, value: &str) -> Option<&'a Record> {
+    if own.attribute(key) == Some(value.into()) {
+        return None;
+    }
+    let same = |name: &str, record: &Record| name == key || record.attribute(name) == own.attribute(name);
+    records.iter().find(|record| {
+        (record.ranks, &record.case) == (own.ranks, &own.case)
+            && record.attribute(key) == Some(value.into())
+            && ["barrier", "start", "access", "fetch"].iter().all(|name| same(name, record))
+    })
+}
+
+fn saved(own: &Record, other: Option<&Record>, figure: &str) -> String {
+    let share = other.and_then(|other| Some(1.0 - own.number(figure)? / other.number(figure)?));
+    share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+}
+
+/// Draws the results into a directory: barrier time and run time as bars, as in figures 3 to 6, and over the number of ranks where there are several.
+pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
+    let mut plots = Vec::new();
+    let ranks = distinct(records.iter().map(|record| record.ranks));
+    for &n in &ranks {
+        for (name, title, figure) in FIGURES {
+            plots.push((format!("{title}, {n} ranks"), format!("dsm-{name}-{n}.svg"), bars(records, n, title, figure)));
+        }
+    }
+    for case in distinct(records.iter().map(|record| record.case.clone())).into_iter().filter(|_| ranks.len() > 1) {
+        for (name, title, figure) in FIGURES {
+            let title = format!("{case}: {title}");
+            plots.push((title.clone(), format!("dsm-{case}-{name}.svg"), curve(records, &case, &title, figure)));
+        }
+    }
+    write_plots("farside bench dsm", directory, &plots)
+}
+
+const FIGURES: [(&str, &str, &str); 2] =
+    [("barrier", "average barrier time", "barrier_ns"), ("time", "run time", "median_ns")];
+
+fn name_of(record: &Record) -> String {
+    format!("{}, {}", text_of(record, "barrier"), text_of(record, "start"))
+}
+
+fn bars(records: &[Record], ranks: usize, title: &str, figure: &str) -> Option<String> {
+    let mut groups: Vec<Group> = Vec::new();
+    for record in records.iter().filter(|record| record.ranks == ranks) {
+        let bar = (name_of(record), record.number(figure)?);
+        match groups.iter_mut().find(|group| group.label == record.case) {
+            Some(group) => group.bars.push(bar),
+            None => groups.push(Group { label: record.case.clone(), bars: vec![bar] }),
+        }
+    }
+    let chart = BarChart {
+        title: format!("Programs on shared pages: {title}"),
+        subtitle: format!("{ranks} ranks; barrier and start; lower is better ([BST97] figures 3 to 6)"),
+        y: Axis::new(title, Scale::Log10, Unit::Ns),
+        groups,
+    };
+    (!chart.groups.is_empty()).then(|| chart.to_svg())
+}
+
+fn curve(records: &[Record], case: &str, title: &str, figure: &str) -> Option<String> {
+    let mut series: Vec<Series> = Vec::new();
+    for record in records.iter().filter(|record| record.case == case) {
+        let (name, point) = (name_of(record), (record.ranks as f64, record.number(figure)?));
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series::new(name, vec![point])),
+        }
+    }
+    let chart = Chart {
+        title: title.into(),
+        subtitle: "barrier and start; lower is better".into(),
+        x: Axis::new("ranks", Scale::Log2, Unit::Count),
+        y: Axis::new("time", Scale::Log10, Unit::Ns),
+        series,
+    };
+    (!chart.series.is_empty()).then(|| chart.to_svg())
+}

@@ -1,0 +1,161 @@
+//! Programs without races, and what they must see.
+
+use farside::dsm::variant::Variant;
+use farside::dsm::{Dsm, Placement, Shared};
+use farside::{Rank, Result};
+
+use crate::family::wrong;
+
+/// The word of a page that is at this place: pages have two words, and all lie in a row.
+fn words<V: Variant>(dsm: &mut Dsm<'_, V>) -> Result<Shared<u32>> {
+    dsm.alloc_at(16, Placement::At(0))
+}
+
+/// Rank 0 writes data and then a flag, on different pages, under a lock; the others look once.
+pub(super) fn message_passing<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let (data, flag) = (0, 2);
+    dsm.lock(0)?;
+    if dsm.world().rank() == Rank(0) {
+        dsm.set(all, data, 7)?;
+        dsm.set(all, flag, 1)?;
+    } else if dsm.get(all, flag)? == 1 && dsm.get(all, data)? != 7 {
+        return Err(wrong("sees the flag without the data"));
+    }
+    dsm.unlock(0)
+}
+
+/// Each of two writes its word under a lock of its own, and reads the other's under the other's lock.
+pub(super) fn store_buffering<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let me = dsm.world().rank().0;
+    if me < 2 {
+        let other = 1 - me;
+        dsm.lock(me)?;
+        dsm.set(all, 2 * me as usize, 1)?;
+        dsm.unlock(me)?;
+        dsm.lock(other)?;
+        let seen = dsm.get(all, 2 * other as usize)?;
+        dsm.unlock(other)?;
+        dsm.set(all, 4 + 2 * me as usize, seen + 1)?;
+    }
+    dsm.barrier()?;
+    if (dsm.get(all, 4)?, dsm.get(all, 6)?) == (1, 1) {
+        return Err(wrong("neither of two sees what the other wrote before it looked"));
+    }
+    Ok(())
+}
+
+/// All ranks write words next to each other, another one in each round, and see all of them after a barrier.
+pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let (me, count) = (dsm.world().rank().index(), dsm.world().size() as usize);
+    let mut expected = vec![0; count];
+    for round in 1..=rounds {
+        let place = |rank: usize| (rank + round as usize) % count;
+        dsm.set(all, place(me), round * 10 + me as u32)?;
+        (0..count).for_each(|rank| expected[place(rank)] = round * 10 + rank as u32);
+        dsm.barrier()?;
+        let seen = dsm.view(all, 0..count)?.to_vec();
+        if seen != expected {
+            return Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?} after barrier {round}")));
+        }
+        if round < rounds {
+            dsm.barrier()?;
+        }
+    }
+    Ok(())
+}
+
+/// Everybody counts, under a lock.
+pub(super) fn counting<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    for _ in 0..rounds {
+        dsm.lock(1)?;
+        dsm.set(all, 3, dsm.get(all, 3)? + 1)?;
+        dsm.unlock(1)?;
+    }
+    dsm.barrier()?;
+    let (seen, expected) = (dsm.get(all, 3)?, rounds * dsm.world().size());
+    if seen == expected { Ok(()) } else { Err(wrong(format!("{seen} of {expected} were counted"))) }
+}
+
+/// Rank 0 tells rank 1 under one lock, and rank 1 tells rank 2 under another.
+pub(super) fn chain<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let (first, second) = (0, 2);
+    match dsm.world().rank().0 {
+        0 => {
+            dsm.lock(0)?;
+            dsm.set(all, first, 5)?;
+            dsm.unlock(0)
+        }
+        1 => {
+            dsm.lock(0)?;
+            let seen = dsm.get(all, first)?;
+            dsm.unlock(0)?;
+            if seen == 0 {
+                return Ok(());
+            }
+            dsm.lock(1)?;
+            dsm.set(all, second, 1)?;
+            dsm.unlock(1)
+        }
+        _ => {
+            dsm.lock(1)?;
+            let (told, seen) = (dsm.get(all, second)?, dsm.get(all, first)?);
+            dsm.unlock(1)?;
+            if (told, seen) == (1, 0) {
+                return Err(wrong("hears of the second write without what the writer had seen"));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Ranks 0 and 1 meet, then ranks 1 and 2, then all.
+pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let me = dsm.world().rank().0;
+    dsm.set(all, me as usize, me + 1)?;
+    let sees = |dsm: &Dsm<'_, V>, count: usize| {
+        let seen = dsm.view(all, 0..count)?.to_vec();
+        let expected: Vec<u32> = (1..=count as u32).collect();
+        if seen == expected { Ok(()) } else { Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?}"))) }
+    };
+    if me < 2 {
+        dsm.barrier_of(&[Rank(0), Rank(1)])?;
+        sees(dsm, 2)?;
+    }
+    if me > 0 {
+        dsm.barrier_of(&[Rank(1), Rank(2)])?;
+        // What rank 0 told rank 1, too.
+        sees(dsm, 3)?;
+    }
+    dsm.barrier()?;
+    sees(dsm, 3)
+}
+
+/// Locks and barriers by turns.
+pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let (me, count) = (dsm.world().rank().0, dsm.world().size());
+    for round in 1..=rounds {
+        for lock in [me % 2, 1 - me % 2] {
+            dsm.lock(lock)?;
+            let at = 8 + lock as usize;
+            dsm.set(all, at, dsm.get(all, at)? + 1)?;
+            dsm.unlock(lock)?;
+        }
+        dsm.set(all, ((me + round) % count) as usize, round)?;
+        dsm.barrier()?;
+        let seen = dsm.view(all, 0..10)?.to_vec();
+        let mut expected = vec![round; count as usize];
+        expected.extend([round * count; 2]);
+        if seen != expected {
+            return Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?} in round {round}")));
+        }
+        dsm.barrier()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Barriers that bring write notices: nobody goes on before all have come, and who goes on knows what all have written.
+
+mod central;
+mod tree;
+
+use farside_fabric::{Error, Rank, Result};
+
+use crate::config::BarrierKind;
+use crate::core::Core;
+use crate::interval::Interval;
+use crate::memory::Way;
+use crate::message::{Reader, Writer};
+use crate::time::Time;
+use crate::variant::Variant;
+
+/// Who takes part in a barrier: logical ids are places in the list.
+pub(crate) struct Crew<'a> {
+    members: &'a [Rank],
+    me: usize,
+    /// Whether these are all ranks of the job.
+    is_everybody: bool,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn new(members: &'a [Rank], me: Rank, ranks: u32) -> Result<Crew<'a>> {
+        let ascend = members.is_sorted_by(|one, next| one < next) && members.last().is_none_or(|last| last.0 < ranks);
+        if !ascend {
+            return Err(Error::Misuse(format!(
+                "the members of a barrier are ranks in ascending order, each once, and not {members:?}"
+            )));
+        }
+        let at = members.binary_search(&me).map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
+        Ok(Crew { members, me: at, is_everybody: members.len() == ranks as usize })
+    }
+
+    /// What a member tells of the write notices that it knows: when all ranks of the job meet, their makers tell them.
+    fn tells(&self, rank: u32, own: impl Fn(usize) -> bool) -> bool {
+        !self.is_everybody || own(rank as usize)
+    }
+}
+
+/// What is said on the way up.
+struct CheckIn {
+    /// How much storage somebody uses.
+    storage_kib: u32,
+    /// What all in the subtree know.
+    common: Time,
+    allocations: u32,
+    intervals: Vec<Interval>,
+}
+
+impl<V: Variant> Core<'_, V> {
+    /// Meets the others; returns whether storage is to be reclaimed.
+    pub(crate) fn meet(&mut self, crew: &Crew<'_>) -> Result<bool> {
+        if crew.members.len() == 1 {
+            return Ok(self.storage() > self.config.storage_limit);
+        }
+        match self.config.barrier {
+            BarrierKind::Central => central::meet(self, crew),
+            BarrierKind::Tree => tree::meet(self, crew),
+        }
+    }
+
+    fn check_in(
+        &mut self,
+        crew: &Crew<'_>,
+        to: usize,
+        (storage_kib, common): (u32, &Time),
+        tells: impl Fn(u32) -> bool,
+    ) -> Result<()> {
+        let mut writer = Writer::default();
+        writer.number(storage_kib);
+        writer.number(self.allocations);
+        writer.time(common);
+        self.write_lacking(&Time::default(), tells, &mut writer);
+        self.send(Way::Up, crew.members[to], crew.members, writer.bytes())
+    }
+
+    fn await_check_in(&mut self, crew: &Crew<'_>, from: usize) -> Result<CheckIn> {
+        let message = self.receive(Way::Up, crew.members[from], crew.members)?;
+        let mut reader = Reader::new(&message);
+        let (storage_kib, allocations, common) = (reader.number()?, reader.number()?, reader.time()?);
+        let intervals = self.read_intervals(reader)?;
+        let said = CheckIn { storage_kib, common, allocations, intervals };
+        if crew.is_everybody && said.allocations != self.allocations {
+            return Err(Error::Disagreement {
+                what: "the ranks disagree on what was allocated in shared memory".into(),
+                mine: format!("{:#x}", self.allocations),
+                rank: crew.members[from],
+                theirs: format!("{:#x}", said.allocations),
+            });
+        }
+        Ok(said)
+    }
+
+    fn release(&mut self, crew: &Crew<'_>, to: usize, reclaims: bool, knows: &Time) -> Result<()> {
+        let mut writer = Writer::default();
+        writer.number(u32::from(reclaims));
+        self.write_lacking(knows, |_| true, &mut writer);
+        self.send(Way::Down, crew.members[to], crew.members, writer.bytes())
+    }
+
+    fn await_release(&mut self, crew: &Crew<'_>, from: usize) -> Result<bool> {
+        let message = self.receive(Way::Down, crew.members[from], crew.members)?;
+        let mut reader = Reader::new(&message);
+        let reclaims = reader.number()? != 0;
+        let intervals = self.read_intervals(reader)?;
+        self.learn(intervals)?;
+        Ok(reclaims)
+    }
+
+    pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
+        let mut intervals = Vec::new();
+        while !reader.is_empty() {
+            intervals.push(Interval::read(self.page_words, &mut reader)?);
+        }
+        Ok(intervals)
+    }
+
+    fn storage_kib(&self) -> u32 {
+        u32::try_from(self.storage().div_ceil(1024)).unwrap_or(u32::MAX)
+    }
+
+    fn reclaims(&self, crew: &Crew<'_>, storage_kib: u32) -> bool {
+        crew.is_everybody && u64::from(storage_kib) * 1024 > self.config.storage_limit
+    }
+}
+
+impl<V: Variant> Core<'_, V> {
+    /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
+    pub(crate) fn pass(&mut self, crew: &Crew<'_>) -> Result<()> {
+        self.close()?;
+        let reclaims = self.meet(crew)?;
+        if !crew.is_everybody {
+            return Ok(());
+        }
+        if self.config.check_races {
+            self.look_for_races()?;
+        }
+        self.begin_epoch();
+        if reclaims { self.reclaim(crew) } else { Ok(()) }
+    }
+}

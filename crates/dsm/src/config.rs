@@ -1,0 +1,152 @@
+//! What can be chosen.
+
+use farside_fabric::{Error, Result};
+
+/// How shared memory is set up. The same on every rank.
+///
+/// ```
+/// use farside::dsm::{Access, BarrierKind, Config, Start};
+///
+/// let config = Config { barrier: BarrierKind::Central, start: Start::Original, ..Config::new(1 << 20) };
+/// assert_eq!(config.access, Access::Pager);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// How many bytes of shared memory there are, for all allocations together. What is not touched costs nothing.
+    pub bytes: u64,
+    /// How ranks meet.
+    pub barrier: BarrierKind,
+    /// What pages hold at the start, and where.
+    pub start: Start,
+    /// How accesses are noticed.
+    pub access: Access,
+    /// How diffs come from the rank that made them.
+    pub fetch: Fetch,
+    /// The size of a page where accesses are explicit; the pager takes the machine's.
+    pub page_bytes: usize,
+    /// How many locks there are.
+    pub locks: u32,
+    /// When a rank keeps more than so many bytes of diffs and notices at a barrier of all ranks, everybody throws away what is not needed any more.
+    pub storage_limit: u64,
+    /// How many bytes of diffs a rank can keep at most, between two barriers of all ranks.
+    pub storage_max: u64,
+    /// Look, at each barrier of all ranks, for words that two ranks have written without being ordered.
+    pub check_races: bool,
+    /// Remember when each barrier of all ranks was entered and left.
+    pub time_barriers: bool,
+    /// What handling pages costs where it takes no time by itself: in virtual time.
+    pub work: Work,
+}
+
+/// How ranks meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarrierKind {
+    /// One rank gathers all write notices, and sends each of the others what it lacks.
+    Central,
+    /// Along a binomial spanning tree.
+    Tree,
+}
+
+/// What pages hold at the start, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Rank 0 has all pages; the others fetch a page when they touch it first.
+    Original,
+    /// Every rank begins with zeroed pages.
+    Zero,
+}
+
+/// How accesses are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// By page faults: userfaultfd where the system allows it, otherwise protections and signals. Views are ordinary memory.
+    Pager,
+    /// By page faults, with protections and signals.
+    Protect,
+    /// By page faults, with userfaultfd.
+    Userfault,
+    /// When a view is made: each page of it is looked at then. The way of the simulator.
+    Explicit,
+}
+
+/// How diffs come from the rank that made them. Neither way needs the help of that rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetch {
+    /// They are read from its memory.
+    Get,
+    /// The agent of its node reads them and sends them.
+    Call,
+}
+
+/// What handling pages costs in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Noticing an access.
+    pub fault_ns: u64,
+    /// Copying, comparing or changing a byte of a page, in picoseconds.
+    pub byte_ps: u64,
+}
+
+impl Config {
+    /// The usual choices: pages noticed by faults, zero at the start, the tree as barrier.
+    pub fn new(bytes: u64) -> Config {
+        Config {
+            bytes,
+            barrier: BarrierKind::Tree,
+            start: Start::Zero,
+            access: Access::Pager,
+            fetch: Fetch::Get,
+            page_bytes: 4096,
+            locks: 64,
+            storage_limit: 16 << 20,
+            storage_max: 256 << 20,
+            check_races: false,
+            time_barriers: false,
+            work: Work::default(),
+        }
+    }
+}
+
+macro_rules! named {
+    ($type:ident, $what:literal: $($name:literal => $variant:ident),*) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [$type] = &[$($type::$variant),*];
+
+            /// Its name, as the command line spells it.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),* }
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = Error;
+
+            fn from_str(name: &str) -> Result<$type> {
+                $type::ALL.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
+                    Error::Misuse(format!(concat!("there is no ", $what, " {:?}; there are: {}"), name, [$($name),*].join(", ")))
+                })
+            }
+        }
+    };
+}
+
+named!(BarrierKind, "barrier": "central" => Central, "tree" => Tree);
+named!(Start, "start": "original" => Original, "zero" => Zero);
+named!(Access, "access": "pager" => Pager, "protect" => Protect, "userfault" => Userfault, "explicit" => Explicit);
+named!(Fetch, "fetch": "get" => Get, "call" => Call);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        assert_eq!(
+            BarrierKind::ALL.iter().map(|one| one.name().parse::<BarrierKind>()).collect::<Result<Vec<_>>>().unwrap(),
+            BarrierKind::ALL
+        );
+        let error = "ring".parse::<BarrierKind>().unwrap_err().to_string();
+        assert!(error.contains("\"ring\"") && error.contains("central, tree"), "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Intervals and write notices: who wrote which pages between two synchronizations, and where the diffs are.
+
+use farside_fabric::Result;
+
+use crate::message::{Reader, Writer};
+use crate::time::Time;
+
+/// What one rank wrote between two of its synchronizations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) rank: u32,
+    /// Which of the rank's intervals, from 1 on, since all ranks have met last.
+    pub(crate) number: u32,
+    /// Larger than that of every interval that happened before.
+    pub(crate) order: u32,
+    /// What the rank knew of the others.
+    pub(crate) seen: Time,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// A page was written, and here is what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Notice {
+    pub(crate) page: u32,
+    /// Where the diff begins in the writer's storage, in words.
+    pub(crate) at: u32,
+    /// How many words it has; none if it is the page itself, all of whose words have changed.
+    pub(crate) words: u32,
+}
+
+impl Notice {
+    /// How many words the diff takes.
+    pub(crate) fn stored_words(&self, page_words: usize) -> usize {
+        if self.is_whole() { page_words } else { self.words as usize }
+    }
+
+    /// Whether every word of the page has changed.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.words == 0
+    }
+}
+
+impl Interval {
+    /// Whether this one happened before another, of the same time between two meetings.
+    pub(crate) fn is_before(&self, other: &Interval) -> bool {
+        match self.rank == other.rank {
+            true => self.number < other.number,
+            false => other.seen.of(self.rank) >= self.number,
+        }
+    }
+
+    /// Writes it down. Neighbouring pages with neighbouring diffs share all but their lengths.
+    pub(crate) fn write(&self, page_words: usize, into: &mut Writer) {
+        for number in [self.rank, self.number, self.order] {
+            into.number(number);
+        }
+        into.time(&self.seen);
+        let follows = |last: &Notice, next: &Notice| {
+            next.page == last.page + 1 && next.at as usize == last.at as usize + last.stored_words(page_words)
+        };
+        let runs: Vec<&[Notice]> = self.notices.chunk_by(follows).collect();
+        into.number(runs.len() as u32);
+        for run in runs {
+            into.number(run[0].page);
+            into.number(run[0].at);
+            into.number(run.len() as u32);
+            run.iter().for_each(|notice| into.number(notice.words));
+        }
+    }
+
+    pub(crate) fn read(page_words: usize, from: &mut Reader<'_>) -> Result<Interval> {
+        let (rank, number, order) = (from.number()?, from.number()?, from.number()?);
+        let seen = from.time()?;
+        let mut notices = Vec::new();
+        for _ in 0..from.number()? {
+            let (mut page, mut at) = (from.number()?, from.number()?);
+            for _ in 0..from.number()? {
+                let notice = Notice { page, at, words: from.number()? };
+                at = at.wrapping_add(notice.stored_words(page_words) as u32);
+                page = page.wrapping_add(1);
+                notices.push(notice);
+            }
+        }
+        Ok(Interval { rank, number, order, seen, notices })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval() -> Interval {
+        let notice = |page, at, words| Notice { page, at, words };
+        let notices = vec![notice(3, 100, 7), notice(4, 107, 0), notice(5, 107 + 64, 2), notice(9, 1000, 300)];
+        Interval { rank: 4, number: 2, order: 17, seen: [(1, 1)].into_iter().collect(), notices }
+    }
+
+    #[test]
+    fn an_interval_survives_its_message() {
+        let mut writer = Writer::default();
+        interval().write(64, &mut writer);
+        assert_eq!(Interval::read(64, &mut Reader::new(writer.bytes())), Ok(interval()));
+        assert!(writer.bytes().len() < 25, "{} bytes", writer.bytes().len());
+    }
+
+    #[test]
+    fn who_has_seen_an_interval_comes_after_it() {
+        let of = |rank, number, seen: &[(u32, u32)]| Interval {
+            rank,
+            number,
+            seen: seen.iter().copied().collect(),
+            ..interval()
+        };
+        assert!(of(1, 1, &[]).is_before(&of(1, 2, &[])));
+        assert!(of(1, 1, &[]).is_before(&of(2, 1, &[(1, 1)])));
+        let (one, other) = (of(1, 2, &[]), of(2, 1, &[(1, 1)]));
+        assert!(!one.is_before(&other) && !other.is_before(&one));
+    }
+}

@@ -1,0 +1,144 @@
+//! The memory that ranks reach of each other: copies, diffs, notices, mail, and the words of locks.
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Place, Window, World};
+
+use crate::config::Config;
+
+/// How long a message that comes with its signal may be.
+const SLOT_BYTES: (usize, usize) = (64, 32 << 10);
+/// How much room for them a rank has at most, if there are many ranks.
+const SLOTS_BYTES_MAX: usize = 64 << 20;
+/// How many bytes of notices come with a lock.
+pub(crate) const GRANT_BYTES: usize = 8 << 10;
+/// How much a rank that asks for a lock says of what it knows.
+pub(crate) const REQUEST_BYTES: usize = 128;
+/// How many bytes of longer messages a rank can have under way.
+const OUTBOX_BYTES: (usize, usize) = (1 << 10, 8 << 20);
+/// How many bytes of notices a rank keeps for those who come for a lock, between two barriers of all ranks.
+const LOG_BYTES: (usize, usize) = (1 << 10, 4 << 20);
+
+/// The words of a lock: who asked last, at its manager; and what became of two requests in turn, at everybody.
+pub(crate) const TAIL: usize = 0;
+pub(crate) const STATES: usize = 1;
+const LOCK_WORDS: usize = 3;
+
+/// Which way along a barrier a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+pub(crate) struct Memory {
+    ranks: usize,
+    slot_bytes: usize,
+    pub(crate) outbox_bytes: usize,
+    pub(crate) log_bytes: usize,
+    /// The rank's copy of the shared memory.
+    pub(crate) copy: Window<u32>,
+    /// The diffs that the rank has made.
+    pub(crate) diffs: Window<u32>,
+    /// The intervals that the rank knows, in the order in which it learned of them.
+    pub(crate) log: Window<u8>,
+    pub(crate) outbox: Window<u8>,
+    mail: Window<u8>,
+    words: Window<u64>,
+}
+
+impl Memory {
+    pub(crate) fn new(world: &World, config: &Config) -> Result<Memory> {
+        let ranks = world.size() as usize;
+        // Where little is stored, little is said.
+        let part = |of: usize, (least, most): (usize, usize)| (config.storage_max as usize / of).clamp(least, most);
+        let slot_bytes = part(1024, SLOT_BYTES).min(SLOTS_BYTES_MAX / (2 * ranks)).max(SLOT_BYTES.0) & !7;
+        let (outbox_bytes, log_bytes) = (part(8, OUTBOX_BYTES), part(16, LOG_BYTES));
+        let mail = 2 * ranks * slot_bytes + GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
+        let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
+        let team = world.team();
+        Ok(Memory {
+            ranks,
+            slot_bytes,
+            outbox_bytes,
+            log_bytes,
+            copy: team.quiet_window(config.bytes as usize / 4)?,
+            diffs: team.quiet_window(config.storage_max as usize / 4)?,
+            log: team.quiet_window(log_bytes)?,
+            outbox: team.quiet_window(outbox_bytes)?,
+            mail: team.quiet_window(mail)?,
+            words: team.quiet_window(words)?,
+        })
+    }
+
+    /// How long a message may be that comes with its signal.
+    pub(crate) fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    fn slot_offset(&self, way: Way, from: Rank) -> usize {
+        (way as usize * self.ranks + from.index()) * self.slot_bytes
+    }
+
+    fn grant_offset(&self) -> usize {
+        2 * self.ranks * self.slot_bytes
+    }
+
+    fn request_offset(&self, lock: u32, state: usize) -> usize {
+        self.grant_offset() + GRANT_BYTES + (2 * lock as usize + state) * REQUEST_BYTES
+    }
+
+    /// Where `to` keeps the messages of `from`.
+    pub(crate) fn slot(&self, way: Way, from: Rank, to: Rank) -> Place<'_, u8> {
+        self.mail.at(to, self.slot_offset(way, from))
+    }
+
+    /// The word that counts them.
+    pub(crate) fn bell(&self, way: Way, from: Rank, to: Rank) -> Place<'_, u64> {
+        self.words.at(to, way as usize * self.ranks + from.index())
+    }
+
+    /// The word in which `at` hears that `by` has got its longer messages.
+    pub(crate) fn taken(&self, at: Rank, by: Rank) -> Place<'_, u64> {
+        self.words.at(at, 2 * self.ranks + by.index())
+    }
+
+    /// The word in which a rank hears that it has a lock.
+    pub(crate) fn granted(&self, at: Rank) -> Place<'_, u64> {
+        self.words.at(at, 3 * self.ranks)
+    }
+
+    /// What comes with it.
+    pub(crate) fn grant(&self, at: Rank) -> Place<'_, u8> {
+        self.mail.at(at, self.grant_offset())
+    }
+
+    /// What the next one in the queue says of what it knows; `state` is 0 or 1.
+    pub(crate) fn request(&self, at: Rank, lock: u32, state: usize) -> Place<'_, u8> {
+        self.mail.at(at, self.request_offset(lock, state))
+    }
+
+    /// A word of a lock.
+    pub(crate) fn lock(&self, at: Rank, lock: u32, word: usize) -> Place<'_, u64> {
+        self.words.at(at, 3 * self.ranks + 1 + lock as usize * LOCK_WORDS + word)
+    }
+
+    pub(crate) fn free(self, world: &World) -> Result<()> {
+        self.copy.free(world)?;
+        self.diffs.free(world)?;
+        self.log.free(world)?;
+        self.outbox.free(world)?;
+        self.mail.free(world)?;
+        self.words.free(world)
+    }
+}
+
+/// Refuses what there is no room for, and says what to do.
+pub(crate) fn check_room(what: &str, wanted: usize, limit: usize) -> Result<()> {
+    if wanted <= limit {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "{wanted} bytes of {what} are more than the {limit} that there is room for between two barriers of all ranks: \
+         let them meet more often, or raise `storage_max`"
+    )))
+}

@@ -1,0 +1,176 @@
+//! Shared slices, and views of them: ordinary memory until the next synchronization.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use farside_fabric::{Error, Result};
+use farside_rma::Plain;
+
+/// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is read and written through views, see
+/// [`Dsm::view`](crate::Dsm::view) and [`Dsm::view_mut`](crate::Dsm::view_mut).
+pub struct Shared<T> {
+    offset: u64,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+impl<T: Plain> Shared<T> {
+    pub(crate) fn new(offset: u64, len: usize) -> Shared<T> {
+        Shared { offset, len, element: PhantomData }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its first byte in the shared memory.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The element that a byte of the shared memory belongs to, if it is one of these: says where a [`Race`](crate::Race) is.
+    pub fn index_of(&self, offset: u64) -> Option<usize> {
+        let at = offset.checked_sub(self.offset)? as usize / size_of::<T>();
+        (at < self.len).then_some(at)
+    }
+
+    /// The bytes that some elements take.
+    pub(crate) fn bytes(&self, range: &Range<usize>) -> Result<Range<u64>> {
+        if range.start > range.end || range.end > self.len {
+            return Err(Error::Misuse(format!(
+                "elements {} to {} are not among the {} of this shared slice",
+                range.start, range.end, self.len
+            )));
+        }
+        let byte = |element: usize| self.offset + (element * size_of::<T>()) as u64;
+        Ok(byte(range.start)..byte(range.end))
+    }
+}
+
+/// The memory that views are of.
+pub(crate) struct Ground {
+    base: NonNull<u8>,
+    bytes: u64,
+}
+
+impl Ground {
+    /// # Safety
+    ///
+    /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on this thread; what faults there are must be resolved. Nobody else may have
+    /// Rust references to it.
+    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> Ground {
+        Ground { base, bytes }
+    }
+
+    fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {
+        if bytes.end > self.bytes {
+            return Err(Error::Misuse("a shared slice belongs to another shared memory".into()));
+        }
+        // SAFETY: inside of the memory, as was checked.
+        let start = unsafe { self.base.add(bytes.start as usize) }.cast::<Cell<T>>();
+        if !start.is_aligned() {
+            return Err(Error::Misaligned { offset: bytes.start, align: align_of::<T>() as u64 });
+        }
+        let len = (bytes.end - bytes.start) as usize / size_of::<T>();
+        // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this thread, which is the only one: a cell is not `Sync`.
+        // Other ranks read this copy, as copies of bytes, and do not write it.
+        Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
+    }
+
+    pub(crate) fn view<T: Plain>(&self, bytes: Range<u64>) -> Result<View<'_, T>> {
+        Ok(View { cells: self.cells(bytes)? })
+    }
+
+    pub(crate) fn view_mut<T: Plain>(&self, bytes: Range<u64>) -> Result<ViewMut<'_, T>> {
+        Ok(ViewMut { cells: self.cells(bytes)? })
+    }
+}
+
+/// Elements of a shared slice, to be read until the next synchronization.
+#[derive(Clone, Copy)]
+pub struct View<'d, T> {
+    cells: &'d [Cell<T>],
+}
+
+/// Elements of a shared slice, to be read and written until the next synchronization.
+#[derive(Clone, Copy)]
+pub struct ViewMut<'d, T> {
+    cells: &'d [Cell<T>],
+}
+
+macro_rules! reading {
+    ($view:ident) => {
+        impl<'d, T: Plain> $view<'d, T> {
+            /// How many elements there are.
+            pub fn len(&self) -> usize {
+                self.cells.len()
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.cells.is_empty()
+            }
+
+            /// Loads an element. Panics if there is none with this index, as slices do.
+            #[inline]
+            pub fn get(&self, index: usize) -> T {
+                self.cells[index].get()
+            }
+
+            /// All elements, in order.
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + 'd {
+                self.cells.iter().map(Cell::get)
+            }
+
+            /// Copies as many elements as fit, from `index` on.
+            pub fn copy_to(&self, index: usize, into: &mut [T]) {
+                for (into, cell) in into.iter_mut().zip(&self.cells[index..]) {
+                    *into = cell.get();
+                }
+            }
+
+            /// A copy of all elements.
+            pub fn to_vec(&self) -> Vec<T> {
+                self.iter().collect()
+            }
+        }
+    };
+}
+reading!(View);
+reading!(ViewMut);
+
+impl<'d, T: Plain> ViewMut<'d, T> {
+    /// Stores an element. Panics if there is none with this index, as slices do.
+    #[inline]
+    pub fn set(&self, index: usize, value: T) {
+        self.cells[index].set(value);
+    }
+
+    /// The elements as cells: ordinary memory.
+    pub fn cells(&self) -> &'d [Cell<T>] {
+        self.cells
+    }
+
+    /// Copies elements in, from `index` on.
+    pub fn copy_from(&self, index: usize, from: &[T]) {
+        for (cell, &value) in self.cells[index..][..from.len()].iter().zip(from) {
+            cell.set(value);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What was done.
+
+/// What one rank has done for its shared memory so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Accesses that found their page invalid, and were reads as far as is known.
+    pub read_faults: u64,
+    /// Accesses that found their page not writable.
+    pub write_faults: u64,
+    /// Pages that were copied before they were written.
+    pub twins: u64,
+    /// Diffs that were made.
+    pub diffs_made: u64,
+    /// Diffs that were fetched and applied.
+    pub diffs_applied: u64,
+    /// How many bytes they had.
+    pub diff_bytes: u64,
+    /// Pages that were fetched as a whole, because this rank had no copy.
+    pub cold_misses: u64,
+    /// Messages sent and asked for.
+    pub messages: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// Messages of this rank's that the fabric had to send again, as far as it says.
+    pub retransmitted: u64,
+    /// Write notices that came from others.
+    pub notices: u64,
+    /// Locks acquired.
+    pub locks: u64,
+    /// Barriers passed.
+    pub barriers: u64,
+    /// How long this rank was in barriers.
+    pub barrier_ns: u64,
+    /// How often storage was reclaimed.
+    pub reclaims: u64,
+    /// The most bytes of diffs and notices that were kept at a time.
+    pub storage_peak: u64,
+}
+
+impl Statistics {
+    /// The sum over several ranks; of peaks, the highest.
+    #[must_use]
+    pub fn and(self, other: Statistics) -> Statistics {
+        let (a, b) = (self, other);
+        Statistics {
+            read_faults: a.read_faults + b.read_faults,
+            write_faults: a.write_faults + b.write_faults,
+            twins: a.twins + b.twins,
+            diffs_made: a.diffs_made + b.diffs_made,
+            diffs_applied: a.diffs_applied + b.diffs_applied,
+            diff_bytes: a.diff_bytes + b.diff_bytes,
+            cold_misses: a.cold_misses + b.cold_misses,
+            messages: a.messages + b.messages,
+            bytes: a.bytes + b.bytes,
+            retransmitted: a.retransmitted + b.retransmitted,
+            notices: a.notices + b.notices,
+            locks: a.locks + b.locks,
+            barriers: a.barriers + b.barriers,
+            barrier_ns: a.barrier_ns + b.barrier_ns,
+            reclaims: a.reclaims + b.reclaims,
+            storage_peak: a.storage_peak.max(b.storage_peak),
+        }
+    }
+}

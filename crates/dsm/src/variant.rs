@@ -1,0 +1,57 @@
+//! What the coherence of shared pages rests on, and a known-wrong variant leaves out.
+
+/// The steps without which the protocol is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
+/// each of them out. The protocol is compiled from the same lines for every variant.
+pub trait Variant: 'static {
+    /// Heeds every write notice.
+    const HEEDS_NOTICES: bool = true;
+    /// Applies diffs in the order in which they happened.
+    const ORDERS_DIFFS: bool = true;
+    /// Makes a new twin for each interval.
+    const RENEWS_TWINS: bool = true;
+    /// Throws diffs away only when everybody has got what it needs of them.
+    const RECLAIMS_LATE: bool = true;
+    /// Sends each subtree what that subtree lacks.
+    const TELLS_SUBTREES_APART: bool = true;
+    /// Sends with a lock what others have told the last holder.
+    const PASSES_ON: bool = true;
+    /// Asks the place of its predecessor that belongs to that request, and not to the one before.
+    const ALTERNATES: bool = true;
+}
+
+/// The right one.
+pub struct Right;
+
+impl Variant for Right {}
+
+/// Known-wrong variants, for the checker to find out.
+pub mod mutants {
+    use super::Variant;
+
+    macro_rules! variants {
+        ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
+            $(#[$doc])*
+            pub struct $name;
+            impl Variant for $name {
+                const $step: bool = false;
+            }
+        )* };
+    }
+
+    variants! {
+        /// Overlooks the first notice of each interval.
+        DropsANotice: HEEDS_NOTICES;
+        /// Applies the newest diff first.
+        AppliesBackwards: ORDERS_DIFFS;
+        /// Compares with the twin of an earlier interval.
+        KeepsItsTwin: RENEWS_TWINS;
+        /// Throws diffs away while others still need them.
+        ReclaimsTooEarly: RECLAIMS_LATE;
+        /// Sends a subtree what its sibling lacks.
+        ConfusesSubtrees: TELLS_SUBTREES_APART;
+        /// Passes on its own notices only.
+        KeepsToItself: PASSES_ON;
+        /// Uses one place for all its requests of a lock.
+        UsesOnePlace: ALTERNATES;
+    }
+}

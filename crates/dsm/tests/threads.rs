@@ -1,0 +1,237 @@
+//! Shared memory of thread ranks: every front end, barrier and start gives the same.
+
+use farside::dsm::{Access, BarrierKind, Config, Dsm, Fetch, Placement, Start, has_userfault};
+use farside::{Local, Rank, Result, World};
+
+/// Every way to set shared memory up.
+fn configs() -> Vec<Config> {
+    let mut all = Vec::new();
+    for &access in Access::ALL {
+        if access == Access::Userfault && !has_userfault() {
+            println!("skipped: userfaultfd, which this system does not allow");
+            continue;
+        }
+        for &barrier in BarrierKind::ALL {
+            for &start in Start::ALL {
+                all.push(Config { access, barrier, start, ..Config::new(1 << 20) });
+            }
+        }
+    }
+    all
+}
+
+/// On nodes that are only pretended, and share memory in fact; and on nodes that reach each other over UDP.
+fn on_nodes(ranks: u32, nodes: u32, program: impl Fn(World) -> Result<()> + Sync) {
+    Local::new(ranks).unwrap().topology(&format!("node:{nodes}")).run(&program).unwrap();
+    if nodes > 1 {
+        Local::new(ranks).unwrap().nodes(nodes).run(&program).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_before_a_barrier_is_seen_after_it() {
+    for (ranks, nodes) in [(1, 1), (2, 1), (3, 3), (5, 2), (8, 4)] {
+        for config in configs() {
+            on_nodes(ranks, nodes, |world| {
+                let mut dsm = Dsm::new(&world, config)?;
+                let (me, count) = (world.rank().index(), world.size() as usize);
+                // All on one page, and in several pages.
+                let words = dsm.alloc::<u32>(count)?;
+                let many = dsm.alloc_at::<f64>(3000, Placement::Pages)?;
+                for round in 1..5u32 {
+                    dsm.set(words, me, round * 100 + me as u32)?;
+                    let view = dsm.view_mut(many, 0..3000)?;
+                    for at in (me..3000).step_by(count) {
+                        view.set(at, f64::from(round) * at as f64);
+                    }
+                    dsm.barrier()?;
+                    let seen = dsm.view(words, 0..count)?.to_vec();
+                    let expected: Vec<u32> = (0..count as u32).map(|rank| round * 100 + rank).collect();
+                    assert_eq!(seen, expected, "{config:?}");
+                    let view = dsm.view(many, 0..3000)?;
+                    assert!((0..3000).all(|at| view.get(at) == f64::from(round) * at as f64), "{config:?}");
+                    dsm.barrier()?;
+                }
+                dsm.close()
+            });
+        }
+    }
+}
+
+#[test]
+fn locks_lose_no_update() {
+    for config in configs() {
+        on_nodes(4, 2, |world| {
+            let mut dsm = Dsm::new(&world, config)?;
+            let (a, b) = (dsm.alloc::<u64>(1)?, dsm.alloc_at::<u64>(1, Placement::Pages)?);
+            for turn in 0..25 {
+                let lock = (turn + world.rank().0) % 2;
+                let sum = if lock == 0 { a } else { b };
+                dsm.locked(lock, |dsm| dsm.set(sum, 0, dsm.get(sum, 0)? + 1))?;
+            }
+            dsm.barrier()?;
+            assert_eq!(dsm.get(a, 0)? + dsm.get(b, 0)?, 100, "{config:?}");
+            dsm.close()
+        });
+    }
+}
+
+#[test]
+fn a_barrier_of_some_tells_them_and_nobody_waits_for_the_others() {
+    for config in configs() {
+        on_nodes(5, 1, |world| {
+            let mut dsm = Dsm::new(&world, config)?;
+            let words = dsm.alloc::<u32>(5)?;
+            let me = world.rank();
+            let some = [Rank(1), Rank(3), Rank(4)];
+            if some.contains(&me) {
+                for round in 1..4 {
+                    dsm.set(words, me.index(), round)?;
+                    dsm.barrier_of(&some)?;
+                    assert_eq!(some.map(|rank| dsm.get(words, rank.index()).unwrap()), [round; 3]);
+                    dsm.barrier_of(&some)?;
+                }
+            }
+            dsm.barrier()?;
+            assert_eq!(dsm.view(words, 0..5)?.to_vec(), [0, 3, 0, 3, 3]);
+            let error = dsm.barrier_of(&[Rank(3), Rank(1)]).unwrap_err();
+            assert!(error.to_string().contains("ascending"), "{error}");
+            dsm.close()
+        });
+    }
+}
+
+#[test]
+fn storage_is_reclaimed_and_nothing_is_lost() {
+    for config in configs() {
+        let config = Config { storage_limit: 20_000, ..config };
+        on_nodes(4, 2, |world| {
+            let mut dsm = Dsm::new(&world, config)?;
+            let me = world.rank().index();
+            let words = dsm.alloc::<u32>(16 * 1024)?;
+            for round in 1..40u32 {
+                // Each page has one writer in this round, and another in the next.
+                let page = (me + round as usize) % 16;
+                let view = dsm.view_mut(words, page * 1024..(page + 1) * 1024)?;
+                (0..1024).for_each(|at| view.set(at, view.get(at) + round));
+                dsm.barrier()?;
+                assert!(dsm.storage() < 20_000 + 40_000, "{}", dsm.storage());
+            }
+            let view = dsm.view(words, 0..16 * 1024)?;
+            for page in 0..16usize {
+                let wrote = |round: &u32| (0..4).any(|rank| (rank + *round as usize) % 16 == page);
+                let sum: u32 = (1..40).filter(wrote).sum();
+                assert_eq!(view.get(page * 1024 + 7), sum, "page {page}, {config:?}");
+            }
+            assert!(dsm.statistics().reclaims > 1, "{:?}", dsm.statistics());
+            dsm.barrier()?;
+            dsm.close()
+        });
+    }
+}
+
+#[test]
+fn the_agents_bring_the_same_as_gets() {
+    let config = Config { fetch: Fetch::Call, start: Start::Original, ..Config::new(1 << 20) };
+    on_nodes(4, 2, |world| {
+        let mut dsm = Dsm::new(&world, config)?;
+        let words = dsm.alloc::<u32>(4096)?;
+        let me = world.rank().index();
+        for at in 0..1024 {
+            dsm.set(words, at * 4 + me, at as u32)?;
+        }
+        dsm.barrier()?;
+        assert!(dsm.view(words, 0..4096)?.iter().enumerate().all(|(at, word)| word == at as u32 / 4));
+        dsm.barrier()?;
+        dsm.close()
+    });
+}
+
+#[test]
+fn false_sharing_costs_diffs_and_not_pages() {
+    const ROUNDS: u32 = 10_000;
+    let rounds = if std::env::var_os("FARSIDE_LONG").is_some() { ROUNDS } else { ROUNDS / 20 };
+    for access in [Access::Pager, Access::Explicit] {
+        let config = Config { access, ..Config::new(4096) };
+        on_nodes(16, 1, |world| {
+            let mut dsm = Dsm::new(&world, config)?;
+            let words = dsm.alloc::<u32>(16)?;
+            let me = world.rank().index();
+            for round in 1..=rounds {
+                dsm.set(words, me, round)?;
+                dsm.barrier()?;
+                if round % 100 == 0 {
+                    assert_eq!(dsm.view(words, 0..16)?.to_vec(), [round; 16]);
+                }
+            }
+            assert_eq!(dsm.view(words, 0..16)?.to_vec(), [rounds; 16]);
+            let done = dsm.statistics();
+            assert_eq!(done.cold_misses, 0, "{done:?}");
+            // A diff of one word has two words: what was changed, and where.
+            assert!(done.diff_bytes <= u64::from(rounds) * 15 * 8, "{done:?}");
+            assert_eq!(done.diffs_made, u64::from(rounds));
+            dsm.barrier()?;
+            dsm.close()
+        });
+    }
+}
+
+#[test]
+fn races_are_reported_with_who_and_where() {
+    let config = Config { check_races: true, ..Config::new(1 << 16) };
+    let found = farside::local(3, |world| {
+        let mut dsm = Dsm::new(&world, config)?;
+        let words = dsm.alloc::<u32>(100)?;
+        let me = world.rank();
+        // Ordered by a lock, and on different words: no race.
+        dsm.locked(1, |dsm| dsm.set(words, 0, me.0 + 1))?;
+        dsm.set(words, 1 + me.index(), 7)?;
+        dsm.barrier()?;
+        assert_eq!(dsm.races(), []);
+        // Two of them write word 50.
+        if me != Rank(1) {
+            dsm.set(words, 50, me.0 + 3)?;
+        }
+        dsm.barrier()?;
+        let found = dsm.races().iter().map(|race| (race.ranks, words.index_of(race.offset))).collect::<Vec<_>>();
+        dsm.close()?;
+        Ok(found)
+    });
+    assert_eq!(found.unwrap().concat(), [((Rank(0), Rank(2)), Some(50))]);
+}
+
+#[test]
+fn ranks_that_disagree_are_told() {
+    let result = farside::local(2, |world| {
+        let bytes = if world.rank() == Rank(0) { 4096 } else { 8192 };
+        Dsm::new(&world, Config::new(bytes)).map(drop)
+    });
+    assert!(result.unwrap_err().to_string().contains("disagree on how"));
+    let result = farside::local(2, |world| {
+        let mut dsm = Dsm::new(&world, Config::new(8192))?;
+        dsm.alloc::<u8>(1 + world.rank().index())?;
+        dsm.barrier()
+    });
+    assert!(result.unwrap_err().to_string().contains("disagree on what was allocated"));
+}
+
+#[test]
+fn wrong_locks_and_slices_are_named() {
+    farside::local(1, |world| {
+        let mut dsm = Dsm::new(&world, Config { locks: 3, ..Config::new(8192) })?;
+        let words = dsm.alloc::<u32>(10)?;
+        for (error, problem) in [
+            (dsm.lock(3).unwrap_err(), "no lock 3"),
+            (dsm.unlock(2).unwrap_err(), "not held"),
+            (dsm.view(words, 5..11).err().unwrap(), "5 to 11"),
+            (dsm.get(words, usize::MAX).unwrap_err(), "among the 10"),
+        ] {
+            assert!(error.to_string().contains(problem), "{error}");
+        }
+        dsm.lock(1)?;
+        assert!(dsm.lock(1).unwrap_err().to_string().contains("already"));
+        dsm.unlock(1)?;
+        dsm.close()
+    })
+    .unwrap();
+}

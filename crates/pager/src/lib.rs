@@ -1,0 +1,94 @@
+//! Memory whose pages tell when they are read or written.
+//!
+//! A [`Watched`] memory is a second mapping of memory that is shared anyway. Each of its pages may be untouchable, readable or writable; an access that is not allowed
+//! runs a handler on the thread that made it, which allows it, and then the access is made. The first mapping stays as it is: through it, pages are brought up to
+//! date while nobody can touch them through the second.
+//!
+//! There are two [`Method`]s: userfaultfd, which tells of missing and write-protected pages by a signal of its own and keeps one mapping in one piece; and protections of
+//! mappings, which work everywhere and cut a mapping into as many pieces as its pages differ.
+//!
+//! This crate is where the operating system's page faults are dealt with, and nothing else is here: it knows no rank and no protocol.
+
+mod mapping;
+mod signal;
+mod userfault;
+
+use std::fmt;
+
+pub use mapping::Watched;
+
+/// How pages are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By userfaultfd.
+    Userfault,
+    /// By protections of the mapping.
+    Protect,
+}
+
+/// What may be done with a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Allowed {
+    /// Nothing.
+    Nothing,
+    /// It may be read.
+    Reading,
+    /// It may be read and written.
+    Writing,
+}
+
+/// What an access tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// The page, counted from the start of the memory.
+    pub page: usize,
+    /// Whether it was a write, if that is known.
+    pub is_write: Option<bool>,
+}
+
+/// What deals with faults.
+///
+/// # Safety
+///
+/// It is called on the thread that armed the memory, in the middle of any access to it: whatever it touches must be in order at those moments. It must not panic,
+/// and must not touch the watched memory itself. It must allow what was tried, or the access is tried again for ever.
+pub unsafe trait Handler {
+    /// Deals with a fault.
+    fn handle(&self, fault: Fault);
+}
+
+/// Why memory cannot be watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{call} failed with error {errno}")]
+pub struct Error {
+    /// The system call.
+    pub call: &'static str,
+    /// What it said.
+    pub errno: i32,
+}
+
+impl Error {
+    pub(crate) fn last(call: &'static str) -> Error {
+        Error { call, errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Userfault => "userfault",
+            Method::Protect => "protect",
+        })
+    }
+}
+
+/// The size of a page of this machine.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
+/// Whether the system lets this process watch memory by userfaultfd.
+pub fn has_userfault() -> bool {
+    userfault::Userfault::open().is_ok()
+}

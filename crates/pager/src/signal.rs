@@ -1,0 +1,197 @@
+//! Faults as signals: whose memory it is, and what to do when it is nobody's.
+//!
+//! A signal has no argument but an address, so which memory is watched must be known to the process as a whole. This is the one place of farside that keeps such a
+//! table; it is read without locks.
+
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::{Error, Fault, Handler};
+
+/// How many memories a process can watch at a time.
+const SLOTS: usize = 1024;
+
+/// A memory that is watched. Nobody's if its end is zero.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    page_bytes: AtomicUsize,
+    /// The thread whose faults are dealt with.
+    thread: AtomicU64,
+    handler: AtomicPtr<HandlerCell>,
+}
+
+/// A reference to a handler is two words; this is one that points to it.
+struct HandlerCell(*const dyn Handler);
+
+static TABLE: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        page_bytes: AtomicUsize::new(1),
+        thread: AtomicU64::new(0),
+        handler: AtomicPtr::new(std::ptr::null_mut()),
+    }
+}; SLOTS];
+/// Held while the table is changed.
+static CHANGES: Mutex<()> = Mutex::new(());
+/// Who dealt with the two signals before.
+static BEFORE: OnceLock<[(i32, libc::sigaction); 2]> = OnceLock::new();
+
+/// A memory in the table.
+pub(crate) struct Armed {
+    slot: &'static Slot,
+}
+
+impl Armed {
+    /// # Safety
+    ///
+    /// The handler must live as long as what is returned.
+    pub(crate) unsafe fn new(
+        start: usize,
+        bytes: usize,
+        page_bytes: usize,
+        handler: &(dyn Handler + '_),
+    ) -> Result<Armed, Error> {
+        let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        install()?;
+        let free = TABLE.iter().find(|slot| slot.end.load(Ordering::Acquire) == 0);
+        let slot = free.ok_or(Error { call: "watching one more memory", errno: libc::ENOSPC })?;
+        slot.start.store(start, Ordering::Relaxed);
+        slot.page_bytes.store(page_bytes, Ordering::Relaxed);
+        slot.thread.store(this_thread(), Ordering::Relaxed);
+        // SAFETY: only the lifetime changes, and that the handler lives long enough is the caller's promise.
+        let handler = unsafe { std::mem::transmute::<&(dyn Handler + '_), &(dyn Handler + 'static)>(handler) };
+        slot.handler.store(Box::into_raw(Box::new(HandlerCell(handler))), Ordering::Relaxed);
+        // What was stored before belongs to this slot once its end is known.
+        slot.end.store(start + bytes, Ordering::Release);
+        Ok(Armed { slot })
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let handler = self.slot.handler.load(Ordering::Relaxed);
+        self.slot.end.store(0, Ordering::Release);
+        // SAFETY: it was made by `Box::into_raw`, and only its own thread, which is here, uses it.
+        drop(unsafe { Box::from_raw(handler) });
+    }
+}
+
+fn this_thread() -> u64 {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::pthread_self() as u64 }
+}
+
+/// Takes over the two signals, once.
+fn install() -> Result<(), Error> {
+    if BEFORE.get().is_some() {
+        return Ok(());
+    }
+    let mut before = [libc::SIGSEGV, libc::SIGBUS].map(|signal| {
+        // SAFETY: all zero is a valid value: the default action.
+        (signal, unsafe { std::mem::zeroed::<libc::sigaction>() })
+    });
+    for (signal, old) in &mut before {
+        // SAFETY: only asks.
+        if unsafe { libc::sigaction(*signal, std::ptr::null(), old) } != 0 {
+            return Err(Error::last("sigaction"));
+        }
+    }
+    // Known before the first signal can come.
+    BEFORE.get_or_init(|| before);
+    for (signal, _) in before {
+        // SAFETY: as above.
+        let mut ours = unsafe { std::mem::zeroed::<libc::sigaction>() };
+        ours.sa_sigaction = on_signal as extern "C" fn(_, _, _) as usize;
+        // On the stack of the thread that faults: a protocol needs more of it than a stack for signals has.
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        // SAFETY: the handler restores what it changes, and runs foreign code for accesses to watched memory only.
+        if unsafe { libc::sigaction(signal, &ours, std::ptr::null_mut()) } != 0 {
+            return Err(Error::last("sigaction"));
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives both, and they are valid while the handler runs.
+    let (address, is_write) = unsafe { ((*info).si_addr() as usize, was_write(context)) };
+    // SAFETY: the thread's own variable.
+    let errno = unsafe { *libc::__errno_location() };
+    if deal_with(address, is_write) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+        return;
+    }
+    pass_on(signal, info, context);
+}
+
+/// Whether the address is in memory that this thread watches; then its handler has run.
+fn deal_with(address: usize, is_write: Option<bool>) -> bool {
+    let here = |slot: &&Slot| {
+        let end = slot.end.load(Ordering::Acquire);
+        address < end && address >= slot.start.load(Ordering::Relaxed)
+    };
+    let Some(slot) = TABLE.iter().find(here) else {
+        return false;
+    };
+    if slot.thread.load(Ordering::Relaxed) != this_thread() {
+        say("farside: shared memory is used by a thread that it does not belong to\n");
+        return false;
+    }
+    let page = (address - slot.start.load(Ordering::Relaxed)) / slot.page_bytes.load(Ordering::Relaxed);
+    // SAFETY: the slot is this thread's, so that it is not disarmed meanwhile, and its handler lives.
+    let handler = unsafe { &*(*slot.handler.load(Ordering::Relaxed)).0 };
+    handler.handle(Fault { page, is_write });
+    true
+}
+
+/// It is not ours: whoever dealt with the signal before does so, and if nobody did, the process ends as it should.
+fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = BEFORE.get().and_then(|all| all.iter().find(|(known, _)| *known == signal));
+    match before {
+        Some((_, old)) if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN => {
+            if old.sa_flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: the flag says that it is a function of this kind, which was installed for this signal.
+                let run: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                    unsafe { std::mem::transmute(old.sa_sigaction) };
+                run(signal, info, context);
+            } else {
+                // SAFETY: without the flag it is a function of that kind.
+                let run: extern "C" fn(i32) = unsafe { std::mem::transmute(old.sa_sigaction) };
+                run(signal);
+            }
+        }
+        // The access is made again, and ends the process.
+        // SAFETY: the default action is always valid.
+        _ => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+        },
+    }
+}
+
+/// Says something without locks and without the heap.
+fn say(text: &str) {
+    // SAFETY: the bytes are valid; what cannot be written is not said.
+    let _ = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// Whether the access that faulted was a write, where the processor tells.
+///
+/// # Safety
+///
+/// `context` must be what a handler of signals was given.
+#[cfg(target_arch = "x86_64")]
+unsafe fn was_write(context: *mut libc::c_void) -> Option<bool> {
+    const WRITE: i64 = 2;
+    // SAFETY: as the caller says.
+    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    Some(context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn was_write(_context: *mut libc::c_void) -> Option<bool> {
+    None
+}

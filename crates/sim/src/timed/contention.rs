@@ -1,0 +1,108 @@
+//! Messages that find their receiver busy, and are lost: where a node takes messages by signals, those that come while an earlier one is dealt with raise one signal together, and only the first of them is taken.
+//!
+//! Who sent it hears nothing, and sends it again when its timer has run out. What was sent to the same rank later waits behind it, as it would in any protocol that delivers in order.
+
+use std::collections::BTreeMap;
+
+use farside_fabric::{Kind, Rank, Result, SegmentId};
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Profile, figure};
+
+/// How often operations were sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resent {
+    /// Who sent.
+    pub origin: Rank,
+    /// To whom.
+    pub target: Rank,
+    /// What.
+    pub kind: Kind,
+    /// To which segment; a call goes to none.
+    pub segment: Option<SegmentId>,
+    /// How often.
+    pub count: u64,
+}
+
+pub(super) struct Contention {
+    /// How many messages may wait while one is dealt with, if others are lost.
+    pending_max: Option<u64>,
+    /// How long a sender waits, and how much longer at most until its timer is looked at.
+    timer_ns: u64,
+    tick_ns: u64,
+    state: u64,
+    /// Until when what one rank sends another waits.
+    waits_ns: FxHashMap<(Rank, Rank), u64>,
+    resent: BTreeMap<(Rank, Rank, u64, Option<SegmentId>), (Kind, u64)>,
+}
+
+impl Contention {
+    pub(super) fn new(profile: &Profile, seed: u64) -> Result<Contention> {
+        let is_given = profile.agent.contains_key("pending_max");
+        let pending_max = if is_given { Some(figure(&profile.agent, "pending_max")?) } else { None };
+        let tick_ns = if profile.noise.contains_key("tick_ns") { figure(&profile.noise, "tick_ns")? } else { 0 };
+        let timer_ns = figure(&profile.noise, "retransmit_ns")?;
+        let (waits_ns, resent) = (FxHashMap::default(), BTreeMap::new());
+        Ok(Contention { pending_max, timer_ns, tick_ns, state: seed, waits_ns, resent })
+    }
+
+    /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or behind one that is, returns when it comes again.
+    pub(super) fn comes_again_ns(
+        &mut self,
+        (origin, target): (Rank, Rank),
+        (kind, segment): (Kind, Option<SegmentId>),
+        others: u64,
+        now_ns: u64,
+    ) -> Option<u64> {
+        let pending_max = self.pending_max?;
+        // A get overtakes, and nothing waits behind it.
+        let is_ordered = kind != Kind::Get;
+        if is_ordered && let Some(&waits_ns) = self.waits_ns.get(&(origin, target)) {
+            if waits_ns > now_ns {
+                return Some(waits_ns);
+            }
+            self.waits_ns.remove(&(origin, target));
+        }
+        if others <= pending_max {
+            return None;
+        }
+        let again_ns = now_ns + self.timer_ns + self.tick();
+        self.count((origin, target), (kind, segment), 1);
+        if is_ordered {
+            self.waits_ns.insert((origin, target), again_ns);
+        }
+        Some(again_ns)
+    }
+
+    pub(super) fn count(
+        &mut self,
+        (origin, target): (Rank, Rank),
+        (kind, segment): (Kind, Option<SegmentId>),
+        times: u64,
+    ) {
+        if times > 0 {
+            self.resent.entry((origin, target, kind as u64, segment)).or_insert((kind, 0)).1 += times;
+        }
+    }
+
+    /// How often a rank had to send again.
+    pub(super) fn repeats(&self, rank: Rank) -> u64 {
+        let own = self.resent.range((rank, Rank(0), 0, None)..).take_while(|((origin, ..), _)| *origin == rank);
+        own.map(|(_, &(_, count))| count).sum()
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.resent.clear();
+    }
+
+    pub(super) fn resent(&self) -> Vec<Resent> {
+        let resent = |(&(origin, target, _, segment), &(kind, count))| Resent { origin, target, kind, segment, count };
+        self.resent.iter().map(resent).collect()
+    }
+
+    /// Timers are looked at once a tick, and nobody's ticks come when another's do.
+    fn tick(&mut self) -> u64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if self.tick_ns > 0 { (self.state >> 33) % self.tick_ns } else { 0 }
+    }
+}
