@@ -123,7 +123,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
 
     /// The same, where it is wanted.
     pub fn alloc_at<T: Plain>(&mut self, len: usize, placement: Placement) -> Result<Shared<T>> {
-        let bytes = (len as u64).checked_mul(size_of::<T>() as u64).unwrap_or(u64::MAX);
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let offset = self.region.allocate(bytes, align_of::<T>() as u64, placement)?;
         self.core.0.borrow_mut().allocations = self.region.digest();
         Ok(Shared::new(offset, len))

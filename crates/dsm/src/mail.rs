@@ -40,7 +40,7 @@ impl<V: Variant> Core<'_, V> {
             whole.extend([0; 8]);
             whole.extend(message);
         } else {
-            let at = self.into_outbox(members, message)?;
+            let at = self.put_into_outbox(members, message)?;
             let long = self.counts.long.entry(to).or_default();
             *long += 1;
             whole.extend((at as u32).to_le_bytes());
@@ -79,7 +79,7 @@ impl<V: Variant> Core<'_, V> {
     }
 
     /// Puts a long message where its receiver gets it.
-    fn into_outbox(&mut self, members: &[Rank], message: &[u8]) -> Result<usize> {
+    fn put_into_outbox(&mut self, members: &[Rank], message: &[u8]) -> Result<usize> {
         check_room("write notices in one message", message.len(), self.memory.outbox_bytes)?;
         if self.counts.outbox_used + message.len() > self.memory.outbox_bytes {
             self.await_outbox(members)?;

@@ -40,12 +40,15 @@ pub(super) enum To {
     Client(usize),
 }
 
+/// A datagram under way: when it arrives, which of those it is, to whom.
+type UnderWay = (u64, u64, To, Vec<u8>);
+
 /// Datagrams under way.
 pub(super) struct Network {
     pub(super) now_ns: u64,
     random: Random,
     /// By the time of arrival; the count keeps the order of those of one moment.
-    queue: BinaryHeap<Reverse<(u64, u64, To, Vec<u8>)>>,
+    queue: BinaryHeap<Reverse<UnderWay>>,
     count: u64,
     pub(super) lost: u64,
     pub(super) damaged: u64,

@@ -24,6 +24,9 @@ pub struct Resent {
     pub count: u64,
 }
 
+/// From whom to whom, which kind of operation, and in which segment, if in any.
+type Flow = (Rank, Rank, u64, Option<SegmentId>);
+
 pub(super) struct Contention {
     /// How many messages may wait while one is dealt with, if others are lost.
     pending_max: Option<u64>,
@@ -33,7 +36,7 @@ pub(super) struct Contention {
     state: u64,
     /// Until when what one rank sends another waits.
     waits_ns: FxHashMap<(Rank, Rank), u64>,
-    resent: BTreeMap<(Rank, Rank, u64, Option<SegmentId>), (Kind, u64)>,
+    resent: BTreeMap<Flow, (Kind, u64)>,
 }
 
 impl Contention {
