@@ -15,8 +15,11 @@ impl Grid {
     /// As square a grid as the number of ranks allows.
     pub(super) fn new(size: usize, block: usize, ranks: u32) -> Grid {
         let ranks = ranks as usize;
-        let rows =
-            (1..=ranks).take_while(|rows| rows * rows <= ranks).filter(|rows| ranks % rows == 0).last().unwrap_or(1);
+        let rows = (1..=ranks)
+            .take_while(|rows| rows * rows <= ranks)
+            .filter(|rows| ranks.is_multiple_of(*rows))
+            .last()
+            .unwrap_or(1);
         Grid { size, block, rows, columns: ranks / rows }
     }
 

@@ -8,6 +8,7 @@ mod grid;
 mod kernel;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use farside::epoch::{Design, LockAgent, MESSAGE_BYTES, Mode, Options, Window};
 use farside::{Error, Rank, Result, World};
@@ -207,9 +208,8 @@ impl Work<'_, '_> {
         let mut fetched: HashMap<(usize, usize), Vec<f64>> = HashMap::new();
         for (i, j) in self.grid.sorted(mine) {
             for at in [(i, k), (k, j)] {
-                if !fetched.contains_key(&at) {
-                    let block = self.fetch(at)?;
-                    fetched.insert(at, block);
+                if let Entry::Vacant(place) = fetched.entry(at) {
+                    place.insert(self.fetch(at)?);
                 }
             }
             let size = (self.grid.extent(i), self.grid.extent(k), self.grid.extent(j));

@@ -220,6 +220,8 @@ mod tests {
     fn the_tree_wins_where_many_messages_meet() {
         let machine = Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
+            nodes: None,
+            servers: Vec::new(),
             ranks: vec![32],
             against: Vec::new(),
             time: Duration::from_millis(1),

@@ -51,15 +51,15 @@ fn groups<V: Variant>(all: bool) -> impl Fn(&Setup) -> Subject {
             for round in 1..=rounds {
                 match (all, world.rank().0) {
                     (true, _) => {
-                        expose(&world, &window, &others, round)?;
-                        access(&world, &window, &others, round)?;
-                        ended(&world, &window, &others, round)?;
+                        expose(world, &window, &others, round)?;
+                        access(world, &window, &others, round)?;
+                        ended(world, &window, &others, round)?;
                     }
                     (false, 0) => {
-                        expose(&world, &window, &others, round)?;
-                        ended(&world, &window, &others, round)?;
+                        expose(world, &window, &others, round)?;
+                        ended(world, &window, &others, round)?;
                     }
-                    (false, _) => access(&world, &window, &[Rank(0)], round)?,
+                    (false, _) => access(world, &window, &[Rank(0)], round)?,
                 }
             }
             Ok(())

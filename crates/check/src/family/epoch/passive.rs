@@ -63,17 +63,17 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
         let (rounds, watch) = (setup.rounds, Watch::default());
         Subject::new(staged(move |world: &World, start: &dyn Fn()| {
             watch.clear();
-            let (window, done) = (make::<V>(&world, base)?, world.words(world.size() as usize)?);
+            let (window, done) = (make::<V>(world, base)?, world.words(world.size() as usize)?);
             start();
             for _ in 0..rounds {
                 for role in roles[world.rank().index() % roles.len()].chars() {
-                    visit(&world, &window, &watch, role)?;
+                    visit(world, &window, &watch, role)?;
                 }
             }
             // Whoever serves others, or lends its process to an agent, stays until they are done.
             match base {
                 Base::Direct(_) => Ok(()),
-                Base::Backoff => stay(&world, &done),
+                Base::Backoff => stay(world, &done),
                 Base::TwoSided => window.barrier(),
             }
         }))
@@ -82,13 +82,13 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
 
 /// Rank 0, with whom the agent lives, waits for all others.
 fn stay(world: &World, done: &farside::Words) -> Result<()> {
-    let others = 1..world.size() as usize;
+    let mut others = 1..world.size() as usize;
     // Where there are several nodes, there are several agents.
     if world.topology().nodes() > 1 {
         return world.barrier();
     }
     match world.rank().index() {
-        0 => others.map(|other| world.wait(done.at(Rank(0), other), |done| done != 0).map(drop)).collect(),
+        0 => others.try_for_each(|other| world.wait(done.at(Rank(0), other), |done| done != 0).map(drop)),
         me => world.signal(done.at(Rank(0), me), 1),
     }
 }
