@@ -176,7 +176,9 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
-    setting.check(2)?;
+    // Every rank is on a node of its own, unless that was said otherwise: two at least.
+    let nodes_of = |ranks: u32| if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) };
+    Setting { nodes: nodes_of(2), ..setting.clone() }.check(2)?;
     ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
     let cases = turns::choose(&options.cases, &CASES)?;
     if options.loads_per_s.iter().any(|&load| load > 10_000_000) {
@@ -201,9 +203,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             (ranks, Plan { time, cases, loads_per_s, placement: placement.clone() })
         };
         let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
-        // Every rank is on a node of its own, unless that was said otherwise.
-        let nodes = if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) };
-        let (measured, _) = turns::run(&Setting { nodes, ..setting.clone() }, &plans)?;
+        let (measured, _) = turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans)?;
         records.extend(measured);
     }
     Ok((with_what_is_kept(records), troubles))

@@ -99,18 +99,18 @@ fn exchange(shape: &Shape, ours: Waits, theirs: Waits, time: Duration) -> Result
     let over = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let answering = threads.spawn(|| -> Result<()> {
-            let mut line = Line::new(&there, theirs);
-            while line.receive(shape.out.0, &over)? {
+            let mut line = Line::new(&there, theirs, shape.back, shape.out);
+            while line.receive(shape.out, &over)? {
                 line.send(shape.back)?;
             }
             Ok(())
         });
-        let mut line = Line::new(&here, ours);
+        let mut line = Line::new(&here, ours, shape.out, shape.back);
         let never = AtomicBool::new(false);
         let measured = measure(&clock(), time, |count| {
             (0..count).try_for_each(|_| {
                 line.send(shape.out)?;
-                line.receive(shape.back.0, &never).map(drop)
+                line.receive(shape.back, &never).map(drop)
             })
         });
         over.store(true, Ordering::SeqCst);
@@ -131,33 +131,34 @@ fn open() -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// One end of the exchange.
+/// One end of the exchange. As in a transfer, each datagram comes from a place of its own and goes to one.
 struct Line<'a> {
     socket: &'a UdpSocket,
     waits: Waits,
-    buffer: Vec<u8>,
+    from: Vec<u8>,
+    into: Vec<u8>,
 }
 
 impl Line<'_> {
-    fn new(socket: &UdpSocket, waits: Waits) -> Line<'_> {
-        Line { socket, waits, buffer: vec![1; 1 << 16] }
+    fn new(socket: &UdpSocket, waits: Waits, from: (usize, usize), into: (usize, usize)) -> Line<'_> {
+        Line { socket, waits, from: vec![1; from.0 * from.1], into: vec![0; into.0 * into.1] }
     }
 
     fn send(&self, (count, bytes): (usize, usize)) -> Result<()> {
-        for _ in 0..count {
-            self.socket.send(&self.buffer[..bytes]).context("sending a datagram")?;
+        for part in self.from.chunks_exact(bytes).take(count) {
+            self.socket.send(part).context("sending a datagram")?;
         }
         Ok(())
     }
 
     /// Receives so many datagrams; false if it is `over` instead.
-    fn receive(&mut self, count: usize, over: &AtomicBool) -> Result<bool> {
+    fn receive(&mut self, (count, bytes): (usize, usize), over: &AtomicBool) -> Result<bool> {
         let mut left = count;
         let mut looks = 0;
         let mut last: Option<Instant> = None;
         let mut slept = Duration::ZERO;
         while left > 0 {
-            match self.socket.recv(&mut self.buffer) {
+            match self.socket.recv(&mut self.into[(count - left) * bytes..][..bytes]) {
                 Ok(0) => {}
                 Ok(_) => {
                     left -= 1;
