@@ -6,7 +6,7 @@
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;
 //! - [`locks`]: locks under contention;
-//! - [`array`]: the global array, beside Global Arrays;
+//! - [`mod@array`]: the global array, beside Global Arrays;
 //! - [`dht`]: the hash tables, beside Redis and memcached;
 //! - [`overlap`]: passive epochs: latency, and how much computation they hide;
 //! - [`lu`]: a factorization over windows with epochs;

@@ -210,6 +210,10 @@ fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -
 
 /// All checks of maps.
 pub fn checks() -> Vec<Check> {
+    [rights(), mutants()].into_iter().flatten().collect()
+}
+
+fn rights() -> Vec<Check> {
     let locked = |kind: rw::Kind| asks::<Right>(Synchronization::Locked(kind), WRITE);
     let pct = || Policy::Pct { depth: 3 };
     let mortal = || Setup::new(2).deaths(1);
@@ -250,6 +254,13 @@ pub fn checks() -> Vec<Check> {
         )
         .setup(Setup::new(3))
         .policy(pct(), 3000),
+    ]
+}
+
+/// What is wrong on purpose.
+fn mutants() -> Vec<Check> {
+    let mortal = || Setup::new(2).deaths(1);
+    vec![
         mutant::<wrong::WithoutValidation>(
             "map/without-validation",
             "believes what it read while somebody wrote",
