@@ -191,11 +191,11 @@ unsafe fn was_write(context: *mut libc::c_void) -> Option<bool> {
     Some(context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0)
 }
 
-/// Here the context does not say.
+/// Elsewhere, it is not known.
 ///
 /// # Safety
 ///
-/// As above.
+/// None: the context is not looked at.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn was_write(_context: *mut libc::c_void) -> Option<bool> {
     None
