@@ -70,6 +70,8 @@ struct Zipf {
     eta: f64,
 }
 
+/// The largest prime of 64 bits: its multiples meet every key once, whatever number of keys there is.
+const PRIME: u128 = 18_446_744_073_709_551_557;
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
 
@@ -91,7 +93,7 @@ impl Zipf {
         } else {
             (self.keys as f64 * (self.eta * uniform - self.eta + 1.0).powf(self.alpha)) as u64
         };
-        rank.min(self.keys - 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) % self.keys
+        (u128::from(rank.min(self.keys - 1)) * PRIME % u128::from(self.keys)) as u64
     }
 }
 
