@@ -45,7 +45,11 @@ impl Local {
     /// Divides the ranks into so many nodes that reach each other over UDP only.
     ///
     /// ```
-    /// let sums = farside::Local::new(4)?.nodes(2).run(|world| world.all_reduce_value(1u64, |a, b| a + b))?;
+    /// let sums = farside::Local::new(4)?.nodes(2).run(|world| {
+    ///     let mut sum = [1u64];
+    ///     world.all_reduce(&mut sum, |a, b| a + b)?;
+    ///     Ok(sum[0])
+    /// })?;
     /// assert_eq!(sums, [4; 4]);
     /// # Ok::<(), farside::Error>(())
     /// ```
