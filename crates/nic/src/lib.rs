@@ -1,6 +1,6 @@
 //! The nic fabric: several nodes over UDP, served by a software network interface.
 //!
-//! After [NIC02]: operations on far memory are executed where that memory is, by an agent that plays the network card, so that no process there
+//! After \[NIC02\]: operations on far memory are executed where that memory is, by an agent that plays the network card, so that no process there
 //! has to wake up for them. Near memory is the shm fabric's.
 //!
 //! - `seal`: every datagram is authenticated;

@@ -32,7 +32,7 @@ pub struct Plan {
     pub refetch: bool,
 }
 
-/// How long a floating-point operation takes on a core of [PASSIVE08]'s machine (2.33 GHz): the kernels of SPLASH are loops that load two numbers and store one for two
+/// How long a floating-point operation takes on a core of \[PASSIVE08\]'s machine (2.33 GHz): the kernels of SPLASH are loops that load two numbers and store one for two
 /// operations, mostly from the second-level cache, which is about one operation in two cycles.
 pub const FLOP_NS: f64 = 1.0;
 

@@ -1,4 +1,4 @@
-//! `farside bench interference`: what serving far memory costs the host it is on, after figures 5 to 8 of [NIC02].
+//! `farside bench interference`: what serving far memory costs the host it is on, after figures 5 to 8 of \[NIC02\].
 
 mod measure;
 mod report;

@@ -1,6 +1,6 @@
 //! A queue of waiting ranks in which each waits on a word of its own memory, and which a waiter can leave before its turn.
 //!
-//! Paper:     [ARMCI03] section 3.2.2, figure 5; [RMALOCK16] listings 2 and 3 (D-MCS).
+//! Paper:     \[ARMCI03\] section 3.2.2, figure 5; \[RMALOCK16\] listings 2 and 3 (D-MCS).
 //! Differs:   a link is one packed word, so no pair atomics are needed. A node at rest is all zero, so nothing is prepared
 //!            before the swap. Who may give up says so in its link, and is then passed the lock by a compare-swap instead of a signal.
 //!            Giving up is one compare-swap on the own status; the place stays in the queue until its predecessor passes over
