@@ -80,8 +80,8 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
 fn every_operation_survives_a_bad_network() {
     let (stations, relay) = stations(0).unwrap();
     relay.trouble(Trouble { lost_pct: 20, repeated_pct: 20, damaged_pct: 20, late_pct: 20 });
-    let rounds = if is_long() { 20_000 } else { 60 };
-    run(&stations, Duration::from_secs(if is_long() { 3000 } else { 120 }), |world| {
+    let rounds = if is_long() { 20_000 } else { 10 };
+    run(&stations, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
         work::rounds(world, |round| Ok(round < rounds))
     });
     let seen = relay.stop();
