@@ -2,7 +2,7 @@
 
 /// Where the bytes of a get go.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub struct Buffer {
     start: *mut u8,
     bytes: usize,
 }
@@ -16,13 +16,13 @@ impl Buffer {
     /// # Safety
     ///
     /// `start` must be valid for writes of `bytes` bytes, and nobody else may touch them, until the buffer is dropped.
-    pub(crate) unsafe fn new(start: *mut u8, bytes: usize) -> Buffer {
+    pub unsafe fn new(start: *mut u8, bytes: usize) -> Buffer {
         Buffer { start, bytes }
     }
 
     /// Writes at `offset`; false, and nothing written, if that is not all inside.
     #[must_use]
-    pub(crate) fn write(&mut self, offset: usize, from: &[u8]) -> bool {
+    pub fn write(&mut self, offset: usize, from: &[u8]) -> bool {
         if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
             return false;
         }

@@ -1,13 +1,14 @@
 //! What the ranks and the agent of a node must know of the others, in the memory that they share: the job's key, where each node's
 //! interface listens, and at which port each of the node's threads can be woken.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Error, Mapped, Node, Rank, Result, Topology, Width};
 use farside_shm::Job;
 
+use crate::line::{Address, Line};
 use crate::seal::Key;
 use crate::wire::PortId;
 use crate::{Server, Settings};
@@ -23,8 +24,14 @@ mod at {
     pub(super) const SERVER: u64 = 40;
     pub(super) const PATIENCE_MS: u64 = 48;
     pub(super) const NODE: u64 = 56;
-    pub(super) const ADDRESSES: u64 = 64;
-    pub(super) const ADDRESS_BYTES: u64 = 32;
+    /// The number of the UDP port at which the node's interface can be woken.
+    pub(super) const BELL: u64 = 64;
+    /// Which network it is: a length and a text.
+    pub(super) const NETWORK: u64 = 72;
+    pub(super) const NETWORK_BYTES: u64 = 112;
+    pub(super) const ADDRESSES: u64 = 192;
+    /// Where the host is, which kind of address that is, how long the network's own address is, and that.
+    pub(super) const ADDRESS_BYTES: u64 = 144;
 }
 
 /// The words of a port: its number, and whether its thread sleeps at it.
@@ -55,16 +62,32 @@ impl Directory {
     }
 
     /// Writes what is known before the others are.
-    pub(crate) fn set_up(&self, node: Node, key: &Key, settings: &Settings) {
+    pub(crate) fn set_up(&self, node: Node, key: &Key, settings: &Settings, network: &str) -> Result<()> {
         let written = self.memory.put(at::KEY, &key.bytes());
         debug_assert!(written);
         self.store(at::SERVER, settings.server.code());
         self.store(at::PATIENCE_MS, settings.patience.as_millis() as u64);
         self.store(at::NODE, node.0.into());
+        if network.len() as u64 > at::NETWORK_BYTES {
+            let (value, limit) = (network.len() as u64, at::NETWORK_BYTES);
+            return Err(Error::TooMuch { what: "bytes of a network's name", value, limit });
+        }
+        self.store(at::NETWORK, network.len() as u64);
+        let written = self.memory.put(at::NETWORK + 8, network.as_bytes());
+        debug_assert!(written);
+        Ok(())
+    }
+
+    /// Which network connects the nodes: what [`crate::Network::name`] said.
+    pub(crate) fn network(&self) -> String {
+        let mut bytes = vec![0; self.load(at::NETWORK).min(at::NETWORK_BYTES) as usize];
+        let read = self.memory.get(at::NETWORK + 8, &mut bytes);
+        debug_assert!(read);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Writes where everybody is; from then on ranks may join.
-    pub(crate) fn open(&self, addresses: &[SocketAddr], packet_bytes: usize) {
+    pub(crate) fn open(&self, addresses: &[Address], bell: SocketAddr, packet_bytes: usize) {
         for (node, address) in addresses.iter().enumerate() {
             let (ip, is_v4) = match address.ip() {
                 IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 1),
@@ -72,11 +95,13 @@ impl Directory {
             };
             let mut entry = [0; at::ADDRESS_BYTES as usize];
             entry[..16].copy_from_slice(&ip.octets());
-            entry[16..18].copy_from_slice(&address.port().to_le_bytes());
-            entry[18] = is_v4;
+            entry[16] = is_v4;
+            entry[17] = address.bytes().len() as u8;
+            entry[24..24 + address.bytes().len()].copy_from_slice(address.bytes());
             let written = self.memory.put(at::ADDRESSES + node as u64 * at::ADDRESS_BYTES, &entry);
             debug_assert!(written);
         }
+        self.store(at::BELL, bell.port().into());
         self.store(at::PACKET_BYTES, packet_bytes as u64);
         self.store(at::READY, 1);
     }
@@ -112,22 +137,34 @@ impl Directory {
     }
 
     /// Where a node's interface listens.
-    pub(crate) fn address(&self, node: Node) -> SocketAddr {
+    pub(crate) fn address(&self, node: Node) -> Result<Address> {
         let mut entry = [0; at::ADDRESS_BYTES as usize];
         let read = self.memory.get(at::ADDRESSES + u64::from(node.0) * at::ADDRESS_BYTES, &mut entry);
         debug_assert!(read);
         let octets: [u8; 16] = std::array::from_fn(|i| entry[i]);
         let ip = Ipv6Addr::from(octets);
-        let port = u16::from_le_bytes([entry[16], entry[17]]);
-        match ip.to_ipv4_mapped() {
-            Some(v4) if entry[18] == 1 => SocketAddr::new(v4.into(), port),
-            _ => SocketAddr::new(ip.into(), port),
-        }
+        let ip = match ip.to_ipv4_mapped() {
+            Some(v4) if entry[16] == 1 => v4.into(),
+            _ => ip.into(),
+        };
+        Address::new(ip, &entry[24..][..usize::from(entry[17]).min(Address::BYTES_MAX)])
+    }
+
+    /// The address of this node.
+    pub(crate) fn ip(&self) -> Result<IpAddr> {
+        self.check()?;
+        Ok(self.address(self.node())?.ip())
+    }
+
+    /// Where the node's interface can be woken.
+    pub(crate) fn bell(&self) -> SocketAddr {
+        let ip = self.address(self.node()).map_or(std::net::Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+        SocketAddr::new(ip, self.load(at::BELL) as u16)
     }
 
     /// The addresses of all nodes.
-    pub(crate) fn hosts(&self) -> Vec<IpAddr> {
-        (0..self.job.topology().nodes()).map(|node| self.address(Node(node)).ip()).collect()
+    pub(crate) fn hosts(&self) -> Result<Vec<IpAddr>> {
+        (0..self.job.topology().nodes()).map(|node| self.address(Node(node)).map(|address| address.ip())).collect()
     }
 
     /// The port at which a rank serves itself; zero if it does not.
@@ -150,15 +187,14 @@ impl Directory {
     }
 
     /// Wakes every thread of this node that sleeps at its port. An empty datagram says nothing; it makes them look.
-    pub(crate) fn nudge_sleepers(&self, socket: &UdpSocket) {
-        let ip = self.address(self.node()).ip();
+    pub(crate) fn nudge_sleepers(&self, line: &dyn Line) {
+        let ip = self.bell().ip();
         for &rank in self.job.topology().ranks_of(self.node()) {
             for index in 0..PORTS_PER_RANK {
                 let at = self.port(rank, index);
                 let port = self.load_narrow(at) as u16;
                 if port != 0 && self.load_narrow(at + 4) != 0 {
-                    // Whoever cannot be reached looks by itself when its time is up.
-                    let _ = socket.send_to(&[], SocketAddr::new(ip, port));
+                    line.ring(SocketAddr::new(ip, port));
                 }
             }
         }

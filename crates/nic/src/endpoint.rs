@@ -1,10 +1,8 @@
 //! The fabric itself: one thread's connection to a job of several nodes.
 
 use std::cell::Cell;
-use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use farside_fabric::{
     Alarm, Atomic, Caps, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
@@ -14,7 +12,8 @@ use farside_shm::Job;
 
 use crate::buffer::Buffer;
 use crate::cut::Cut;
-use crate::far::Worked;
+use crate::directory::Directory;
+use crate::line::{Line, Network, Udp};
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::port::ticket::{self, Meaning};
@@ -29,7 +28,7 @@ const STRAIGHT_BYTES: usize = 32 << 10;
 pub struct Endpoint {
     pub(crate) port: Arc<Mutex<Port>>,
     /// The port's, to sleep at.
-    pub(crate) socket: Arc<UdpSocket>,
+    pub(crate) line: Arc<dyn Line>,
     /// Which of its rank's ports that is.
     pub(crate) index: u32,
     /// The near part of the job.
@@ -42,14 +41,20 @@ pub struct Endpoint {
 impl Endpoint {
     /// Takes a rank's place in the job. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
-        let (seat, near) = Seat::join(job, rank)?;
+        let ip = Directory::of(&job).ip()?;
+        Endpoint::join_over(job, rank, Arc::new(Udp { ip }))
+    }
+
+    /// Likewise, over another network.
+    pub fn join_over(job: Arc<Job>, rank: Rank, network: Arc<dyn Network>) -> Result<Endpoint> {
+        let (seat, near) = Seat::join(job, rank, network)?;
         Endpoint::of(seat, near)
     }
 
-    fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
+    pub(crate) fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
         let (index, port) = seat.take_place()?;
-        let socket = lock(&port).socket().clone();
-        Ok(Endpoint { port, socket, index, near, effort: Cell::default(), seat })
+        let line = lock(&port).line().clone();
+        Ok(Endpoint { port, line, index, near, effort: Cell::default(), seat })
     }
 }
 
@@ -346,22 +351,7 @@ impl Fabric for Endpoint {
         if let Meaning::Near(_) = meaning {
             return self.near.block(wait);
         }
-        let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut looks = 0;
-        loop {
-            let patience = match self.work_port(looks, &mut done) {
-                Worked::Done => return Ok(Wake::Ready { which: 0, value: 0 }),
-                Worked::NotYet(nap) => nap,
-            };
-            if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
-                return Ok(Wake::Alarm);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Ok(Wake::TimedOut);
-            }
-            self.rest(&mut looks, wait.known_departures, left.map_or(patience, |left| left.min(patience)));
-        }
+        self.block_on_port(wait, &mut done)
     }
 
     fn relax(&self) {
@@ -377,7 +367,7 @@ impl Fabric for Endpoint {
     }
 
     fn context(&self) -> Result<Box<dyn Fabric>> {
-        Ok(Box::new(Endpoint::of(self.seat.clone(), farside_shm::Endpoint::another(&self.near))?))
+        Ok(Box::new(self.another()?))
     }
 
     fn effort(&self) -> Effort {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use farside_fabric::{Error, Fabric as _, Fate, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake};
 
 use crate::endpoint::Endpoint;
+use crate::line::Route;
 use crate::origin::Origin;
 use crate::port::{Port, ticket};
 use crate::seat::{NAP, OUTSTANDING_MAX, lock};
-use crate::socket;
 use crate::wire::ServerId;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run: the one that is to answer may need the processor.
@@ -55,7 +55,7 @@ impl Endpoint {
     }
 
     /// Asks where a rank serves itself, until it does.
-    pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<SocketAddr> {
+    pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<Route> {
         loop {
             let asked = lock(&self.port).origin.locate(node, peer);
             let alive = || self.check_alive(peer);
@@ -63,8 +63,8 @@ impl Endpoint {
             if let Some(Reply::Word(found)) = lock(&self.port).origin.take(asked)?
                 && found != 0
             {
-                let ip = self.seat.directory.address(self.seat.topology.node_of(peer)).ip();
-                return Ok(SocketAddr::new(ip, found as u16));
+                let ip = self.seat.directory.address(self.seat.topology.node_of(peer))?.ip();
+                return Ok(Route::Socket(SocketAddr::new(ip, found as u16)));
             }
             std::thread::yield_now();
         }
@@ -118,7 +118,7 @@ impl Endpoint {
             seat.directory.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
             if self.alarm().departures.load(Ordering::SeqCst) == known_departures {
-                socket::await_datagram(&self.socket, Some(nap));
+                self.line.sleep(nap);
             }
             seat.directory.set_asleep(seat.rank, index, false);
         }
@@ -197,6 +197,26 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// Waits until the port has come so far, somebody has gone, or time is up.
+    pub(crate) fn block_on_port(&self, wait: &Wait<'_>, done: &mut dyn FnMut(&mut Port) -> bool) -> Result<Wake> {
+        let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut looks = 0;
+        loop {
+            let patience = match self.work_port(looks, done) {
+                Worked::Done => return Ok(Wake::Ready { which: 0, value: 0 }),
+                Worked::NotYet(nap) => nap,
+            };
+            if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
+                return Ok(Wake::Alarm);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Wake::TimedOut);
+            }
+            self.rest(&mut looks, wait.known_departures, left.map_or(patience, |left| left.min(patience)));
+        }
+    }
+
     /// Waits for words of this rank's memory. What it has posted goes out first: whoever is to change the words may wait for it.
     pub(crate) fn block_on_words(&self, wait: &Wait<'_>) -> Result<Wake> {
         let begin = Instant::now();

@@ -5,6 +5,7 @@
 //!
 //! - `seal`: every datagram is authenticated;
 //! - `wire`: what datagrams look like;
+//! - `line`: what carries packets: UDP, or another network;
 //! - `link`: the reliability of one connection, without socket and clock;
 //! - `cut`: regions of any shape become rows that fit into datagrams;
 //! - `origin` and `service`: the two sides of the wire, without socket and clock;
@@ -13,15 +14,18 @@
 //! - `station`: one node: its memory, its interface and its agent; the rival, a server in the rank's process;
 //! - `directory`: what the members of a node know of the others, in their memory;
 //! - `endpoint`, `far`: the [`farside_fabric::Fabric`] itself and how it works with its port; `seat`: what a rank's threads share;
-//! - `reach`: what handlers can reach.
+//! - `reach`: what handlers can reach;
+//! - `above`: what a fabric needs that stands on this one.
 
 mod buffer;
+mod above;
 mod cut;
 mod directory;
 mod endpoint;
 mod far;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod line;
 mod link;
 mod listener;
 mod origin;
@@ -43,7 +47,10 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Result};
 
+pub use buffer::Buffer;
 pub use endpoint::Endpoint;
+pub use above::network_of;
+pub use line::{Address, Line, Network, Registrar, Route, Udp};
 pub use seal::Key;
 pub use service::Refusals;
 pub use station::Station;

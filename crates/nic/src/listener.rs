@@ -1,13 +1,14 @@
 //! The loop of whoever serves: reads datagrams, lets the service answer them, and waits in the way that was chosen.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::Node;
 
 use crate::Style;
+use crate::line::{Line, Route};
 use crate::service::{Memory, Service};
-use crate::socket::{await_datagram, now_ns};
+use crate::socket::now_ns;
 use crate::wire::{self, Refused};
 
 /// How many datagrams are read before anything else is done.
@@ -17,17 +18,17 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// How long a server that spins before it sleeps does so after the last datagram.
 const SPIN_NS: u64 = 50_000;
 
-/// A socket and how it is watched.
+/// A line and how it is watched.
 pub(crate) struct Listener {
-    pub(crate) socket: UdpSocket,
+    pub(crate) line: Arc<dyn Line>,
     style: Style,
     buffer: Box<[u8]>,
     last_ns: u64,
 }
 
 impl Listener {
-    pub(crate) fn new(socket: UdpSocket, style: Style) -> Listener {
-        Listener { socket, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0 }
+    pub(crate) fn new(line: Arc<dyn Line>, style: Style) -> Listener {
+        Listener { line, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0 }
     }
 
     /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request came. Says whether anything came.
@@ -37,15 +38,15 @@ impl Listener {
         mut reply: impl FnMut(&[u8]) -> Result<(), Refused>,
         mut heard: impl FnMut(Node),
     ) -> bool {
-        let socket = &self.socket;
+        let line = &self.line;
         // A reply that cannot be sent is one that got lost: the origin asks again.
-        let mut out = |to: SocketAddr, packet: &[u8]| drop(socket.send_to(packet, to));
+        let mut out = |to: Route, packet: &[u8]| line.send(to, packet, &[]);
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
-            match socket.recv(&mut self.buffer) {
+            match line.receive(&mut self.buffer) {
                 // Somebody wants us to look: we do.
-                Ok(0) => came = true,
-                Ok(length) => {
+                Some(0) => came = true,
+                Some(length) => {
                     came = true;
                     let packet = &self.buffer[..length];
                     if wire::is_reply(packet) {
@@ -54,7 +55,7 @@ impl Listener {
                         heard(node);
                     }
                 }
-                Err(_) => break,
+                None => break,
             }
         }
         service.rest(&mut out);
@@ -84,6 +85,6 @@ impl Listener {
 
     /// Sleeps until something comes, for no longer than `patience`.
     pub(crate) fn sleep(&self, patience: Duration) {
-        await_datagram(&self.socket, Some(patience));
+        self.line.sleep(patience);
     }
 }

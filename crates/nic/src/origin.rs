@@ -11,11 +11,12 @@ use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket,
 
 use crate::buffer::{Buffer, Loan};
 use crate::cut::{Cut, Run};
+use crate::line::Address;
 use crate::link::Sender;
 use crate::seal::Key;
 use crate::slots::Slots;
 use crate::wire::answer::{self, Answer, Answers};
-use crate::wire::request::{self, Request, Rows};
+use crate::wire::request::{self, About, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// How many bytes of requests may wait for their turn at one connection before the one who posts must wait.
@@ -64,6 +65,8 @@ pub(crate) struct Origin {
     calls: Vec<Called>,
     /// Packets to be used again.
     spare: Vec<Vec<u8>>,
+    /// What the first request to each server must say of where answers are awaited.
+    introduction: Option<Address>,
 }
 
 /// A connection.
@@ -132,7 +135,13 @@ impl Origin {
             generation: 0,
             calls: Vec::new(),
             spare: Vec::new(),
+            introduction: None,
         }
+    }
+
+    /// Begins every connection by saying where answers are awaited.
+    pub(crate) fn introduce(&mut self, address: Address) {
+        self.introduction = Some(address);
     }
 
     /// How many fetching operations are under way.
@@ -187,7 +196,8 @@ impl Origin {
     ) -> bool {
         let (id, room) = (self.id, self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX);
         let peer = &mut self.peers[server.0 as usize];
-        if peer.is_lost || peer.has_something() || !peer.sender.may_send() {
+        let is_strange = self.introduction.is_some() && peer.sender.next_number() == 1;
+        if peer.is_lost || is_strange || peer.has_something() || !peer.sender.may_send() {
             return false;
         }
         let Some(run) = cut.next(room as u64) else { return false };
@@ -255,6 +265,11 @@ impl Origin {
     /// Asks at which port a rank serves itself.
     pub(crate) fn locate(&mut self, server: ServerId, rank: Rank) -> Ticket {
         self.fetch_word(server, |tag| Request::Where { tag, rank })
+    }
+
+    /// Asks, or tells, something about a segment.
+    pub(crate) fn segment(&mut self, server: ServerId, (rank, segment): (Rank, SegmentId), about: About) -> Ticket {
+        self.fetch_word(server, |tag| Request::Segment { tag, rank, segment, about })
     }
 
     fn fetch_word(&mut self, server: ServerId, request: impl FnOnce(u32) -> Request<'static>) -> Ticket {
@@ -326,6 +341,12 @@ impl Origin {
             peer.batch.bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(packet_bytes));
             peer.batch.bytes.clear();
             peer.batch.bytes.resize(HEADER_BYTES, 0);
+            if let Some(address) = &self.introduction
+                && peer.sender.next_number() == 1
+                && peer.queue.is_empty()
+            {
+                request::encode(&Request::From { address: address.bytes() }, &mut peer.batch.bytes);
+            }
         }
         packet_bytes - peer.batch.bytes.len() - request::OVERHEAD_MAX
     }

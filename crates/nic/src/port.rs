@@ -4,19 +4,17 @@
 //! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
 //! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
 
-use std::io::IoSlice;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
 use farside_shm::FarAnswer;
 use rustc_hash::FxHashMap;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
 
 use crate::cut::Cut;
+use crate::line::{Line, Route};
 use crate::origin::{Origin, Wire};
-use crate::socket::{self, now_ns};
+use crate::socket::now_ns;
 use crate::wire::ServerId;
 use crate::wire::request::Request;
 
@@ -27,12 +25,12 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// How long a call may take before the far agent is asked for its answer again.
 const RECALL_AFTER: Duration = Duration::from_millis(50);
 
-/// A port with its socket.
+/// A port with its line.
 pub(crate) struct Port {
     pub(crate) origin: Origin,
-    socket: Arc<UdpSocket>,
+    line: Arc<dyn Line>,
     /// Where each server is.
-    addresses: Vec<Option<SocketAddr>>,
+    routes: Vec<Option<Route>>,
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
 }
@@ -47,21 +45,26 @@ struct Call {
 }
 
 impl Port {
-    pub(crate) fn new(origin: Origin, socket: UdpSocket, addresses: Vec<Option<SocketAddr>>) -> Port {
+    pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
-        Port { origin, socket: Arc::new(socket), addresses, calls: FxHashMap::default(), buffer }
+        Port { origin, line, routes, calls: FxHashMap::default(), buffer }
     }
 
-    pub(crate) fn socket(&self) -> &Arc<UdpSocket> {
-        &self.socket
+    pub(crate) fn line(&self) -> &Arc<dyn Line> {
+        &self.line
     }
 
     pub(crate) fn knows(&self, server: ServerId) -> bool {
-        self.addresses.get(server.0 as usize).is_some_and(Option::is_some)
+        self.routes.get(server.0 as usize).is_some_and(Option::is_some)
     }
 
-    pub(crate) fn learn(&mut self, server: ServerId, address: SocketAddr) {
-        self.addresses[server.0 as usize] = Some(address);
+    pub(crate) fn learn(&mut self, server: ServerId, route: Route) {
+        self.routes[server.0 as usize] = Some(route);
+    }
+
+    /// Where a server is.
+    pub(crate) fn route(&self, server: ServerId) -> Option<Route> {
+        self.routes.get(server.0 as usize).copied().flatten()
     }
 
     /// Forgets what nobody will ask for any more, so that somebody else can have the port.
@@ -76,8 +79,8 @@ impl Port {
         if !self.origin.is_ready(server) {
             return;
         }
-        let (socket, addresses) = (&self.socket, &self.addresses);
-        self.origin.send_to(server, now_ns(), &mut Sending { socket, addresses });
+        let (line, routes) = (&*self.line, &self.routes);
+        self.origin.send_to(server, now_ns(), &mut Sending { line, routes });
     }
 
     /// Sends a part of a put from where it is; see [`Origin::put_straight`].
@@ -93,7 +96,7 @@ impl Port {
         bytes: &[u8],
         counts: bool,
     ) -> bool {
-        let mut wire = Sending { socket: &self.socket, addresses: &self.addresses };
+        let mut wire = Sending { line: &*self.line, routes: &self.routes };
         // SAFETY: by the caller's promise.
         unsafe { self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts) }
     }
@@ -115,10 +118,10 @@ impl Port {
     /// Reads what has arrived, and says whether that was anything.
     fn read(&mut self) -> bool {
         for count in 0..READ_AT_ONCE {
-            match self.socket.recv(&mut self.buffer) {
+            match self.line.receive(&mut self.buffer) {
                 // Somebody wants us to look: we do.
-                Ok(0) => {}
-                Ok(length) => {
+                Some(0) => {}
+                Some(length) => {
                     // What is refused changes nothing.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());
                     if !self.origin.is_waiting() {
@@ -126,7 +129,7 @@ impl Port {
                         return true;
                     }
                 }
-                Err(_) => return count > 0,
+                None => return count > 0,
             }
         }
         true
@@ -136,8 +139,8 @@ impl Port {
         let now = now_ns();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
-            let (socket, addresses) = (&self.socket, &self.addresses);
-            self.origin.pump(now, &mut Sending { socket, addresses });
+            let (line, routes) = (&*self.line, &self.routes);
+            self.origin.pump(now, &mut Sending { line, routes });
         }
     }
 
@@ -203,30 +206,20 @@ impl Port {
     }
 }
 
-/// Where datagrams go. One that cannot be sent is one that got lost.
+/// Where packets go.
 struct Sending<'a> {
-    socket: &'a UdpSocket,
-    addresses: &'a [Option<SocketAddr>],
-}
-
-impl Sending<'_> {
-    fn address(&self, server: ServerId) -> Option<SocketAddr> {
-        self.addresses.get(server.0 as usize).copied().flatten()
-    }
+    line: &'a dyn Line,
+    routes: &'a [Option<Route>],
 }
 
 impl Wire for Sending<'_> {
     fn send(&mut self, to: ServerId, packet: &[u8]) {
-        if let Some(address) = self.address(to) {
-            let _ = self.socket.send_to(packet, address);
-        }
+        self.send_parts(to, packet, &[]);
     }
 
     fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
-        if let Some(address) = self.address(to) {
-            let parts = [IoSlice::new(head), IoSlice::new(rest)];
-            let mut nothing = SendAncillaryBuffer::default();
-            let _ = sendmsg_addr(self.socket, &address, &parts, &mut nothing, SendFlags::empty());
+        if let Some(route) = self.routes.get(to.0 as usize).copied().flatten() {
+            self.line.send(route, head, rest);
         }
     }
 }
@@ -263,9 +256,4 @@ pub(crate) mod ticket {
             Meaning::Near(ticket)
         }
     }
-}
-
-/// Opens the socket of a port on the node's address.
-pub(crate) fn open_socket(near: SocketAddr) -> Result<UdpSocket> {
-    socket::open(SocketAddr::new(near.ip(), 0))
 }

@@ -117,11 +117,11 @@ impl Shared {
         let (mut is_busy, mut pause) = (false, UNDER_WAY);
         for port in ports {
             match port.try_lock() {
-                Ok(mut port) if port.origin.is_busy() => {
+                Ok(mut port) if port.origin.is_busy() || port.line().is_busy() => {
                     port.origin.push();
                     port.drive();
                     is_busy = true;
-                    if port.origin.has_unsent() {
+                    if port.origin.has_unsent() || port.line().is_busy() {
                         pause = UNSENT;
                     }
                 }

@@ -1,6 +1,6 @@
 //! What handlers can reach: near memory directly, far memory through a port of their agent's thread.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{self as fabric, Atomic, Node, Rank, Region, Result, Word};
@@ -8,7 +8,7 @@ use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
 use crate::cut::Cut;
 use crate::directory::Directory;
-
+use crate::line::{Line, Network};
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::progress::Progress;
@@ -21,39 +21,40 @@ pub(crate) struct FarReach {
     job: Arc<Job>,
     rank: Rank,
     directory: Directory,
+    network: Arc<dyn Network>,
 }
 
 impl FarReach {
-    pub(crate) fn surroundings(job: Arc<Job>, rank: Rank, directory: Directory) -> FarReach {
-        FarReach { job, rank, directory }
+    pub(crate) fn surroundings(job: Arc<Job>, rank: Rank, directory: Directory, network: Arc<dyn Network>) -> FarReach {
+        FarReach { job, rank, directory, network }
     }
 }
 
 impl Surroundings for FarReach {
     fn start(&self) -> Result<Neighbourhood> {
         let topology = self.job.topology().clone();
-        let port = open_port(&self.directory, &topology, PortId::of_rank(self.rank, PortId::HANDLERS))?;
+        let port = open_port(&self.directory, &*self.network, &topology, PortId::of_rank(self.rank, PortId::HANDLERS))?;
         let port = Arc::new(Mutex::new(port));
         let progress = Progress::new();
         progress.look_after(&port);
         let node = self.directory.node();
-        let interface = self.directory.address(node);
-        let nudge = crate::socket::open(SocketAddr::new(interface.ip(), 0))?;
+        let interface = self.directory.bell();
+        let nudge = lock(&port).line().clone();
         let near = Reach::new(self.job.clone(), node);
         let reach = Handlers { job: self.job.clone(), node, near, port, progress };
         let job = self.job.clone();
         Ok(Neighbourhood {
             reach: Box::new(reach),
-            answered: Box::new(move |caller| tell_interface(&job, node, caller, &nudge, interface)),
+            answered: Box::new(move |caller| tell_interface(&job, node, caller, &*nudge, interface)),
         })
     }
 }
 
 /// A call of a far rank was answered: the interface, which waits for datagrams and for nothing else, is to look.
-fn tell_interface(job: &Job, node: Node, caller: Rank, nudge: &UdpSocket, interface: SocketAddr) {
+fn tell_interface(job: &Job, node: Node, caller: Rank, nudge: &dyn Line, interface: SocketAddr) {
     if job.topology().check(caller).is_ok() && job.topology().node_of(caller) != node {
         // Should it get lost, the interface looks by itself, a little later.
-        let _ = nudge.send_to(&[], interface);
+        nudge.ring(interface);
     }
 }
 

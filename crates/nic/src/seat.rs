@@ -1,6 +1,5 @@
 //! A rank's place in the job: what its threads share, and how it leaves.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,10 +11,10 @@ use rustc_hash::FxHashMap;
 use crate::Place;
 use crate::directory::{Directory, PORTS_PER_RANK};
 use crate::origin::Origin;
-use crate::port::{self, Port};
+use crate::line::{Network, Route};
+use crate::port::Port;
 use crate::progress::Progress;
 use crate::reach::FarReach;
-use crate::socket;
 use crate::station::HostServer;
 use crate::target::slot;
 use crate::wire::request::Request;
@@ -35,6 +34,7 @@ pub(crate) struct Seat {
     pub(crate) topology: Arc<Topology>,
     pub(crate) caps: Caps,
     pub(crate) directory: Directory,
+    pub(crate) network: Arc<dyn Network>,
     pub(crate) progress: Progress,
     /// Which places in the directory are free.
     pub(crate) places: Mutex<Vec<Vacancy>>,
@@ -66,7 +66,7 @@ pub(crate) struct FarCalls {
 
 impl Seat {
     /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins once.
-    pub(crate) fn join(job: Arc<Job>, rank: Rank) -> Result<(Arc<Seat>, farside_shm::Endpoint)> {
+    pub(crate) fn join(job: Arc<Job>, rank: Rank, network: Arc<dyn Network>) -> Result<(Arc<Seat>, farside_shm::Endpoint)> {
         let directory = Directory::of(&job);
         directory.check()?;
         let (topology, node) = (job.topology().clone(), directory.node());
@@ -74,7 +74,7 @@ impl Seat {
         if topology.node_of(rank) != node {
             return Err(Error::Join(format!("{rank} is not on {node}, whose memory this is")));
         }
-        let reach = FarReach::surroundings(job.clone(), rank, directory.clone());
+        let reach = FarReach::surroundings(job.clone(), rank, directory.clone(), network.clone());
         let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;
         if topology.leader_of(node)? == rank {
             // Other nodes' operations are counted here, as soon as there are any.
@@ -100,6 +100,7 @@ impl Seat {
             calls: Mutex::default(),
             host,
             farewell: Mutex::new(None),
+            network,
             directory,
             job,
         });
@@ -111,7 +112,7 @@ impl Seat {
 
     /// A new port.
     fn open_port(&self, which: u32) -> Result<Port> {
-        open_port(&self.directory, &self.topology, PortId::of_rank(self.rank, which))
+        open_port(&self.directory, &*self.network, &self.topology, PortId::of_rank(self.rank, which))
     }
 
     /// A place for one more thread, and its port.
@@ -137,7 +138,7 @@ impl Seat {
                 }
             },
         };
-        let number = socket::address(lock(&port).socket())?.port();
+        let number = lock(&port).line().bell()?.port();
         self.directory.enter_port(self.rank, index, number);
         Ok((index, port))
     }
@@ -168,18 +169,27 @@ impl Seat {
 }
 
 /// A new port of this node.
-pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) -> Result<Port> {
-    let socket = port::open_socket(directory.address(directory.node()))?;
-    let number = socket::address(&socket)?.port();
+pub(crate) fn open_port(
+    directory: &Directory,
+    network: &dyn Network,
+    topology: &Topology,
+    id: PortId,
+) -> Result<Port> {
+    let line = network.open()?;
+    let number = line.bell()?.port();
     let nodes = topology.nodes();
     let servers = match directory.settings().server.place {
         Place::Nic => nodes,
         Place::Host => nodes + topology.ranks(),
     };
-    let mut addresses: Vec<Option<SocketAddr>> = (0..nodes).map(|node| Some(directory.address(Node(node)))).collect();
-    addresses.resize(servers as usize, None);
-    let origin = Origin::new(id, directory.key(), number, servers, directory.packet_bytes());
-    Ok(Port::new(origin, socket, addresses))
+    let route = |node: u32| line.route(&directory.address(Node(node))?).map(Some);
+    let mut routes = (0..nodes).map(route).collect::<Result<Vec<Option<Route>>>>()?;
+    routes.resize(servers as usize, None);
+    let mut origin = Origin::new(id, directory.key(), number, servers, directory.packet_bytes());
+    if network.introduces_itself() {
+        origin.introduce(line.address()?);
+    }
+    Ok(Port::new(origin, line, routes))
 }
 
 impl Drop for Seat {
@@ -199,11 +209,11 @@ impl Drop for Seat {
                 break;
             }
             let nap = port.patience().unwrap_or(NAP).min(NAP);
-            socket::await_datagram(port.socket(), Some(nap));
+            port.line().sleep(nap);
         }
         // This is what leaves the near part of the job.
         drop(membership);
-        self.directory.nudge_sleepers(port.socket());
+        self.directory.nudge_sleepers(&**port.line());
     }
 }
 

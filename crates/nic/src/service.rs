@@ -4,14 +4,16 @@
 //! this server likewise, and every operation is checked against segment, bounds and alignment by the [`Memory`] that it is to change.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use farside_fabric::{Atomic, Fate, Node, Rank, Result, Sum, Topology, Word};
+use farside_fabric::{Atomic, Fate, Node, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::line::{Address, Line, Route};
 use crate::link::{Receiver, Verdict};
 use crate::seal::Key;
 use crate::wire::answer::{self, Answer, Fault};
-use crate::wire::request::{Request, Requests, Rows};
+use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 /// After so many requests without an answer an acknowledgement is sent although more may be waiting.
@@ -34,6 +36,8 @@ pub(crate) trait Memory {
     fn note_fate(&mut self, rank: Rank, fate: Fate);
     /// The port at which a rank serves itself, zero if it does not (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
+    /// About a segment that may be reached without asking here. `may_end` says whether whoever asks may end that.
+    fn segment(&mut self, rank: Rank, segment: SegmentId, about: About, may_end: bool) -> Result<u128>;
 }
 
 /// What has become of a call.
@@ -45,7 +49,7 @@ pub(crate) enum Asked {
 }
 
 /// What sends replies.
-pub(crate) type Out<'a> = &'a mut dyn FnMut(SocketAddr, &[u8]);
+pub(crate) type Out<'a> = &'a mut dyn FnMut(Route, &[u8]);
 
 /// Datagrams that were dropped, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +89,8 @@ pub(crate) struct Service<M> {
     topology: Topology,
     /// The address of each node.
     hosts: Vec<IpAddr>,
+    /// What knows the addresses of those who introduce themselves; without it nobody has to.
+    line: Option<Arc<dyn Line>>,
     memory: M,
     connections: FxHashMap<PortId, Connection>,
     lost: FxHashSet<Node>,
@@ -100,9 +106,9 @@ pub(crate) struct Service<M> {
 }
 
 struct Connection {
-    /// Where its port is: on its node, as its requests say. Whence they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead
+    /// Where its port is: on its node, as its requests say, or as it has introduced itself. Whence they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead
     /// of the original, makes nobody else hear from us.
-    address: SocketAddr,
+    route: Option<Route>,
     receiver: Receiver,
     unanswered: u32,
     complaints: u32,
@@ -125,6 +131,7 @@ impl<M: Memory> Service<M> {
             packet_bytes,
             topology,
             hosts,
+            line: None,
             memory,
             connections: FxHashMap::default(),
             lost: FxHashSet::default(),
@@ -134,6 +141,12 @@ impl<M: Memory> Service<M> {
             reply: Vec::with_capacity(packet_bytes),
             refusals: Refusals::default(),
         }
+    }
+
+    /// Likewise, on a network whose ports introduce themselves.
+    pub(crate) fn over(mut self, line: Arc<dyn Line>) -> Service<M> {
+        self.line = Some(line);
+        self
     }
 
     pub(crate) fn refusals(&self) -> Refusals {
@@ -186,8 +199,8 @@ impl<M: Memory> Service<M> {
         }
         let host = *self.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
         self.check(body)?;
-        let address = SocketAddr::new(host, header.back);
-        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(address));
+        let known = self.line.is_none().then(|| Route::Socket(SocketAddr::new(host, header.back)));
+        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(known));
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
                 self.execute(port, body, out);
@@ -306,6 +319,25 @@ impl<M: Memory> Service<M> {
                 Some(false)
             }
             Request::Ping => Some(false),
+            Request::From { address } => {
+                self.learn(port, address);
+                Some(false)
+            }
+            Request::Segment { tag, rank, segment, about } => {
+                let may_end = port.rank() == Some(rank);
+                let done = memory.segment(rank, segment, about, may_end);
+                self.answer_word(tag, rank, done)
+            }
+        }
+    }
+
+    /// A port says where it is. The first word counts: whoever has the job's key need not be believed twice.
+    fn learn(&mut self, port: PortId, address: &[u8]) {
+        let (Some(line), Some(node)) = (&self.line, node_of(&self.topology, port)) else { return };
+        let host = self.hosts.get(node.0 as usize);
+        let route = host.and_then(|&host| line.route(&Address::new(host, address).ok()?).ok());
+        if let (Some(connection), Some(route)) = (self.connections.get_mut(&port), route) {
+            connection.route.get_or_insert(route);
         }
     }
 
@@ -407,13 +439,15 @@ impl<M: Memory> Service<M> {
             back: 0,
         };
         wire::seal(&self.key, &header, &mut self.reply);
-        out(connection.address, &self.reply);
+        if let Some(route) = connection.route {
+            out(route, &self.reply);
+        }
     }
 }
 
 impl Connection {
-    fn new(address: SocketAddr) -> Connection {
-        Connection { address, receiver: Receiver::new(), unanswered: 0, complaints: 0, faults: Vec::new() }
+    fn new(route: Option<Route>) -> Connection {
+        Connection { route, receiver: Receiver::new(), unanswered: 0, complaints: 0, faults: Vec::new() }
     }
 
     /// Something posted was refused: every reply says so from now on, for each rank whose memory it was about.

@@ -43,9 +43,8 @@ pub(crate) fn await_datagram(socket: &UdpSocket, timeout: Option<Duration>) {
 }
 
 /// The longest datagram that reaches all of these in one piece.
-pub(crate) fn packet_bytes(addresses: &[SocketAddr]) -> usize {
-    let stays_here = |ip: IpAddr| ip.is_loopback();
-    if addresses.iter().all(|address| stays_here(address.ip())) { LOOPBACK_BYTES } else { ETHERNET_BYTES }
+pub(crate) fn packet_bytes(mut addresses: impl Iterator<Item = IpAddr>) -> usize {
+    if addresses.all(|ip| ip.is_loopback()) { LOOPBACK_BYTES } else { ETHERNET_BYTES }
 }
 
 /// The time, for time-outs.

@@ -3,7 +3,7 @@
 //! The agent is a thread of whoever starts the node's ranks, the launcher or a node's daemon: it outlives any of them. It executes what far ranks ask for,
 //! tells the other nodes who of its own has left or was lost, and gives up on a node that it has not heard of for too long.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,6 +14,7 @@ use farside_fabric::{Ended, Error, Fate, Node, Rank, Result};
 use farside_shm::Job;
 
 use crate::directory::Directory;
+use crate::line::{Address, Line, Network, Route, Udp};
 use crate::listener::Listener;
 use crate::origin::Origin;
 use crate::seal::Key;
@@ -36,10 +37,13 @@ pub struct Station {
     node: Node,
     key: Key,
     settings: Settings,
-    address: SocketAddr,
+    network: Arc<dyn Network>,
+    address: Address,
+    /// Where the agent can be woken.
+    bell: SocketAddr,
     directory: Directory,
-    /// The socket, until the agent has it.
-    socket: Mutex<Option<UdpSocket>>,
+    /// The line, until the agent has it.
+    line: Mutex<Option<Arc<dyn Line>>>,
     agent: Mutex<Option<Running>>,
     shared: Arc<Shared>,
 }
@@ -49,7 +53,7 @@ struct Running {
     orders: Sender<Order>,
     thread: JoinHandle<()>,
     /// To wake it.
-    nudge: UdpSocket,
+    nudge: std::net::UdpSocket,
 }
 
 enum Order {
@@ -68,11 +72,22 @@ struct Shared {
 impl Station {
     /// Makes a node's memory and opens its interface at an address of `bind`. `config` describes the memory; the topology is that of the whole job.
     pub fn create(
-        mut config: farside_shm::Config,
+        config: farside_shm::Config,
         node: Node,
         key: Key,
         settings: Settings,
         bind: IpAddr,
+    ) -> Result<Station> {
+        Station::create_over(config, node, key, settings, Arc::new(Udp { ip: bind }))
+    }
+
+    /// Likewise, with another network.
+    pub fn create_over(
+        mut config: farside_shm::Config,
+        node: Node,
+        key: Key,
+        settings: Settings,
+        network: Arc<dyn Network>,
     ) -> Result<Station> {
         if node.0 >= config.topology.nodes() {
             return Err(Error::UnknownNode { node, nodes: config.topology.nodes() });
@@ -84,24 +99,26 @@ impl Station {
             job.note_fate(rank, Fate::Alive);
         }
         let directory = Directory::of(&job);
-        directory.set_up(node, &key, &settings);
-        let socket = socket::open(SocketAddr::new(bind, 0))?;
-        let address = socket::address(&socket)?;
+        directory.set_up(node, &key, &settings, &network.name())?;
+        let line = network.open()?;
+        let (address, bell) = (line.address()?, line.bell()?);
         Ok(Station {
             job,
             node,
             key,
             settings,
+            network,
             address,
+            bell,
             directory,
-            socket: Mutex::new(Some(socket)),
+            line: Mutex::new(Some(line)),
             agent: Mutex::new(None),
             shared: Arc::default(),
         })
     }
 
     /// Where the interface listens.
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Address {
         self.address
     }
 
@@ -121,39 +138,43 @@ impl Station {
     }
 
     /// Learns where the interfaces of all nodes are, in order, and begins to serve.
-    pub fn open(&self, addresses: &[SocketAddr]) -> Result<()> {
+    pub fn open(&self, addresses: &[Address]) -> Result<()> {
         let nodes = self.job.topology().nodes();
         if addresses.len() != nodes as usize {
             let (left, right) = (addresses.len() as u64, nodes.into());
             return Err(Error::Mismatch { what: "addresses against nodes", left, right });
         }
-        let Some(socket) = lock(&self.socket).take() else {
+        let Some(line) = lock(&self.line).take() else {
             return Err(Error::Misuse("this node serves already".into()));
         };
         self.job.add_agent();
-        let packet_bytes = socket::packet_bytes(addresses);
-        self.directory.open(addresses, packet_bytes);
+        let packet_bytes = self.network.packet_bytes(addresses);
+        self.directory.open(addresses, self.bell, packet_bytes);
+        let routes = addresses.iter().map(|address| line.route(address)).collect::<Result<Vec<Route>>>()?;
+        let mut target = Target::new(self.job.clone(), self.node, self.directory.clone());
+        target.registrar = self.network.registrar(&line);
+        let mut service = Service::new(
+            ServerId(self.node.0),
+            self.key.clone(),
+            REPLY_BYTES,
+            ((**self.job.topology()).clone(), addresses.iter().map(Address::ip).collect()),
+            target,
+        );
+        let id = PortId::of_agent(self.node);
+        let mut origin = Origin::new(id, self.key.clone(), self.bell.port(), nodes, packet_bytes);
+        if self.network.introduces_itself() {
+            service = service.over(line.clone());
+            origin.introduce(self.address);
+        }
         let (orders, inbox) = channel();
         let agent = Agent {
             node: self.node,
             job: self.job.clone(),
             directory: self.directory.clone(),
-            service: Service::new(
-                ServerId(self.node.0),
-                self.key.clone(),
-                REPLY_BYTES,
-                ((**self.job.topology()).clone(), addresses.iter().map(SocketAddr::ip).collect()),
-                Target::new(self.job.clone(), self.node, self.directory.clone()),
-            ),
-            listener: Listener::new(socket, self.settings.server.agent_style()),
-            origin: Origin::new(
-                PortId::of_agent(self.node),
-                self.key.clone(),
-                self.address.port(),
-                nodes,
-                packet_bytes,
-            ),
-            addresses: addresses.to_vec(),
+            service,
+            listener: Listener::new(line, self.settings.server.agent_style()),
+            origin,
+            routes,
             heard_ns: vec![now_ns(); nodes as usize],
             patience: self.settings.patience,
             asked_ns: now_ns(),
@@ -166,7 +187,7 @@ impl Station {
             call: "starting the agent's thread",
             errno: error.raw_os_error().unwrap_or(0),
         })?;
-        let nudge = socket::open(SocketAddr::new(self.address.ip(), 0))?;
+        let nudge = socket::open(SocketAddr::new(self.bell.ip(), 0))?;
         *lock(&self.agent) = Some(Running { orders, thread, nudge });
         Ok(())
     }
@@ -200,7 +221,7 @@ impl Station {
     fn order(&self, running: &Running, order: Order) {
         // An agent that is gone needs no orders.
         let _ = running.orders.send(order);
-        let _ = running.nudge.send_to(&[], self.address);
+        let _ = running.nudge.send_to(&[], self.bell);
     }
 }
 
@@ -223,7 +244,7 @@ struct Agent {
     listener: Listener,
     /// Its own way to the other agents.
     origin: Origin,
-    addresses: Vec<SocketAddr>,
+    routes: Vec<Route>,
     /// When something came last from each node that nobody else could have sent.
     heard_ns: Vec<u64>,
     patience: Duration,
@@ -240,13 +261,12 @@ impl Agent {
             let lingers = self.attend();
             let is_stopped = self.obey();
             self.watch_over_nodes();
-            let (socket, addresses) = (&self.listener.socket, &self.addresses);
+            let (line, routes) = (&self.listener.line, &self.routes);
             self.origin.pump(now_ns(), &mut |server: ServerId, packet: &[u8]| {
-                // One that cannot be sent is one that got lost.
-                let _ = socket.send_to(packet, addresses[server.0 as usize]);
+                line.send(routes[server.0 as usize], packet, &[]);
             });
             if std::mem::take(&mut self.service.memory().fates_changed) {
-                self.directory.nudge_sleepers(&self.listener.socket);
+                self.directory.nudge_sleepers(&*self.listener.line);
             }
             *lock(&self.shared.refusals) = self.service.refusals();
             if is_stopped {
@@ -360,13 +380,13 @@ impl HostServer {
         let (topology, node) = (job.topology().clone(), directory.node());
         let settings = directory.settings();
         debug_assert_eq!(settings.server.place, Place::Host);
-        let socket = socket::open(SocketAddr::new(directory.address(node).ip(), 0))?;
+        let socket = socket::open(SocketAddr::new(directory.address(node)?.ip(), 0))?;
         let address = socket::address(&socket)?;
         let target = Target::new(job.clone(), node, directory.clone());
         let id = ServerId(topology.nodes() + rank.0);
         let mut service =
-            Service::new(id, directory.key(), REPLY_BYTES, ((*topology).clone(), directory.hosts()), target);
-        let mut listener = Listener::new(socket, settings.server.style);
+            Service::new(id, directory.key(), REPLY_BYTES, ((*topology).clone(), directory.hosts()?), target);
+        let mut listener = Listener::new(Arc::new(socket), settings.server.style);
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = stop.clone();
         let run = move || {

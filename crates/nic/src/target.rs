@@ -10,8 +10,9 @@ use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::directory::Directory;
+use crate::line::Registrar;
 use crate::service::{Asked, Memory};
-use crate::wire::request::Rows;
+use crate::wire::request::{About, Rows};
 
 /// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them away when a rank is lost.
 const NOBODY: Rank = Rank(u32::MAX - 1);
@@ -40,12 +41,14 @@ pub(crate) struct Target {
     calls: FxHashMap<(Rank, u32), (u32, Option<FarAnswer>)>,
     /// Whether the fate of a rank was changed since somebody looked.
     pub(crate) fates_changed: bool,
+    /// What makes memory reachable without us, if the network can.
+    pub(crate) registrar: Option<Box<dyn Registrar>>,
 }
 
 impl Target {
     pub(crate) fn new(job: Arc<Job>, node: Node, directory: Directory) -> Target {
         let reach = Reach::new(job.clone(), node);
-        Target { job, node, reach, directory, calls: FxHashMap::default(), fates_changed: false }
+        Target { job, node, reach, directory, calls: FxHashMap::default(), fates_changed: false, registrar: None }
     }
 
     /// Only memory of this node is here.
@@ -131,5 +134,22 @@ impl Memory for Target {
     fn locate(&mut self, rank: Rank) -> Result<u16> {
         self.check(rank)?;
         Ok(self.directory.host_port(rank))
+    }
+
+    fn segment(&mut self, rank: Rank, segment: SegmentId, about: About, may_end: bool) -> Result<u128> {
+        self.check(rank)?;
+        let Some(registrar) = &mut self.registrar else {
+            return Err(Error::Unsupported { what: "memory access without an agent, over this network".into() });
+        };
+        match about {
+            About::Name => registrar.register(rank, segment, self.job.segment(rank, segment)?),
+            About::Length => Ok(self.job.segment(rank, segment)?.bytes().into()),
+            About::End => {
+                if may_end {
+                    registrar.forget(rank, segment);
+                }
+                Ok(0)
+            }
+        }
     }
 }

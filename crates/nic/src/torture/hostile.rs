@@ -10,6 +10,7 @@ use farside_shm::Job;
 
 use super::memory::{BYTES, hosts, real_job};
 use super::*;
+use crate::line::Route;
 use crate::target::Target;
 use crate::wire::answer::{Answer, Answers};
 use crate::wire::request::{self, Request, Rows};
@@ -24,7 +25,7 @@ struct Victim {
     job: Arc<Job>,
     service: Service<Target>,
     number: u64,
-    replies: Vec<(SocketAddr, Vec<u8>)>,
+    replies: Vec<(Route, Vec<u8>)>,
 }
 
 impl Victim {
@@ -52,7 +53,7 @@ impl Victim {
         service.rest(&mut |to, reply: &[u8]| replies.push((to, reply.to_vec())));
         for (to, reply) in &self.replies {
             assert!(reply.len() <= REPLY_BYTES, "a reply of {} bytes", reply.len());
-            assert_eq!(*to, SocketAddr::new(hosts()[0], 33));
+            assert_eq!(*to, Route::Socket(SocketAddr::new(hosts()[0], 33)));
         }
         self.service.refusals() == before
     }

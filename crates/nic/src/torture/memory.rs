@@ -12,7 +12,7 @@ use crate::seal::Key;
 use crate::service::{Asked, Memory, Service};
 use crate::target::Target;
 use crate::wire::ServerId;
-use crate::wire::request::Rows;
+use crate::wire::request::{About, Rows};
 
 /// How many bytes each rank has.
 pub(super) const BYTES: u64 = 512 << 10;
@@ -40,7 +40,7 @@ pub(super) fn real_job(node: Node, key: &Key) -> (Arc<Job>, Target) {
     config.beside_bytes = Directory::bytes(&config.topology);
     let job = Job::create(&config).unwrap();
     let directory = Directory::of(&job);
-    directory.set_up(node, key, &crate::Settings::default());
+    directory.set_up(node, key, &crate::Settings::default(), "").unwrap();
     (job.clone(), Target::new(job, node, directory))
 }
 
@@ -161,6 +161,10 @@ impl Memory for Plain {
     }
 
     fn note_fate(&mut self, _rank: Rank, _fate: Fate) {}
+
+    fn segment(&mut self, _: Rank, _: SegmentId, _: About, _: bool) -> Result<u128> {
+        Err(Error::Unsupported { what: "memory access without an agent".into() })
+    }
 
     fn locate(&mut self, _rank: Rank) -> Result<u16> {
         Ok(0)

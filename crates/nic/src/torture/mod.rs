@@ -14,6 +14,7 @@ use farside_fabric::{Node, Width};
 use self::client::{Client, Expected, at};
 use self::memory::{plain, real, topology, word};
 use self::network::{Network, Random, To, mix};
+use crate::line::Route;
 use crate::link::WINDOW;
 use crate::origin::Origin;
 use crate::seal::Key;
@@ -99,7 +100,10 @@ impl<M: Memory> Run<M> {
     /// Lets a server work; says whether something new was executed.
     fn at_server(&mut self, server: usize, packet: Option<&Vec<u8>>) -> bool {
         let Run { network, servers, random, .. } = self;
-        let mut out = |to: std::net::SocketAddr, reply: &[u8]| network.send(To::Client(to.port() as usize - 1), reply);
+        let mut out = |to: Route, reply: &[u8]| {
+            let Route::Socket(to) = to else { panic!("a route that nobody gave: {to:?}") };
+            network.send(To::Client(to.port() as usize - 1), reply);
+        };
         let heard = packet.and_then(|packet| servers[server].receive(packet, &mut out));
         // As if more were waiting in its socket, sometimes.
         if packet.is_none() || random.chance(50) {

@@ -35,7 +35,7 @@ impl Request<'_> {
     pub(crate) fn answer_bytes_max(&self) -> u64 {
         match self {
             Request::Get { from, .. } => from.bytes().saturating_add(answer::OVERHEAD_MAX as u64),
-            Request::Atomic { .. } | Request::Where { .. } => answer::OVERHEAD_MAX as u64,
+            Request::Atomic { .. } | Request::Where { .. } | Request::Segment { .. } => answer::OVERHEAD_MAX as u64,
             _ => 0,
         }
     }
@@ -91,6 +91,28 @@ pub(crate) enum Request<'a> {
     },
     /// Nothing; but it is acknowledged.
     Ping,
+    /// Says where answers are awaited, on networks whose addresses do not fit into a header. Comes first.
+    From {
+        address: &'a [u8],
+    },
+    /// About a segment that may be reached without its agent.
+    Segment {
+        tag: u32,
+        rank: Rank,
+        segment: SegmentId,
+        about: About,
+    },
+}
+
+/// What is asked, or told, about a segment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum About {
+    /// How the network names it: its first byte, and, above that, its key.
+    Name,
+    /// How long it is.
+    Length,
+    /// It goes away.
+    End,
 }
 
 const PUT: u8 = 1;
@@ -105,6 +127,8 @@ const RECALL: u8 = 9;
 const MEMBER: u8 = 10;
 const WHERE: u8 = 11;
 const PING: u8 = 12;
+const FROM: u8 = 13;
+const SEGMENT: u8 = 14;
 /// Set in the kind of an operation that counts.
 const COUNTS: u8 = 0x80;
 
@@ -165,6 +189,22 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
             into.extend_from_slice(&rank.0.to_le_bytes());
         }
         Request::Ping => into.push(PING),
+        Request::From { address } => {
+            into.push(FROM);
+            into.push(address.len() as u8);
+            into.extend_from_slice(address);
+        }
+        Request::Segment { tag, rank, segment, about } => {
+            into.push(SEGMENT);
+            into.push(match about {
+                About::Name => 0,
+                About::Length => 1,
+                About::End => 2,
+            });
+            into.extend_from_slice(&tag.to_le_bytes());
+            into.extend_from_slice(&rank.0.to_le_bytes());
+            into.extend_from_slice(&segment.0.to_le_bytes());
+        }
     }
 }
 
@@ -256,6 +296,20 @@ impl<'a> Requests<'a> {
             MEMBER if !counts => Request::Member { rank: Rank(reader.u32()?), fate: decode_fate(reader)? },
             WHERE if !counts => Request::Where { tag: reader.u32()?, rank: Rank(reader.u32()?) },
             PING if !counts => Request::Ping,
+            FROM if !counts => {
+                let bytes = reader.u8()?;
+                Request::From { address: reader.bytes(bytes.into())? }
+            }
+            SEGMENT if !counts => {
+                let about = match reader.u8()? {
+                    0 => About::Name,
+                    1 => About::Length,
+                    2 => About::End,
+                    _ => return Err(Refused::Malformed),
+                };
+                let (tag, rank, segment) = (reader.u32()?, Rank(reader.u32()?), SegmentId(reader.u64()?));
+                Request::Segment { tag, rank, segment, about }
+            }
             _ => return Err(Refused::Malformed),
         })
     }

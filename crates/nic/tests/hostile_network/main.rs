@@ -41,14 +41,14 @@ fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
         Station::create(config, Node(node), key.clone(), settings, host(77, test, node))
     };
     let stations = (0..NODES).map(create).collect::<Result<Vec<Station>>>()?;
-    let real: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
+    let real: Vec<SocketAddr> = stations.iter().filter_map(|station| station.address().socket()).collect();
     let relay = Relay::start(&real, |ip| match ip {
         IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
         other => other,
     });
     for (index, station) in stations.iter().enumerate() {
         let seen = |at: usize| if at == index { real[at] } else { relay.mirror(real[at]) };
-        station.open(&(0..real.len()).map(seen).collect::<Vec<_>>())?;
+        station.open(&(0..real.len()).map(|at| seen(at).into()).collect::<Vec<_>>())?;
     }
     Ok((stations, relay))
 }

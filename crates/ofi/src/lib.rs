@@ -1,0 +1,23 @@
+//! The ofi fabric: several nodes over libfabric, on whatever provider fits: an interface that reaches memory by itself, or TCP.
+//!
+//! It stands on the nic fabric: requests, answers, agents, calls, departures and near memory are that one's code, over messages of libfabric's reliable datagrams instead of UDP. What a
+//! provider can do without the agent is added: transfers of one piece go straight to registered memory, atomics to the interface where that has them.
+//!
+//! - `ffi`: libfabric's binary interface, opened at run time;
+//! - `provider`: which one, by what it can do; `settings`: what can be chosen;
+//! - `device`: a provider opened, endpoints whose operations own the memory that they use;
+//! - `line`: an endpoint as a line of the nic fabric, with operations on far memory beside the messages;
+//! - `network`: what the nic fabric opens, and what agents register;
+//! - `endpoint`: the [`farside_fabric::Fabric`] itself.
+
+mod device;
+mod endpoint;
+mod ffi;
+mod line;
+mod network;
+mod provider;
+mod settings;
+
+pub use endpoint::Endpoint;
+pub use network::{Ofi, providers};
+pub use settings::{Atomics, Settings};
