@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use farside::Local;
-use farside::job::{Kind, parse_bytes};
+use farside::job::{Kind, check_provider, parse_bytes};
 use farside_launch::{Hosts, Launch, Output, RSH};
 
 /// The options of a job.
@@ -17,7 +17,7 @@ pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts")]
     ranks: Option<u32>,
-    /// What moves bytes between ranks: shm on one node, nic between several [default: shm, or nic with --nodes or --hosts]
+    /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm, or nic with --nodes or --hosts]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
     /// Divide the ranks into so many nodes on this machine, which reach each other over its loopback interface
@@ -28,6 +28,9 @@ pub(crate) struct Job {
     /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll, host-spin-block or host-block, the process they are meant for
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
+    /// With --fabric ofi, the provider of libfabric, such as tcp;ofi_rxm [default: the best that fits; `fi_info` lists them]
+    #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
+    provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     patience: Option<Duration>,
@@ -93,6 +96,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+fn provider(text: &str) -> Result<String, String> {
+    check_provider(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
 fn nodes(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) => Err("a job needs at least one node".into()),
@@ -132,10 +140,12 @@ impl Job {
     /// The same job with threads instead of processes.
     pub(crate) fn local(&self) -> Result<Local> {
         let ranks = self.ranks()?;
-        if self.fabric(ranks, self.span.hosts.is_some())? == Kind::Nic && self.nodes.is_none() {
+        let fabric = self.fabric(ranks, self.span.hosts.is_some())?;
+        if fabric.spans_nodes() && self.nodes.is_none() {
             bail!("threads are on this machine; --nodes divides them into nodes");
         }
         let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
+        let job = if fabric == Kind::Ofi { job.ofi(self.provider.as_deref().unwrap_or_default()) } else { job };
         let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
         Ok(self.memory.into_iter().fold(job, Local::memory))
     }
@@ -165,6 +175,7 @@ impl Job {
                 options.fabric = fabric;
                 options.nodes = self.nodes;
                 options.server = self.server;
+                options.provider = self.provider.or(options.provider.take());
                 options.patience = self.patience;
                 options.memory = self.memory.or(options.memory);
                 options.topology = self.topology.or(options.topology.take());
@@ -200,7 +211,7 @@ impl Job {
         }
         match self.fabric {
             Some(Kind::Shm) if several => {
-                bail!("--fabric shm is for one node; ranks of several reach each other over nic")
+                bail!("--fabric shm is for one node; ranks of several reach each other over nic or ofi")
             }
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::Nic),

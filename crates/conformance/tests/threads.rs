@@ -87,3 +87,12 @@ mod threads_over_nic_on_two_nodes {
     }
     for_each_test!(cases);
 }
+
+/// Four nodes that reach each other over libfabric's TCP only.
+mod threads_over_ofi {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi("tcp;ofi_rxm")) })* };
+    }
+    for_each_test!(cases);
+}

@@ -6,7 +6,7 @@
 
 mod nodes;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
+
+pub use farside_nic::Address;
 
 /// The environment variable that names the fabric.
 pub const FABRIC: &str = "FARSIDE_FABRIC";
@@ -29,6 +31,9 @@ pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
 
+/// The environment variable that names the provider of libfabric.
+pub const PROVIDER: &str = "FARSIDE_PROVIDER";
+
 /// The fabrics that a job can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
@@ -37,6 +42,15 @@ pub enum Kind {
     Shm,
     /// Ranks of several nodes over UDP.
     Nic,
+    /// Ranks of several nodes over libfabric.
+    Ofi,
+}
+
+impl Kind {
+    /// Whether it connects several nodes.
+    pub fn spans_nodes(self) -> bool {
+        self != Kind::Shm
+    }
 }
 
 impl std::str::FromStr for Kind {
@@ -46,7 +60,8 @@ impl std::str::FromStr for Kind {
         match name {
             "shm" => Ok(Kind::Shm),
             "nic" => Ok(Kind::Nic),
-            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there are: shm, nic"))),
+            "ofi" => Ok(Kind::Ofi),
+            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there are: shm, nic, ofi"))),
         }
     }
 }
@@ -56,6 +71,7 @@ impl std::fmt::Display for Kind {
         match self {
             Kind::Shm => write!(f, "shm"),
             Kind::Nic => write!(f, "nic"),
+            Kind::Ofi => write!(f, "ofi"),
         }
     }
 }
@@ -77,6 +93,8 @@ pub struct Options {
     pub nodes: Option<u32>,
     /// Who executes far operations at a node.
     pub server: Option<String>,
+    /// Which provider of libfabric, and what it executes itself: see [`farside_ofi::Settings`].
+    pub provider: Option<String>,
     /// How long a node may be silent before it counts as lost.
     pub patience: Option<Duration>,
 }
@@ -100,6 +118,7 @@ impl Options {
             cores: cores.transpose()?,
             nodes: None,
             server: None,
+            provider: variable(PROVIDER),
             patience: None,
         })
     }
@@ -127,6 +146,11 @@ impl NodePlan {
         let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
         (before..before + own).map(Rank).collect()
     }
+}
+
+/// Refuses a provider of libfabric that cannot be: one that is not here is found out when the job starts.
+pub fn check_provider(name: &str) -> Result<()> {
+    name.parse::<farside_ofi::Settings>().map(drop)
 }
 
 /// Refuses a server that there is not.
@@ -158,7 +182,7 @@ pub struct Host {
 
 enum State {
     Shm(Arc<farside_shm::Job>),
-    Nic(Nodes),
+    Nodes(Nodes),
 }
 
 impl Host {
@@ -179,28 +203,28 @@ impl Host {
                 config.cores = options.cores.unwrap_or(config.cores);
                 Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
             }
-            Kind::Nic => Ok(Host { state: State::Nic(Nodes::all(options)?) }),
+            Kind::Nic | Kind::Ofi => Ok(Host { state: State::Nodes(Nodes::all(options)?) }),
         }
     }
 
     /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve before [`Host::meet`].
     pub fn node(plan: &NodePlan) -> Result<Host> {
-        Ok(Host { state: State::Nic(Nodes::one(plan)?) })
+        Ok(Host { state: State::Nodes(Nodes::one(plan)?) })
     }
 
     /// Where this node's interface listens, if it has one.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<Address> {
         match &self.state {
             State::Shm(_) => None,
-            State::Nic(nodes) => nodes.address(),
+            State::Nodes(nodes) => nodes.address(),
         }
     }
 
     /// Tells where the interfaces of all nodes are, in the order of the nodes. Service begins.
-    pub fn meet(&self, addresses: &[SocketAddr]) -> Result<()> {
+    pub fn meet(&self, addresses: &[Address]) -> Result<()> {
         match &self.state {
             State::Shm(_) => Ok(()),
-            State::Nic(nodes) => nodes.meet(addresses),
+            State::Nodes(nodes) => nodes.meet(addresses),
         }
     }
 
@@ -208,7 +232,7 @@ impl Host {
     pub fn ranks(&self) -> Vec<Rank> {
         match &self.state {
             State::Shm(job) => (0..job.topology().ranks()).map(Rank).collect(),
-            State::Nic(nodes) => nodes.ranks(),
+            State::Nodes(nodes) => nodes.ranks(),
         }
     }
 
@@ -216,7 +240,7 @@ impl Host {
     pub fn nodes_lost(&self) -> Vec<u32> {
         match &self.state {
             State::Shm(_) => Vec::new(),
-            State::Nic(nodes) => nodes.lost(),
+            State::Nodes(nodes) => nodes.lost(),
         }
     }
 
@@ -224,7 +248,7 @@ impl Host {
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
         let kind = match &self.state {
             State::Shm(_) => Kind::Shm,
-            State::Nic(_) => Kind::Nic,
+            State::Nodes(nodes) => nodes.kind(),
         };
         vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
     }
@@ -233,7 +257,7 @@ impl Host {
     pub fn file(&self, rank: Rank) -> BorrowedFd<'_> {
         match &self.state {
             State::Shm(job) => job.file(),
-            State::Nic(nodes) => nodes.of(rank).file(),
+            State::Nodes(nodes) => nodes.of(rank).file(),
         }
     }
 
@@ -241,7 +265,7 @@ impl Host {
     pub fn topology(&self) -> &Topology {
         match &self.state {
             State::Shm(job) => job.topology(),
-            State::Nic(nodes) => nodes.topology(),
+            State::Nodes(nodes) => nodes.topology(),
         }
     }
 
@@ -249,7 +273,7 @@ impl Host {
     pub fn fate(&self, rank: Rank) -> Fate {
         match &self.state {
             State::Shm(job) => job.fate(rank),
-            State::Nic(nodes) => nodes.fate(rank),
+            State::Nodes(nodes) => nodes.fate(rank),
         }
     }
 
@@ -257,15 +281,15 @@ impl Host {
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         match &self.state {
             State::Shm(job) => job.declare_lost(rank, how),
-            State::Nic(nodes) => nodes.declare_lost(rank, how),
+            State::Nodes(nodes) => nodes.declare_lost(rank, how),
         }
     }
 
     /// Joins from inside this process, as one of its threads.
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
         match &self.state {
-            State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
-            State::Nic(nodes) => Ok(Box::new(farside_nic::Endpoint::join(nodes.of(rank).job().clone(), rank)?)),
+            State::Shm(job) => attach(Kind::Shm, job.clone(), rank),
+            State::Nodes(nodes) => attach(nodes.kind(), nodes.of(rank).job().clone(), rank),
         }
     }
 }
@@ -293,16 +317,16 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
         })
     };
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
-    match kind.parse()? {
-        Kind::Shm => {
-            let job = farside_shm::Job::attach(inherited(file)?)?;
-            Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
-        }
-        Kind::Nic => {
-            let job = farside_shm::Job::attach(inherited(file)?)?;
-            Ok(Box::new(farside_nic::Endpoint::join(job, rank)?))
-        }
-    }
+    attach(kind.parse()?, farside_shm::Job::attach(inherited(file)?)?, rank)
+}
+
+/// Takes a rank's place in a job whose memory is here.
+fn attach(kind: Kind, job: Arc<farside_shm::Job>, rank: Rank) -> Result<Box<dyn Fabric>> {
+    Ok(match kind {
+        Kind::Shm => Box::new(farside_shm::Endpoint::join(job, rank)?),
+        Kind::Nic => Box::new(farside_nic::Endpoint::join(job, rank)?),
+        Kind::Ofi => Box::new(farside_ofi::Endpoint::join(job, rank)?),
+    })
 }
 
 /// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the

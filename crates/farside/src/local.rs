@@ -60,6 +60,16 @@ impl Local {
         self
     }
 
+    /// Lets the nodes reach each other over libfabric instead, by this provider or, if the name is empty, the best there is.
+    #[must_use]
+    pub fn ofi(mut self, provider: &str) -> Local {
+        self.options.fabric = Kind::Ofi;
+        if !provider.is_empty() {
+            self.options.provider = Some(provider.to_owned());
+        }
+        self
+    }
+
     /// Pretends that there are so many processors, which changes how ranks wait and meet.
     #[must_use]
     pub fn cores(mut self, cores: u32) -> Local {

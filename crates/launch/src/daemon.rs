@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::channel::{Mailbox, Outbox, mailbox};
 use crate::course::until;
 use crate::crew::{Crew, Started};
-use crate::frames::{GREETING, Plan, ToLauncher, ToNode, VERSION, decode};
+use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
 use crate::output::{Forwarder, News, Sink};
 use crate::signals::{ENDING, Signals};
@@ -100,11 +100,12 @@ impl Daemon {
         let node_plan = plan.node_plan(bind).map_err(|error| failed(&error))?;
         let host = Host::node(&node_plan).map_err(|error| failed(&error))?;
         let address = host.address().ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;
-        self.outbox.push(&ToLauncher::Ready(address));
+        self.outbox.push(&ToLauncher::Ready(address.into()));
         let ToNode::Meet(addresses) = self.next()? else {
             return Err(End::Gone);
         };
-        host.meet(&addresses).map_err(|error| failed(&error))?;
+        let addresses = addresses.iter().map(Interface::address).collect::<farside::Result<Vec<_>>>();
+        host.meet(&addresses.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Met);
         let ToNode::Start = self.next()? else {
             return Err(End::Gone);

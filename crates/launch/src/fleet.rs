@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use rustix::process::{Pid, Signal};
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::course::{Course, until};
 use crate::crew::ended;
-use crate::frames::{JobPlan, Plan, ToLauncher, ToNode};
+use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
 use crate::keeper::Keeper;
 use crate::output::Sink;
@@ -329,12 +328,12 @@ impl<'a> Fleet<'a> {
 
     /// All hosts are ready: each is told where the others are.
     fn introduce(&mut self) {
-        let addresses: Vec<SocketAddr> = self.remotes.iter().filter_map(|remote| remote.address).collect();
-        let is_near = |address: &SocketAddr| address.ip().is_loopback();
+        let addresses: Vec<Interface> = self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
+        let is_near = |address: &Interface| address.ip.is_loopback();
         if let Some(near) = addresses.iter().position(is_near)
             && !addresses.iter().all(is_near)
         {
-            let (host, address) = (self.remotes[near].label.clone(), addresses[near].ip());
+            let (host, address) = (self.remotes[near].label.clone(), addresses[near].ip);
             let why = format!(
                 "its address is {address}, where the other hosts cannot reach it; name another one: {host}=ADDRESS:RANKS"
             );

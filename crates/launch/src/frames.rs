@@ -5,10 +5,10 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use farside::job::{NodePlan, Options};
+use farside::job::{Address, NodePlan, Options};
 use farside::{Ended, Fate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(crate) enum ToNode {
     /// What to do; comes first.
     Plan(Box<Plan>),
     /// Where all interfaces are.
-    Meet(Vec<SocketAddr>),
+    Meet(Vec<Interface>),
     /// Start the ranks.
     Start,
     /// Send them this signal.
@@ -49,7 +49,7 @@ pub(crate) enum ToNode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToLauncher {
     /// Its interface is here.
-    Ready(SocketAddr),
+    Ready(Interface),
     /// It knows where the others are.
     Met,
     /// Its ranks run.
@@ -74,6 +74,25 @@ pub(crate) enum ToLauncher {
     Failed(String),
     /// Nothing of the job is left here.
     Done,
+}
+
+/// [`Address`], as it travels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interface {
+    pub(crate) ip: IpAddr,
+    bytes: Vec<u8>,
+}
+
+impl From<Address> for Interface {
+    fn from(address: Address) -> Interface {
+        Interface { ip: address.ip(), bytes: address.bytes().to_vec() }
+    }
+}
+
+impl Interface {
+    pub(crate) fn address(&self) -> farside::Result<Address> {
+        Address::new(self.ip, &self.bytes)
+    }
 }
 
 /// What a daemon is to do.
@@ -107,6 +126,7 @@ pub(crate) struct JobPlan {
     memory: Option<u64>,
     cores: Option<u32>,
     server: Option<String>,
+    provider: Option<String>,
     patience: Option<Duration>,
 }
 
@@ -119,6 +139,7 @@ impl JobPlan {
             memory: options.memory,
             cores: options.cores,
             server: options.server.clone(),
+            provider: options.provider.clone(),
             patience: options.patience,
         }
     }
@@ -133,6 +154,7 @@ impl Plan {
         options.memory = self.job.memory;
         options.cores = self.job.cores;
         options.server.clone_from(&self.job.server);
+        options.provider.clone_from(&self.job.provider);
         options.patience = self.job.patience;
         let (node, ranks_of_nodes, secret) = (self.node, self.ranks_of_nodes.clone(), self.secret);
         Ok(NodePlan { options, node, ranks_of_nodes, secret, bind })
@@ -209,9 +231,8 @@ mod tests {
         vec(any::<u8>(), 0..20).prop_map(OsString::from_vec)
     }
 
-    /// Without the scope that an address of IPv6 may have: it means nothing on another host.
-    fn place() -> impl Strategy<Value = SocketAddr> {
-        any::<(IpAddr, u16)>().prop_map(SocketAddr::from)
+    fn place() -> impl Strategy<Value = Interface> {
+        (any::<IpAddr>(), vec(any::<u8>(), 0..40)).prop_map(|(ip, bytes)| Interface { ip, bytes })
     }
 
     fn how() -> impl Strategy<Value = Ended> {
@@ -240,7 +261,8 @@ mod tests {
                 topology: job.1.clone(),
                 memory: job.2,
                 cores: None,
-                server: job.1,
+                server: job.1.clone(),
+                provider: job.1,
                 patience: job.3,
             },
             node: node.0,

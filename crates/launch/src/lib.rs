@@ -249,7 +249,9 @@ impl Launch {
     #[must_use]
     pub fn hosts(mut self, hosts: Hosts) -> Launch {
         self.options.ranks = hosts.ranks();
-        self.options.fabric = farside::job::Kind::Nic;
+        if !self.options.fabric.spans_nodes() {
+            self.options.fabric = farside::job::Kind::Nic;
+        }
         self.hosts = Some(hosts);
         self
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -34,7 +33,7 @@ pub(crate) struct Remote {
     pub(crate) outbox: Outbox,
     pub(crate) state: State,
     /// Where its interface is.
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<crate::frames::Interface>,
     /// Its ranks that have not ended.
     pub(crate) running: Vec<Rank>,
     /// Its streams that are open.

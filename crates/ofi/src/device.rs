@@ -147,19 +147,6 @@ pub(crate) struct Place {
     pub(crate) bytes: u64,
 }
 
-impl Place {
-    pub(crate) const BYTES: usize = 24;
-
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        [self.base, self.key, self.bytes].iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
-
-    pub(crate) fn decode(bytes: &[u8; Place::BYTES]) -> Place {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at * 8 + i]));
-        Place { base: word(0), key: word(1), bytes: word(2) }
-    }
-}
-
 /// What has happened at an endpoint.
 pub(crate) enum Happened<'a> {
     /// A message has come.

@@ -365,6 +365,11 @@ impl Fabric for Endpoint {
         self.inner.must_be_alive(peer)?;
         self.await_writes(peer, node)?;
         self.inner.flush(peer)?;
+        {
+            let mut state = self.state.borrow_mut();
+            state.touched.remove(&node);
+            state.fenced.remove(&node);
+        }
         match self.line.failure(node) {
             None => Ok(()),
             Some(error) => {

@@ -31,7 +31,6 @@ pub(crate) const MODE_CONTEXT2: u64 = 1 << 52;
 
 pub(crate) const EP_RDM: c_int = 3;
 pub(crate) const AV_MAP: c_int = 1;
-pub(crate) const PROGRESS_AUTO: c_int = 1;
 pub(crate) const THREAD_SAFE: c_int = 1;
 pub(crate) const WAIT_NONE: c_int = 0;
 pub(crate) const WAIT_FD: c_int = 3;

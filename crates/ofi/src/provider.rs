@@ -123,11 +123,6 @@ impl Provider {
         // SAFETY: as above.
         unsafe { &*self.info().domain_attr }
     }
-
-    pub(crate) fn endpoint(&self) -> &ffi::EpAttr {
-        // SAFETY: as above.
-        unsafe { &*self.info().ep_attr }
-    }
 }
 
 /// The names of all providers that fit, with what the library says of itself.

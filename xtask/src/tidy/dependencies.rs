@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-fabric", &[]),
     ("farside-shm", &["farside-fabric"]),
     ("farside-nic", &["farside-fabric", "farside-shm"]),
-    ("farside-ofi", &["farside-fabric"]),
+    ("farside-ofi", &["farside-fabric", "farside-shm", "farside-nic"]),
     ("farside-sim", &["farside-fabric"]),
     ("farside-rma", &["farside-fabric"]),
     ("farside-sync", &["farside-fabric", "farside-rma"]),

@@ -1,18 +1,20 @@
-//! The nodes of a nic job that live in this process: all of them when one machine plays several, one of them when the job spans hosts.
+//! The nodes of a job over nic or ofi that live in this process: all of them when one machine plays several, one of them when the job spans hosts.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use farside_fabric::{Ended, Error, Fate, Node, Rank, Result, Topology};
-use farside_nic::{Key, Settings, Station};
+use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
+use farside_ofi::Ofi;
 use farside_rma::root_bytes;
 
-use crate::job::{NodePlan, Options};
+use crate::job::{Kind, NodePlan, Options};
 
 /// Stations of one job.
 pub(crate) struct Nodes {
     stations: Vec<Station>,
     topology: Arc<Topology>,
+    kind: Kind,
 }
 
 impl Nodes {
@@ -40,9 +42,9 @@ impl Nodes {
         let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
         let stations = nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
         let stations = stations.collect::<Result<Vec<Station>>>()?;
-        let addresses: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
+        let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
         stations.iter().try_for_each(|station| station.open(&addresses))?;
-        Ok(Nodes { stations, topology: Arc::new(topology) })
+        Ok(Nodes { stations, topology: Arc::new(topology), kind: options.fabric })
     }
 
     /// One node of a job that spans hosts.
@@ -52,7 +54,12 @@ impl Nodes {
         let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
         let key = Key::from_bytes(plan.secret);
         let station = station(&plan.options, &topology, Node(plan.node), key, plan.bind)?;
-        Ok(Nodes { stations: vec![station], topology: Arc::new(topology) })
+        Ok(Nodes { stations: vec![station], topology: Arc::new(topology), kind: plan.options.fabric })
+    }
+
+    /// Which fabric connects them.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -60,11 +67,11 @@ impl Nodes {
     }
 
     /// Where the one node listens.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<Address> {
         self.stations.first().map(Station::address)
     }
 
-    pub(crate) fn meet(&self, addresses: &[SocketAddr]) -> Result<()> {
+    pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
         self.stations.iter().try_for_each(|station| station.open(addresses))
     }
 
@@ -108,5 +115,14 @@ fn station(options: &Options, topology: &Topology, node: Node, key: Key, bind: I
     if patience.is_zero() {
         return Err(Error::Misuse("a node cannot be given up at once; allow it some time to answer".into()));
     }
-    Station::create(config, node, key, Settings { server, patience }, bind)
+    let network: Arc<dyn Network> = match options.fabric {
+        Kind::Ofi => {
+            if server.place == Place::Host {
+                return Err(Error::Misuse(format!("the server {server} is for the nic fabric; over ofi agents serve")));
+            }
+            Arc::new(Ofi::open(&options.provider.as_deref().unwrap_or_default().parse()?, bind)?)
+        }
+        Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
+    };
+    Station::create_over(config, node, key, Settings { server, patience }, network)
 }

@@ -1,3 +1,4 @@
+use farside::job::Address;
 use std::path::PathBuf;
 
 use super::*;
@@ -46,7 +47,7 @@ impl Puppets {
 
     /// What a host says as soon as it is reached, after it has started its ranks.
     fn first(&self, host: &str, messages: &[ToLauncher]) {
-        let address = "127.0.0.1:9".parse().unwrap();
+        let address = Address::from("127.0.0.1:9".parse::<std::net::SocketAddr>().unwrap()).into();
         let mut bytes = format!("{GREETING}{VERSION}\n").into_bytes();
         let start = [ToLauncher::Ready(address), ToLauncher::Met, ToLauncher::Started];
         bytes.extend(start.iter().chain(messages).flat_map(encode));
