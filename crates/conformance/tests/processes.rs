@@ -33,3 +33,17 @@ mod processes_over_nic {
     }
     for_each_test!(cases);
 }
+
+/// Four nodes that reach each other over libfabric's TCP only.
+mod processes_over_ofi {
+    use super::*;
+    fn four_nodes(options: &mut Options) {
+        options.fabric = Kind::Ofi;
+        options.nodes = Some(4);
+        options.provider = Some("tcp;ofi_rxm".into());
+    }
+    macro_rules! cases {
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), four_nodes) })* };
+    }
+    for_each_test!(cases);
+}

@@ -34,6 +34,9 @@ pub const CORES: &str = "FARSIDE_CORES";
 /// The environment variable that names the provider of libfabric.
 pub const PROVIDER: &str = "FARSIDE_PROVIDER";
 
+/// How many messages that nobody waits for an endpoint of libfabric over a connected network can take.
+const RXM_RECEIVES: &str = "FI_OFI_RXM_MSG_RX_SIZE";
+
 /// The fabrics that a job can run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
@@ -250,7 +253,12 @@ impl Host {
             State::Shm(_) => Kind::Shm,
             State::Nodes(nodes) => nodes.kind(),
         };
-        vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
+        let mut variables = vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())];
+        if kind == Kind::Ofi && std::env::var_os(RXM_RECEIVES).is_none() {
+            // By default each endpoint sets 16 MiB aside, and fills them with zeros when it is opened.
+            variables.push((RXM_RECEIVES, "64".into()));
+        }
+        variables
     }
 
     /// The file that this rank's process must inherit.

@@ -53,7 +53,8 @@ pub(crate) struct Vacancy {
 
 /// What is needed to tell the others that the rank has left, after everything else of it is gone.
 struct Farewell {
-    port: Port,
+    /// Where a port costs little. Else the one that the rank's last thread has left is used.
+    port: Option<Port>,
     membership: farside_shm::Membership,
 }
 
@@ -104,7 +105,8 @@ impl Seat {
             directory,
             job,
         });
-        let port = seat.open_port(PortId::FAREWELL)?;
+        let is_cheap = !seat.network.introduces_itself();
+        let port = is_cheap.then(|| seat.open_port(PortId::FAREWELL)).transpose()?;
         let farewell = Farewell { port, membership: near.membership() };
         *lock(&seat.farewell) = Some(farewell);
         Ok((seat, near))
@@ -206,7 +208,12 @@ pub(crate) fn open_port(
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let Some(Farewell { mut port, membership }) = lock(&self.farewell).take() else { return };
+        let Some(Farewell { port, membership }) = lock(&self.farewell).take() else { return };
+        let own = port.map(|port| Arc::new(Mutex::new(port)));
+        let left = || lock(&self.places).iter().find_map(|place| place.port.clone());
+        let new = || self.open_port(PortId::FAREWELL).ok().map(|port| Arc::new(Mutex::new(port)));
+        let Some(port) = own.or_else(left).or_else(new) else { return };
+        let mut port = lock(&port);
         let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
         // It may leave because of a loss, which must not be news to whoever hears that it left.
         let reasons = self.losses().map(|(rank, how)| (rank, Fate::Lost(how)));

@@ -19,7 +19,7 @@ pub(crate) const PACKET_BYTES: usize = 16 << 10;
 /// The longest operation on far memory; longer ones are several.
 pub(crate) const STAGE_BYTES: usize = 64 << 10;
 /// How many messages may arrive before anybody looks.
-const RECEIVES: usize = 64;
+const RECEIVES: usize = 32;
 /// How many messages may wait until the provider takes them. More are lost, and repeated.
 const UNSENT_MAX: usize = 256;
 /// How many operations on far memory may be under way.

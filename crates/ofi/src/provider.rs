@@ -14,6 +14,8 @@ use crate::ffi::{self, Library};
 const SOFTWARE: [&str; 6] = ["tcp", "net", "udp", "sockets", "shm", "tcp;ofi_rxm"];
 /// Those that reach other hosts, the better first. Interfaces that execute operations themselves come before all of these.
 const RANKING: [&str; 5] = ["tcp;ofi_rxm", "net", "tcp", "udp;ofi_rxd", "sockets"];
+/// How many operations an endpoint need hold: providers set memory aside for each.
+const QUEUE: usize = 256;
 /// Formats of addresses that are an address of the internet protocol.
 const INTERNET: std::ops::RangeInclusive<u32> = 1..=3;
 
@@ -91,7 +93,11 @@ impl Provider {
             return Err(Error::System { call: "fi_dupinfo", errno: libc::ENOMEM });
         }
         // SAFETY: a fresh copy of our own, whose parts are all there.
-        unsafe { (*(*info).tx_attr).op_flags = 0 };
+        unsafe {
+            (*(*info).tx_attr).op_flags = 0;
+            let (tx, rx) = (&mut (*(*info).tx_attr).size, &mut (*(*info).rx_attr).size);
+            (*tx, *rx) = ((*tx).min(QUEUE), (*rx).min(QUEUE));
+        }
         Ok(Provider { library: library.clone(), info })
     }
 
