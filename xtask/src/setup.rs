@@ -62,6 +62,12 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["libfabric1", "libfabric-bin"],
+        what_for: "the ofi fabric, and what it is measured against",
+        lost: "the tests over libfabric: conformance, deaths and hosts over ofi",
+        probes: &[Probe::Program("fi_info"), Probe::Program("fi_pingpong")],
+    },
+    Need {
         packages: &["iproute2"],
         what_for: "network namespaces, the hosts of tests",
         lost: "the tests of jobs that span hosts with addresses of their own",

@@ -23,6 +23,8 @@ use crate::timing::median;
 pub const FARSIDE: &str = "farside";
 /// Who serves far memory if nobody else was named.
 const USUAL_SERVER: &str = "nic";
+/// The name among servers of the ofi fabric, where the nodes' agents serve, too.
+pub const OFI: &str = "ofi";
 /// How long a job may take beyond what it measures.
 pub const SLACK: Duration = Duration::from_secs(60);
 /// An attribute or a figure that does not apply.
@@ -47,6 +49,8 @@ pub struct Setting {
     pub nodes: Option<u32>,
     /// Who serves far memory; each in turn.
     pub servers: Vec<String>,
+    /// Over which provider of libfabric, where that carries.
+    pub provider: Option<String>,
     /// Where rivals are compiled.
     pub workshop: PathBuf,
     /// Whether to show progress.
@@ -74,6 +78,7 @@ impl Setting {
             ensure!(self.nodes.is_some() || self.sim.is_some(), "nobody serves far memory on one node: add --nodes");
             match &self.sim {
                 Some(machine) => drop(machine.profile.served_by(server)?),
+                None if server == OFI => {}
                 None => farside::job::check_server(server)?,
             }
         }
@@ -125,7 +130,7 @@ pub trait Plan: Clone + 'static {
     /// Runs it as a rank; rank 0 returns the samples.
     fn run(&self, world: &World) -> farside::Result<Vec<String>>;
     /// Runs it with bare instructions, or, between nodes, with bare datagrams.
-    fn run_limit(&self, _limit: &Limit) -> Result<String> {
+    fn run_limit(&self, _limit: &Limit, _setting: &Setting) -> Result<String> {
         Ok(String::new())
     }
     /// Adds to the samples of a run in virtual time what only the simulator knows.
@@ -287,7 +292,7 @@ fn progress(setting: &Setting, steps: usize) -> ProgressBar {
 
 fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) -> Result<String> {
     match system {
-        System::Limit(limit) => plan.run_limit(limit),
+        System::Limit(limit) => plan.run_limit(limit, setting),
         System::Farside(server) => {
             if let Some(machine) = &setting.sim {
                 let program = plan.clone();
@@ -298,6 +303,10 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) ->
             let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
                 if setting.nodes.is_some() {
                     (options.fabric, options.nodes, options.server) = (Kind::Nic, setting.nodes, server.clone());
+                    if server.as_deref() == Some(OFI) {
+                        (options.fabric, options.server) = (Kind::Ofi, None);
+                        options.provider = setting.provider.clone().or(options.provider.take());
+                    }
                 }
             });
             let launch = launch.arguments(plan.arguments()).timeout(plan.deadline());
@@ -409,7 +418,10 @@ impl Samples {
         let (case, system, ranks) = (self.layout.cases[key.case], self.words[key.system].as_str(), key.ranks as usize);
         let mut record = match (&setting.sim, setting.nodes) {
             (Some(machine), _) => machine.record(P::BENCH, case, system, key.ranks)?,
-            (None, Some(nodes)) => Record::new(P::BENCH, case, system, "nic", ranks, nodes as usize),
+            (None, Some(nodes)) => {
+                let is_ofi = key.server.as_ref().and_then(Attribute::value) == Some(OFI.into());
+                Record::new(P::BENCH, case, system, if is_ofi { OFI } else { USUAL_SERVER }, ranks, nodes as usize)
+            }
             (None, None) => Record::new(P::BENCH, case, system, "shm", ranks, 1),
         };
         for (name, attribute) in self.layout.attributes.iter().zip(&key.attributes) {
@@ -488,6 +500,7 @@ mod tests {
             sim: None,
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             workshop: PathBuf::new(),
             progress: false,
         }

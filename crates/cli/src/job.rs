@@ -214,7 +214,7 @@ impl Job {
                 bail!("--fabric shm is for one node; ranks of several reach each other over nic or ofi")
             }
             Some(kind) => Ok(kind),
-            None if several => Ok(Kind::Nic),
+            None if several => Ok(Kind::between_nodes()?),
             None => Ok(Kind::Shm),
         }
     }

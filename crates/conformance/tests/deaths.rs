@@ -42,12 +42,14 @@ fn spread(kind: &str, kill: u32) -> u64 {
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
-/// Kills ranks of jobs on up to so many nodes, which reach each other over UDP only.
-fn kill_at_random_moments(kind: &str, nodes_max: u32) {
+/// Kills ranks of jobs on up to so many nodes, which reach each other over this fabric only.
+fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
     assert!(KINDS.contains(&kind));
     let before = shared_files();
     let mut slowest_us = 0;
-    for kill in 0..kills(nodes_max) {
+    // A process takes a third of a second to load libfabric.
+    let kills = if fabric == Kind::Ofi { kills(nodes_max) / 4 } else { kills(nodes_max) };
+    for kill in 0..kills {
         let random = spread(kind, kill);
         let victim = Rank(random as u32 % RANKS);
         let delay_us = (random / 7) % 20_000;
@@ -57,7 +59,7 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32) {
             Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS).expect("the environment is in order");
         let launch = launch.options(|options| {
             if nodes > 1 {
-                options.fabric = Kind::Nic;
+                options.fabric = fabric;
                 options.nodes = Some(nodes);
             }
         });
@@ -81,16 +83,17 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32) {
     }
     assert_eq!(shared_files(), before, "files are left behind");
     println!(
-        "{kind}, up to {nodes_max} nodes: {} kills, the slowest was heard of after {slowest_us} us",
-        kills(nodes_max)
+        "{kind}, up to {nodes_max} nodes over {fabric}: {kills} kills, the slowest was heard of after {slowest_us} us"
     );
 }
 
 macro_rules! deaths {
-    ($nodes:literal $($name:ident $kind:literal)*) => { $(#[test] fn $name() { kill_at_random_moments($kind, $nodes) })* };
+    ($nodes:literal $fabric:ident $($name:ident $kind:literal)*) => {
+        $(#[test] fn $name() { kill_at_random_moments($kind, $nodes, Kind::$fabric) })*
+    };
 }
 
-deaths! { 1
+deaths! { 1 Shm
     while_putting "put"
     while_getting "get"
     during_atomics "atomics"
@@ -114,7 +117,7 @@ deaths! { 1
 /// Two, three or four nodes.
 mod over_nic {
     use super::*;
-    deaths! { 4
+    deaths! { 4 Nic
         while_putting "put"
         while_getting "get"
         during_atomics "atomics"
@@ -129,5 +132,20 @@ mod over_nic {
         with_a_queuing_lock "queue-lock"
         in_a_passive_epoch "epoch"
         in_a_two_sided_epoch "two-sided-epoch"
+    }
+}
+
+/// Likewise, over libfabric.
+mod over_ofi {
+    use super::*;
+    deaths! { 4 Ofi
+        while_putting "put"
+        while_getting "get"
+        during_atomics "atomics"
+        while_waiting "wait"
+        in_a_barrier "barrier"
+        while_allocating "window"
+        during_calls "call"
+        with_a_queuing_lock "queue-lock"
     }
 }

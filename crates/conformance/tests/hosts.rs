@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use farside::Rank;
+use farside::job::Kind;
 use farside_conformance::churn::{HOST_LOST, VICTIM};
 use farside_conformance::{DEADLINE, for_each_test};
 use farside_launch::{Hosts, Launch, Report};
@@ -17,6 +18,41 @@ fn launch(namespaces: &Namespaces, ranks: u32) -> Launch {
         Hosts::parse(&namespaces.list(ranks), None).and_then(|hosts| hosts.rsh(RSH)).expect("the list is right");
     let launch = Launch::new(PROGRAM, 1).expect("the environment is in order").hosts(hosts.program(PROGRAM.into()));
     launch.timeout(DEADLINE)
+}
+
+/// The same job over libfabric.
+fn over_ofi(launch: Launch) -> Launch {
+    launch.options(|options| {
+        options.fabric = Kind::Ofi;
+        options.provider.get_or_insert("tcp;ofi_rxm".into());
+    })
+}
+
+/// What a quick run tries on hosts over libfabric, which each process takes a third of a second to load.
+const QUICK: [&str; 5] = [
+    "tickets_are_unique",
+    "flush_is_seen_by_a_third_rank",
+    "a_signal_comes_after_the_fenced_put",
+    "a_handler_reads_and_writes",
+    "put_and_get_round_trip",
+];
+
+#[test]
+fn the_suite_passes_on_four_hosts_over_libfabric() {
+    let Some(namespaces) = Namespaces::wanted(4) else { return };
+    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
+    let mut failed = Vec::new();
+    let mut run = |name: &str| match over_ofi(launch(&namespaces, 1)).argument(name).run() {
+        Ok(Report { status: 0, .. }) => {}
+        other => failed.push(format!("{name}: {other:?}")),
+    };
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(if is_long || QUICK.contains(&stringify!($name)) { run(stringify!($name)); })*
+        };
+    }
+    for_each_test!(cases);
+    assert_eq!(failed, [] as [&str; 0]);
 }
 
 #[test]
@@ -45,9 +81,9 @@ fn wait_for(file: &Path) {
 }
 
 /// Runs work without an end on three hosts, loses the last one with `lose`, and returns how the job ended.
-fn lose_a_host(namespaces: &Namespaces, kind: &str, lose: impl FnOnce() + Send) -> Report {
+fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report {
     let file = std::env::temp_dir().join(format!("farside-hosts-{}-{kind}", std::process::id()));
-    let job = launch(namespaces, 1).argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
+    let job = launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
     let job = job.options(|options| options.patience = Some(Duration::from_secs(2))).grace(DEADLINE);
     let report = std::thread::scope(|threads| {
         let running = threads.spawn(|| job.run().expect("the job starts"));
@@ -70,7 +106,19 @@ fn survived(report: &Report) {
 fn a_host_that_is_cut_off_is_lost_for_the_others() {
     let Some(namespaces) = Namespaces::wanted(3) else { return };
     for kind in ["barrier", "atomics", "wait"] {
-        let report = lose_a_host(&namespaces, kind, || namespaces.cut(2).expect("a link can be cut"));
+        let report = lose_a_host(launch(&namespaces, 1), kind, || namespaces.cut(2).expect("a link can be cut"));
+        survived(&report);
+        assert_eq!(report.hosts_lost, [namespaces.names()[2].clone()], "{report:?}");
+        namespaces.heal(2).expect("a link can be mended");
+    }
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_lost_over_libfabric() {
+    let Some(namespaces) = Namespaces::wanted(3) else { return };
+    for kind in ["put", "atomics"] {
+        let cut = || namespaces.cut(2).expect("a link can be cut");
+        let report = lose_a_host(over_ofi(launch(&namespaces, 1)), kind, cut);
         survived(&report);
         assert_eq!(report.hosts_lost, [namespaces.names()[2].clone()], "{report:?}");
         namespaces.heal(2).expect("a link can be mended");
@@ -91,6 +139,6 @@ fn a_host_whose_daemon_is_killed_is_lost_for_the_others() {
             let killed = Command::new("kill").args(["-9", &daemon.to_string()]).status().expect("kill runs");
             assert!(killed.success());
         };
-        survived(&lose_a_host(&namespaces, kind, kill));
+        survived(&lose_a_host(launch(&namespaces, 1), kind, kill));
     }
 }

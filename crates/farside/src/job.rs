@@ -31,6 +31,8 @@ pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
 
+/// The environment variable that names the fabric between nodes where none is asked for.
+pub const BETWEEN_NODES: &str = "FARSIDE_BETWEEN_NODES";
 /// The environment variable that names the provider of libfabric.
 pub const PROVIDER: &str = "FARSIDE_PROVIDER";
 
@@ -50,6 +52,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What connects nodes where nothing else is said: nic, or what [`BETWEEN_NODES`] names.
+    pub fn between_nodes() -> Result<Kind> {
+        match std::env::var(BETWEEN_NODES).unwrap_or_default().as_str() {
+            "" | "nic" => Ok(Kind::Nic),
+            "ofi" => Ok(Kind::Ofi),
+            other => Err(Error::Misuse(format!("{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"))),
+        }
+    }
+
     /// Whether it connects several nodes.
     pub fn spans_nodes(self) -> bool {
         self != Kind::Shm

@@ -42,7 +42,7 @@ impl Local {
         self
     }
 
-    /// Divides the ranks into so many nodes that reach each other over UDP only.
+    /// Divides the ranks into so many nodes that reach each other over a network only: UDP, or what [`BETWEEN_NODES`](crate::job::BETWEEN_NODES) names.
     ///
     /// ```
     /// let sums = farside::Local::new(4)?.nodes(2).run(|world| {
@@ -55,7 +55,10 @@ impl Local {
     /// ```
     #[must_use]
     pub fn nodes(mut self, nodes: u32) -> Local {
-        self.options.fabric = Kind::Nic;
+        if !self.options.fabric.spans_nodes() {
+            // A value that says nothing is told when the job starts over nic: it is not the fault of whoever calls this.
+            self.options.fabric = Kind::between_nodes().unwrap_or(Kind::Nic);
+        }
         self.options.nodes = Some(nodes);
         self
     }

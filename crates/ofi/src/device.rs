@@ -16,6 +16,8 @@ use crate::provider::{Provider, failed};
 
 /// How many completions are read at a time.
 const READ_AT_ONCE: usize = 16;
+/// How many stages are made at a time.
+const STAGES: usize = 8;
 /// How many completions may wait.
 const COMPLETIONS: usize = 4096;
 
@@ -201,15 +203,51 @@ enum What {
     Read(u64, usize),
 }
 
-/// Memory for the bytes of one operation.
+/// Memory for the bytes of one operation: a part of a slab that nobody else has.
 struct Stage {
-    bytes: Box<[u8]>,
+    slab: Arc<Slab>,
+    at: usize,
+    bytes: usize,
+}
+
+/// Memory for several stages. It is not touched before it is used.
+struct Slab {
+    base: *mut u8,
+    bytes: usize,
     registered: Option<Registered>,
 }
 
+// SAFETY: it is memory of its own, and each stage of it has one owner.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.registered = None;
+        // SAFETY: it was made from such a box, and nobody has a stage of it any more.
+        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(self.base, self.bytes)) });
+    }
+}
+
 impl Stage {
+    fn start(&self) -> *mut u8 {
+        // SAFETY: inside the slab.
+        unsafe { self.slab.base.add(self.at) }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: inside the slab, and of this stage alone, which nothing else touches while no operation has it.
+        unsafe { std::slice::from_raw_parts(self.start(), self.bytes) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.bytes) }
+    }
+
     fn desc(&self) -> *mut c_void {
-        self.registered.as_ref().map_or(ptr::null_mut(), Registered::desc)
+        self.slab.registered.as_ref().map_or(ptr::null_mut(), Registered::desc)
     }
 }
 
@@ -239,8 +277,7 @@ impl Queue {
         queue.open_completions()?;
         queue.open_endpoint()?;
         let mut state = queue.state();
-        for _ in 0..receives {
-            let stage = queue.new_stage()?;
+        for stage in queue.new_stages(receives)? {
             queue.receive(&mut state, stage)?;
         }
         drop(state);
@@ -340,21 +377,24 @@ impl Queue {
         if entered == 1 { Ok(peer) } else { Err(self.device.failed("fi_av_insert", entered.min(-libc::EINVAL))) }
     }
 
-    fn new_stage(&self) -> Result<Stage> {
-        let mut bytes = vec![0; self.stage_bytes].into_boxed_slice();
-        let registered = if self.device.wants(ffi::MR_LOCAL) {
+    fn new_stages(&self, count: usize) -> Result<impl Iterator<Item = Stage> + use<>> {
+        let (each, bytes) = (self.stage_bytes, count * self.stage_bytes);
+        let base = Box::into_raw(vec![0u8; bytes].into_boxed_slice()).cast::<u8>();
+        let mut slab = Slab { base, bytes, registered: None };
+        if self.device.wants(ffi::MR_LOCAL) {
             let access = ffi::SEND | ffi::RECV | ffi::READ | ffi::WRITE;
-            let (base, length) = (bytes.as_mut_ptr(), bytes.len());
-            let mr = self.device.register(base, length, access)?;
-            Some(Registered { mr, base: base as u64, memory: None, device: self.device.clone() })
-        } else {
-            None
-        };
-        Ok(Stage { bytes, registered })
+            let mr = self.device.register(base, bytes, access)?;
+            slab.registered = Some(Registered { mr, base: base as u64, memory: None, device: self.device.clone() });
+        }
+        let slab = Arc::new(slab);
+        Ok((0..count).map(move |at| Stage { slab: slab.clone(), at: at * each, bytes: each }))
     }
 
     fn stage(&self, state: &mut State) -> Result<Stage> {
-        state.stages.pop().map_or_else(|| self.new_stage(), Ok)
+        if state.stages.is_empty() {
+            state.stages.extend(self.new_stages(STAGES)?);
+        }
+        state.stages.pop().ok_or(Error::System { call: "setting memory aside", errno: libc::ENOMEM })
     }
 
     /// Starts an operation: `start` hands it to the library, with its context.
@@ -398,7 +438,7 @@ impl Queue {
             // SAFETY: the stage is the operation's until it is over.
             unsafe {
                 let recv = (*(*ep).msg).recv;
-                recv(ep, stage.bytes.as_mut_ptr().cast(), bytes, stage.desc(), ffi::ANYBODY, context)
+                recv(ep, stage.start().cast(), bytes, stage.desc(), ffi::ANYBODY, context)
             }
         });
         match posted {
@@ -429,12 +469,12 @@ impl Queue {
             Ok(stage) => stage,
             Err(error) => return Posted::No(error),
         };
-        stage.bytes[..head.len()].copy_from_slice(head);
-        stage.bytes[head.len()..bytes].copy_from_slice(rest);
+        stage.bytes_mut()[..head.len()].copy_from_slice(head);
+        stage.bytes_mut()[head.len()..bytes].copy_from_slice(rest);
         self.start(&mut state, What::Send, Some(stage), |operation, context| {
             let Some(stage) = &mut operation.stage else { return 0 };
             // SAFETY: the stage is the operation's until it is over.
-            unsafe { ((*(*ep).msg).send)(ep, stage.bytes.as_ptr().cast(), bytes, stage.desc(), to, context) }
+            unsafe { ((*(*ep).msg).send)(ep, stage.start().cast(), bytes, stage.desc(), to, context) }
         })
     }
 
@@ -448,13 +488,13 @@ impl Queue {
                 Ok(stage) => stage,
                 Err(error) => return Posted::No(error),
             };
-            taken.bytes[..bytes.len()].copy_from_slice(bytes);
+            taken.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
             stage = Some(taken);
         }
         let ep = self.ep;
         self.start(&mut state, What::Write(tag), stage, |operation, context| {
             let (base, mut desc) = match &mut operation.stage {
-                Some(stage) => (stage.bytes.as_mut_ptr(), stage.desc()),
+                Some(stage) => (stage.start(), stage.desc()),
                 None => (bytes.as_ptr().cast_mut(), ptr::null_mut()),
             };
             let iov = libc::iovec { iov_base: base.cast(), iov_len: bytes.len() };
@@ -488,7 +528,7 @@ impl Queue {
             let (addr, key) = (place.base + offset, place.key);
             // SAFETY: the stage is the operation's until it is over.
             unsafe {
-                ((*(*ep).rma).read)(ep, stage.bytes.as_mut_ptr().cast(), bytes, stage.desc(), from, addr, key, context)
+                ((*(*ep).rma).read)(ep, stage.start().cast(), bytes, stage.desc(), from, addr, key, context)
             }
         })
     }
@@ -504,13 +544,13 @@ impl Queue {
             Err(error) => return Posted::No(error),
         };
         // The result at the beginning, then what is written, then what is expected.
-        stage.bytes[16..24].copy_from_slice(&operand.to_le_bytes());
-        stage.bytes[32..40].copy_from_slice(&expected.unwrap_or(0).to_le_bytes());
+        stage.bytes_mut()[16..24].copy_from_slice(&operand.to_le_bytes());
+        stage.bytes_mut()[32..40].copy_from_slice(&expected.unwrap_or(0).to_le_bytes());
         let ep = self.ep;
         let what = What::Read(tag, width.bytes() as usize);
         self.start(&mut state, what, Some(stage), |operation, context| {
             let Some(stage) = &mut operation.stage else { return 0 };
-            let (base, desc) = (stage.bytes.as_mut_ptr(), stage.desc());
+            let (base, desc) = (stage.start(), stage.desc());
             let (addr, key) = (place.base + offset, place.key);
             // SAFETY: the stage is the operation's until it is over, and longer than this.
             unsafe {
@@ -619,7 +659,7 @@ impl Queue {
         state.free.push(index);
         state.under_way -= usize::from(!matches!(what, What::Receive | What::Nothing));
         drop(state);
-        let bytes = stage.as_ref().map_or(&[][..], |stage| &stage.bytes);
+        let bytes = stage.as_ref().map_or(&[][..], Stage::bytes);
         match (what, outcome) {
             (What::Receive, Ok(length)) => tell(Happened::Message(&bytes[..length.min(bytes.len())])),
             (What::Write(tag), Ok(_)) => tell(Happened::Done(tag, &[])),

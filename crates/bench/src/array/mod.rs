@@ -170,6 +170,7 @@ mod tests {
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             ranks: vec![4, 8, 16],
             against: Vec::new(),
             time: Duration::from_millis(1),

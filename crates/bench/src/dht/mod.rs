@@ -192,6 +192,7 @@ mod tests {
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             ranks: vec![18],
             against: Vec::new(),
             time: Duration::from_millis(1),

@@ -222,6 +222,7 @@ mod tests {
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             ranks: vec![32],
             against: Vec::new(),
             time: Duration::from_millis(1),

@@ -3,6 +3,7 @@
 mod datagrams;
 mod limit;
 mod measure;
+mod pingpong;
 mod report;
 
 use std::time::Duration;
@@ -12,7 +13,7 @@ use farside::World;
 
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, Limit, SLACK, Setting, sample};
+use crate::turns::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 
 pub use report::{plot, tables};
 
@@ -129,8 +130,9 @@ impl turns::Plan for Plan {
         measure::run(world, self)
     }
 
-    fn run_limit(&self, limit: &Limit) -> Result<String> {
+    fn run_limit(&self, limit: &Limit, setting: &Setting) -> Result<String> {
         match (self.target, limit) {
+            (Target::Idle, Limit::Far(server)) if server == OFI => pingpong::run(self, setting.provider.as_deref()),
             (Target::Idle, Limit::Near) => limit::run(self),
             (Target::Idle, _) => datagrams::run(self, limit),
             (Target::Computing, _) => Ok(String::new()),

@@ -200,6 +200,7 @@ mod tests {
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             ranks: ranks.to_vec(),
             against: Vec::new(),
             time: Duration::from_millis(2),

@@ -142,6 +142,7 @@ mod tests {
             sim: Some(machine),
             nodes: None,
             servers: Vec::new(),
+            provider: None,
             workshop: "none".into(),
             progress: false,
         };

@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
+use farside::job::Kind;
 use farside_bench::turns::{self, Plan, Setting};
 
 use crate::simulate::Simulate;
@@ -85,7 +86,13 @@ struct Common {
     /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only
     #[arg(long, value_name = "K", conflicts_with = "sim")]
     nodes: Option<u32>,
-    /// Who serves far memory: nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
+    /// What connects the nodes: nic, or ofi; both take turns with --servers nic,ofi
+    #[arg(long, value_name = "FABRIC", requires = "nodes", value_parser = between_nodes)]
+    fabric: Option<Kind>,
+    /// Over libfabric, the provider, such as tcp;ofi_rxm
+    #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER")]
+    provider: Option<String>,
+    /// Who serves far memory: ofi for the agents of that fabric; nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
     ///
     /// The interface of a node, as a thread of the launcher, or a thread of the target's own process; it looks for requests all the time, for a while before it sleeps
     /// (nic, host-spin-block), or sleeps at once.
@@ -117,6 +124,11 @@ struct Findings {
     plot: fn(&[Record], &Path) -> Result<()>,
 }
 
+fn between_nodes(name: &str) -> Result<Kind, String> {
+    let kind = name.parse::<Kind>().map_err(|error| error.to_string())?;
+    if kind.spans_nodes() { Ok(kind) } else { Err(format!("{kind} connects no nodes; nic and ofi do")) }
+}
+
 impl Common {
     fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
         let program = std::env::current_exe().context("cannot find the running program")?;
@@ -138,7 +150,11 @@ impl Common {
         Ok(Setting {
             sim: self.simulate.machine(self.topology.as_deref())?,
             nodes: self.nodes,
-            servers: self.servers.clone(),
+            servers: match (self.fabric, &self.servers[..]) {
+                (Some(Kind::Ofi), []) => vec![turns::OFI.into()],
+                (_, servers) => servers.to_vec(),
+            },
+            provider: self.provider.clone(),
             ranks,
             against,
             time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
