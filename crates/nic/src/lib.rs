@@ -17,8 +17,8 @@
 //! - `reach`: what handlers can reach;
 //! - `above`: what a fabric needs that stands on this one.
 
-mod buffer;
 mod above;
+mod buffer;
 mod cut;
 mod directory;
 mod endpoint;
@@ -47,9 +47,9 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Result};
 
+pub use above::network_of;
 pub use buffer::Buffer;
 pub use endpoint::Endpoint;
-pub use above::network_of;
 pub use line::{Address, Line, Network, Registrar, Route, Udp};
 pub use seal::Key;
 pub use service::Refusals;

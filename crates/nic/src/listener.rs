@@ -37,14 +37,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn new(line: Arc<dyn Line>, style: Style) -> Listener {
-        Listener {
-            line,
-            style,
-            buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(),
-            last_ns: 0,
-            yielded_ns: 0,
-            shy: 0,
-        }
+        Listener { line, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0, yielded_ns: 0, shy: 0 }
     }
 
     /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request came. Says whether anything came.

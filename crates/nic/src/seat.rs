@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 
 use crate::Place;
 use crate::directory::{Directory, PORTS_PER_RANK};
-use crate::origin::Origin;
 use crate::line::{Network, Route};
+use crate::origin::Origin;
 use crate::port::Port;
 use crate::progress::Progress;
 use crate::reach::FarReach;
@@ -67,7 +67,11 @@ pub(crate) struct FarCalls {
 
 impl Seat {
     /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins once.
-    pub(crate) fn join(job: Arc<Job>, rank: Rank, network: Arc<dyn Network>) -> Result<(Arc<Seat>, farside_shm::Endpoint)> {
+    pub(crate) fn join(
+        job: Arc<Job>,
+        rank: Rank,
+        network: Arc<dyn Network>,
+    ) -> Result<(Arc<Seat>, farside_shm::Endpoint)> {
         let directory = Directory::of(&job);
         directory.check()?;
         let (topology, node) = (job.topology().clone(), directory.node());
@@ -183,12 +187,7 @@ impl Seat {
 }
 
 /// A new port of this node.
-pub(crate) fn open_port(
-    directory: &Directory,
-    network: &dyn Network,
-    topology: &Topology,
-    id: PortId,
-) -> Result<Port> {
+pub(crate) fn open_port(directory: &Directory, network: &dyn Network, topology: &Topology, id: PortId) -> Result<Port> {
     let line = network.open()?;
     let number = line.bell()?.port();
     let nodes = topology.nodes();

@@ -72,7 +72,8 @@ impl Device {
             unsafe {
                 let fid = ptr::addr_of_mut!((*mr).fid);
                 let bound = ((*(*fid).ops).bind)(fid, ptr::addr_of_mut!((*served_by.ep).fid), 0);
-                let enabled = if bound == 0 { ((*(*fid).ops).control)(fid, ffi::ENABLE, ptr::null_mut()) } else { bound };
+                let enabled =
+                    if bound == 0 { ((*(*fid).ops).control)(fid, ffi::ENABLE, ptr::null_mut()) } else { bound };
                 if enabled != 0 {
                     return Err(self.failed("fi_mr_enable", enabled));
                 }
@@ -263,7 +264,12 @@ pub(crate) enum Posted {
 
 impl Queue {
     /// An endpoint that takes messages of up to `message_bytes`, so many at a time, and operations of up to `stage_bytes`.
-    pub(crate) fn open(device: &Arc<Device>, message_bytes: usize, receives: usize, stage_bytes: usize) -> Result<Queue> {
+    pub(crate) fn open(
+        device: &Arc<Device>,
+        message_bytes: usize,
+        receives: usize,
+        stage_bytes: usize,
+    ) -> Result<Queue> {
         let mut queue = Queue {
             device: device.clone(),
             ep: ptr::null_mut(),
@@ -371,9 +377,8 @@ impl Queue {
         // Addresses have the length that the provider's own have; some are strings, which end with zero.
         let padded: Vec<u8> = address.iter().copied().chain([0; 8]).collect();
         // SAFETY: the vector is open; the address has the provider's format, by the agreement of the job.
-        let entered = unsafe {
-            ((*(*self.av).ops).insert)(self.av, padded.as_ptr().cast(), 1, &mut peer, 0, ptr::null_mut())
-        };
+        let entered =
+            unsafe { ((*(*self.av).ops).insert)(self.av, padded.as_ptr().cast(), 1, &mut peer, 0, ptr::null_mut()) };
         if entered == 1 { Ok(peer) } else { Err(self.device.failed("fi_av_insert", entered.min(-libc::EINVAL))) }
     }
 
@@ -527,9 +532,7 @@ impl Queue {
             let Some(stage) = &mut operation.stage else { return 0 };
             let (addr, key) = (place.base + offset, place.key);
             // SAFETY: the stage is the operation's until it is over.
-            unsafe {
-                ((*(*ep).rma).read)(ep, stage.start().cast(), bytes, stage.desc(), from, addr, key, context)
-            }
+            unsafe { ((*(*ep).rma).read)(ep, stage.start().cast(), bytes, stage.desc(), from, addr, key, context) }
         })
     }
 

@@ -222,17 +222,8 @@ pub(crate) struct DomainOps {
 #[repr(C)]
 pub(crate) struct MrOps {
     pub(crate) size: usize,
-    pub(crate) reg: unsafe extern "C" fn(
-        *mut Fid,
-        *const c_void,
-        usize,
-        u64,
-        u64,
-        u64,
-        u64,
-        *mut *mut Mr,
-        *mut c_void,
-    ) -> c_int,
+    pub(crate) reg:
+        unsafe extern "C" fn(*mut Fid, *const c_void, usize, u64, u64, u64, u64, *mut *mut Mr, *mut c_void) -> c_int,
     pub(crate) rest: [Unused; 2],
 }
 
@@ -446,8 +437,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Info, tx_attr) == 72 && std::mem::offset_of!(DomainAttr, mr_mode) == 36);
 };
 
-type GetInfo =
-    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
+type GetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
 
 /// The functions that the library exports.
 pub(crate) struct Library {

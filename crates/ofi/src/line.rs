@@ -65,9 +65,14 @@ struct Writes {
 enum Part {
     Write(Node),
     /// Brings so many bytes of a transfer, from there on.
-    Read { transfer: u64, at: usize },
+    Read {
+        transfer: u64,
+        at: usize,
+    },
     /// Brings a word.
-    Word { transfer: u64 },
+    Word {
+        transfer: u64,
+    },
 }
 
 /// A fetching operation.

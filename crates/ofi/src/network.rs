@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::device::{Device, Registered};
 use crate::ffi::Library;
-use crate::line::{PACKET_BYTES, OfiLine};
+use crate::line::{OfiLine, PACKET_BYTES};
 use crate::provider::{self, Provider};
 use crate::settings::{Atomics, Settings};
 

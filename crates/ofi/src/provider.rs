@@ -82,11 +82,13 @@ impl Provider {
         };
         // At the host's address, where that is an address of the provider.
         // SAFETY: entries of the list that `found` holds.
-        let is_internet = found.each().any(|info| name_of(info) == chosen && INTERNET.contains(unsafe { &(*info).addr_format }));
+        let is_internet =
+            found.each().any(|info| name_of(info) == chosen && INTERNET.contains(unsafe { &(*info).addr_format }));
         drop(found);
         let found = ask(library, Some(&chosen), is_internet.then_some(at))?;
         let first = found.each().find(|&info| name_of(info) == chosen);
-        let first = first.ok_or_else(|| Error::Misuse(format!("libfabric's provider {chosen:?} has nothing at {at}")))?;
+        let first =
+            first.ok_or_else(|| Error::Misuse(format!("libfabric's provider {chosen:?} has nothing at {at}")))?;
         // SAFETY: an entry of the list, which is copied.
         let info = unsafe { (library.dupinfo)(first) };
         if info.is_null() {
@@ -195,8 +197,7 @@ fn ask_for<'a>(library: &'a Library, name: Option<&str>, at: Option<IpAddr>, cap
         (*hints.tx_attr).op_flags = ffi::DELIVERY_COMPLETE;
         let domain = &mut *hints.domain_attr;
         domain.threading = ffi::THREAD_SAFE;
-        domain.mr_mode =
-            ffi::MR_LOCAL | ffi::MR_VIRT_ADDR | ffi::MR_ALLOCATED | ffi::MR_PROV_KEY | ffi::MR_ENDPOINT;
+        domain.mr_mode = ffi::MR_LOCAL | ffi::MR_VIRT_ADDR | ffi::MR_ALLOCATED | ffi::MR_PROV_KEY | ffi::MR_ENDPOINT;
         if let Some(name) = name {
             (*hints.fabric_attr).prov_name = libc::strdup(text(name)?.as_ptr());
         }

@@ -13,8 +13,7 @@ pub enum Atomics {
     Apart,
 }
 
-const NAMES: [(&str, Atomics); 3] =
-    [("agent", Atomics::Agent), ("native", Atomics::Native), ("apart", Atomics::Apart)];
+const NAMES: [(&str, Atomics); 3] = [("agent", Atomics::Agent), ("native", Atomics::Native), ("apart", Atomics::Apart)];
 
 /// What can be chosen: written `PROVIDER/atomics=WHO/rma=BYTES`, every part of which may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

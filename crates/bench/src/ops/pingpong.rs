@@ -37,7 +37,9 @@ fn round_trip_ns(provider: &str) -> Result<f64> {
         let mut command = Command::new(PROGRAM);
         command.args(["-p", provider, "-e", "rdm", "-I", &ROUNDS.to_string(), "-S", "8"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.spawn().with_context(|| format!("{PROGRAM}, the limit over libfabric, cannot be started; install libfabric-bin"))
+        command
+            .spawn()
+            .with_context(|| format!("{PROGRAM}, the limit over libfabric, cannot be started; install libfabric-bin"))
     };
     let begin = Instant::now();
     let mut server = start(&["-B", &port])?;

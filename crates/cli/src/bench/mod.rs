@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
+use farside::job::Kind;
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
-use farside::job::Kind;
 use farside_bench::turns::{self, Plan, Setting};
 
 use crate::simulate::Simulate;
