@@ -211,7 +211,7 @@ mod tests {
         let mut cut = Cut::new(shape, 1);
         let runs: Vec<(u64, u32, u32)> =
             std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
-        assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 6, 1), (106, 4, 1)]);
+        assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 4, 1), (104, 6, 1)]);
     }
 
     #[test]
