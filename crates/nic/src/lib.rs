@@ -41,6 +41,7 @@ mod station;
 mod target;
 #[cfg(test)]
 mod torture;
+mod transfers;
 mod wire;
 
 use std::time::Duration;

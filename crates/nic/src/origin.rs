@@ -15,6 +15,7 @@ use crate::line::Address;
 use crate::link::Sender;
 use crate::seal::Key;
 use crate::slots::Slots;
+use crate::transfers::{Part, Transfer, named, settle};
 use crate::wire::answer::{self, Answer, Answers};
 use crate::wire::request::{self, About, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
@@ -93,22 +94,6 @@ struct Packet {
     answer_bytes: usize,
     /// Somebody waits for it.
     is_urgent: bool,
-}
-
-struct Part {
-    ticket: Ticket,
-    server: ServerId,
-    /// Where in the buffer its bytes go.
-    packed: usize,
-    bytes: usize,
-}
-
-struct Transfer {
-    generation: u32,
-    /// How many parts have not been answered.
-    left: u32,
-    buffer: Option<Buffer>,
-    outcome: Result<Reply>,
 }
 
 /// What came back from a handler.
@@ -549,31 +534,6 @@ impl Origin {
             }
         }))
     }
-}
-
-/// A part was answered.
-fn settle(
-    parts: &mut Slots<Part>,
-    transfers: &mut Slots<Transfer>,
-    tag: u32,
-    server: ServerId,
-    with: impl FnOnce(&Part, &mut Transfer),
-) {
-    if parts.get_mut(tag).is_none_or(|part| part.server != server) {
-        return;
-    }
-    if let Some(part) = parts.remove(tag)
-        && let Some(transfer) = named(transfers, part.ticket)
-    {
-        with(&part, transfer);
-        transfer.left = transfer.left.saturating_sub(1);
-    }
-}
-
-/// The transfer that a ticket means, unless it is over.
-fn named(transfers: &mut Slots<Transfer>, ticket: Ticket) -> Option<&mut Transfer> {
-    let transfer = transfers.get_mut(ticket.0 as u32)?;
-    (u64::from(transfer.generation) == ticket.0 >> 32).then_some(transfer)
 }
 
 fn rows((rank, segment): (Rank, SegmentId), run: &Run) -> Rows {

@@ -492,6 +492,15 @@ impl Library {
     }
 }
 
+impl Library {
+    /// Its version, as people write it.
+    pub(crate) fn version_text(&self) -> String {
+        // SAFETY: it takes nothing and gives a number.
+        let version = unsafe { (self.version)() };
+        format!("{}.{}", version >> 16, version & 0xFFFF)
+    }
+}
+
 fn dl_error() -> String {
     // SAFETY: what it returns is a string, or nothing, until this thread asks the loader again.
     unsafe {

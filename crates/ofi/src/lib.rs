@@ -5,7 +5,7 @@
 //!
 //! - `ffi`: libfabric's binary interface, opened at run time;
 //! - `provider`: which one, by what it can do; `settings`: what can be chosen;
-//! - `device`: a provider opened, endpoints whose operations own the memory that they use;
+//! - `device`: a provider opened; `queue`: endpoints whose operations own the memory that they use, which is in `stage`;
 //! - `line`: an endpoint as a line of the nic fabric, with operations on far memory beside the messages;
 //! - `network`: what the nic fabric opens, and what agents register;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself.
@@ -16,7 +16,9 @@ mod ffi;
 mod line;
 mod network;
 mod provider;
+mod queue;
 mod settings;
+mod stage;
 
 pub use endpoint::Endpoint;
 pub use network::{Ofi, providers};

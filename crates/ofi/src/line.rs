@@ -10,7 +10,8 @@ use farside_nic::{Address, Buffer, Line, Route};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::device::{Device, Happened, Place, Posted, Queue};
+use crate::device::{Device, Place};
+use crate::queue::{Happened, Posted, Queue};
 
 /// The longest message: what a call may bring, or take.
 const MESSAGE_BYTES: usize = 64 << 10;

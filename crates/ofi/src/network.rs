@@ -65,9 +65,7 @@ impl Ofi {
 /// The providers that a job could use here, the preferred one first, and the version of libfabric.
 pub fn providers() -> Result<(String, Vec<String>)> {
     let library = library()?;
-    // SAFETY: it takes nothing and gives a number.
-    let version = unsafe { (library.version)() };
-    Ok((format!("{}.{}", version >> 16, version & 0xFFFF), provider::names(&library)?))
+    Ok((library.version_text(), provider::names(&library)?))
 }
 
 fn library() -> Result<Library> {

@@ -1,0 +1,50 @@
+//! Fetching operations under way: a transfer is over when all its parts were answered.
+
+use farside_fabric::{Reply, Result, Ticket};
+
+use crate::buffer::Buffer;
+use crate::slots::Slots;
+use crate::wire::ServerId;
+
+/// A part of a transfer, which one answer brings.
+pub(crate) struct Part {
+    pub(crate) ticket: Ticket,
+    pub(crate) server: ServerId,
+    /// Where in the buffer its bytes go.
+    pub(crate) packed: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A fetching operation.
+pub(crate) struct Transfer {
+    pub(crate) generation: u32,
+    /// How many parts have not been answered.
+    pub(crate) left: u32,
+    pub(crate) buffer: Option<Buffer>,
+    pub(crate) outcome: Result<Reply>,
+}
+
+/// A part was answered.
+pub(crate) fn settle(
+    parts: &mut Slots<Part>,
+    transfers: &mut Slots<Transfer>,
+    tag: u32,
+    server: ServerId,
+    with: impl FnOnce(&Part, &mut Transfer),
+) {
+    if parts.get_mut(tag).is_none_or(|part| part.server != server) {
+        return;
+    }
+    if let Some(part) = parts.remove(tag)
+        && let Some(transfer) = named(transfers, part.ticket)
+    {
+        with(&part, transfer);
+        transfer.left = transfer.left.saturating_sub(1);
+    }
+}
+
+/// The transfer that a ticket means, unless it is over.
+pub(crate) fn named(transfers: &mut Slots<Transfer>, ticket: Ticket) -> Option<&mut Transfer> {
+    let transfer = transfers.get_mut(ticket.0 as u32)?;
+    (u64::from(transfer.generation) == ticket.0 >> 32).then_some(transfer)
+}
