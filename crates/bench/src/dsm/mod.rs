@@ -157,8 +157,15 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(1)?;
+    options.setting.check_one_server()?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
     let cases = turns::choose(&options.cases, &CASES)?;
+    for barrier in &options.barriers {
+        barrier.parse::<BarrierKind>()?;
+    }
+    for start in &options.starts {
+        start.parse::<Start>()?;
+    }
     let barriers =
         turns::choose(&options.barriers, &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>())?;
     let starts = turns::choose(&options.starts, &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>())?;

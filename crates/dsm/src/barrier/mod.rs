@@ -105,8 +105,12 @@ impl<V: Variant> Core<'_, V> {
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
         let intervals = self.read_intervals(reader)?;
-        self.learn(intervals)?;
+        self.hear(crew, intervals)?;
         Ok(reclaims)
+    }
+
+    fn hear(&mut self, crew: &Crew<'_>, intervals: Vec<Interval>) -> Result<()> {
+        if crew.is_everybody { self.learn_with_all(intervals) } else { self.learn(intervals) }
     }
 
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
