@@ -206,6 +206,11 @@ fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
 }
 
 impl Options {
+    /// Refuses a problem that the program does not have, without running it.
+    pub fn check(&self) -> Result<()> {
+        self.kernel().map(drop)
+    }
+
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
         let (size, iterations) = (&self.size[..], self.iterations);
         Ok(match self.program {

@@ -47,7 +47,9 @@ impl Plan {
     fn options(&self) -> Result<shared::Options> {
         let program = Program::ALL.into_iter().find(|program| program.name() == self.case);
         let program = program.with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
-        Ok(shared::Options { verify: self.verify, ..shared::Options::parse(program, &self.words)? })
+        let options = shared::Options { verify: self.verify, ..shared::Options::parse(program, &self.words)? };
+        options.check()?;
+        Ok(options)
     }
 }
 
@@ -150,6 +152,8 @@ pub struct Options {
     pub access: Option<String>,
     /// How diffs are fetched.
     pub fetch: String,
+    /// How large the problem of the one program is, if not as usual.
+    pub size: Option<String>,
     /// How many iterations, if not as usual.
     pub iterations: Option<usize>,
 }
@@ -175,6 +179,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         access.parse::<Access>()?;
         further.extend(["--access".to_owned(), access.clone()]);
     }
+    if let Some(size) = &options.size {
+        ensure!(
+            cases.len() == 1,
+            "--size {size} is the size of one program, and not of {}: name one with --cases",
+            cases.join(", ")
+        );
+        further.extend(["--size".to_owned(), size.clone()]);
+    }
     if let Some(iterations) = options.iterations {
         further.extend(["--iterations".to_owned(), iterations.to_string()]);
     }
@@ -188,7 +200,9 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             for start in &starts {
                 for barrier in &barriers {
                     let words = ["--barrier", barrier, "--start", start].map(str::to_owned).to_vec();
-                    plans.push((ranks, Plan { case: case.clone(), words: [words, further.clone()].concat(), verify }));
+                    let plan = Plan { case: case.clone(), words: [words, further.clone()].concat(), verify };
+                    plan.options()?;
+                    plans.push((ranks, plan));
                 }
             }
         }
@@ -245,6 +259,7 @@ mod tests {
             starts: vec!["zero".into()],
             access: None,
             fetch: "get".into(),
+            size: None,
             iterations: Some(3),
         };
         let (records, _) = run(&options).unwrap();

@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// How diffs are fetched: get, call
     #[arg(long, default_value = "get", value_name = "WAY")]
     fetch: String,
+    /// How large the problem is instead of as in the paper, such as 2000x1000; for one program
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
     /// How many iterations instead of the usual ones
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
@@ -49,6 +52,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         starts: arguments.start,
         access: arguments.access,
         fetch: arguments.fetch,
+        size: arguments.size,
         iterations: arguments.iterations,
     };
     let (mut records, mut troubles) = (Vec::new(), Vec::new());

@@ -83,7 +83,7 @@ struct Common {
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
     /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only; programs on shared pages take several numbers
-    #[arg(long, value_delimiter = ',', value_name = "K", conflicts_with = "sim")]
+    #[arg(long, value_delimiter = ',', value_name = "K", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "sim")]
     nodes: Vec<u32>,
     /// Who serves far memory: nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
     ///
