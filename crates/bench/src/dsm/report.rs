@@ -32,6 +32,10 @@ pub fn tables(records: &[Record]) -> String {
     let rows = records.iter().map(|record| {
         let ns = |name| record.number(name).map_or("-".to_owned(), |ns| Unit::Ns.format(ns));
         let whole = |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let mean = |name| {
+            let one = |value: f64| format!("{value:.1}").trim_end_matches(".0").to_owned();
+            record.number(name).map_or("-".to_owned(), one)
+        };
         let (central, original) =
             (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
         vec![
@@ -44,9 +48,9 @@ pub fn tables(records: &[Record]) -> String {
             ns("barrier_ns"),
             record.number("bytes").map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1024.0)),
             whole("messages"),
-            whole("check_in_retransmitted"),
-            whole("release_retransmitted"),
-            whole("retransmitted"),
+            mean("check_in_retransmitted"),
+            mean("release_retransmitted"),
+            mean("retransmitted"),
             whole("cold_misses"),
             record.number("speedup").map_or("-".to_owned(), |times| format!("{times:.2}")),
             saved(record, central, "median_ns"),
