@@ -105,6 +105,7 @@ fn barriers() -> Vec<Check> {
             .setup(three().rounds(1)),
         right("dsm/some-central", "two of three meet, and then one of them and the third", central(), run::some),
         right("dsm/some-tree", "the same along the tree", tree(), run::some),
+        right("dsm/told", "what one hears in a barrier of two, the next one with a lock sees, too", tree(), run::told),
         right(
             "dsm/reclaim-central",
             "every barrier throws away what is not needed",
@@ -149,7 +150,8 @@ fn many() -> Vec<Check> {
 /// The wrong ones.
 fn wrong() -> Vec<Check> {
     use mutants::{
-        AppliesBackwards, ConfusesSubtrees, DropsANotice, KeepsItsTwin, KeepsToItself, ReclaimsTooEarly, UsesOnePlace,
+        AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin, KeepsToItself,
+        ReclaimsTooEarly, UsesOnePlace,
     };
     vec![
         Check::new(
@@ -190,6 +192,13 @@ fn wrong() -> Vec<Check> {
             "dsm/keeps-to-itself",
             "passes on its own notices only",
             subject::<KeepsToItself>(tree(), run::chain),
+        )
+        .setup(Setup::new(3))
+        .mutant("without what"),
+        Check::new(
+            "dsm/forgets-what-some-told",
+            "keeps nothing that it hears in barriers for those who come for a lock",
+            subject::<ForgetsWhatSomeTold>(tree(), run::told),
         )
         .setup(Setup::new(3))
         .mutant("without what"),

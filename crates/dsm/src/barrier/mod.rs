@@ -110,7 +110,10 @@ impl<V: Variant> Core<'_, V> {
     }
 
     fn hear(&mut self, crew: &Crew<'_>, intervals: Vec<Interval>) -> Result<()> {
-        if crew.is_everybody { self.learn_with_all(intervals) } else { self.learn(intervals) }
+        match crew.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
+            true => self.learn_with_all(intervals),
+            false => self.learn(intervals),
+        }
     }
 
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {
