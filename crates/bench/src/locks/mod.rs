@@ -200,6 +200,7 @@ mod tests {
             program: "none".into(),
             sim: Some(machine),
             nodes: None,
+            provider: None,
             servers: Vec::new(),
             workshop: "none".into(),
             progress: false,
