@@ -2,16 +2,22 @@
 //!
 //! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
 //! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
-//! A rank calls [`join`].
+//! A rank calls [`join`]. Where the launcher is somebody else's, which makes nothing, the ranks make their job themselves (`assembly`).
 
+pub mod address;
+mod assembly;
+mod board;
+mod handover;
 mod nodes;
+mod plan;
+mod watch;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
+use farside_fabric::{Ended, Error, Fabric, Fate, Node, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
@@ -26,6 +32,16 @@ pub const FILE: &str = "FARSIDE_JOB_FD";
 pub const MEMORY: &str = "FARSIDE_MEMORY";
 /// The environment variable that overrides the topology: `node:2,socket:2`.
 pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
+/// The environment variable that divides the ranks of one machine into so many nodes, under a launcher that is not `farside run`.
+pub const NODES: &str = "FARSIDE_NODES";
+/// The environment variable that says who executes far operations, likewise.
+pub const SERVER: &str = "FARSIDE_SERVER";
+/// The environment variable that says for how many seconds a node may be silent, likewise.
+pub const PATIENCE: &str = "FARSIDE_PATIENCE";
+/// The environment variable that says which of a host's addresses others can reach, likewise: an address, or a network such as `10.1.0.0/16`.
+pub const NETWORK: &str = "FARSIDE_NETWORK";
+/// The environment variable that says for how many seconds ranks wait for each other when they start, likewise.
+pub const START_TIMEOUT: &str = "FARSIDE_START_TIMEOUT";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
 
@@ -84,7 +100,6 @@ pub struct Options {
 impl Options {
     /// The default job of so many ranks, with what the environment overrides.
     pub fn new(ranks: u32) -> Result<Options> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let memory = variable(MEMORY)
             .map(|text| parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}"))))
             .transpose()?;
@@ -127,6 +142,11 @@ impl NodePlan {
         let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
         (before..before + own).map(Rank).collect()
     }
+}
+
+/// What the environment says, if it says anything.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Refuses a server that there is not.
@@ -188,6 +208,11 @@ impl Host {
         Ok(Host { state: State::Nic(Nodes::one(plan)?) })
     }
 
+    /// Makes one node of a job, wherever its ranks are in their order.
+    fn place(options: &Options, topology: &Topology, node: Node, secret: [u8; 16], bind: IpAddr) -> Result<Host> {
+        Ok(Host { state: State::Nic(Nodes::placed(options, topology, node, secret, bind)?) })
+    }
+
     /// Where this node's interface listens, if it has one.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.state {
@@ -222,11 +247,7 @@ impl Host {
 
     /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
-        let kind = match &self.state {
-            State::Shm(_) => Kind::Shm,
-            State::Nic(_) => Kind::Nic,
-        };
-        vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
+        vec![(FABRIC, self.kind().to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())]
     }
 
     /// The file that this rank's process must inherit.
@@ -261,16 +282,39 @@ impl Host {
         }
     }
 
+    /// The memory that a rank shares with its neighbours.
+    fn memory(&self, rank: Rank) -> Arc<farside_shm::Job> {
+        match &self.state {
+            State::Shm(job) => job.clone(),
+            State::Nic(nodes) => nodes.of(rank).job().clone(),
+        }
+    }
+
+    /// Stops serving when nothing has come for a while.
+    fn retire(&self, quiet: Duration) {
+        match &self.state {
+            State::Shm(_) => {}
+            State::Nic(nodes) => nodes.retire(quiet),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match &self.state {
+            State::Shm(_) => Kind::Shm,
+            State::Nic(_) => Kind::Nic,
+        }
+    }
+
     /// Joins from inside this process, as one of its threads.
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
-        match &self.state {
-            State::Shm(job) => Ok(Box::new(farside_shm::Endpoint::join(job.clone(), rank)?)),
-            State::Nic(nodes) => Ok(Box::new(farside_nic::Endpoint::join(nodes.of(rank).job().clone(), rank)?)),
-        }
+        enter(self.kind(), self.memory(rank), rank, None)
     }
 }
 
 /// Joins the job that this process was started for, or, if it was started without a launcher, a job of one rank.
+///
+/// Launchers are `farside run`, and those of clusters that speak PMIx, PMI-2 or PMI-1: `mpirun`, `mpiexec`, `srun --mpi=pmix`. Under the latter the end of the world
+/// of a node's first rank waits for the others where there are several nodes, as the end of an MPI program does.
 ///
 /// ```
 /// let world = farside::join()?;
@@ -283,6 +327,12 @@ pub fn join() -> Result<World> {
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over it.
 pub fn connect() -> Result<Box<dyn Fabric>> {
+    let is_ours = [RANK, FILE].iter().any(|name| std::env::var_os(name).is_some());
+    if !is_ours
+        && let Some(launcher) = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
+    {
+        return assembly::join(&launcher);
+    }
     let Ok(kind) = std::env::var(FABRIC) else {
         return Host::create(&Options::new(1)?)?.connect(Rank(0));
     };
@@ -293,14 +343,27 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
         })
     };
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
-    match kind.parse()? {
+    let kind = kind.parse()?;
+    enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
+}
+
+/// Takes a rank's place. The companion is dropped when the rank has left.
+fn enter(
+    kind: Kind,
+    job: Arc<farside_shm::Job>,
+    rank: Rank,
+    companion: Option<farside_shm::Companion>,
+) -> Result<Box<dyn Fabric>> {
+    match kind {
         Kind::Shm => {
-            let job = farside_shm::Job::attach(inherited(file)?)?;
-            Ok(Box::new(farside_shm::Endpoint::join(job, rank)?))
+            let endpoint = farside_shm::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
         }
         Kind::Nic => {
-            let job = farside_shm::Job::attach(inherited(file)?)?;
-            Ok(Box::new(farside_nic::Endpoint::join(job, rank)?))
+            let endpoint = farside_nic::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
         }
     }
 }

@@ -46,6 +46,11 @@ impl Endpoint {
         Endpoint::of(seat, near)
     }
 
+    /// Keeps something until the rank has left, and drops it then.
+    pub fn keep(&self, companion: farside_shm::Companion) {
+        self.near.keep(companion);
+    }
+
     fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
         let (index, port) = seat.take_place()?;
         let socket = lock(&port).socket().clone();
