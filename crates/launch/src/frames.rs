@@ -149,6 +149,7 @@ enum EndedText {
     Failed,
     Left,
     Silent,
+    Vanished,
 }
 
 /// How [`Fate`] travels.
@@ -222,6 +223,7 @@ mod tests {
             Just(Ended::Failed),
             Just(Ended::Left),
             Just(Ended::Silent),
+            Just(Ended::Vanished),
         ]
     }
 
