@@ -329,7 +329,8 @@ impl Agent {
     /// Asks nodes that have been silent for a while whether they are there, and gives up on those that do not answer.
     fn watch_over_nodes(&mut self) {
         let (now, patience_ns) = (now_ns(), self.patience.as_nanos() as u64);
-        if now.saturating_sub(self.asked_ns) < patience_ns / 8 {
+        // Who is about to stop asks nobody: two of them would keep each other from it.
+        if self.retires.is_some() || now.saturating_sub(self.asked_ns) < patience_ns / 8 {
             return;
         }
         self.asked_ns = now;
@@ -368,8 +369,8 @@ impl Agent {
     /// How long it may sleep.
     fn nap(&self) -> Duration {
         let now = now_ns();
-        let ask = self.asked_ns + self.patience.as_nanos() as u64 / 8;
-        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask);
+        let ask = self.retires.is_none().then(|| self.asked_ns + self.patience.as_nanos() as u64 / 8);
+        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask.unwrap_or(u64::MAX));
         let nap = Duration::from_nanos(due.saturating_sub(now).max(1));
         let nap = self.quiet().map_or(nap, |left| nap.min(left));
         // The handler's thread wakes us when it has answered; should it die on the way, its callers hear of that by themselves.

@@ -134,7 +134,9 @@ impl Drop for Marked {
         let start = Instant::now();
         let mut pids = self.pids();
         while !pids.is_empty() && start.elapsed() < PATIENCE {
-            pids.drain(..).for_each(|pid| drop(kill_process(pid, Signal::KILL)));
+            for pid in pids {
+                let _ = kill_process(pid, Signal::KILL);
+            }
             pids = self.pids();
         }
     }
