@@ -72,6 +72,7 @@ fn a_host_that_is_cut_off_is_lost_for_the_others() {
     for kind in ["barrier", "atomics", "wait"] {
         let report = lose_a_host(&namespaces, kind, || namespaces.cut(2).expect("a link can be cut"));
         survived(&report);
+        assert_eq!(report.hosts_lost, [namespaces.names()[2].clone()], "{report:?}");
         namespaces.heal(2).expect("a link can be mended");
     }
 }

@@ -20,6 +20,7 @@ const AFTER_TERM: Duration = Duration::from_secs(1);
 pub(crate) struct Course<'a> {
     launch: &'a Launch,
     failures: Vec<Failure>,
+    hosts_lost: Vec<String>,
     status: i32,
     timed_out: bool,
     /// Whether somebody has asked for the end.
@@ -35,6 +36,7 @@ impl<'a> Course<'a> {
         Course {
             launch,
             failures: Vec::new(),
+            hosts_lost: Vec::new(),
             status: 0,
             timed_out: false,
             was_signalled: false,
@@ -100,9 +102,10 @@ impl<'a> Course<'a> {
     }
 
     /// A host is gone, and its ranks with it.
-    pub(crate) fn lost_host(&mut self, why: &str, ranks: &[Rank]) {
+    pub(crate) fn lost_host(&mut self, host: String, why: &str, ranks: &[Rank]) {
         let with_it = if ranks.is_empty() { String::new() } else { format!("; with it rank {}", list(ranks)) };
-        self.say(&format!("{why}{with_it}"));
+        self.say(&format!("host {host} is lost: {why}{with_it}"));
+        self.hosts_lost.push(host);
         self.failed(ranks, Ended::Silent);
     }
 
@@ -143,7 +146,13 @@ impl<'a> Course<'a> {
     }
 
     pub(crate) fn report(self, stdout: Vec<u8>) -> Report {
-        Report { status: self.status, failures: self.failures, stdout, timed_out: self.timed_out }
+        Report {
+            status: self.status,
+            failures: self.failures,
+            stdout,
+            timed_out: self.timed_out,
+            hosts_lost: self.hosts_lost,
+        }
     }
 
     pub(crate) fn say(&self, what: &str) {

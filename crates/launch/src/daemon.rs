@@ -218,7 +218,10 @@ impl Watch<'_> {
             let news = self.forwarder.is_some() && happened[ranks + 2];
             let fed =
                 happened.len() > ranks + 2 + usize::from(self.forwarder.is_some()) && happened[happened.len() - 1];
-            for end in self.crew.reap(&happened[..ranks]) {
+            // Ranks may have ended because a node is silent: that is told first.
+            let ends = self.crew.reap(&happened[..ranks]);
+            self.report_silence();
+            for end in ends {
                 self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate });
             }
             if news && self.hear_forwarder() == Then::Leave {
@@ -230,7 +233,6 @@ impl Watch<'_> {
             if self.daemon.signals.take().iter().any(|signal| ENDING.contains(signal)) {
                 return Err(End::Failed("somebody has ended it with a signal".into()));
             }
-            self.report_silence();
             let then = self.hear_launcher();
             if then != Then::GoOn {
                 return Ok(then);

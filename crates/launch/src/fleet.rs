@@ -219,6 +219,11 @@ impl<'a> Fleet<'a> {
                 self.give_up();
             }
         }
+        // All ranks may have ended because of a host that was lost, before anybody has said which.
+        if self.hearing_ends.is_some() {
+            self.hearing_ends = Some(Instant::now());
+            self.judge();
+        }
         Ok(())
     }
 
@@ -371,7 +376,7 @@ impl<'a> Fleet<'a> {
         remote.outbox.push(&ToNode::Stop);
         let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
         if self.begun {
-            self.course.lost_host(&format!("host {host} is lost: {why}"), &running);
+            self.course.lost_host(host, &why, &running);
             self.tell_others(node, &running, Ended::Silent);
         } else {
             self.trouble.get_or_insert(Error::Host { host, why });

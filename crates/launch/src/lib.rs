@@ -146,6 +146,8 @@ pub struct Report {
     pub stdout: Vec<u8>,
     /// Whether time was up.
     pub timed_out: bool,
+    /// The hosts that were lost, in the order in which it was noticed.
+    pub hosts_lost: Vec<String>,
 }
 
 impl Launch {

@@ -17,17 +17,33 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// How long a server that spins before it sleeps does so after the last datagram.
 const SPIN_NS: u64 = 50_000;
 
+/// Who lets others run and gets the processor back only after so long shares it with somebody who computes.
+const CROWDED_NS: u64 = 200_000;
+/// For how many looks that find something a server then sleeps at once: the system lets a sleeper go first that is woken, but not one that yields.
+const SHY: u32 = 256;
+
 /// A socket and how it is watched.
 pub(crate) struct Listener {
     pub(crate) socket: UdpSocket,
     style: Style,
     buffer: Box<[u8]>,
     last_ns: u64,
+    /// When it let others run.
+    yielded_ns: u64,
+    /// How often it is still to sleep at once.
+    shy: u32,
 }
 
 impl Listener {
     pub(crate) fn new(socket: UdpSocket, style: Style) -> Listener {
-        Listener { socket, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0 }
+        Listener {
+            socket,
+            style,
+            buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(),
+            last_ns: 0,
+            yielded_ns: 0,
+            shy: 0,
+        }
     }
 
     /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request came. Says whether anything came.
@@ -69,10 +85,15 @@ impl Listener {
             Style::Block => came,
             Style::SpinBlock => {
                 let now = now_ns();
+                if self.yielded_ns != 0 && now.saturating_sub(self.yielded_ns) > CROWDED_NS {
+                    self.shy = SHY;
+                }
+                self.yielded_ns = if came { 0 } else { now };
                 if came {
                     self.last_ns = now;
+                    self.shy = self.shy.saturating_sub(1);
                 }
-                now.saturating_sub(self.last_ns) < SPIN_NS
+                if self.shy > 0 { came } else { now.saturating_sub(self.last_ns) < SPIN_NS }
             }
         };
         if lingers && !came {
@@ -83,7 +104,8 @@ impl Listener {
     }
 
     /// Sleeps until something comes, for no longer than `patience`.
-    pub(crate) fn sleep(&self, patience: Duration) {
+    pub(crate) fn sleep(&mut self, patience: Duration) {
+        self.yielded_ns = 0;
         await_datagram(&self.socket, Some(patience));
     }
 }

@@ -167,6 +167,18 @@ impl Seat {
     }
 }
 
+impl Seat {
+    /// The ranks whose processes are known to have ended without leaving. Those of a node that is merely silent here may be heard elsewhere.
+    fn losses(&self) -> impl Iterator<Item = (Rank, Ended)> {
+        let any = self.job.alarm().losses.load(Ordering::SeqCst) != 0;
+        let ranks = if any { 0..self.topology.ranks() } else { 0..0 };
+        ranks.map(Rank).filter_map(|rank| match self.job.fate(rank) {
+            Fate::Lost(how) if how != Ended::Silent => Some((rank, how)),
+            _ => None,
+        })
+    }
+}
+
 /// A new port of this node.
 pub(crate) fn open_port(directory: &Directory, topology: &Topology, id: PortId) -> Result<Port> {
     let socket = port::open_socket(directory.address(directory.node()))?;
@@ -186,8 +198,13 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let Some(Farewell { mut port, membership }) = lock(&self.farewell).take() else { return };
         let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
+        // It may leave because of a loss, which must not be news to whoever hears that it left.
+        let reasons = self.losses().map(|(rank, how)| (rank, Fate::Lost(how)));
+        let news: Vec<(Rank, Fate)> = reasons.chain([(self.rank, fate)]).collect();
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
-            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate });
+            for &(rank, fate) in &news {
+                port.origin.post(ServerId(node), &Request::Member { rank, fate });
+            }
         }
         loop {
             port.origin.push();

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use farside_fabric::{Atomic, Fate, Node, Rank, Result, Sum, Topology, Word};
+use farside_fabric::{Atomic, Ended, Fate, Node, Rank, Result, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::link::{Receiver, Verdict};
@@ -297,10 +297,11 @@ impl<M: Memory> Service<M> {
                 Some(false)
             }
             Request::Member { rank, fate } => {
-                // A node speaks for its own ranks.
-                let speaks_for = self.topology.check(rank).is_ok()
-                    && node_of(&self.topology, port) == Some(self.topology.node_of(rank));
-                if speaks_for {
+                // A node speaks for its own ranks; that a process has ended may also be heard from others, who left because of it.
+                let is_member = self.topology.check(rank).is_ok();
+                let is_own = || node_of(&self.topology, port) == Some(self.topology.node_of(rank));
+                let has_ended = matches!(fate, Fate::Lost(how) if how != Ended::Silent);
+                if is_member && (has_ended || is_own()) {
                     memory.note_fate(rank, fate);
                 }
                 Some(false)

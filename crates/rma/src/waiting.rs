@@ -192,13 +192,13 @@ impl Context {
 
     /// Whether the departures so far are an error for a wait.
     pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
-        // Most departures are no losses, and then nobody has to be looked for.
-        let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
         let lost = |rank: Rank| match self.fabric().fate(rank) {
             Fate::Lost(how) => Err(Error::RankLost { rank, how }),
             _ => Ok(()),
         };
         let any_lost = |mut ranks: &mut dyn Iterator<Item = Rank>| {
+            // Most departures are no losses, and then nobody has to be looked for.
+            let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
             if losses == 0 { Ok(()) } else { Iterator::try_for_each(&mut ranks, lost) }
         };
         let left = |rank: Rank| self.fabric().fate(rank) == Fate::Left;
@@ -230,7 +230,12 @@ impl Context {
                 // Who was lost comes first: others may have left because of that.
                 any_lost(&mut members.iter().copied())?;
                 awaited.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
-                    if has_done(rank)? { Ok(()) } else { Err(Error::RankLost { rank, how: Ended::Left }) }
+                    if has_done(rank)? {
+                        return Ok(());
+                    }
+                    // The loss that made it leave may have been told of since: who leaves tells of it first.
+                    any_lost(&mut members.iter().copied())?;
+                    Err(Error::RankLost { rank, how: Ended::Left })
                 })
             }
         }

@@ -92,6 +92,19 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
     assert_eq!(report.failures.remove(0), failed(2, Ended::Silent));
     report.failures.sort_by_key(|failure| failure.rank);
     assert_eq!(report.failures, [failed(0, Ended::Status(3)), failed(1, Ended::Status(3))]);
+    assert_eq!(report.hosts_lost, ["c"]);
+}
+
+#[test]
+fn a_lost_host_is_named_although_all_ranks_have_ended() {
+    let puppets = Puppets::new("late");
+    let end = |rank| ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive };
+    puppets.first("a", &[ToLauncher::NodeLost(2), end(0)]);
+    puppets.first("b", &[ToLauncher::NodeLost(2), end(1)]);
+    puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1), end(2)]);
+    let report = puppets.run("a,b,c");
+    assert_eq!((report.status, report.timed_out), (3, false), "{report:?}");
+    assert_eq!(report.hosts_lost, ["c"]);
 }
 
 #[test]

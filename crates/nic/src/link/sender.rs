@@ -28,6 +28,8 @@ pub(crate) struct Sender {
     /// No second halving for losses of the same moment.
     halved_ns: u64,
     timing: Timing,
+    /// Requests below this number were under way when one was repeated: how long they took says nothing, since they may have waited for that one.
+    unclear: u64,
     repeated: u64,
 }
 
@@ -43,6 +45,8 @@ struct Record {
     held: bool,
     sent_ns: u64,
     sends: u32,
+    /// The number that was next when it was sent last: what has that number or a higher one was sent after it.
+    next_then: u64,
 }
 
 impl Sender {
@@ -55,6 +59,7 @@ impl Sender {
             credit: 0,
             halved_ns: 0,
             timing: Timing::default(),
+            unclear: 0,
             repeated: 0,
         }
     }
@@ -126,6 +131,7 @@ impl Sender {
             held: false,
             sent_ns: now_ns,
             sends: 1,
+            next_then: self.next + 1,
         });
         self.next += 1;
     }
@@ -157,12 +163,13 @@ impl Sender {
             let bit = record.number.checked_sub(first_held).filter(|&bit| bit < 64);
             record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
             // Once only: it may have to stay here for the sake of an older one. What was taken for lost has no time stamp any more.
-            if !was_closed && record.is_closed(executed) && record.sends == 1 && record.sent_ns != 0 {
+            let is_clear = record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
+            if !was_closed && record.is_closed(executed) && is_clear {
                 self.timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
-            // Later ones have arrived: this one was lost, not overtaken. One repetition at once, further ones by the clock.
-            let overtaken = record.number > executed && !record.held && record.number + OVERTAKEN_BY <= highest_held;
-            if overtaken && record.sends == 1 {
+            // What was sent later has arrived, or was answered: this one was lost, or its answer, and not overtaken.
+            let seen = if record.number > executed { highest_held } else { number };
+            if record.is_open(executed) && !record.held && record.next_then + OVERTAKEN_BY <= seen + 1 {
                 record.sent_ns = 0;
             }
         }
@@ -190,6 +197,8 @@ impl Sender {
             lost = true;
             record.sent_ns = now_ns;
             record.sends += 1;
+            record.next_then = self.next;
+            self.unclear = self.next;
             self.repeated += 1;
             record.take_over();
             send(&record.packet);
@@ -338,6 +347,44 @@ mod tests {
         sender.acknowledge(0, 1, 0b111, 12, drop);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
+    }
+
+    #[test]
+    fn a_repetition_that_others_overtook_is_repeated_at_once() {
+        let mut sender = sender(5, false);
+        sender.acknowledge(0, 1, 0b111, 12, drop);
+        assert_eq!(overdue(&mut sender, 13), 1, "2 is lost");
+        for _ in 6..=8 {
+            sender.keep(Vec::new(), false, 14);
+        }
+        // 6 and 7 were sent after 2 was repeated: it may still be late. With 8 it is not.
+        sender.acknowledge(0, 1, 0b1_1111, 15, drop);
+        assert_eq!(overdue(&mut sender, 16), 0);
+        sender.acknowledge(0, 1, 0b11_1111, 17, drop);
+        assert_eq!(overdue(&mut sender, 18), 1);
+    }
+
+    #[test]
+    fn an_answer_that_others_overtook_is_asked_for_at_once() {
+        let mut sender = sender(5, true);
+        for number in [2, 3] {
+            sender.acknowledge(number, 5, 0, 10, drop);
+            assert_eq!(overdue(&mut sender, 11), 0, "the answer to 1 may be late");
+        }
+        sender.acknowledge(4, 5, 0, 12, drop);
+        assert_eq!(overdue(&mut sender, 13), 1);
+        assert_eq!(overdue(&mut sender, 14), 0);
+    }
+
+    #[test]
+    fn what_waited_for_a_repetition_is_no_measure() {
+        let mut sender = sender(3, false);
+        // 1 is lost. 2 and 3 arrive at once, but are executed only when 1 is.
+        sender.acknowledge(0, 0, 0b11, 10, drop);
+        assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
+        sender.acknowledge(0, 3, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        assert!(sender.is_idle());
+        assert_eq!(sender.timing.smooth_ns, 0);
     }
 
     #[test]
