@@ -144,6 +144,30 @@ impl NodePlan {
     }
 }
 
+/// How many bytes the nic fabric wants to wait in a socket, and how many the system allows.
+pub fn socket_buffer() -> Result<(u64, u64)> {
+    farside_nic::buffer_bytes()
+}
+
+/// The PMIx library that [`join`] would use, as it describes itself, if there is one.
+pub fn pmix_library() -> Option<String> {
+    farside_pmi::library_version(variable(farside_pmi::PMIX_LIBRARY).as_deref())
+}
+
+/// Who has started this process, as far as [`join`] can tell; nothing if that is no launcher.
+pub fn launcher() -> Result<Option<String>> {
+    if is_of_farside() {
+        return Ok(Some("farside run".into()));
+    }
+    let launcher = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?;
+    Ok(launcher.map(|launcher| launcher.to_string()))
+}
+
+/// Whether `farside run` has started this process.
+fn is_of_farside() -> bool {
+    [RANK, FILE].iter().any(|name| std::env::var_os(name).is_some())
+}
+
 /// What the environment says, if it says anything.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -327,8 +351,7 @@ pub fn join() -> Result<World> {
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over it.
 pub fn connect() -> Result<Box<dyn Fabric>> {
-    let is_ours = [RANK, FILE].iter().any(|name| std::env::var_os(name).is_some());
-    if !is_ours
+    if !is_of_farside()
         && let Some(launcher) = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
     {
         return assembly::join(&launcher);

@@ -46,6 +46,7 @@ use farside_fabric::{Error, Result};
 pub use endpoint::Endpoint;
 pub use seal::Key;
 pub use service::Refusals;
+pub use socket::buffer_bytes;
 pub use station::Station;
 
 /// What can be chosen.

@@ -122,6 +122,16 @@ fn number<N: std::str::FromStr>(environment: Environment<'_>, name: &str) -> Res
     text.parse().map_err(|_| Error(format!("{name}={text:?} is no number; it is set by the launcher")))
 }
 
+impl std::fmt::Display for Launcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Launcher::Pmi1 { rank, size, .. } => write!(f, "a launcher that speaks PMI-1, as rank {rank} of {size}"),
+            Launcher::Pmi2 { rank, .. } => write!(f, "a launcher that speaks PMI-2, as rank {rank}"),
+            Launcher::Pmix { .. } => write!(f, "a launcher that speaks PMIx"),
+        }
+    }
+}
+
 impl Launcher {
     /// Begins to talk to it. It may take `patience` to answer: a fence takes as long as the slowest process takes to start.
     pub fn open(&self, patience: Duration) -> Result<Box<dyn Session>> {
