@@ -26,7 +26,9 @@ fn main() -> Result<()> {
             world.get_value(words.at(Rank(0), 3))
         },
     )?;
-    let (timing, seconds) = (outcome.timing, began.elapsed().as_secs_f64());
+    let timing = outcome.timing;
+    let (seconds, whole) = (timing.real.as_secs_f64(), began.elapsed().as_secs_f64());
+    let million_a_second = |count: u64| count as f64 / seconds / 1e6;
     assert!(outcome.results.iter().all(|&count| count == u64::from(ranks) * rounds), "the lock lost an update");
     println!(
         "{ranks} ranks on {}: {rounds} barriers and {rounds} lock passings each take {:.3} ms of virtual time",
@@ -34,9 +36,13 @@ fn main() -> Result<()> {
         timing.virtual_ns as f64 / 1e6
     );
     println!(
-        "{} operations in {seconds:.2} s: {:.2} million a second; hash {:016x}",
+        "{} operations and {} waits in {seconds:.2} s, after {:.2} s of preparations: {:.2} million operations a second, \
+         {:.2} million with the waits; hash {:016x}",
         timing.operations,
-        timing.operations as f64 / seconds / 1e6,
+        timing.waits,
+        whole - seconds,
+        million_a_second(timing.operations),
+        million_a_second(timing.operations + timing.waits),
         timing.hash
     );
     Ok(())

@@ -2,6 +2,8 @@
 
 use farside_fabric::{Piece, Shape};
 
+const WORD_BYTES: u64 = 8;
+
 /// Rows of equal length at equal distance, and where they stand in the packed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -22,7 +24,7 @@ impl Run {
 /// What is left of a region.
 pub(crate) struct Cut<'a> {
     shape: Shape<'a>,
-    /// No row is cut but at a multiple of this: the size of an element.
+    /// No row is cut but at a multiple of this: the size of an element. Where that is a byte, no aligned word is cut, either.
     grain: u64,
     /// How often each of the outer dimensions was stepped; of a list of pieces, how many are done.
     steps: Vec<u64>,
@@ -40,6 +42,15 @@ struct Rows {
     stride: u64,
     /// How much of the first one is gone.
     gone: u64,
+}
+
+/// How much of a row at `offset` fits into `room` without cutting an element or a word: whoever reads a word while the transfer is under way finds it old or new.
+fn whole(offset: u64, room: u64, grain: u64) -> u64 {
+    if grain > 1 {
+        return room - room % grain;
+    }
+    let beyond = offset.wrapping_add(room) % WORD_BYTES;
+    if beyond < room { room - beyond } else { room }
 }
 
 impl<'a> Cut<'a> {
@@ -77,7 +88,7 @@ impl<'a> Cut<'a> {
         let (unit, count) = if rows.gone == 0 && left <= room {
             (left, (room / left).min(rows.count))
         } else {
-            (left.min(room - room % self.grain), 1)
+            (if left <= room { left } else { whole(rows.offset + rows.gone, room, self.grain) }, 1)
         };
         let run = Run {
             offset: rows.offset + rows.gone,
@@ -200,6 +211,13 @@ mod tests {
         let mut cut = Cut::new(shape, 1);
         let runs: Vec<(u64, u32, u32)> =
             std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
-        assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 6, 1), (106, 4, 1)]);
+        assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 4, 1), (104, 6, 1)]);
+    }
+
+    #[test]
+    fn no_word_is_cut() {
+        let mut cut = Cut::new(Shape::Block(Piece { offset: 4, bytes: 40 }), 1);
+        let runs: Vec<(u64, u32)> = std::iter::from_fn(|| cut.next(15)).map(|run| (run.offset, run.unit)).collect();
+        assert_eq!(runs, [(4, 12), (16, 8), (24, 8), (32, 12)]);
     }
 }

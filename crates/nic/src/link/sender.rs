@@ -10,6 +10,8 @@ const TIMEOUT_FIRST_NS: u64 = 50_000_000;
 /// A shorter wait would take every moment that the far agent does not run for a loss.
 const TIMEOUT_MIN_NS: u64 = 4_000_000;
 const TIMEOUT_MAX_NS: u64 = 500_000_000;
+/// After so many sends of one request the wait for an answer is doubled.
+const SENDS_PER_DOUBLING: u32 = 3;
 /// How many later requests must have arrived before one counts as lost, rather than overtaken.
 const OVERTAKEN_BY: u64 = 3;
 /// How many requests may be under way at first.
@@ -250,8 +252,9 @@ impl Record {
         if self.sent_ns == 0 {
             return 0;
         }
-        let backed_off = timeout_ns.saturating_mul(1 << (self.sends - 1).min(6)).min(TIMEOUT_MAX_NS);
-        self.sent_ns.saturating_add(backed_off)
+        // Fewer may be under way after each loss, which is what a crowded network needs. Waiting longer helps where nobody answers at all.
+        let doublings = ((self.sends - 1) / SENDS_PER_DOUBLING).min(6);
+        self.sent_ns.saturating_add(timeout_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS))
     }
 }
 
@@ -329,12 +332,15 @@ mod tests {
         assert_eq!(overdue(&mut sender, TIMEOUT_FIRST_NS), 0);
         assert_eq!(sender.due_ns(), Some(1 + TIMEOUT_FIRST_NS));
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        assert_eq!(sender.due_ns(), Some(1 + 3 * TIMEOUT_FIRST_NS));
-        // Executed, but not answered: still worth a repetition.
-        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!(sender.due_ns(), Some(1 + 2 * TIMEOUT_FIRST_NS));
+        assert_eq!(overdue(&mut sender, 1 + 2 * TIMEOUT_FIRST_NS), 1);
         assert_eq!(overdue(&mut sender, 1 + 3 * TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(1, 1, 0, 4 * TIMEOUT_FIRST_NS, drop);
-        assert_eq!((sender.due_ns(), sender.repeated()), (None, 2));
+        assert_eq!(sender.due_ns(), Some(1 + 5 * TIMEOUT_FIRST_NS), "three times in vain: the wait is doubled");
+        // Executed, but not answered: still worth a repetition.
+        sender.acknowledge(0, 1, 0, 4 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!(overdue(&mut sender, 1 + 5 * TIMEOUT_FIRST_NS), 1);
+        sender.acknowledge(1, 1, 0, 6 * TIMEOUT_FIRST_NS, drop);
+        assert_eq!((sender.due_ns(), sender.repeated()), (None, 4));
     }
 
     #[test]

@@ -79,8 +79,8 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
 #[test]
 fn every_operation_survives_a_bad_network() {
     let (stations, relay) = stations(0).unwrap();
-    // Where every fifth datagram gets lost and every fifth is damaged, an operation takes a tenth of a second.
-    let (rounds, pct) = if is_long() { (20_000, 20) } else { (60, 10) };
+    // Where every fifth datagram gets lost and every tenth is damaged, half of all requests have to be repeated.
+    let (rounds, pct) = if is_long() { (12_500, 20) } else { (60, 10) };
     relay.trouble(Trouble { lost_pct: pct, repeated_pct: pct, damaged_pct: pct / 2, late_pct: 20 });
     run(&stations, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
         work::rounds(world, |round| Ok(round < rounds))

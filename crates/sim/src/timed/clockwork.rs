@@ -152,6 +152,7 @@ pub(super) enum Go {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) operations: u64,
+    pub(crate) waits: u64,
     pub(crate) bytes: u64,
     pub(crate) hash: u64,
 }
@@ -273,6 +274,7 @@ impl Clockwork {
     pub(crate) fn pause(&mut self, rank: usize, pause: Pause) {
         let member = &mut self.members[rank];
         let clock_ns = member.clock_ns;
+        self.counted.waits += u64::from(matches!(pause, Pause::Wait(_) | Pause::Flush(_)));
         if let Some(paused) = self.paused.get_mut(rank) {
             let kind = match pause {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.

@@ -11,6 +11,7 @@ mod waiting;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
@@ -41,6 +42,10 @@ pub struct Timing {
     pub virtual_ns: u64,
     /// How many operations were carried out.
     pub operations: u64,
+    /// How often a rank had to wait: for a word, for a reply, or for what it had posted.
+    pub waits: u64,
+    /// How long the machine that simulates it took.
+    pub real: Duration,
     /// How many bytes they moved.
     pub bytes: u64,
     /// A number that is the same if, and as good as only if, the same operations were carried out at the same times.
@@ -86,7 +91,7 @@ impl Timed {
     }
 
     fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
-        let mut begin_ns = 0;
+        let (mut begin_ns, mut began) = (0, Instant::now());
         loop {
             let next = machine.borrow_mut().next(crew);
             match next {
@@ -104,6 +109,7 @@ impl Timed {
                         break;
                     }
                     begin_ns = machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
+                    began = Instant::now();
                 }
             }
             if machine.borrow().now_ns() > self.limit_ns {
@@ -116,6 +122,8 @@ impl Timed {
         Ok(Timing {
             virtual_ns: machine.ended_ns().saturating_sub(begin_ns),
             operations: counted.operations,
+            waits: counted.waits,
+            real: began.elapsed(),
             bytes: counted.bytes,
             hash: counted.hash,
             resent: machine.contention.resent(),
