@@ -35,6 +35,12 @@ impl Machine {
         Ok(Machine { profile, ..self.clone() })
     }
 
+    /// The same machine in a later run of it.
+    #[must_use]
+    pub fn later(self, runs: u64) -> Machine {
+        Machine { seed: self.seed.wrapping_add(runs), ..self }
+    }
+
     /// A record of something that was measured on it.
     pub fn record(&self, bench: &str, case: &str, system: &str, ranks: u32) -> Result<Record> {
         let nodes = self.job(ranks)?.arrangement().nodes() as usize;

@@ -115,6 +115,8 @@ pub trait Plan: Clone + 'static {
     const LAYOUT: Layout;
     /// Whether there is a limit that no system can beat.
     const HAS_LIMIT: bool = false;
+    /// Whether every round in virtual time is another run of the machine, with the next seed: where a few losses of messages decide, one run says little.
+    const VARIES: bool = false;
 
     /// What every system's program is given on its command line.
     fn arguments(&self) -> Vec<String>;
@@ -179,6 +181,8 @@ pub struct Layout {
 pub enum Fold {
     /// Their median; of `median_ns` the smallest and the largest are kept, too.
     Median,
+    /// In virtual time, where nothing but chance makes rounds differ, their mean; otherwise their median.
+    Mean,
     /// The smallest.
     Smallest,
     /// The largest.
@@ -258,7 +262,7 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
                 let server = system.server().map_or(String::new(), |server| format!(" served by {server}"));
                 let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
                 progress.set_message(format!("round {round}: {what}"));
-                match run_one(setting, system, *ranks, plan) {
+                match run_one(setting, system, *ranks, plan, round) {
                     Ok(output) => samples.collect(&output, *ranks, system.name(), system.server())?,
                     // What a rival cannot do is a finding; what we cannot do is a failure.
                     Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
@@ -285,13 +289,14 @@ fn progress(setting: &Setting, steps: usize) -> ProgressBar {
     progress
 }
 
-fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P) -> Result<String> {
+fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P, round: u32) -> Result<String> {
     match system {
         System::Limit(limit) => plan.run_limit(limit),
         System::Farside(server) => {
             if let Some(machine) = &setting.sim {
                 let program = plan.clone();
-                let job = machine.served_by(server.as_deref())?.job(ranks)?;
+                let later = if P::VARIES { u64::from(round - 1) } else { 0 };
+                let job = machine.served_by(server.as_deref())?.later(later).job(ranks)?;
                 let outcome = job.run(move |world| program.run(&world))?;
                 return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
             }
@@ -431,10 +436,13 @@ impl Samples {
             record = match fold {
                 Fold::Smallest => record.figure(name, least),
                 Fold::Largest => record.figure(name, most),
+                Fold::Mean if setting.sim.is_some() => {
+                    record.figure(name, values.iter().sum::<f64>() / values.len() as f64)
+                }
                 Fold::Median if name == "median_ns" => {
                     record.figure(name, middle).figure("min_ns", least).figure("max_ns", most)
                 }
-                Fold::Median => record.figure(name, middle),
+                Fold::Median | Fold::Mean => record.figure(name, middle),
             };
         }
         Ok(P::complete(record))

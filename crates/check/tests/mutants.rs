@@ -66,6 +66,7 @@ caught! {
     fn a_reclaim_that_comes_too_early_is_caught: "dsm/reclaims-too-early";
     fn a_subtree_that_gets_its_siblings_notices_is_caught: "dsm/confuses-subtrees";
     fn a_chain_that_is_cut_is_caught: "dsm/keeps-to-itself";
+    fn a_barrier_of_some_that_is_not_passed_on_is_caught: "dsm/forgets-what-some-told";
     fn one_place_for_all_requests_is_caught: "dsm/uses-one-place";
     fn a_look_without_validation_is_caught: "map/without-validation";
     fn an_entry_without_order_is_caught: "map/without-order";

@@ -419,35 +419,39 @@ impl<'w, V: Variant> Core<'w, V> {
         for notice in &notices {
             self.pages[notice.page as usize].last = Some((self.order, self.me.0));
         }
-        self.keep(Interval { rank: self.me.0, number, order: self.order, seen, notices })
+        let interval = Interval { rank: self.me.0, number, order: self.order, seen, notices };
+        self.log(std::slice::from_ref(&interval))?;
+        self.keep(interval);
+        self.note_storage();
+        Ok(())
     }
 
-    /// Hears of intervals of others; `logged` ones are passed on to those who come for a lock.
-    pub(crate) fn learn(&mut self, intervals: Vec<Interval>) -> Result<()> {
+    /// Hears of intervals of others, and passes them on to those who come for a lock.
+    pub(crate) fn learn(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+        self.keep_news(&mut intervals)?;
+        self.log(&intervals)?;
+        self.heed(intervals)
+    }
+
+    /// The same when all ranks meet: nobody comes for what everybody is told.
+    pub(crate) fn learn_with_all(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
+        self.keep_news(&mut intervals)?;
+        self.heed(intervals)
+    }
+
+    fn heed(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let mut invalid = Vec::new();
         for interval in intervals {
-            let next = self.seen.of(interval.rank) + 1;
-            if interval.number < next {
-                continue;
-            }
-            if interval.number > next || interval.rank >= self.ranks {
-                let Interval { rank, number, .. } = interval;
-                return Err(Error::Misuse(format!("interval {number} of rank {rank} came when {next} was expected")));
-            }
-            self.order = self.order.max(interval.order);
             self.statistics.notices += interval.notices.len() as u64;
             for &notice in interval.notices.iter().skip(usize::from(!V::HEEDS_NOTICES)) {
-                let pages = self.pages.len();
-                let Some(page) = self.pages.get_mut(notice.page as usize) else {
-                    return Err(Error::Misuse(format!("page {} was written, and there are {pages}", notice.page)));
-                };
+                let page = &mut self.pages[notice.page as usize];
                 let by = (interval.order, interval.rank);
                 page.pending.push(Pending { order: by.0, rank: by.1, notice });
                 page.last = page.last.max(Some(by));
                 invalid.push(notice.page);
+                self.pending += 1;
             }
-            self.pending += interval.notices.len();
-            self.keep(interval)?;
+            self.keep(interval);
         }
         invalid.sort_unstable();
         invalid.dedup();
@@ -456,21 +460,44 @@ impl<'w, V: Variant> Core<'w, V> {
         Ok(())
     }
 
-    /// Adds an interval to what is known, and to the log.
-    fn keep(&mut self, interval: Interval) -> Result<()> {
-        // Alone, nobody comes for it.
-        if self.ranks > 1 && self.config.locks > 0 {
-            let mut writer = Writer::default();
-            interval.write(self.page_words, &mut writer);
-            let bytes = writer.bytes();
-            check_room("write notices", self.log_bytes + bytes.len(), self.memory.log_bytes)?;
-            self.put_own(self.memory.log.at(self.me, self.log_bytes), bytes)?;
-            self.log_bytes += bytes.len();
+    /// Of intervals, those that are new, each of which must be the next one of its rank.
+    fn keep_news(&self, intervals: &mut Vec<Interval>) -> Result<()> {
+        let (mut seen, mut wrong) = (self.seen.clone(), None);
+        intervals.retain(|&Interval { rank, number, ref notices, .. }| {
+            let next = seen.of(rank) + 1;
+            if number > next || rank >= self.ranks {
+                wrong = Some(format!("interval {number} of rank {rank} came when {next} was expected"));
+            }
+            let pages = self.pages.len();
+            if let Some(Notice { page, .. }) = notices.iter().find(|notice| notice.page as usize >= pages) {
+                wrong = Some(format!("page {page} was written, and there are {pages}"));
+            }
+            seen.set(rank, number.max(next - 1));
+            number == next
+        });
+        wrong.map_or(Ok(()), |wrong| Err(Error::Misuse(wrong)))
+    }
+
+    /// Writes intervals to where those who come for a lock read them.
+    fn log(&mut self, intervals: &[Interval]) -> Result<()> {
+        // Alone, nobody comes for them.
+        if self.ranks == 1 || self.config.locks == 0 {
+            return Ok(());
         }
+        let mut writer = Writer::default();
+        intervals.iter().for_each(|interval| interval.write(self.page_words, &mut writer));
+        let bytes = writer.bytes();
+        check_room("write notices", self.log_bytes + bytes.len(), self.memory.log_bytes)?;
+        self.put_own(self.memory.log.at(self.me, self.log_bytes), bytes)?;
+        self.log_bytes += bytes.len();
+        Ok(())
+    }
+
+    /// Adds an interval to what is known.
+    fn keep(&mut self, interval: Interval) {
+        self.order = self.order.max(interval.order);
         self.seen.set(interval.rank, interval.number);
         self.known.entry(interval.rank).or_default().push(interval);
-        self.note_storage();
-        Ok(())
     }
 
     /// The intervals that somebody who knows `time` lacks, of the ranks that `of` names.

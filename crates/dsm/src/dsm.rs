@@ -248,6 +248,12 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.core.0.borrow().times.clone()
     }
 
+    /// The segment that messages of barriers land in, for those who count what a network does with them.
+    #[doc(hidden)]
+    pub fn mail_segment(&self) -> SegmentId {
+        self.core.0.borrow().memory.mail_segment()
+    }
+
     /// How many bytes of diffs and notices this rank keeps.
     pub fn storage(&self) -> u64 {
         self.core.0.borrow().storage()

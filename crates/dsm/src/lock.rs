@@ -6,7 +6,8 @@
 //! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of intervals on every rank.
 //! Invariant: one holder at a time; who has a lock knows all that its last holder knew when it released it.
 //! Ordering:  a request says what its rank knows before it is seen (fence), and the notices land before the grant (put_signal). A rank's next request of the same lock uses another place, because its
-//!            successor may still be on the way to the first (`one_place_for_all_requests_is_caught`); what was learned is passed on (`a_chain_that_is_cut_is_caught`).
+//!            successor may still be on the way to the first (`one_place_for_all_requests_is_caught`); what was learned is passed on (`a_chain_that_is_cut_is_caught`),
+//!            also of a barrier of some (`a_barrier_of_some_that_is_not_passed_on_is_caught`).
 //! Cost:      1 swap if this rank had it last; otherwise 2 swaps and 1 put, and 1 get if it is free, or 1 message of the last holder.
 //! Checked:   chains of 3 ranks exhaustively, mutual exclusion and what is seen.
 

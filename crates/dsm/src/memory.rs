@@ -1,6 +1,6 @@
 //! The memory that ranks reach of each other: copies, diffs, notices, mail, and the words of locks.
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, Rank, Result, SegmentId};
 use farside_rma::{Place, Window, World};
 
 use crate::config::Config;
@@ -42,7 +42,10 @@ pub(crate) struct Memory {
     /// The intervals that the rank knows, in the order in which it learned of them.
     pub(crate) log: Window<u8>,
     pub(crate) outbox: Window<u8>,
+    /// Messages of barriers.
     mail: Window<u8>,
+    /// Messages of locks.
+    requests: Window<u8>,
     words: Window<u64>,
 }
 
@@ -53,7 +56,7 @@ impl Memory {
         let part = |of: usize, (least, most): (usize, usize)| (config.storage_max as usize / of).clamp(least, most);
         let slot_bytes = part(1024, SLOT_BYTES).min(SLOTS_BYTES_MAX / (2 * ranks)).max(SLOT_BYTES.0) & !7;
         let (outbox_bytes, log_bytes) = (part(8, OUTBOX_BYTES), part(16, LOG_BYTES));
-        let mail = 2 * ranks * slot_bytes + GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
+        let requests = GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
         let team = world.team();
         Ok(Memory {
@@ -65,7 +68,8 @@ impl Memory {
             diffs: team.quiet_window(config.storage_max as usize / 4)?,
             log: team.quiet_window(log_bytes)?,
             outbox: team.quiet_window(outbox_bytes)?,
-            mail: team.quiet_window(mail)?,
+            mail: team.quiet_window(2 * ranks * slot_bytes)?,
+            requests: team.quiet_window(requests)?,
             words: team.quiet_window(words)?,
         })
     }
@@ -79,12 +83,13 @@ impl Memory {
         (way as usize * self.ranks + from.index()) * self.slot_bytes
     }
 
-    fn grant_offset(&self) -> usize {
-        2 * self.ranks * self.slot_bytes
+    fn request_offset(lock: u32, state: usize) -> usize {
+        GRANT_BYTES + (2 * lock as usize + state) * REQUEST_BYTES
     }
 
-    fn request_offset(&self, lock: u32, state: usize) -> usize {
-        self.grant_offset() + GRANT_BYTES + (2 * lock as usize + state) * REQUEST_BYTES
+    /// The segment that messages of barriers land in.
+    pub(crate) fn mail_segment(&self) -> SegmentId {
+        self.mail.segment()
     }
 
     /// Where `to` keeps the messages of `from`.
@@ -109,12 +114,12 @@ impl Memory {
 
     /// What comes with it.
     pub(crate) fn grant(&self, at: Rank) -> Place<'_, u8> {
-        self.mail.at(at, self.grant_offset())
+        self.requests.at(at, 0)
     }
 
     /// What the next one in the queue says of what it knows; `state` is 0 or 1.
     pub(crate) fn request(&self, at: Rank, lock: u32, state: usize) -> Place<'_, u8> {
-        self.mail.at(at, self.request_offset(lock, state))
+        self.requests.at(at, Self::request_offset(lock, state))
     }
 
     /// A word of a lock.
@@ -128,6 +133,7 @@ impl Memory {
         self.log.free(world)?;
         self.outbox.free(world)?;
         self.mail.free(world)?;
+        self.requests.free(world)?;
         self.words.free(world)
     }
 }

@@ -15,6 +15,8 @@ pub trait Variant: 'static {
     const TELLS_SUBTREES_APART: bool = true;
     /// Sends with a lock what others have told the last holder.
     const PASSES_ON: bool = true;
+    /// Keeps what it hears in a barrier of some ranks for those who come for a lock.
+    const KEEPS_WHAT_SOME_TELL: bool = true;
     /// Asks the place of its predecessor that belongs to that request, and not to the one before.
     const ALTERNATES: bool = true;
 }
@@ -51,6 +53,8 @@ pub mod mutants {
         ConfusesSubtrees: TELLS_SUBTREES_APART;
         /// Passes on its own notices only.
         KeepsToItself: PASSES_ON;
+        /// Keeps nothing that it hears in barriers for those who come for a lock.
+        ForgetsWhatSomeTold: KEEPS_WHAT_SOME_TELL;
         /// Uses one place for all its requests of a lock.
         UsesOnePlace: ALTERNATES;
     }

@@ -12,7 +12,7 @@ mod sor;
 use std::ops::Range;
 
 use farside::dsm::{Access, Config, Dsm, Statistics};
-use farside::{Error, Result, World};
+use farside::{Error, Result, SegmentId, World};
 
 pub use options::{Options, Program};
 
@@ -75,6 +75,8 @@ pub struct Outcome {
     pub completion_ns: f64,
     /// Words that two ranks have written without being ordered, if that was looked for.
     pub races: u64,
+    /// Where messages of barriers land.
+    pub mail: SegmentId,
 }
 
 impl Outcome {
@@ -192,6 +194,7 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
         access,
         completion_ns: completion_ns(world, dsm)?,
         races: races[0],
+        mail: dsm.mail_segment(),
     })
 }
 
@@ -206,6 +209,11 @@ fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
 }
 
 impl Options {
+    /// Refuses a problem that the program does not have, without running it.
+    pub fn check(&self) -> Result<()> {
+        self.kernel().map(drop)
+    }
+
     fn kernel(&self) -> Result<Box<dyn Kernel>> {
         let (size, iterations) = (&self.size[..], self.iterations);
         Ok(match self.program {

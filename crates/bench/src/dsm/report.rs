@@ -12,6 +12,7 @@ use crate::report::{distinct, table, text_of, write_plots};
 pub fn tables(records: &[Record]) -> String {
     let header = [
         "ranks",
+        "nodes",
         "case",
         "barrier",
         "start",
@@ -31,10 +32,15 @@ pub fn tables(records: &[Record]) -> String {
     let rows = records.iter().map(|record| {
         let ns = |name| record.number(name).map_or("-".to_owned(), |ns| Unit::Ns.format(ns));
         let whole = |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let mean = |name| {
+            let one = |value: f64| format!("{value:.1}").trim_end_matches(".0").to_owned();
+            record.number(name).map_or("-".to_owned(), one)
+        };
         let (central, original) =
             (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
         vec![
             record.ranks.to_string(),
+            record.nodes.to_string(),
             record.case.clone(),
             text_of(record, "barrier"),
             text_of(record, "start"),
@@ -42,9 +48,9 @@ pub fn tables(records: &[Record]) -> String {
             ns("barrier_ns"),
             record.number("bytes").map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1024.0)),
             whole("messages"),
-            whole("check_in_retransmitted"),
-            whole("release_retransmitted"),
-            whole("retransmitted"),
+            mean("check_in_retransmitted"),
+            mean("release_retransmitted"),
+            mean("retransmitted"),
             whole("cold_misses"),
             record.number("speedup").map_or("-".to_owned(), |times| format!("{times:.2}")),
             saved(record, central, "median_ns"),
@@ -62,7 +68,7 @@ fn other<'a>(records: &'a [Record], own: &Record, key: &str, value: &str) -> Opt
     }
     let same = |name: &str, record: &Record| name == key || record.attribute(name) == own.attribute(name);
     records.iter().find(|record| {
-        (record.ranks, &record.case) == (own.ranks, &own.case)
+        (record.ranks, record.nodes, &record.case) == (own.ranks, own.nodes, &own.case)
             && record.attribute(key) == Some(value.into())
             && ["barrier", "start", "access", "fetch"].iter().all(|name| same(name, record))
     })
@@ -73,22 +79,33 @@ fn saved(own: &Record, other: Option<&Record>, figure: &str) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
-/// Draws the results into a directory: barrier time and run time as bars, as in figures 3 to 6, and over the number of ranks where there are several.
+/// Draws the results into a directory: barrier time and run time as bars, as in figures 3 to 6, and over the number of ranks, or of nodes, where there are several.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let mut plots = Vec::new();
-    let ranks = distinct(records.iter().map(|record| record.ranks));
-    for &n in &ranks {
+    let sizes = distinct(records.iter().map(|record| (record.ranks, record.nodes)));
+    for &(ranks, nodes) in &sizes {
         for (name, title, figure) in FIGURES {
-            plots.push((format!("{title}, {n} ranks"), format!("dsm-{name}-{n}.svg"), bars(records, n, title, figure)));
+            let place = if is_far(records) { format!("{ranks}-{nodes}") } else { ranks.to_string() };
+            let of = records.iter().filter(|record| (record.ranks, record.nodes) == (ranks, nodes)).collect();
+            plots.push((
+                format!("{title}, {ranks} ranks on {nodes} nodes"),
+                format!("dsm-{name}-{place}.svg"),
+                bars(of, title, figure),
+            ));
         }
     }
-    for case in distinct(records.iter().map(|record| record.case.clone())).into_iter().filter(|_| ranks.len() > 1) {
+    for case in distinct(records.iter().map(|record| record.case.clone())).into_iter().filter(|_| sizes.len() > 1) {
         for (name, title, figure) in FIGURES {
             let title = format!("{case}: {title}");
             plots.push((title.clone(), format!("dsm-{case}-{name}.svg"), curve(records, &case, &title, figure)));
         }
     }
     write_plots("farside bench dsm", directory, &plots)
+}
+
+/// Whether real ranks were divided into nodes, so that their number was chosen.
+fn is_far(records: &[Record]) -> bool {
+    records.iter().any(|record| record.fabric == "nic")
 }
 
 const FIGURES: [(&str, &str, &str); 2] =
@@ -98,9 +115,10 @@ fn name_of(record: &Record) -> String {
     format!("{}, {}", text_of(record, "barrier"), text_of(record, "start"))
 }
 
-fn bars(records: &[Record], ranks: usize, title: &str, figure: &str) -> Option<String> {
+fn bars(records: Vec<&Record>, title: &str, figure: &str) -> Option<String> {
+    let (ranks, nodes) = records.first().map(|record| (record.ranks, record.nodes))?;
     let mut groups: Vec<Group> = Vec::new();
-    for record in records.iter().filter(|record| record.ranks == ranks) {
+    for record in records {
         let bar = (name_of(record), record.number(figure)?);
         match groups.iter_mut().find(|group| group.label == record.case) {
             Some(group) => group.bars.push(bar),
@@ -109,17 +127,28 @@ fn bars(records: &[Record], ranks: usize, title: &str, figure: &str) -> Option<S
     }
     let chart = BarChart {
         title: format!("Programs on shared pages: {title}"),
-        subtitle: format!("{ranks} ranks; barrier and start; lower is better ([BST97] figures 3 to 6)"),
+        subtitle: format!(
+            "{ranks} ranks on {nodes} nodes; barrier and start; lower is better ([BST97] figures 3 to 6)"
+        ),
         y: Axis::new(title, Scale::Log10, Unit::Ns),
         groups,
     };
     (!chart.groups.is_empty()).then(|| chart.to_svg())
 }
 
+/// Over the nodes if the ranks are always as many; otherwise over the ranks.
 fn curve(records: &[Record], case: &str, title: &str, figure: &str) -> Option<String> {
+    let ranks = distinct(records.iter().map(|record| record.ranks)).len();
+    let sizes = distinct(records.iter().map(|record| (record.ranks, record.nodes))).len();
+    let by_nodes = ranks == 1;
     let mut series: Vec<Series> = Vec::new();
     for record in records.iter().filter(|record| record.case == case) {
-        let (name, point) = (name_of(record), (record.ranks as f64, record.number(figure)?));
+        let name = match !by_nodes && sizes > ranks {
+            true => format!("{}, {} nodes", name_of(record), record.nodes),
+            false => name_of(record),
+        };
+        let x = if by_nodes { record.nodes } else { record.ranks };
+        let point = (x as f64, record.number(figure)?);
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
             None => series.push(Series::new(name, vec![point])),
@@ -128,7 +157,7 @@ fn curve(records: &[Record], case: &str, title: &str, figure: &str) -> Option<St
     let chart = Chart {
         title: title.into(),
         subtitle: "barrier and start; lower is better".into(),
-        x: Axis::new("ranks", Scale::Log2, Unit::Count),
+        x: Axis::new(if by_nodes { "nodes" } else { "ranks" }, Scale::Log2, Unit::Count),
         y: Axis::new("time", Scale::Log10, Unit::Ns),
         series,
     };

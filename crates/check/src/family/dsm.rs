@@ -49,105 +49,109 @@ fn from_rank_0(config: Config) -> Config {
     Config { start: Start::Original, ..config }
 }
 
-/// The right one.
-fn right() -> Vec<Check> {
-    let three = || Setup::new(3);
+/// The right one, on three ranks unless it is said.
+fn right(
+    name: &'static str,
+    about: &'static str,
+    config: Config,
+    body: fn(&mut Dsm<'_, Right>, Rounds) -> farside::Result<()>,
+) -> Check {
+    Check::new(name, about, subject::<Right>(config, body)).setup(three())
+}
+
+fn three() -> Setup {
+    Setup::new(3)
+}
+
+/// What locks promise.
+fn locks() -> Vec<Check> {
+    let original = from_rank_0(tree());
     vec![
-        Check::new(
-            "dsm/message-passing",
-            "who sees the flag sees the data",
-            subject::<Right>(tree(), run::message_passing),
-        )
-        .setup(three()),
-        Check::new(
+        right("dsm/message-passing", "who sees the flag sees the data", tree(), run::message_passing),
+        right(
             "dsm/message-passing-original",
             "the same, with pages that only rank 0 has",
-            subject::<Right>(from_rank_0(tree()), run::message_passing),
-        )
-        .setup(three()),
-        Check::new(
+            original,
+            run::message_passing,
+        ),
+        right(
             "dsm/store-buffering",
             "two ranks write under one lock and read under the other: one of them sees the other's write",
-            subject::<Right>(tree(), run::store_buffering),
-        ),
-        Check::new(
+            tree(),
+            run::store_buffering,
+        )
+        .setup(Setup::new(2)),
+        right("dsm/counting", "no update under a lock is lost", tree(), run::counting),
+        right("dsm/counting-again", "the same, two ranks and two rounds", tree(), run::counting)
+            .setup(Setup::new(2).rounds(2)),
+        right("dsm/chain", "what one tells another, and that one a third, the third has seen, too", tree(), run::chain),
+    ]
+}
+
+/// What barriers promise, of all ranks and of some, and whether they reclaim or not.
+fn barriers() -> Vec<Check> {
+    let twice = || three().rounds(2);
+    let original = from_rank_0(tree());
+    vec![
+        right(
             "dsm/false-sharing-central",
             "all write words of the same pages, by turns",
-            subject::<Right>(central(), run::false_sharing),
+            central(),
+            run::false_sharing,
         )
-        .setup(three().rounds(2)),
-        Check::new("dsm/false-sharing-tree", "the same along the tree", subject::<Right>(tree(), run::false_sharing))
-            .setup(three().rounds(2)),
-        Check::new(
-            "dsm/false-sharing-original",
-            "the same with pages that only rank 0 has",
-            subject::<Right>(from_rank_0(tree()), run::false_sharing),
-        )
-        .setup(three().rounds(1)),
-        Check::new("dsm/counting", "no update under a lock is lost", subject::<Right>(tree(), run::counting))
-            .setup(three()),
-        Check::new("dsm/counting-again", "the same, two ranks and two rounds", subject::<Right>(tree(), run::counting))
-            .setup(Setup::new(2).rounds(2)),
-        Check::new(
-            "dsm/chain",
-            "what one tells another, and that one a third, the third has seen, too",
-            subject::<Right>(tree(), run::chain),
-        )
-        .setup(three()),
-        Check::new(
-            "dsm/some-central",
-            "two of three meet, and then one of them and the third",
-            subject::<Right>(central(), run::some),
-        )
-        .setup(three()),
-        Check::new("dsm/some-tree", "the same along the tree", subject::<Right>(tree(), run::some)).setup(three()),
-        Check::new(
+        .setup(twice()),
+        right("dsm/false-sharing-tree", "the same along the tree", tree(), run::false_sharing).setup(twice()),
+        right("dsm/false-sharing-original", "the same with pages that only rank 0 has", original, run::false_sharing)
+            .setup(three().rounds(1)),
+        right("dsm/some-central", "two of three meet, and then one of them and the third", central(), run::some),
+        right("dsm/some-tree", "the same along the tree", tree(), run::some),
+        right("dsm/told", "what one hears in a barrier of two, the next one with a lock sees, too", tree(), run::told),
+        right(
             "dsm/reclaim-central",
             "every barrier throws away what is not needed",
-            subject::<Right>(reclaiming(central()), run::false_sharing),
+            reclaiming(central()),
+            run::false_sharing,
         )
-        .setup(three().rounds(2)),
-        Check::new(
-            "dsm/reclaim-tree",
-            "the same along the tree",
-            subject::<Right>(reclaiming(tree()), run::false_sharing),
-        )
-        .setup(three().rounds(2)),
-        Check::new(
+        .setup(twice()),
+        right("dsm/reclaim-tree", "the same along the tree", reclaiming(tree()), run::false_sharing).setup(twice()),
+    ]
+}
+
+/// What is left when somebody dies.
+fn deaths() -> Vec<Check> {
+    vec![
+        right(
             "dsm/barrier-death",
             "any rank dies at any step of a barrier: the others get an error, or get through",
-            subject::<Right>(tree(), run::false_sharing),
+            tree(),
+            run::false_sharing,
         )
         .setup(three().deaths(1)),
-        Check::new(
-            "dsm/barrier-death-central",
-            "the same with a manager",
-            subject::<Right>(central(), run::false_sharing),
-        )
-        .setup(three().deaths(1)),
-        Check::new(
-            "dsm/lock-death",
-            "any rank dies while it has a lock, or waits for it",
-            subject::<Right>(tree(), run::counting),
-        )
-        .setup(Setup::new(2).deaths(1)),
-        Check::new(
-            "dsm/many",
-            "eight ranks on four nodes, locks and barriers",
-            subject::<Right>(reclaiming(tree()), run::mixed),
-        )
-        .setup(Setup::new(8).topology("node:4").rounds(2))
-        .policy(Policy::Random, 300),
-        Check::new("dsm/many-central", "the same with a manager", subject::<Right>(central(), run::mixed))
+        right("dsm/barrier-death-central", "the same with a manager", central(), run::false_sharing)
+            .setup(three().deaths(1)),
+        right("dsm/lock-death", "any rank dies while it has a lock, or waits for it", tree(), run::counting)
+            .setup(Setup::new(2).deaths(1)),
+    ]
+}
+
+/// More ranks than all schedules can be tried for.
+fn many() -> Vec<Check> {
+    let of = |name, about, config| {
+        right(name, about, config, run::mixed)
             .setup(Setup::new(8).topology("node:4").rounds(2))
-            .policy(Policy::Random, 300),
+            .policy(Policy::Random, 300)
+    };
+    vec![
+        of("dsm/many", "eight ranks on four nodes, locks and barriers", reclaiming(tree())),
+        of("dsm/many-central", "the same with a manager", central()),
     ]
 }
 
 /// The wrong ones.
 fn wrong() -> Vec<Check> {
     use mutants::{
-        AppliesBackwards, ConfusesSubtrees, DropsANotice, KeepsItsTwin, KeepsToItself, ReclaimsTooEarly, UsesOnePlace,
+        AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin, KeepsToItself,
+        ReclaimsTooEarly, UsesOnePlace,
     };
     vec![
         Check::new(
@@ -192,6 +196,13 @@ fn wrong() -> Vec<Check> {
         .setup(Setup::new(3))
         .mutant("without what"),
         Check::new(
+            "dsm/forgets-what-some-told",
+            "keeps nothing that it hears in barriers for those who come for a lock",
+            subject::<ForgetsWhatSomeTold>(tree(), run::told),
+        )
+        .setup(Setup::new(3))
+        .mutant("without what"),
+        Check::new(
             "dsm/uses-one-place",
             "uses one place for all its requests of a lock",
             subject::<UsesOnePlace>(tree(), run::counting),
@@ -203,7 +214,5 @@ fn wrong() -> Vec<Check> {
 
 /// All checks of shared pages.
 pub fn checks() -> Vec<Check> {
-    let mut checks = right();
-    checks.extend(wrong());
-    checks
+    [locks(), barriers(), deaths(), many(), wrong()].into_iter().flatten().collect()
 }

@@ -1,20 +1,22 @@
 //! `farside bench dsm`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use farside_bench::dsm::{self, Options};
+use farside_bench::turns::Setting;
 
 use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench dsm --ranks 2,4,8\n  farside bench dsm --sim ethernet-now --ranks 8 --start original,zero\n  farside bench dsm --sim ibm-sp --ranks 32 --cases fft3d,sor,jacobi --start original\n  farside bench dsm --sim ibm-sp --ranks 16,64,256,1024 --cases sor,jacobi --start zero --iterations 2"
+    after_help = "Examples:\n  farside bench dsm --ranks 2,4,8\n  farside bench dsm --nodes 2,4,8\n  farside bench dsm --sim ethernet-now --ranks 8 --start original,zero\n  farside bench dsm --sim ibm-sp --ranks 32 --cases fft3d,sor,jacobi --start original\n  farside bench dsm --sim ibm-sp --ranks 16,64,256,1024 --cases sor,jacobi --start zero --iterations 2"
 )]
 pub(super) struct Arguments {
-    /// At how many ranks
-    #[arg(long, value_delimiter = ',', default_value = "2,4,8", value_name = "N,…")]
+    /// At how many ranks; by default 2, 4 and 8, or one on each node
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
     ranks: Vec<u32>,
     /// Which programs: fft3d, barnes, sor, jacobi; all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
@@ -31,6 +33,9 @@ pub(super) struct Arguments {
     /// How diffs are fetched: get, call
     #[arg(long, default_value = "get", value_name = "WAY")]
     fetch: String,
+    /// How large the problem is instead of as in the paper, such as 2000x1000; for one program
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
     /// How many iterations instead of the usual ones
     #[arg(long, value_name = "N")]
     iterations: Option<usize>,
@@ -39,17 +44,45 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let common = arguments.common;
-    let options = Options {
-        setting: common.setting(arguments.ranks, 20)?,
+    let settings = settings(&arguments.common, &arguments.ranks)?;
+    let mut options = Options {
+        setting: settings[0].clone(),
         cases: arguments.cases,
         barriers: arguments.barrier,
         starts: arguments.start,
         access: arguments.access,
         fetch: arguments.fetch,
+        size: arguments.size,
         iterations: arguments.iterations,
     };
-    let (records, troubles) = dsm::run(&options)?;
+    let (mut records, mut troubles) = (Vec::new(), Vec::new());
+    for setting in settings {
+        options.setting = setting;
+        let (found, failed) = dsm::run(&options)?;
+        records.extend(found);
+        troubles.extend(failed);
+    }
     let table = dsm::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: dsm::plot })
+    arguments.common.show(&Findings { records, troubles, table, plot: dsm::plot })
+}
+
+/// One for each number of nodes, the smallest first; what is wrong with one of them is said before anything is measured.
+fn settings(common: &Common, ranks: &[u32]) -> Result<Vec<Setting>> {
+    const USUAL: [u32; 3] = [2, 4, 8];
+    const TIME_MS: u64 = 20;
+    let of = |nodes: Option<u32>| {
+        let ranks = match (ranks, nodes) {
+            ([], None) => USUAL.to_vec(),
+            ([], Some(nodes)) => vec![nodes],
+            (ranks, _) => ranks.to_vec(),
+        };
+        let setting = common.setting_with(nodes, ranks, TIME_MS)?;
+        setting.check(1)?;
+        Ok(setting)
+    };
+    let nodes: BTreeSet<u32> = common.nodes.iter().copied().collect();
+    match nodes.is_empty() {
+        true => Ok(vec![of(None)?]),
+        false => nodes.into_iter().map(|nodes| of(Some(nodes))).collect(),
+    }
 }

@@ -82,9 +82,9 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
-    /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only
-    #[arg(long, value_name = "K", conflicts_with = "sim")]
-    nodes: Option<u32>,
+    /// Divide the ranks into so many nodes, which reach each other over UDP only, and the rivals' ranks over TCP only; programs on shared pages take several numbers
+    #[arg(long, value_delimiter = ',', value_name = "K", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "sim")]
+    nodes: Vec<u32>,
     /// Who serves far memory: nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
     ///
     /// The interface of a node, as a thread of the launcher, or a thread of the target's own process; it looks for requests all the time, for a while before it sleeps
@@ -119,12 +119,20 @@ struct Findings {
 
 impl Common {
     fn setting(&self, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
+        if let [_, _, ..] = self.nodes[..] {
+            let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
+            bail!("--nodes {}: one number of nodes at a time here", nodes.join(","));
+        }
+        self.setting_with(self.nodes.first().copied(), ranks, usual_ms)
+    }
+
+    fn setting_with(&self, nodes: Option<u32>, ranks: Vec<u32>, usual_ms: u64) -> Result<Setting> {
         let program = std::env::current_exe().context("cannot find the running program")?;
         let mut against = Vec::new();
         for word in &self.against {
             against.extend(Rival::parse(word)?);
         }
-        if self.nodes.is_some() {
+        if nodes.is_some() {
             // It is a way to use shared memory.
             against.retain(|&rival| rival != Rival::OpenMpiSm);
         }
@@ -137,7 +145,7 @@ impl Common {
         }
         Ok(Setting {
             sim: self.simulate.machine(self.topology.as_deref())?,
-            nodes: self.nodes,
+            nodes,
             servers: self.servers.clone(),
             ranks,
             against,

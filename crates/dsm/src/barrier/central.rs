@@ -29,7 +29,7 @@ pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Resul
         let said = core.await_check_in(crew, member)?;
         storage_kib = storage_kib.max(said.storage_kib);
         times.push(said.common);
-        core.learn(said.intervals)?;
+        core.hear(crew, said.intervals)?;
     }
     let reclaims = core.reclaims(crew, storage_kib);
     for (member, knows) in (1..).zip(&times) {

@@ -105,8 +105,15 @@ impl<V: Variant> Core<'_, V> {
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
         let intervals = self.read_intervals(reader)?;
-        self.learn(intervals)?;
+        self.hear(crew, intervals)?;
         Ok(reclaims)
+    }
+
+    fn hear(&mut self, crew: &Crew<'_>, intervals: Vec<Interval>) -> Result<()> {
+        match crew.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
+            true => self.learn_with_all(intervals),
+            false => self.learn(intervals),
+        }
     }
 
     pub(crate) fn read_intervals(&self, mut reader: Reader<'_>) -> Result<Vec<Interval>> {

@@ -96,9 +96,10 @@ fn meet(board: &mut Board) -> Result<(Plan, Option<Made>, Note)> {
     board.fence()?;
     let plan = Plan::decode(&good(board.read(Rank(0), "plan")?)?)?;
     let topology = plan.topology()?;
-    let makers: Vec<Rank> = match plan.kind {
-        Kind::Shm => vec![Rank(0)],
-        Kind::Nic => (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?,
+    let makers: Vec<Rank> = if plan.kind == Kind::Shm {
+        vec![Rank(0)]
+    } else {
+        (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?
     };
     let maker = plan.neighbours(me)[0];
     let made = (maker == me).then(|| make(&plan, me));
@@ -132,9 +133,10 @@ fn make(plan: &Plan, me: Rank) -> Result<Made> {
     let topology = plan.topology()?;
     let node = if plan.kind == Kind::Shm { Node(0) } else { topology.node_of(me) };
     let options = plan.options(node.0);
-    let host = match plan.kind {
-        Kind::Shm => Host::create(&options)?,
-        Kind::Nic => Host::place(&options, &topology, node, plan.secret, bind(plan, node)?)?,
+    let host = if plan.kind == Kind::Shm {
+        Host::create(&options)?
+    } else {
+        Host::place(&options, &topology, node, plan.secret, bind(plan, node)?)?
     };
     Ok(Made { host: Arc::new(host), offer: Offer::new()? })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result, Topology};
 
-use crate::job::{FABRIC, Kind, NODES, Options, PATIENCE, SERVER};
+use crate::job::{FABRIC, Kind, NODES, Options, PATIENCE, SERVER, TOPOLOGY};
 
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,27 +72,20 @@ impl Plan {
     pub(crate) fn make(cards: &[Card], secret: [u8; 16], environment: &dyn Fn(&str) -> Option<String>) -> Result<Plan> {
         let ranks = cards.len() as u32;
         let options = Options::new(ranks)?;
-        let bad =
-            |name: &str, text: &str, expected: &str| Error::Misuse(format!("{name}={text:?}: expected {expected}"));
-        let mut machines: Vec<&str> = Vec::new();
-        let mut node_of: Vec<u32> = Vec::new();
-        for card in cards {
-            let known = machines.iter().position(|machine| *machine == card.machine);
-            node_of.push(known.unwrap_or(machines.len()) as u32);
-            if known.is_none() {
-                machines.push(&card.machine);
-            }
-        }
-        let split = environment(NODES)
-            .map(|text| {
-                let nodes = text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks);
-                nodes.ok_or_else(|| bad(NODES, &text, &format!("a number of nodes, 1 to the {ranks} ranks")))
-            })
-            .transpose()?;
-        let is_alone = machines.len() == 1;
+        let split = wish(environment, NODES, &format!("a number of nodes, 1 to the {ranks} ranks"), |text| {
+            text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks)
+        })?;
+        let patience = wish(environment, PATIENCE, "a number of seconds", |text| {
+            let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            seconds.filter(|patience| !patience.is_zero())
+        })?;
+        let server = environment(SERVER);
+        server.as_deref().map(crate::job::check_server).transpose()?;
+        let (machines, mut node_of) = machines(cards);
+        let is_alone = machines == 1;
         if !is_alone && (split.is_some() || options.topology.is_some()) {
-            let name = if split.is_some() { NODES } else { crate::job::TOPOLOGY };
-            return Err(Error::Misuse(format!("{name} is for one machine, but this job spans {}", machines.len())));
+            let name = if split.is_some() { NODES } else { TOPOLOGY };
+            return Err(Error::Misuse(format!("{name} is for one machine, but this job spans {machines}")));
         }
         let kind = match environment(FABRIC) {
             Some(name) => name.parse()?,
@@ -105,17 +98,7 @@ impl Plan {
             )));
         }
         if is_alone && kind != Kind::Shm {
-            let topology = Topology::parse(
-                &options.topology.clone().unwrap_or_else(|| format!("node:{}", split.unwrap_or(1))),
-                ranks,
-            )?;
-            if split.is_some_and(|nodes| nodes != topology.nodes()) {
-                return Err(Error::Misuse(format!(
-                    "{NODES} and {} disagree on the number of nodes",
-                    crate::job::TOPOLOGY
-                )));
-            }
-            node_of = (0..ranks).map(|rank| topology.node_of(Rank(rank)).0).collect();
+            node_of = divide(ranks, options.topology.as_deref(), split)?;
         }
         let nodes = node_of.iter().max().map_or(1, |last| last + 1);
         let first_of = |node: u32| node_of.iter().position(|&other| other == node).unwrap_or(0);
@@ -128,27 +111,9 @@ impl Plan {
             let shared_by = if is_alone { nodes } else { 1 };
             options.cores.unwrap_or((processors.len() as u32 / shared_by).max(1))
         });
-        let patience = environment(PATIENCE)
-            .map(|text| {
-                let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-                seconds
-                    .filter(|patience| !patience.is_zero())
-                    .ok_or_else(|| bad(PATIENCE, &text, "a number of seconds"))
-            })
-            .transpose()?;
-        let server = environment(SERVER);
-        server.as_deref().map(crate::job::check_server).transpose()?;
-        Ok(Plan {
-            kind,
-            secret,
-            topology: options.topology,
-            memory: options.memory,
-            server,
-            patience,
-            cores: cores.collect(),
-            hosts,
-            node_of,
-        })
+        let cores = cores.collect();
+        let Options { topology, memory, .. } = options;
+        Ok(Plan { kind, secret, topology, memory, server, patience, cores, hosts, node_of })
     }
 
     /// Who is where.
@@ -230,6 +195,42 @@ impl Plan {
         }
         Ok(plan)
     }
+}
+
+/// What a variable asks for, if it is set.
+fn wish<T>(
+    environment: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+    expected: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>> {
+    let Some(text) = environment(name) else { return Ok(None) };
+    let bad = || Error::Misuse(format!("{name}={text:?}: expected {expected}"));
+    parse(&text).ok_or_else(bad).map(Some)
+}
+
+/// How many machines there are, and on which of them each rank is.
+fn machines(cards: &[Card]) -> (usize, Vec<u32>) {
+    let mut machines: Vec<&str> = Vec::new();
+    let mut machine_of: Vec<u32> = Vec::new();
+    for card in cards {
+        let known = machines.iter().position(|machine| *machine == card.machine);
+        machine_of.push(known.unwrap_or(machines.len()) as u32);
+        if known.is_none() {
+            machines.push(&card.machine);
+        }
+    }
+    (machines.len(), machine_of)
+}
+
+/// The node of each rank of a machine that plays several.
+fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<u32>> {
+    let even = format!("node:{}", nodes.unwrap_or(1));
+    let topology = Topology::parse(topology.unwrap_or(&even), ranks)?;
+    if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
+        return Err(Error::Misuse(format!("{NODES} and {TOPOLOGY} disagree on the number of nodes")));
+    }
+    Ok((0..ranks).map(|rank| topology.node_of(Rank(rank)).0).collect())
 }
 
 /// How many processors a quota leaves to this process, if that is fewer than it may run on.

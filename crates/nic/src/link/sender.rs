@@ -68,7 +68,8 @@ impl Sender {
 
     /// Whether one more request may be sent now.
     pub(crate) fn may_send(&self) -> bool {
-        self.next < self.oldest_open() + WINDOW && (self.records.len() as u64) < self.allowed
+        // Those under way have consecutive numbers: as few as this, none is further ahead of the oldest than a server remembers.
+        (self.records.len() as u64) < self.allowed.min(WINDOW)
     }
 
     /// Whether nothing is under way.

@@ -136,6 +136,32 @@ pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()>
     sees(dsm, 3)
 }
 
+/// Rank 0 tells rank 1 in a barrier of both, and rank 1 tells rank 2 under a lock.
+pub(super) fn told<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
+    let all = words(dsm)?;
+    let (first, second) = (0, 2);
+    let me = dsm.world().rank().0;
+    if me == 0 {
+        dsm.set(all, first, 5)?;
+    }
+    if me < 2 {
+        dsm.barrier_of(&[Rank(0), Rank(1)])?;
+    }
+    if me == 0 {
+        return Ok(());
+    }
+    dsm.lock(1)?;
+    let (told, seen) = (dsm.get(all, second)?, dsm.get(all, first)?);
+    if me == 1 {
+        dsm.set(all, second, 1)?;
+    }
+    dsm.unlock(1)?;
+    if (me == 1 || told == 1) && seen == 0 {
+        return Err(wrong(format!("rank {me} goes on without what rank 0 told in a barrier")));
+    }
+    Ok(())
+}
+
 /// Locks and barriers by turns.
 pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
