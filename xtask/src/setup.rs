@@ -32,6 +32,8 @@ struct Need {
 enum Probe {
     /// A program is on the path.
     Program(&'static str),
+    /// A program that only administrators have on their path.
+    Daemon(&'static str),
     /// A compiler is on the path and finds a header. On Debian the compilers of MPI come without
     /// the headers that they compile against, so that the program alone says too little.
     Header(&'static str, &'static str),
@@ -66,6 +68,18 @@ const NEEDS: &[Need] = &[
         what_for: "the ofi fabric, and what it is measured against",
         lost: "the tests over libfabric: conformance, deaths and hosts over ofi",
         probes: &[Probe::Program("fi_info"), Probe::Program("fi_pingpong")],
+    },
+    Need {
+        packages: &["libpmix2", "mpich", "openmpi-bin"],
+        what_for: "launchers that start ranks: Open MPI's over PMIx, MPICH's over PMI-1 and PMI-2",
+        lost: "the tests of jobs under `mpirun` and `mpiexec.hydra`",
+        probes: &[Probe::Program("mpirun.openmpi"), Probe::Program("mpiexec.hydra")],
+    },
+    Need {
+        packages: &["slurm-wlm", "munge"],
+        what_for: "a cluster of Slurm on this machine alone",
+        lost: "the test of jobs under `srun`",
+        probes: &[Probe::Program("srun"), Probe::Daemon("slurmctld"), Probe::Daemon("slurmd"), Probe::Daemon("munged")],
     },
     Need {
         packages: &["iproute2"],
@@ -169,6 +183,10 @@ impl Probe {
     fn absent(&self) -> Option<String> {
         match *self {
             Probe::Program(program) => (!on_path(program)).then(|| format!("no {program}")),
+            Probe::Daemon(program) => {
+                let is_there = on_path(program) || Path::new("/usr/sbin").join(program).exists();
+                (!is_there).then(|| format!("no {program}"))
+            }
             Probe::Header(compiler, _) if !on_path(compiler) => Some(format!("no {compiler}")),
             Probe::Header(compiler, header) => {
                 (!finds_header(compiler, header)).then(|| format!("{compiler} finds no {header}"))

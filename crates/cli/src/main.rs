@@ -35,8 +35,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Explore the schedules of protocols, and say whether they keep what they promise
     Check(check::Arguments),
-    /// Say what this machine offers
-    Info,
+    /// Say what this machine offers, what is too small, and what to do about it
+    Info(info::Arguments),
     /// End a process group when standard input ends
     #[command(name = "__keep", hide = true)]
     Keep,
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Check(arguments) => check::run(arguments),
-        Command::Info => info::run(),
+        Command::Info(arguments) => info::run(&arguments),
         Command::Keep => farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
         Command::Node => farside_launch::node().map(ExitCode::from).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),

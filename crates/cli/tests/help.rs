@@ -132,22 +132,49 @@ fn the_version_is_that_of_the_package() {
     }
 }
 
-/// What stands behind a word at the beginning of a line.
-fn value<'a>(info: &'a str, word: &str) -> &'a str {
-    let mut values = info.lines().filter_map(|line| line.strip_prefix(word));
-    values.next().unwrap_or_else(|| panic!("no {word} in {info}")).trim()
+/// The row of a section of `farside info --json` that begins with a word.
+fn row(info: &str, section: &str, word: &str) -> serde_json::Value {
+    let info: serde_json::Value = serde_json::from_str(info).expect("one JSON object");
+    let rows = info[section].as_array().unwrap_or_else(|| panic!("no {section} in {info}"));
+    let begins = |row: &&serde_json::Value| row.as_object().is_some_and(|row| row.values().any(|value| value == word));
+    rows.iter().find(begins).unwrap_or_else(|| panic!("no {word} in {rows:?}")).clone()
 }
 
 #[test]
 fn the_machine_is_described() {
-    let info = help(&["info"]);
+    let info = help(&["info", "--json"]);
     let processors = std::thread::available_parallelism().expect("the system knows").get();
-    assert_eq!(value(&info, "processors"), processors.to_string());
-    assert!(value(&info, "topology").contains("1 node"), "{info}");
-    assert!(value(&info, "topology").contains(&format!("{processors} ranks")), "{info}");
-    assert!(value(&info, "fabrics").contains("shm"), "{info}");
-    let memory = value(&info, "memory").strip_suffix(" MiB").and_then(|number| number.parse::<u64>().ok());
-    assert!(memory.is_some_and(|mebibytes| mebibytes > 0), "{info}");
+    assert_eq!(row(&info, "machine", "processors")["count"], processors);
+    assert_eq!(row(&info, "machine", "node")["count"], 1);
+    assert!(row(&info, "machine", "memory")["count"].as_u64().is_some_and(|mebibytes| mebibytes > 0), "{info}");
+    for fabric in ["shm", "nic", "sim"] {
+        assert_eq!(row(&info, "fabrics", fabric)["here"], true, "{info}");
+    }
+    for limit in ["open files", "locked memory", "huge pages", "UDP buffer", "userfaultfd", "process handles"] {
+        assert!(!row(&info, "limits", limit)["value"].is_null(), "{info}");
+    }
+    assert!(row(&info, "launchers", "this process")["note"].as_str().is_some_and(|note| note.contains("nobody")));
+    assert!(row(&info, "libfabric", "libfabric")["here"].is_boolean(), "{info}");
+}
+
+#[test]
+fn the_tables_say_the_same() {
+    let tables = help(&["info"]);
+    mentions(
+        &tables,
+        &[
+            "fabrics",
+            "libfabric",
+            "interfaces",
+            "machine",
+            "limits",
+            "launchers",
+            "profiles",
+            "shm",
+            "mpirun",
+            "processors",
+        ],
+    );
 }
 
 #[test]
@@ -158,8 +185,10 @@ fn the_machine_is_described_inside_a_job_too() {
 
 #[test]
 fn a_low_limit_of_open_files_comes_with_advice() {
-    let script = format!("ulimit -n 64 && exec '{FARSIDE}' info");
+    let script = format!("ulimit -n 64 && exec '{FARSIDE}' info --json");
     let info = shells(&["-n", "1"], &script).run().ends_with(0).stdout();
-    assert_eq!(value(&info, "open files"), "64");
-    assert!(info.contains("ulimit -n"), "{info}");
+    let files = row(&info, "limits", "open files");
+    assert_eq!((&files["value"], &files["enough"]), (&serde_json::json!(64), &serde_json::json!(false)));
+    assert!(files["note"].as_str().is_some_and(|note| note.contains("ulimit -n")), "{info}");
+    assert!(row(&info, "launchers", "this process")["note"].as_str().is_some_and(|note| note.contains("farside run")));
 }

@@ -49,12 +49,16 @@ pub fn run(kind: &str) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let victim = Rank(victim);
-    // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
-    let expected = |how| begun.is_some() || how == Ended::Signal(9);
+    let is_ours = std::env::var_os(farside::job::RANK).is_some();
+    let expected = |rank, how| match how {
+        // Under launchers that tell nothing; and with the first rank of a node goes its way to the others.
+        Ended::Vanished => !is_ours && rank == victim,
+        Ended::Silent if !is_ours => true,
+        // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
+        _ => rank == victim && (begun.is_some() || how == Ended::Signal(9)),
+    };
     match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
-        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if rank == victim && expected(how) => {
-            ExitCode::SUCCESS
-        }
+        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if expected(rank, how) => ExitCode::SUCCESS,
         other => {
             eprintln!("churn-{kind}: expected to lose {victim}, got {other:?}");
             ExitCode::FAILURE

@@ -20,6 +20,8 @@ pub enum Ended {
     Left,
     /// It stopped answering.
     Silent,
+    /// Its process ended without leaving the job; how, only the launcher knows that started it.
+    Vanished,
 }
 
 impl std::fmt::Display for Ended {
@@ -31,6 +33,7 @@ impl std::fmt::Display for Ended {
             Ended::Failed => write!(f, "returned an error"),
             Ended::Left => write!(f, "had left the job"),
             Ended::Silent => write!(f, "stopped answering"),
+            Ended::Vanished => write!(f, "ended without leaving the job"),
         }
     }
 }

@@ -2,16 +2,22 @@
 //!
 //! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
 //! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
-//! A rank calls [`join`].
+//! A rank calls [`join`]. Where the launcher is somebody else's, which makes nothing, the ranks make their job themselves (`assembly`).
 
+pub mod address;
+mod assembly;
+mod board;
+mod handover;
 mod nodes;
+mod plan;
+mod watch;
 
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fabric, Fate, Rank, Result, Topology};
+use farside_fabric::{Ended, Error, Fabric, Fate, Node, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
@@ -28,6 +34,16 @@ pub const FILE: &str = "FARSIDE_JOB_FD";
 pub const MEMORY: &str = "FARSIDE_MEMORY";
 /// The environment variable that overrides the topology: `node:2,socket:2`.
 pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
+/// The environment variable that divides the ranks of one machine into so many nodes, under a launcher that is not `farside run`.
+pub const NODES: &str = "FARSIDE_NODES";
+/// The environment variable that says who executes far operations, likewise.
+pub const SERVER: &str = "FARSIDE_SERVER";
+/// The environment variable that says for how many seconds a node may be silent, likewise.
+pub const PATIENCE: &str = "FARSIDE_PATIENCE";
+/// The environment variable that says which of a host's addresses others can reach, likewise: an address, or a network such as `10.1.0.0/16`.
+pub const NETWORK: &str = "FARSIDE_NETWORK";
+/// The environment variable that says for how many seconds ranks wait for each other when they start, likewise.
+pub const START_TIMEOUT: &str = "FARSIDE_START_TIMEOUT";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
 
@@ -116,7 +132,6 @@ pub struct Options {
 impl Options {
     /// The default job of so many ranks, with what the environment overrides.
     pub fn new(ranks: u32) -> Result<Options> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let memory = variable(MEMORY)
             .map(|text| parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}"))))
             .transpose()?;
@@ -165,6 +180,40 @@ impl NodePlan {
 /// Refuses a provider of libfabric that cannot be: one that is not here is found out when the job starts.
 pub fn check_provider(name: &str) -> Result<()> {
     name.parse::<farside_ofi::Settings>().map(drop)
+}
+
+/// The version of libfabric that is here, and the providers that a job could use, the preferred one first.
+pub fn libfabric() -> Result<(String, Vec<String>)> {
+    farside_ofi::providers()
+}
+
+/// How many bytes the nic fabric wants to wait in a socket, and how many the system allows.
+pub fn socket_buffer() -> Result<(u64, u64)> {
+    farside_nic::buffer_bytes()
+}
+
+/// The PMIx library that [`join`] would use, as it describes itself, if there is one.
+pub fn pmix_library() -> Option<String> {
+    farside_pmi::library_version(variable(farside_pmi::PMIX_LIBRARY).as_deref())
+}
+
+/// Who has started this process, as far as [`join`] can tell; nothing if that is no launcher.
+pub fn launcher() -> Result<Option<String>> {
+    if is_of_farside() {
+        return Ok(Some("farside run".into()));
+    }
+    let launcher = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?;
+    Ok(launcher.map(|launcher| launcher.to_string()))
+}
+
+/// Whether `farside run` has started this process.
+fn is_of_farside() -> bool {
+    [RANK, FILE].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// What the environment says, if it says anything.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Refuses a server that there is not.
@@ -226,6 +275,11 @@ impl Host {
         Ok(Host { state: State::Nodes(Nodes::one(plan)?) })
     }
 
+    /// Makes one node of a job, wherever its ranks are in their order.
+    fn place(options: &Options, topology: &Topology, node: Node, secret: [u8; 16], bind: IpAddr) -> Result<Host> {
+        Ok(Host { state: State::Nodes(Nodes::placed(options, topology, node, secret, bind)?) })
+    }
+
     /// Where this node's interface listens, if it has one.
     pub fn address(&self) -> Option<Address> {
         match &self.state {
@@ -260,10 +314,7 @@ impl Host {
 
     /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
-        let kind = match &self.state {
-            State::Shm(_) => Kind::Shm,
-            State::Nodes(nodes) => nodes.kind(),
-        };
+        let kind = self.kind();
         let mut variables = vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())];
         if kind == Kind::Ofi && std::env::var_os(RXM_RECEIVES).is_none() {
             // By default each endpoint sets 16 MiB aside, and fills them with zeros when it is opened.
@@ -304,16 +355,39 @@ impl Host {
         }
     }
 
+    /// The memory that a rank shares with its neighbours.
+    fn memory(&self, rank: Rank) -> Arc<farside_shm::Job> {
+        match &self.state {
+            State::Shm(job) => job.clone(),
+            State::Nodes(nodes) => nodes.of(rank).job().clone(),
+        }
+    }
+
+    /// Stops serving when nothing has come for a while.
+    fn retire(&self, quiet: Duration) {
+        match &self.state {
+            State::Shm(_) => {}
+            State::Nodes(nodes) => nodes.retire(quiet),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match &self.state {
+            State::Shm(_) => Kind::Shm,
+            State::Nodes(nodes) => nodes.kind(),
+        }
+    }
+
     /// Joins from inside this process, as one of its threads.
     pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
-        match &self.state {
-            State::Shm(job) => attach(Kind::Shm, job.clone(), rank),
-            State::Nodes(nodes) => attach(nodes.kind(), nodes.of(rank).job().clone(), rank),
-        }
+        enter(self.kind(), self.memory(rank), rank, None)
     }
 }
 
 /// Joins the job that this process was started for, or, if it was started without a launcher, a job of one rank.
+///
+/// Launchers are `farside run`, and those of clusters that speak PMIx, PMI-2 or PMI-1: `mpirun`, `mpiexec`, `srun --mpi=pmix`. Under the latter the end of the world
+/// of a node's first rank waits for the others where there are several nodes, as the end of an MPI program does.
 ///
 /// ```
 /// let world = farside::join()?;
@@ -326,6 +400,11 @@ pub fn join() -> Result<World> {
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over it.
 pub fn connect() -> Result<Box<dyn Fabric>> {
+    if !is_of_farside()
+        && let Some(launcher) = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
+    {
+        return assembly::join(&launcher);
+    }
     let Ok(kind) = std::env::var(FABRIC) else {
         return Host::create(&Options::new(1)?)?.connect(Rank(0));
     };
@@ -336,16 +415,34 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
         })
     };
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
-    attach(kind.parse()?, farside_shm::Job::attach(inherited(file)?)?, rank)
+    let kind = kind.parse()?;
+    enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
 }
 
-/// Takes a rank's place in a job whose memory is here.
-fn attach(kind: Kind, job: Arc<farside_shm::Job>, rank: Rank) -> Result<Box<dyn Fabric>> {
-    Ok(match kind {
-        Kind::Shm => Box::new(farside_shm::Endpoint::join(job, rank)?),
-        Kind::Nic => Box::new(farside_nic::Endpoint::join(job, rank)?),
-        Kind::Ofi => Box::new(farside_ofi::Endpoint::join(job, rank)?),
-    })
+/// Takes a rank's place. The companion is dropped when the rank has left.
+fn enter(
+    kind: Kind,
+    job: Arc<farside_shm::Job>,
+    rank: Rank,
+    companion: Option<farside_shm::Companion>,
+) -> Result<Box<dyn Fabric>> {
+    match kind {
+        Kind::Shm => {
+            let endpoint = farside_shm::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
+        }
+        Kind::Nic => {
+            let endpoint = farside_nic::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
+        }
+        Kind::Ofi => {
+            let endpoint = farside_ofi::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
+        }
+    }
 }
 
 /// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the

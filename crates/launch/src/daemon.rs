@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use farside::Rank;
-use farside::job::Host;
+use farside::job::{Host, address};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -19,7 +19,7 @@ use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, deco
 use crate::input::Feed;
 use crate::output::{Forwarder, News, Sink};
 use crate::signals::{ENDING, Signals};
-use crate::{Launch, address, processes, system};
+use crate::{Launch, processes, system};
 
 /// How often the interface is asked which nodes are silent.
 const LOOK: Duration = Duration::from_millis(200);
@@ -96,7 +96,8 @@ impl Daemon {
             let directory = Path::new(&plan.directory).display();
             End::Failed(format!("cannot go to the directory {directory}: {error}; choose one with --directory"))
         })?;
-        let bind = address::find(&plan.hosts, plan.node as usize, plan.address).map_err(End::Failed)?;
+        let bind = address::find(&plan.hosts, plan.node as usize, plan.address, "--hosts NAME=ADDRESS:RANKS")
+            .map_err(End::Failed)?;
         let node_plan = plan.node_plan(bind).map_err(|error| failed(&error))?;
         let host = Host::node(&node_plan).map_err(|error| failed(&error))?;
         let address = host.address().ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;

@@ -171,6 +171,7 @@ enum EndedText {
     Failed,
     Left,
     Silent,
+    Vanished,
 }
 
 /// How [`Fate`] travels.
@@ -243,6 +244,7 @@ mod tests {
             Just(Ended::Failed),
             Just(Ended::Left),
             Just(Ended::Silent),
+            Just(Ended::Vanished),
         ]
     }
 

@@ -13,7 +13,6 @@
 //! # Ok::<(), farside_launch::Error>(())
 //! ```
 
-mod address;
 mod channel;
 mod course;
 mod crew;

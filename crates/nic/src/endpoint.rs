@@ -51,6 +51,11 @@ impl Endpoint {
         Endpoint::of(seat, near)
     }
 
+    /// Keeps something until the rank has left, and drops it then.
+    pub fn keep(&self, companion: farside_shm::Companion) {
+        self.near.keep(companion);
+    }
+
     pub(crate) fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
         let (index, port) = seat.take_place()?;
         let line = lock(&port).line().clone();

@@ -54,6 +54,7 @@ pub use endpoint::Endpoint;
 pub use line::{Address, Line, Network, Registrar, Route, Udp};
 pub use seal::Key;
 pub use service::Refusals;
+pub use socket::buffer_bytes;
 pub use station::Station;
 
 /// What can be chosen.

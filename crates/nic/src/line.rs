@@ -63,6 +63,29 @@ impl From<SocketAddr> for Address {
     }
 }
 
+/// As text, for notes that launchers pass on: the host's address, and the rest in hexadecimal digits.
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/", self.ip)?;
+        self.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Address> {
+        let bad = || Error::Misuse(format!("{text:?} is no address of an interface"));
+        let (ip, digits) = text.split_once('/').ok_or_else(bad)?;
+        if !digits.is_ascii() || digits.len() % 2 != 0 {
+            return Err(bad());
+        }
+        let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| bad());
+        let bytes = (0..digits.len()).step_by(2).map(byte).collect::<Result<Vec<u8>>>()?;
+        Address::new(ip.parse().map_err(|_| bad())?, &bytes)
+    }
+}
+
 /// Where a line sends, once an address was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
@@ -176,5 +199,22 @@ impl Line for UdpSocket {
     fn ring(&self, bell: SocketAddr) {
         // Whoever cannot be reached looks by itself when its time is up.
         let _ = self.send_to(&[], bell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_as_text() {
+        let udp = Address::from(SocketAddr::from(([10, 1, 2, 3], 4711)));
+        let other = Address::new("fe80::1".parse().unwrap(), &[0, 255, 7]).unwrap();
+        for address in [udp, other] {
+            assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+        }
+        for text in ["", "10.0.0.1", "10.0.0.1/abc", "10.0.0.1/zz", "host/00", "10.0.0.1/ää"] {
+            assert!(text.parse::<Address>().is_err(), "{text:?}");
+        }
     }
 }

@@ -27,6 +27,15 @@ pub(crate) fn open(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
+/// How many bytes may wait in a socket: what is asked for, and what the system gives.
+pub fn buffer_bytes() -> Result<(u64, u64)> {
+    let socket = open(SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), 0))?;
+    let granted = sockopt::socket_recv_buffer_size(&socket)
+        .map_err(|errno| system("reading a socket's buffer", &errno.into()))?;
+    // The system counts what it needs itself, and doubles what is asked for.
+    Ok((BUFFER_BYTES as u64, granted as u64 / 2))
+}
+
 /// Where a socket is bound.
 pub(crate) fn address(socket: &UdpSocket) -> Result<SocketAddr> {
     socket.local_addr().map_err(|error| system("reading a socket's address", &error))

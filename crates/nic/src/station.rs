@@ -59,6 +59,8 @@ struct Running {
 enum Order {
     /// Tell the others of a rank of this node.
     Tell(Rank, Fate),
+    /// Stop when nobody has said anything for so long.
+    Retire(Duration),
     Stop,
 }
 
@@ -179,6 +181,8 @@ impl Station {
             patience: self.settings.patience,
             asked_ns: now_ns(),
             given_up: vec![false; nodes as usize],
+            came_ns: now_ns(),
+            retires: None,
             inbox,
             shared: self.shared.clone(),
         };
@@ -218,6 +222,16 @@ impl Station {
         *lock(&self.shared.refusals)
     }
 
+    /// Stops serving when nothing has come for `quiet`. For an agent that is not told when the others are done: one of them may still repeat a
+    /// farewell whose acknowledgement got lost.
+    pub fn retire(&self, quiet: Duration) {
+        if let Some(running) = lock(&self.agent).take() {
+            self.order(&running, Order::Retire(quiet));
+            // Should it have panicked, there is nobody to tell.
+            let _ = running.thread.join();
+        }
+    }
+
     fn order(&self, running: &Running, order: Order) {
         // An agent that is gone needs no orders.
         let _ = running.orders.send(order);
@@ -251,6 +265,10 @@ struct Agent {
     /// When the silent ones were asked last whether they are there.
     asked_ns: u64,
     given_up: Vec<bool>,
+    /// When anything came last.
+    came_ns: u64,
+    /// After how long a silence it stops.
+    retires: Option<Duration>,
     inbox: Receiver<Order>,
     shared: Arc<Shared>,
 }
@@ -269,7 +287,7 @@ impl Agent {
                 self.directory.nudge_sleepers(&*self.listener.line);
             }
             *lock(&self.shared.refusals) = self.service.refusals();
-            if is_stopped {
+            if is_stopped || self.quiet().is_some_and(|left| left.is_zero()) {
                 return;
             }
             if !lingers {
@@ -282,6 +300,9 @@ impl Agent {
     fn attend(&mut self) -> bool {
         (0..LOOKS).all(|_| {
             let came = self.read();
+            if came {
+                self.came_ns = now_ns();
+            }
             self.listener.lingers(came)
         })
     }
@@ -311,6 +332,7 @@ impl Agent {
         while let Ok(order) = self.inbox.try_recv() {
             match order {
                 Order::Stop => return true,
+                Order::Retire(quiet) => self.retires = Some(quiet),
                 Order::Tell(rank, fate) => {
                     for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0) {
                         if !self.given_up[node as usize] {
@@ -327,7 +349,8 @@ impl Agent {
     /// Asks nodes that have been silent for a while whether they are there, and gives up on those that do not answer.
     fn watch_over_nodes(&mut self) {
         let (now, patience_ns) = (now_ns(), self.patience.as_nanos() as u64);
-        if now.saturating_sub(self.asked_ns) < patience_ns / 8 {
+        // Who is about to stop asks nobody: two of them would keep each other from it.
+        if self.retires.is_some() || now.saturating_sub(self.asked_ns) < patience_ns / 8 {
             return;
         }
         self.asked_ns = now;
@@ -357,12 +380,19 @@ impl Agent {
         lock(&self.shared.lost).push(node);
     }
 
+    /// How long the silence must still last until it may stop, if it is about to.
+    fn quiet(&self) -> Option<Duration> {
+        let silence = Duration::from_nanos(now_ns().saturating_sub(self.came_ns));
+        self.retires.map(|quiet| quiet.saturating_sub(silence))
+    }
+
     /// How long it may sleep.
     fn nap(&self) -> Duration {
         let now = now_ns();
-        let ask = self.asked_ns + self.patience.as_nanos() as u64 / 8;
-        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask);
+        let ask = self.retires.is_none().then(|| self.asked_ns + self.patience.as_nanos() as u64 / 8);
+        let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask.unwrap_or(u64::MAX));
         let nap = Duration::from_nanos(due.saturating_sub(now).max(1));
+        let nap = self.quiet().map_or(nap, |left| nap.min(left));
         // The handler's thread wakes us when it has answered; should it die on the way, its callers hear of that by themselves.
         if self.service.has_calls() { nap.min(Duration::from_millis(5)) } else { nap }
     }

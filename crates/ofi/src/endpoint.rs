@@ -57,6 +57,11 @@ impl Endpoint {
         Endpoint::of(farside_nic::Endpoint::join_over(job, rank, Arc::new(network))?, &settings)
     }
 
+    /// Keeps something until the rank has left, and drops it then.
+    pub fn keep(&self, companion: farside_shm::Companion) {
+        self.inner.keep(companion);
+    }
+
     fn of(inner: farside_nic::Endpoint, settings: &Settings) -> Result<Endpoint> {
         let line = network::of(inner.line()).ok_or_else(|| Error::Misuse("this is no line of libfabric".into()))?;
         let atomics = settings.atomics.unwrap_or(Atomics::Agent);

@@ -56,7 +56,12 @@ struct Seat {
     calls: Calls,
     surroundings: Box<dyn Surroundings>,
     agent: Mutex<Option<Agent>>,
+    /// The last to go, when the rank has left.
+    companion: Mutex<Option<Companion>>,
 }
+
+/// What lives as long as a rank is a member of its job, and goes when it has left.
+pub type Companion = Box<dyn std::any::Any + Send>;
 
 /// Keeps a rank in the job, without communicating.
 pub struct Membership {
@@ -106,14 +111,28 @@ impl Endpoint {
         };
         let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
         let topology = job.topology().clone();
-        let seat =
-            Seat { rank, job, topology, caps, arena, calls: Calls::new(rank), surroundings, agent: Mutex::new(None) };
+        let seat = Seat {
+            rank,
+            job,
+            topology,
+            caps,
+            arena,
+            calls: Calls::new(rank),
+            surroundings,
+            agent: Mutex::default(),
+            companion: Mutex::default(),
+        };
         Ok(Endpoint::of(Arc::new(seat)))
     }
 
     /// What keeps the rank in the job when this connection is gone.
     pub fn membership(&self) -> Membership {
         Membership { _seat: self.seat.clone() }
+    }
+
+    /// Keeps something until the rank has left, and drops it then.
+    pub fn keep(&self, companion: Companion) {
+        *lock(&self.seat.companion) = Some(companion);
     }
 
     /// Another connection of the same rank, for another thread.

@@ -15,6 +15,7 @@ pub fn fate_bits(fate: Fate) -> u64 {
         Fate::Lost(Ended::Failed) => 6,
         Fate::Lost(Ended::Left) => 7,
         Fate::Lost(Ended::Silent) => 8,
+        Fate::Lost(Ended::Vanished) => 9,
     }
 }
 
@@ -30,6 +31,7 @@ pub fn fate_from_bits(bits: u64) -> Fate {
         5 => Fate::Lost(Ended::Panicked),
         6 => Fate::Lost(Ended::Failed),
         7 => Fate::Lost(Ended::Left),
+        9 => Fate::Lost(Ended::Vanished),
         _ => Fate::Lost(Ended::Silent),
     }
 }
@@ -40,7 +42,8 @@ mod tests {
 
     #[test]
     fn fates_survive_packing() {
-        for how in [Ended::Signal(9), Ended::Status(-1), Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent] {
+        let ends = [Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent, Ended::Vanished];
+        for how in ends.into_iter().chain([Ended::Signal(9), Ended::Status(-1)]) {
             assert_eq!(fate_from_bits(fate_bits(Fate::Lost(how))), Fate::Lost(how));
         }
     }

@@ -25,8 +25,8 @@ mod reach;
 mod waiting;
 
 pub use agent::FarAnswer;
-pub use endpoint::{Endpoint, Membership, Neighbourhood, Surroundings};
+pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings};
 pub use fate::{fate_bits, fate_from_bits};
-pub use machine::{cores, topology_of_this_machine};
+pub use machine::{cores, list, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
 pub use reach::Reach;

@@ -56,7 +56,7 @@ fn number(text: &str) -> u32 {
 }
 
 /// Reads the system's lists of numbers, such as `0-3,8,10-11`.
-fn list(text: &str) -> Vec<u32> {
+pub fn list(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use farside_fabric::Effort;
+use farside_fabric::{Effort, Fate, Rank};
 
-use crate::bell::Bell;
+use crate::bell::{ANYTHING, Bell};
 use crate::memory::Job;
 
 /// How often the condition is looked at before the first yield, when there is a processor for each waiter.
@@ -82,6 +82,25 @@ pub(crate) fn wait<R>(
     };
     effort.set(spent);
     wake
+}
+
+impl Job {
+    /// Whether a rank has left or was lost.
+    pub fn is_gone(&self, rank: Rank) -> bool {
+        matches!(self.fate(rank), Fate::Left | Fate::Lost(_))
+    }
+
+    /// Waits at the bell of a rank that has left itself until everybody has, or was lost.
+    pub fn await_everybody(&self, at: Rank) {
+        let effort = Cell::default();
+        loop {
+            let known = self.alarm().departures.load(Ordering::SeqCst);
+            let over = || self.topology().all().iter().all(|&rank| self.is_gone(rank)).then_some(());
+            if let Waited::Ready(()) = wait(self, (self.bell(at), ANYTHING), over, known, (None, false), &effort) {
+                return;
+            }
+        }
+    }
 }
 
 /// A timeout that starts to run when it is first looked at: most waits are over before.

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-sync", &["farside-fabric", "farside-rma"]),
     ("farside-epoch", &["farside-fabric", "farside-rma", "farside-sync"]),
     ("farside-pager", &[]),
+    ("farside-pmi", &[]),
     ("farside-dsm", &["farside-fabric", "farside-pager", "farside-rma", "farside-sync"]),
     ("farside-containers", &["farside-fabric", "farside-rma", "farside-sync"]),
     (
@@ -30,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-shm",
             "farside-nic",
             "farside-ofi",
+            "farside-pmi",
             "farside-sim",
             "farside-rma",
             "farside-sync",
@@ -51,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "farside-shm",
             "farside-nic",
             "farside-ofi",
+            "farside-pmi",
             "farside-sim",
             "farside-rma",
             "farside-sync",

@@ -61,9 +61,9 @@ pub(super) fn check(source: &Source, report: &mut Report) {
             }
         }
         for (fabric, home) in FABRICS {
-            // Ranks of a node share memory on every fabric of several nodes.
-            let is_near_part = *home == "shm" && directory == "nic";
-            if path.mentions(fabric) && *home != directory && !is_near_part && !may_name_fabrics {
+            // Ranks of a node share memory on every fabric of several nodes, and libfabric carries what UDP does.
+            let stands_on = matches!((directory, *home), ("nic", "shm") | ("ofi", "shm" | "nic"));
+            if path.mentions(fabric) && *home != directory && !stands_on && !may_name_fabrics {
                 let message = format!("`{fabric}` outside of the one choice of a fabric: go through {CHOICE}");
                 report.violation(&source.path, path.line, message);
             }

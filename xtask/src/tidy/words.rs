@@ -19,7 +19,7 @@ const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "
 
 /// The directories of the crates in which ten worlds in one process must be ten worlds.
 const NO_GLOBALS: &[&str] =
-    &["fabric", "shm", "nic", "ofi", "sim", "rma", "sync", "epoch", "dsm", "containers", "farside"];
+    &["fabric", "shm", "nic", "ofi", "sim", "rma", "sync", "epoch", "dsm", "containers", "pmi", "farside"];
 
 /// Types that make a `static` changeable; so does everything that begins with `Atomic`.
 const CHANGEABLE: &[&str] = &[

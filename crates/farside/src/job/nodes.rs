@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use farside_fabric::{Ended, Error, Fate, Node, Rank, Result, Topology};
 use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
@@ -52,14 +53,28 @@ impl Nodes {
         let sizes = plan.ranks_of_nodes.iter().enumerate();
         let node_of: Vec<u32> = sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
         let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
-        let key = Key::from_bytes(plan.secret);
-        let station = station(&plan.options, &topology, Node(plan.node), key, plan.bind)?;
-        Ok(Nodes { stations: vec![station], topology: Arc::new(topology), kind: plan.options.fabric })
+        Nodes::placed(&plan.options, &topology, Node(plan.node), plan.secret, plan.bind)
+    }
+
+    /// One node of a job, wherever its ranks are in their order.
+    pub(crate) fn placed(
+        options: &Options,
+        topology: &Topology,
+        node: Node,
+        secret: [u8; 16],
+        bind: IpAddr,
+    ) -> Result<Nodes> {
+        let station = station(options, topology, node, Key::from_bytes(secret), bind)?;
+        Ok(Nodes { stations: vec![station], topology: Arc::new(topology.clone()), kind: options.fabric })
     }
 
     /// Which fabric connects them.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    pub(crate) fn retire(&self, quiet: Duration) {
+        self.stations.iter().for_each(|station| station.retire(quiet));
     }
 
     pub(crate) fn topology(&self) -> &Topology {

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 
 /// The address to listen at, for the host that the user calls `hosts[node]`. In this order: the address that the user has given; the name, if it is one;
-/// what the name means here; where the remote shell was reached; from where another host is reached; the only address there is.
-pub(crate) fn find(hosts: &[String], node: usize, given: Option<IpAddr>) -> Result<IpAddr, String> {
+/// what the name means here; where the remote shell was reached; from where another host is reached; the only address there is. `giving` says how users give one.
+pub fn find(hosts: &[String], node: usize, given: Option<IpAddr>, giving: &str) -> Result<IpAddr, String> {
     let name = hosts.get(node).map_or("", |name| bare(name));
     if let Some(address) = given.or_else(|| name.parse().ok()) {
         return usable(address)
-            .map_err(|error| format!("this host has no address {address}, which --hosts gives it: {error}"));
+            .map_err(|error| format!("this host has no address {address}, which it was given ({giving}): {error}"));
     }
     let serves = |address: &IpAddr| !address.is_loopback() && usable(*address).is_ok();
     if let Some(address) = resolve(name).into_iter().find(serves) {
@@ -28,16 +28,15 @@ pub(crate) fn find(hosts: &[String], node: usize, given: Option<IpAddr>) -> Resu
     }
     match own_addresses().as_slice() {
         [address] => Ok(*address),
-        [] => Err(format!("this host has no address that others can reach{}", advice(name))),
+        [] => Err(format!("this host has no address that others can reach; give it one: {giving}")),
         several => {
             let several: Vec<String> = several.iter().map(IpAddr::to_string).collect();
-            Err(format!("this host has several addresses, {}{}", several.join(", "), advice(name)))
+            Err(format!(
+                "this host has several addresses, {}; say which one the others can reach: {giving}",
+                several.join(", ")
+            ))
         }
     }
-}
-
-fn advice(name: &str) -> String {
-    format!("; say which one the others can reach: --hosts {name}=ADDRESS:RANKS")
 }
 
 /// A name without the user's.
@@ -63,6 +62,29 @@ fn source(to: IpAddr) -> Option<IpAddr> {
     // Nothing is sent by this: the system only looks which way it would go.
     socket.connect((to, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())
+}
+
+/// The address that this host has in a network, written like `10.1.0.0/16`, or the address itself.
+pub(crate) fn within(network: &str) -> Result<IpAddr, String> {
+    choose(network, &own_addresses())
+}
+
+fn choose(network: &str, own: &[IpAddr]) -> Result<IpAddr, String> {
+    if let Ok(address) = network.parse() {
+        return usable(address).map_err(|error| format!("this host has no address {address}: {error}"));
+    }
+    let parts = network.split_once('/').and_then(|(address, bits)| {
+        let bits = bits.parse::<u32>().ok().filter(|&bits| bits <= 32)?;
+        Some((address.parse::<Ipv4Addr>().ok()?, bits))
+    });
+    let (address, bits) =
+        parts.ok_or_else(|| format!("{network:?} is neither an address nor a network such as 10.1.0.0/16"))?;
+    let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+    let is_inside = |own: &&IpAddr| matches!(own, IpAddr::V4(own) if own.to_bits() & mask == address.to_bits() & mask);
+    own.iter().find(is_inside).copied().ok_or_else(|| {
+        let own: Vec<String> = own.iter().map(IpAddr::to_string).collect();
+        format!("this host has no address in {network}; it has {}", own.join(", "))
+    })
 }
 
 /// The addresses of this host, without those that nobody else can reach.
@@ -99,15 +121,28 @@ mod tests {
     #[test]
     fn an_address_that_is_given_is_taken_if_the_host_has_it() {
         let own: IpAddr = "127.0.0.2".parse().unwrap();
-        assert_eq!(find(&hosts(&["a"]), 0, Some(own)), Ok(own));
-        assert_eq!(find(&hosts(&["me@127.0.0.2", "b"]), 0, None), Ok(own));
-        let error = find(&hosts(&["a"]), 0, Some("192.0.2.1".parse().unwrap())).unwrap_err();
+        assert_eq!(find(&hosts(&["a"]), 0, Some(own), ""), Ok(own));
+        assert_eq!(find(&hosts(&["me@127.0.0.2", "b"]), 0, None, ""), Ok(own));
+        let error = find(&hosts(&["a"]), 0, Some("192.0.2.1".parse().unwrap()), "").unwrap_err();
         assert!(error.contains("192.0.2.1"), "{error}");
     }
 
     #[test]
+    fn a_network_chooses_among_the_addresses_of_a_host() {
+        let own: Vec<IpAddr> = ["10.1.2.3", "192.168.0.7"].iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(choose("192.168.0.0/16", &own), Ok(own[1]));
+        assert_eq!(choose("0.0.0.0/0", &own), Ok(own[0]));
+        assert_eq!(choose("127.0.0.1", &own), Ok(Ipv4Addr::LOCALHOST.into()));
+        let error = choose("172.16.0.0/12", &own).unwrap_err();
+        assert!(error.contains("172.16.0.0/12") && error.contains("10.1.2.3"), "{error}");
+        for bad in ["ib0", "10.0.0.0/33", "/8"] {
+            assert!(choose(bad, &own).unwrap_err().contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
     fn localhost_is_where_it_says() {
-        assert_eq!(find(&hosts(&["localhost", "localhost"]), 1, None), Ok(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(find(&hosts(&["localhost", "localhost"]), 1, None, ""), Ok(Ipv4Addr::LOCALHOST.into()));
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! What a launcher tells the processes that it has started, and how they tell each other where they are.
+//!
+//! Launchers of clusters speak one of three protocols, and all three offer the same: a process learns which rank it is and of how many, it
+//! puts values under keys, a fence makes what all have put visible to all, and then they can be got.
+//!
+//! - PMI-1, lines of text over an inherited socket: MPICH's hydra, Intel MPI;
+//! - PMI-2, likewise with lengths: `srun --mpi=pmi2`;
+//! - PMIx, a library that talks to a server: Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix`.
+//!
+//! [`recognise`] finds out from the environment who has started this process; [`Launcher::open`] talks to it.
+//! The crate knows nothing of farside: neither ranks' memory nor fabrics.
+
+mod channel;
+mod pmi1;
+mod pmi2;
+mod pmix;
+mod recognise;
+
+use std::time::Duration;
+
+pub use pmix::library_version;
+pub use recognise::{Environment, Launcher, recognise};
+
+/// The environment variable that says which protocol to speak, where that is not plain: `pmi1`, `pmi2`, `pmix`, or `none` for a process that is to be alone.
+pub const PROTOCOL: &str = "FARSIDE_PMI";
+/// The environment variable that says where the PMIx library is.
+pub const PMIX_LIBRARY: &str = "FARSIDE_PMIX_LIBRARY";
+
+/// Why a launcher could not be talked to, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub String);
+
+/// What every call here returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A conversation with the launcher.
+///
+/// Keys and values consist of letters, digits and `.-_`; a key is put once, by one process.
+pub trait Session {
+    /// Which of the job's processes this is.
+    fn rank(&self) -> u32;
+    /// How many there are.
+    fn size(&self) -> u32;
+    /// The longest value.
+    fn value_bytes_max(&self) -> usize;
+    /// Puts a value under a key.
+    fn put(&mut self, key: &str, value: &str) -> Result<()>;
+    /// Returns when all processes have called it. Then they see what all had put.
+    fn fence(&mut self) -> Result<()>;
+    /// The value that the process `from` has put under a key, before the last fence.
+    fn get(&mut self, from: u32, key: &str) -> Result<String>;
+    /// Says that this process has what it needs. A process that ends without that counts as failed.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// How long the launcher may take to answer. A fence takes as long as the slowest process takes to start.
+pub(crate) type Patience = Duration;

@@ -1,0 +1,197 @@
+//! Who has started this process: read from the environment, and nothing is guessed where it is half set.
+
+use std::time::Duration;
+
+use crate::channel::Channel;
+use crate::pmi1::Pmi1;
+use crate::pmi2::Pmi2;
+use crate::pmix::Pmix;
+use crate::{Error, PMIX_LIBRARY, PROTOCOL, Result, Session};
+
+/// Looks a variable up; one that is empty is not set.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A launcher that has started this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Launcher {
+    /// It speaks PMI-1 over an inherited socket.
+    Pmi1 {
+        /// The number of the socket.
+        socket: i32,
+        /// Which process this is.
+        rank: u32,
+        /// Of how many.
+        size: u32,
+    },
+    /// It speaks PMI-2 over an inherited socket.
+    Pmi2 {
+        /// The number of the socket.
+        socket: i32,
+        /// What the launcher calls the job.
+        job: String,
+        /// Which process this is.
+        rank: u32,
+    },
+    /// It has a PMIx server.
+    Pmix {
+        /// Where the library is, if the user says so.
+        library: Option<String>,
+    },
+}
+
+/// The launcher that has started this process; none if it was started alone.
+pub fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>> {
+    let wanted = environment(PROTOCOL);
+    match wanted.as_deref() {
+        None => {}
+        Some("none") => return Ok(None),
+        Some("pmix") => return pmix(environment).map(Some),
+        Some("pmi1") => return pmi1(environment).map(Some),
+        Some("pmi2") => return pmi2(environment).map(Some),
+        Some(other) => {
+            return Err(Error(format!("{PROTOCOL}={other:?}: expected pmi1, pmi2, pmix or none")));
+        }
+    }
+    if ["PMIX_NAMESPACE", "PMIX_RANK"].iter().any(|name| environment(name).is_some()) {
+        return pmix(environment).map(Some);
+    }
+    if environment("PMI_FD").is_some() {
+        // Slurm's plugin is the one that gives a job a name.
+        let of_slurm = environment("PMI_JOBID").is_some() && environment("SLURM_JOB_ID").is_some();
+        return if of_slurm { pmi2(environment) } else { pmi1(environment) }.map(Some);
+    }
+    if environment("PMI_PORT").is_some() {
+        return Err(Error(
+            "PMI_PORT is set, but PMI_FD is not: this launcher was told to use a port instead of a socket; start it without -pmi-port".into(),
+        ));
+    }
+    if let Some(name) = ["PMI_RANK", "PMI_SIZE"].iter().find(|name| environment(name).is_some()) {
+        return Err(Error(format!(
+            "{name} is set, but PMI_FD is not: a launcher has started this program and does not let it talk to it; to run it alone, unset {name} or \
+             set {PROTOCOL}=none"
+        )));
+    }
+    refuse_bare_slurm(environment)?;
+    Ok(None)
+}
+
+/// Tasks of one step that know nothing of each other are hardly what somebody wanted.
+fn refuse_bare_slurm(environment: Environment<'_>) -> Result<()> {
+    let tasks = environment("SLURM_STEP_NUM_TASKS").and_then(|tasks| tasks.parse::<u32>().ok()).unwrap_or(1);
+    match environment("SLURM_PROCID") {
+        Some(task) if tasks > 1 => Err(Error(format!(
+            "this is task {task} of {tasks} (SLURM_PROCID, SLURM_STEP_NUM_TASKS), but srun was not told how its tasks meet: start it with `srun --mpi=pmix` \
+             or `srun --mpi=pmi2`. To run each task alone, set {PROTOCOL}=none"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn pmix(environment: Environment<'_>) -> Result<Launcher> {
+    let set = |name: &str| environment(name).is_some();
+    for (there, missing) in [("PMIX_RANK", "PMIX_NAMESPACE"), ("PMIX_NAMESPACE", "PMIX_RANK")] {
+        if !set(missing) {
+            let why = if set(there) { format!("{there} is set, but ") } else { String::new() };
+            return Err(Error(format!(
+                "{why}{missing} is not: a PMIx launcher (mpirun, prterun, srun --mpi=pmix) sets both. To run this program alone, unset them or set {PROTOCOL}=none"
+            )));
+        }
+    }
+    Ok(Launcher::Pmix { library: environment(PMIX_LIBRARY) })
+}
+
+fn pmi1(environment: Environment<'_>) -> Result<Launcher> {
+    let (rank, size): (u32, u32) = (number(environment, "PMI_RANK")?, number(environment, "PMI_SIZE")?);
+    if rank >= size {
+        return Err(Error(format!("PMI_RANK={rank} is not below PMI_SIZE={size}")));
+    }
+    Ok(Launcher::Pmi1 { socket: number(environment, "PMI_FD")?, rank, size })
+}
+
+fn pmi2(environment: Environment<'_>) -> Result<Launcher> {
+    let job = environment("PMI_JOBID").unwrap_or_default();
+    Ok(Launcher::Pmi2 { socket: number(environment, "PMI_FD")?, job, rank: number(environment, "PMI_RANK")? })
+}
+
+fn number<N: std::str::FromStr>(environment: Environment<'_>, name: &str) -> Result<N> {
+    let text = environment(name).ok_or_else(|| {
+        Error(format!(
+            "PMI_FD, PMI_RANK and PMI_SIZE belong together, but {name} is not set; to run this program alone, unset them or set {PROTOCOL}=none"
+        ))
+    })?;
+    text.parse().map_err(|_| Error(format!("{name}={text:?} is no number; it is set by the launcher")))
+}
+
+impl std::fmt::Display for Launcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Launcher::Pmi1 { rank, size, .. } => write!(f, "a launcher that speaks PMI-1, as rank {rank} of {size}"),
+            Launcher::Pmi2 { rank, .. } => write!(f, "a launcher that speaks PMI-2, as rank {rank}"),
+            Launcher::Pmix { .. } => write!(f, "a launcher that speaks PMIx"),
+        }
+    }
+}
+
+impl Launcher {
+    /// Begins to talk to it. It may take `patience` to answer: a fence takes as long as the slowest process takes to start.
+    pub fn open(&self, patience: Duration) -> Result<Box<dyn Session>> {
+        match self {
+            Launcher::Pmi1 { socket, rank, size } => {
+                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, patience)?, *rank, *size)?))
+            }
+            Launcher::Pmi2 { socket, job, rank } => {
+                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, patience)?, job, *rank)?))
+            }
+            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), patience)?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> Result<Option<Launcher>> {
+        recognise(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    fn refused(variables: &[(&str, &str)]) -> String {
+        found(variables).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_launcher_is_told_from_what_it_sets() {
+        assert_eq!(found(&[]), Ok(None));
+        let hydra = [("PMI_FD", "6"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")];
+        assert_eq!(found(&hydra), Ok(Some(Launcher::Pmi1 { socket: 6, rank: 1, size: 2 })));
+        let slurm =
+            [("PMI_FD", "6"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_JOBID", "7.0"), ("SLURM_JOB_ID", "7")];
+        assert_eq!(found(&slurm), Ok(Some(Launcher::Pmi2 { socket: 6, job: "7.0".into(), rank: 1 })));
+        let open_mpi = [("PMIX_NAMESPACE", "1.0"), ("PMIX_RANK", "0")];
+        assert_eq!(found(&open_mpi), Ok(Some(Launcher::Pmix { library: None })));
+        assert_eq!(found(&[open_mpi[0], open_mpi[1], (PROTOCOL, "none")]), Ok(None));
+        assert!(matches!(found(&[hydra[0], hydra[1], hydra[2], (PROTOCOL, "pmi2")]), Ok(Some(Launcher::Pmi2 { .. }))));
+    }
+
+    #[test]
+    fn what_is_half_set_is_named() {
+        assert!(refused(&[("PMIX_RANK", "0")]).contains("PMIX_NAMESPACE is not"));
+        assert!(refused(&[("PMIX_NAMESPACE", "x")]).contains("PMIX_RANK is not"));
+        assert!(refused(&[("PMI_FD", "6"), ("PMI_RANK", "0")]).contains("PMI_SIZE is not set"));
+        assert!(refused(&[("PMI_FD", "six"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")]).contains("PMI_FD=\"six\""));
+        assert!(refused(&[("PMI_FD", "6"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("PMI_RANK=2"));
+        assert!(refused(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).contains("PMI_FD is not"));
+        assert!(refused(&[("PMI_PORT", "h:1"), ("PMI_ID", "0")]).contains("-pmi-port"));
+        assert!(refused(&[(PROTOCOL, "pmi3")]).contains("pmi3"));
+        assert!(refused(&[(PROTOCOL, "pmix")]).contains("PMIX_NAMESPACE"));
+    }
+
+    #[test]
+    fn tasks_that_could_not_meet_are_not_taken_for_jobs_of_one() {
+        let step = [("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "8")];
+        assert!(refused(&step).contains("srun --mpi=pmi2"));
+        assert_eq!(found(&[step[0], ("SLURM_STEP_NUM_TASKS", "1")]), Ok(None));
+        // What a batch script finds, which starts this program without srun.
+        assert_eq!(found(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), Ok(None));
+    }
+}
