@@ -13,6 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::device::{Device, Place};
 use crate::queue::{Happened, Posted, Queue};
 
+/// Who takes a message as soon as it is there.
+type Taker<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// The longest message: what a call may bring, or take.
 const MESSAGE_BYTES: usize = 64 << 10;
 /// How long messages are that gather operations: what providers carry without asking the receiver first.
@@ -101,7 +104,7 @@ impl OfiLine {
     }
 
     /// Lets the provider work. The first message that it brings may be taken at once.
-    fn look(&self, mut take: Option<&mut dyn FnMut(&[u8])>) -> bool {
+    fn look(&self, mut take: Option<Taker<'_>>) -> bool {
         let mut state = self.state();
         state.send_again(&self.queue);
         let state = &mut *state;

@@ -62,11 +62,11 @@ impl Provider {
     pub(crate) fn find(library: &Arc<Library>, name: Option<&str>, at: IpAddr) -> Result<Provider> {
         let fitting = |name: Option<&str>| ask(library, name, None);
         let found = fitting(name)?;
-        let mut names: Vec<String> = found.each().map(|info| name_of(info)).collect();
+        let mut names: Vec<String> = found.each().map(name_of).collect();
         let chosen = match name {
             Some(name) if names.iter().any(|known| known == name) => name.to_owned(),
             Some(name) => {
-                let others = fitting(None)?.each().map(|info| name_of(info)).collect();
+                let others = fitting(None)?.each().map(name_of).collect();
                 return Err(Error::Misuse(format!(
                     "libfabric has no provider {name:?} with reliable datagrams and remote memory access here; there are: {}",
                     listed(others)
@@ -135,7 +135,7 @@ impl Provider {
 
 /// The names of all providers that fit, with what the library says of itself.
 pub(crate) fn names(library: &Library) -> Result<Vec<String>> {
-    let mut names: Vec<String> = ask(library, None, None)?.each().map(|info| name_of(info)).collect();
+    let mut names: Vec<String> = ask(library, None, None)?.each().map(name_of).collect();
     names.sort_by_key(|name| (rank(name).is_none(), rank(name)));
     names.dedup();
     Ok(names)

@@ -47,6 +47,8 @@ unsafe impl Sync for Queue {}
 
 #[derive(Default)]
 struct State {
+    /// Each in a box: the library keeps its address while others are added.
+    #[expect(clippy::vec_box)]
     operations: Vec<Box<Operation>>,
     free: Vec<usize>,
     stages: Vec<Stage>,
