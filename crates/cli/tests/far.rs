@@ -135,7 +135,7 @@ fn in_virtual_time_the_interface_does_not_disturb_its_host_and_runs_repeat() {
 fn what_makes_no_sense_between_nodes_is_refused() {
     for (words, problem) in [
         (vec!["ops", "--nodes", "3", "--ranks", "2"], "3 nodes"),
-        (vec!["ops", "--nodes", "0"], "0 nodes"),
+        (vec!["ops", "--nodes", "0"], "'0' for '--nodes"),
         (vec!["ops", "--nodes", "2", "--servers", "butler"], "butler"),
         (vec!["ops", "--servers", "nic"], "--nodes"),
         (vec!["ops", "--nodes", "2", "--sim", "ibm-sp"], "--sim"),
