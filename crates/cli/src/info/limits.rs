@@ -85,7 +85,7 @@ fn huge_pages() -> Limit {
     let shared = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     let shared = shared.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();
     let note = format!(
-        "of {kibibytes} KiB; transparent ones for shared memory: {shared}. Not needed; some providers of libfabric use them"
+        "of {kibibytes} KiB; transparent ones for shared memory: {shared}. Not needed; with `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled` windows get them, and some providers of libfabric use reserved ones"
     );
     Limit { name: "huge pages", value: json!(total), unit: "pages", enough: None, note }
 }

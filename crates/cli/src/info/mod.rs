@@ -91,6 +91,7 @@ impl Section {
 fn fabrics() -> Section {
     let shm = Options::new(1).and_then(|options| Host::create(&options)).map(drop).map_err(|error| error.to_string());
     let nic = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(drop).map_err(|error| error.to_string());
+    let ofi = farside::job::libfabric().map(drop).map_err(|error| error.to_string());
     let row = |name: &str, works: Result<(), String>, what: &str, atomics: &str| {
         let note = works.as_ref().err().cloned().unwrap_or_else(|| what.to_owned());
         vec![json!(name), json!(works.is_ok()), json!(atomics), json!(note)]
@@ -98,6 +99,7 @@ fn fabrics() -> Section {
     let rows = vec![
         row("shm", shm, "ranks of one machine over mapped memory", "the processor's"),
         row("nic", nic, "nodes over UDP; an agent of each node serves its memory", "the agent's, with the processor's"),
+        row("ofi", ofi, "nodes over libfabric", "the agent's, or the provider's"),
         row("sim", Ok(()), "simulated ranks, in virtual time or every schedule", "simulated"),
     ];
     Section { name: "fabrics", columns: &["fabric", "here", "atomics", "what"], rows }
