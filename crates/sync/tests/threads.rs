@@ -47,15 +47,22 @@ fn count(world: &World, lock: &Lock, rounds: u64) -> Result<u64> {
     Ok(mine)
 }
 
+fn local(ranks: u32) -> Local {
+    Local::new(ranks).expect("the environment is in order")
+}
+
 fn counts_are_exact(ranks: u32, topology: &str) {
+    counts_are_exact_in(|| local(ranks).topology(topology), rounds());
+}
+
+fn counts_are_exact_in(job: impl Fn() -> Local, rounds: u64) {
     for kind in every_kind() {
-        let job = Local::new(ranks).expect("the environment is in order").topology(topology);
-        let done = job.run(|world| {
+        let done = job().run(|world| {
             let lock = Lock::of_kind(&world, Rank(1), &kind)?;
-            let mine = count(&world, &lock, rounds())?;
+            let mine = count(&world, &lock, rounds)?;
             let statistics = lock.statistics();
             assert_eq!(statistics.acquisitions, mine);
-            assert_eq!(statistics.acquisitions + statistics.given_up, rounds());
+            assert_eq!(statistics.acquisitions + statistics.given_up, rounds);
             let bound = if let Kind::Bypass { bound, .. } = kind { bound } else { 32_000 };
             assert!(statistics.longest_bypass <= bound.into());
             lock.free(&world)
@@ -72,6 +79,12 @@ fn counts_are_exact_with_64_ranks_on_one_node() {
 #[test]
 fn counts_are_exact_with_64_ranks_on_four_nodes() {
     counts_are_exact(64, "rack:2,node:2,socket:2");
+}
+
+#[test]
+fn counts_are_exact_over_networks() {
+    counts_are_exact_in(|| local(8).nodes(4), 20);
+    counts_are_exact_in(|| local(8).nodes(4).ofi("tcp;ofi_rxm"), 20);
 }
 
 #[test]
