@@ -88,11 +88,16 @@ mod threads_over_nic_on_two_nodes {
     for_each_test!(cases);
 }
 
-/// Four nodes that reach each other over libfabric's TCP only.
+/// Four nodes that reach each other over libfabric only: its TCP, or the provider that the environment names.
 mod threads_over_ofi {
     use super::*;
+
+    fn provider() -> String {
+        std::env::var(farside::job::PROVIDER).unwrap_or_else(|_| "tcp;ofi_rxm".into())
+    }
+
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi("tcp;ofi_rxm")) })* };
+        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi(&provider())) })* };
     }
     for_each_test!(cases);
 }
