@@ -6,6 +6,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::handlers::keeping_handlers;
+
 /// What a provider calls an address once it has been entered into an address vector.
 pub(crate) type Peer = u64;
 /// From anybody.
@@ -454,7 +456,7 @@ impl Library {
     pub(crate) fn open() -> Result<Library, String> {
         const NAME: &CStr = c"libfabric.so.1";
         // SAFETY: the name is a string; what runs when the library is loaded is what libfabric does then.
-        let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let library = keeping_handlers(|| unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) });
         if library.is_null() {
             return Err(dl_error());
         }

@@ -3,7 +3,7 @@
 //! It stands on the nic fabric: requests, answers, agents, calls, departures and near memory are that one's code, over messages of libfabric's reliable datagrams instead of UDP. What a
 //! provider can do without the agent is added: transfers of one piece go straight to registered memory, atomics to the interface where that has them.
 //!
-//! - `ffi`: libfabric's binary interface, opened at run time;
+//! - `ffi`: libfabric's binary interface, opened at run time; `handlers`: signals stay the program's;
 //! - `provider`: which one, by what it can do; `settings`: what can be chosen;
 //! - `device`: a provider opened; `queue`: endpoints whose operations own the memory that they use, which is in `stage`;
 //! - `line`: an endpoint as a line of the nic fabric, with operations on far memory beside the messages;
@@ -13,6 +13,7 @@
 mod device;
 mod endpoint;
 mod ffi;
+mod handlers;
 mod line;
 mod network;
 mod provider;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use farside_fabric::{Error, Result};
 
 use crate::ffi::{self, Library};
+use crate::handlers::keeping_handlers;
 
 /// Providers that execute everything with a processor of the target: there small operations are better gathered in messages, and atomics of the processor and
 /// of the provider are the same instructions.
@@ -208,7 +209,9 @@ fn ask_for<'a>(library: &'a Library, name: Option<&str>, at: Option<IpAddr>, cap
         None => (ptr::null(), 0),
     };
     // SAFETY: all arguments are alive; what is found is ours.
-    let status = unsafe { (library.getinfo)(ffi::API_VERSION, node, ptr::null(), flags, hints.1, &mut found.1) };
+    let status = keeping_handlers(|| unsafe {
+        (library.getinfo)(ffi::API_VERSION, node, ptr::null(), flags, hints.1, &mut found.1)
+    });
     match -status {
         0 => Ok(found),
         // Nothing fits.
