@@ -104,6 +104,8 @@ pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
 const SUSPICION: Duration = Duration::from_millis(500);
 /// In a poisoned word: the rank that it names has left without coming.
 const HAS_LEFT: u64 = 1 << 32;
+/// In such a word: where the number of the first collective is that it concerns.
+const SEQUENCE_SHIFT: u32 = 33;
 /// At how many members it looks.
 const SUSPECTS: usize = 16;
 
@@ -169,6 +171,17 @@ pub(crate) mod at {
     }
 }
 
+/// Why a team is poisoned whose member has left without coming to this collective. Those before it may still be going on elsewhere, and will come to their end.
+fn has_left(rank: Rank, sequence: u32) -> u64 {
+    u64::from(sequence) << SEQUENCE_SHIFT | HAS_LEFT | (u64::from(rank.0) + 1)
+}
+
+/// Whether a poisoned word is about this collective. Of the number only 31 bits fit in; no member is ever half of them ahead of another.
+fn concerns(poison: u64, sequence: u32) -> bool {
+    let ahead = (u64::from(sequence) << SEQUENCE_SHIFT).wrapping_sub(poison & !(HAS_LEFT * 2 - 1)) as i64;
+    poison != 0 && (poison & HAS_LEFT == 0 || ahead >= 0)
+}
+
 /// A collective that was entered: its number in the team's history, the number of its meeting if it has one, and its call.
 ///
 /// Meetings have numbers of their own: what is used in turns by two meetings in a row must not depend on how many collectives without
@@ -195,7 +208,8 @@ impl Team<'_> {
         let sequence = group.sequence.get().wrapping_add(1);
         group.sequence.set(sequence);
         let step = Step { sequence, meeting: group.meetings.get().wrapping_add(1), call };
-        if own.atomic(at::POISON, Width::W64, Atomic::Load) != Some(0) {
+        let poison = own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0) as u64;
+        if concerns(poison, sequence) {
             return Err(self.poisoned(&step));
         }
         // Others may look at any moment: the number is wrong while the rest is.
@@ -235,7 +249,8 @@ impl Team<'_> {
             memory: &group.area.own,
             until,
         };
-        let conditions = [condition(offset, until), condition(at::POISON, &|poison| poison != 0)];
+        let concerns_us = |poison| concerns(poison, step.sequence);
+        let conditions = [condition(offset, until), condition(at::POISON, &concerns_us)];
         let has_entered = |rank| {
             // Who has left enters no more: it need not be asked again.
             let known = group.left.borrow().get(&rank).copied();
@@ -259,7 +274,7 @@ impl Team<'_> {
                 Err(Error::RankLost { rank, how: Ended::Left }) => {
                     // It may have left for a reason that has not reached this rank yet.
                     let reason = self.word_of(rank, at::POISON).unwrap_or(0);
-                    let reason = if reason == 0 { HAS_LEFT | (u64::from(rank.0) + 1) } else { reason };
+                    let reason = if reason == 0 { has_left(rank, step.sequence) } else { reason };
                     // The others do not wait for that one, and would never know.
                     self.poison(reason);
                     return Err(self.poisoned_by(step, reason));
