@@ -30,17 +30,7 @@ impl Variant for Right {}
 pub mod mutants {
     use super::Variant;
 
-    macro_rules! variants {
-        ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-            $(#[$doc])*
-            pub struct $name;
-            impl Variant for $name {
-                const $step: bool = false;
-            }
-        )* };
-    }
-
-    variants! {
+    farside_rma::wrong_variants! {
         /// Overlooks the first notice of each interval.
         DropsANotice: HEEDS_NOTICES;
         /// Applies the newest diff first.

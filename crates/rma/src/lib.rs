@@ -20,6 +20,7 @@ mod place;
 mod plain;
 mod segment;
 mod team;
+mod variants;
 mod waiting;
 mod window;
 mod words;

@@ -32,17 +32,7 @@ pub struct Right;
 
 impl Variant for Right {}
 
-macro_rules! variants {
-    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-        $(#[$doc])*
-        pub struct $name;
-        impl Variant for $name {
-            const $step: bool = false;
-        }
-    )* };
-}
-
-variants! {
+farside_rma::wrong_variants! {
     /// Ends an epoch while its operations are under way.
     WithoutFlush: FLUSHES;
     /// Looks whether the target is free, and then takes it.

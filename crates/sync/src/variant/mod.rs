@@ -24,17 +24,7 @@ impl Variant for Right {}
 pub mod mutants {
     use super::Variant;
 
-    macro_rules! variants {
-        ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-            $(#[$doc])*
-            pub struct $name;
-            impl Variant for $name {
-                const $step: bool = false;
-            }
-        )* };
-    }
-
-    variants! {
+    farside_rma::wrong_variants! {
         /// Asks for a confirmation that may overtake what it is to confirm.
         WithoutFence: ORDERS;
         /// Reuses its flags a round too early.

@@ -27,18 +27,7 @@ impl Variant for Right {}
 pub mod mutants {
     use super::Variant;
 
-    macro_rules! variants {
-        ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-            $(#[$doc])*
-            #[derive(Debug)]
-            pub struct $name;
-            impl Variant for $name {
-                const $step: bool = false;
-            }
-        )* };
-    }
-
-    variants! {
+    farside_rma::wrong_variants! {
         /// Believes what it has read while somebody wrote.
         WithoutValidation: VALIDATES;
         /// Makes an entry visible before it has landed.

@@ -8,17 +8,7 @@ use super::frame::{Algorithm, Site, Variant};
 use super::kind::site;
 use super::{bypass, hybrid, mcs, server, spin, ticket, token, tree};
 
-macro_rules! variants {
-    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-        $(#[$doc])*
-        pub struct $name;
-        impl Variant for $name {
-            const $step: bool = false;
-        }
-    )* };
-}
-
-variants! {
+farside_rma::wrong_variants! {
     /// Passes the lock on before what was written under it has landed.
     WithoutFlush: FLUSHES;
     /// Does not wait for a successor that is about to link itself.

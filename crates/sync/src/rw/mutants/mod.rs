@@ -12,17 +12,7 @@ use crate::lock::site;
 
 pub use crate::lock::mutants::{InTwoSteps, WithoutFlush, WithoutWaking};
 
-macro_rules! variants {
-    ($($(#[$doc:meta])* $name:ident: $step:ident;)*) => { $(
-        $(#[$doc])*
-        pub struct $name;
-        impl Variant for $name {
-            const $step: bool = false;
-        }
-    )* };
-}
-
-variants! {
+farside_rma::wrong_variants! {
     /// Goes in as a writer while readers are inside (\[RMALOCK16\] listing 6).
     WithoutDrain: DRAINS;
     /// Waits at the readers' limit for a writer that may have left (\[RMALOCK16\] listing 9).
