@@ -8,10 +8,10 @@
 //!            rank waits for one of them at a time, and stands in no queue once it is inside.
 //! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer is inside, and the name of the first of the queue while
 //!            that one sleeps. A writer is inside alone. While a name is in the word, nobody who comes goes ahead of it.
-//! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
+//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
 //!            (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come too late withdraws (`a_reader_that_stays_is_caught`); whoever makes
 //!            room lets the first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
-//! Cost:      alone: lock 1 atomic, unlock 1 atomic after a flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
 //!            1 atomic and 1 signal of whoever lets it in.
 //! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
 //!            death; 8 ranks, PCT depth 3.
