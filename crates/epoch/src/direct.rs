@@ -70,6 +70,7 @@ impl Direct {
 
     /// The loss of a member matters to those who find the target taken: whoever was lost may have it for ever.
     #[cold]
+    #[inline(never)]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
@@ -84,7 +85,7 @@ impl Direct {
     }
 
     /// Takes the target if nobody is in the way.
-    #[inline]
+    #[inline(always)]
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         let word = self.site.at(target, WORD);
         match mode {
@@ -108,6 +109,7 @@ impl Direct {
 
     /// Takes a place in the queue, waits until it is the first, and then until the target is free.
     #[cold]
+    #[inline(never)]
     fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
         queue.enter::<Right>(&self.site, context, Patience::Forever)?;
@@ -152,7 +154,7 @@ impl Direct {
     }
 
     /// Leaves the target, and lets the first of the queue in if it may go in now.
-    #[inline]
+    #[inline(always)]
     fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
         let left = context.fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?.wrapping_sub(amount);
@@ -160,6 +162,7 @@ impl Direct {
     }
 
     #[cold]
+    #[inline(never)]
     fn grant(&self, context: &Context, target: Rank, mut seen: u64) -> Result<()> {
         let word = self.site.at(target, WORD);
         while seen & HEAD != 0 {

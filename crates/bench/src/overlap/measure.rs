@@ -10,11 +10,13 @@ use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
 use crate::timing::{measure, median};
 use crate::turns::sample;
 
-/// By how much computation grows, and how much longer the whole may take before that counts, both as parts of the epoch's own time.
-const STEP: f64 = 0.05;
+/// In how many steps computation grows to the epoch's own time.
+const STEPS: u32 = 20;
+/// How much longer the whole may take before that counts, as a part of the epoch's own time, and in how many steps in a row it must.
 const TOLERANCE: f64 = 0.03;
+const GROWN: u32 = 2;
 /// How often each step is measured.
-const TURNS: usize = 3;
+const TURNS: u32 = 5;
 /// How much the target computes, in slices.
 const SLICES: u64 = 40;
 
@@ -221,21 +223,25 @@ impl Bench<'_, '_> {
     /// Lets computation grow until the whole takes longer.
     fn overlap(&self, operation: &str, bytes: usize, count: usize) -> Result<String> {
         let mut buffers = vec![vec![1u8; bytes]; count];
-        let mut times = |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
-        let alone_ns = median(&mut [times(0.0)?, times(0.0)?, times(0.0)?]);
-        let (mut hidden, mut part) = (0.0, STEP);
-        while part < 1.0 + STEP / 2.0 {
-            // In turns with the epoch alone: what disturbs both is not taken for growth.
-            let mut turns = [(0.0, 0.0); TURNS];
-            for turn in &mut turns {
-                *turn = (times(0.0)?, times(part * alone_ns)?);
+        let mut time = |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
+        let alone_ns = median(&mut [time(0.0)?, time(0.0)?, time(0.0)?]);
+        let (mut hidden, mut grown) = (0.0, 0);
+        for step in 1..=STEPS {
+            let part = f64::from(step) / f64::from(STEPS);
+            // In turns with the epoch alone, and the fastest of each: what somebody else disturbs is not taken for growth.
+            let (mut alone, mut busy) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..TURNS {
+                alone = alone.min(time(0.0)?);
+                busy = busy.min(time(part * alone_ns)?);
             }
-            let (mut alone, mut busy) = (turns.map(|turn| turn.0), turns.map(|turn| turn.1));
-            if median(&mut busy) > median(&mut alone) * (1.0 + TOLERANCE) {
-                break;
+            if busy <= alone * (1.0 + TOLERANCE) {
+                (hidden, grown) = (part, 0);
+            } else {
+                grown += 1;
+                if grown == GROWN {
+                    break;
+                }
             }
-            hidden = part;
-            part += STEP;
         }
         let empty_ns = self.time(operation, &mut [], 0.0, self.plan.time / 4)?;
         let of_transfer = 100.0 * (hidden * alone_ns / (alone_ns - empty_ns).max(1.0)).min(1.0);

@@ -123,7 +123,7 @@ impl turns::Plan for Plan {
     fn deadline(&self) -> Duration {
         // Some twenty measurements for an overlap; a target that computes keeps some designs waiting for as long as it does.
         let each = (self.sizes.len() * 2 + self.operations.len()) as u32 * 2 * self.designs.len() as u32;
-        (self.time * 40 + Duration::from_millis(200)) * each + SLACK
+        (self.time * 64 + Duration::from_millis(200)) * each + SLACK
     }
 
     fn label(&self) -> String {
