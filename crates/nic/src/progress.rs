@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::port::Port;
 use crate::seat::NAP;
@@ -144,25 +144,29 @@ impl Shared {
         }
     }
 
-    /// Does what was entrusted, until it is done.
+    /// Does what was entrusted, until it is done. The other ports are looked after every now and then.
     fn see_to_entrusted(&self) {
+        let mut looked = Instant::now();
         while !self.stop.load(Ordering::SeqCst) {
             let mut ports = self.ports();
+            let longest = if ports.len() == 1 { NAP } else { UNSENT };
             ports.retain(|port| lock(port).is_entrusted());
-            for (at, port) in ports.iter().enumerate() {
-                let mut guard = lock(port);
-                guard.drive_entrusted();
-                let (line, patience) = (guard.line().clone(), guard.patience());
-                let is_over = !guard.is_entrusted();
-                drop(guard);
-                // It sleeps at one of them, and not for long if there are others.
-                if at + 1 == ports.len() && !is_over {
-                    let longest = if ports.len() == 1 { NAP } else { ENTRUSTED };
-                    line.sleep(patience.unwrap_or(longest).min(longest));
-                }
+            let Some(last) = ports.pop() else { return };
+            for port in &ports {
+                lock(port).drive_entrusted();
             }
-            if ports.is_empty() {
-                return;
+            let mut port = lock(&last);
+            port.drive_entrusted();
+            let sleeps = port.is_entrusted().then(|| (port.line().clone(), port.patience()));
+            drop(port);
+            // It sleeps at one of them, and not for long if there are others.
+            if let Some((line, patience)) = sleeps {
+                let longest = if ports.is_empty() { longest } else { ENTRUSTED };
+                line.sleep(patience.unwrap_or(longest).min(longest));
+            }
+            if looked.elapsed() > UNSENT {
+                let _ = self.look();
+                looked = Instant::now();
             }
         }
     }
