@@ -93,8 +93,9 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     }
     let result = forever(world, kind, (&window, &sums), handler);
     if world.rank().0 == (victim.0 + 1) % world.size() {
-        let heard_us = now_us().saturating_sub(world.load(death.at(world.rank(), 0))?);
-        println!("heard after {heard_us} us");
+        // The time of death is the victim's last word, which may be lost with it.
+        let died_us = world.load(death.at(world.rank(), 0))?;
+        println!("heard after {} us", if died_us == 0 { 0 } else { now_us().saturating_sub(died_us) });
     }
     result
 }
