@@ -137,6 +137,11 @@ impl Context {
         name(self.rank, count)
     }
 
+    /// My own first segment.
+    pub(crate) fn root(&self) -> &Mapped {
+        &self.root
+    }
+
     pub(crate) fn departures_polled(&self) -> &Cell<u32> {
         &self.departures_polled
     }
@@ -459,7 +464,7 @@ impl Context {
     }
 
     #[inline(never)]
-    fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
+    pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
         match self.finish(self.fabric.atomic(at, op)?, at.rank)? {
             Reply::Word(held) => Ok(held),
             other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
