@@ -337,8 +337,9 @@ impl Context {
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
-        let started = self.fabric.call(node, handler, bytes).map_err(|error| self.cause(error))?;
-        match self.finish_as(started, &Concern::Agent(leader))? {
+        let started = self.fabric.call(node, handler, bytes);
+        let reply = started.and_then(|started| self.finish_as(started, &Concern::Agent(leader)));
+        match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
         }

@@ -235,8 +235,7 @@ impl Context {
             Concern::Peer(rank) => lost(*rank),
             Concern::Agent(rank) => {
                 lost(*rank)?;
-                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
-                left.map_or(Ok(()), |error| Err(self.cause(error)))
+                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
             }
             Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
@@ -255,11 +254,17 @@ impl Context {
         }
     }
 
-    /// Who has left may have done so because another was lost: then that is what is worth knowing.
+    /// What is worth knowing of a call that failed: whom the agent lives with may have left because another was lost.
     #[cold]
-    pub(crate) fn cause(&self, error: Error) -> Error {
-        let Error::RankLost { rank, how: Ended::Left } = error else { return error };
-        let (rank, how) = self.known_loss().or_else(|| self.reason_of(rank)).unwrap_or((rank, Ended::Left));
+    pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
+        let loss = match error {
+            Error::RankLost { how: Ended::Left, .. } => self.known_loss().or_else(|| self.reason_of(leader)),
+            // An agent ends before its rank has left.
+            Error::NoHandler { .. } => self.reason_of(leader),
+            _ => None,
+        };
+        let Some((rank, how)) = loss else { return error };
+        self.note_reason(rank, how);
         Error::RankLost { rank, how }
     }
 
