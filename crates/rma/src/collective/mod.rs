@@ -311,7 +311,7 @@ impl Team<'_> {
 
     /// Poisons the team, and says why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
-        self.poison(Poison::Disagreement { noticed_by: self.context().rank() });
+        self.poison(Poison::Disagreement { noticed_by: self.context().rank(), since: step.sequence });
         self.disagreement(step, rank)
     }
 
@@ -330,7 +330,7 @@ impl Team<'_> {
     fn poisoned(&self, step: &Step) -> Error {
         let noticed_by = self.context().rank();
         let poison = Poison::from_bits(self.own_poison());
-        self.poisoned_by(step, poison.unwrap_or(Poison::Disagreement { noticed_by }))
+        self.poisoned_by(step, poison.unwrap_or(Poison::Disagreement { noticed_by, since: step.sequence }))
     }
 
     /// What a poison means for a collective.
@@ -342,7 +342,7 @@ impl Team<'_> {
                 Error::RankLost { rank, how }
             }
             // The one who noticed need not be the one who differs: look for one who does.
-            Poison::Disagreement { noticed_by } => {
+            Poison::Disagreement { noticed_by, .. } => {
                 self.disagreement(step, self.one_who_differs(step).unwrap_or(noticed_by))
             }
         }

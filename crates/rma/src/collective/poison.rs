@@ -5,10 +5,10 @@ use farside_fabric::{Ended, Rank};
 /// Why a team's collectives come to no end any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Poison {
-    /// The members make different calls, as this one has noticed.
-    Disagreement { noticed_by: Rank },
-    /// This one has left, and did not come to the collective with the number `since`. Those before it may still be going on elsewhere, and will come
-    /// to their end.
+    /// The members make different calls, as this one has noticed in the collective with the number `since`. Those before it may still be going on
+    /// elsewhere, and will come to their end.
+    Disagreement { noticed_by: Rank, since: u32 },
+    /// This one has left, and did not come to the collective with the number `since`. Those before it likewise.
     HasLeft { rank: Rank, since: u32 },
     /// This one was lost, and comes to none any more.
     Lost { rank: Rank, how: Ended },
@@ -23,7 +23,7 @@ const RANK_MASK: u64 = (1 << (HOW_SHIFT - RANK_SHIFT)) - 1;
 impl Poison {
     pub(crate) fn to_bits(self) -> u64 {
         let (kind, how, rank, number) = match self {
-            Poison::Disagreement { noticed_by } => (1, 0, noticed_by, 0),
+            Poison::Disagreement { noticed_by, since } => (1, 0, noticed_by, since),
             Poison::HasLeft { rank, since } => (2, 0, rank, since),
             Poison::Lost { rank, how } => {
                 let (how, number) = match how {
@@ -55,7 +55,7 @@ impl Poison {
         };
         match bits >> KIND_SHIFT {
             0 => None,
-            1 => Some(Poison::Disagreement { noticed_by: rank }),
+            1 => Some(Poison::Disagreement { noticed_by: rank, since: number }),
             2 => Some(Poison::HasLeft { rank, since: number }),
             _ => Some(Poison::Lost { rank, how }),
         }
@@ -64,8 +64,10 @@ impl Poison {
     /// Whether it is about the collective with this number. No member is ever half of all numbers ahead of another.
     pub(crate) fn concerns(self, sequence: u32) -> bool {
         match self {
-            Poison::HasLeft { since, .. } => sequence.wrapping_sub(since) as i32 >= 0,
-            Poison::Disagreement { .. } | Poison::Lost { .. } => true,
+            Poison::Disagreement { since, .. } | Poison::HasLeft { since, .. } => {
+                sequence.wrapping_sub(since) as i32 >= 0
+            }
+            Poison::Lost { .. } => true,
         }
     }
 }
@@ -87,8 +89,9 @@ mod tests {
         let ends: Vec<Ended> = ends.into_iter().chain(numbered).collect();
         let of = |rank| {
             let losses = ends.iter().map(move |&how| Poison::Lost { rank, how });
-            let leaves = [0, 1, u32::MAX].map(|since| Poison::HasLeft { rank, since });
-            losses.chain(leaves).chain([Poison::Disagreement { noticed_by: rank }])
+            let since = [0, 1, u32::MAX].into_iter();
+            let leaves = since.clone().map(move |since| Poison::HasLeft { rank, since });
+            losses.chain(leaves).chain(since.map(move |since| Poison::Disagreement { noticed_by: rank, since }))
         };
         RANKS.into_iter().flat_map(of).collect()
     }
@@ -105,16 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn who_left_spoils_only_what_it_did_not_come_to() {
+    fn what_was_before_a_poison_is_not_spoiled_by_it() {
         for since in [1, 1000, u32::MAX] {
-            let word = Poison::HasLeft { rank: Rank(3), since }.to_bits();
-            assert!(!concerns(word, since.wrapping_sub(1)), "{since}");
-            assert!(concerns(word, since) && concerns(word, since.wrapping_add(1)), "{since}");
+            let (rank, noticed_by) = (Rank(3), Rank(3));
+            for poison in [Poison::HasLeft { rank, since }, Poison::Disagreement { noticed_by, since }] {
+                let word = poison.to_bits();
+                assert!(!concerns(word, since.wrapping_sub(1)), "{poison:?}");
+                assert!(concerns(word, since) && concerns(word, since.wrapping_add(1)), "{poison:?}");
+            }
         }
         for sequence in [0, 1, u32::MAX] {
             assert!(!concerns(0, sequence));
             assert!(concerns(Poison::Lost { rank: Rank(3), how: Ended::Silent }.to_bits(), sequence));
-            assert!(concerns(Poison::Disagreement { noticed_by: Rank(0) }.to_bits(), sequence));
         }
     }
 }
