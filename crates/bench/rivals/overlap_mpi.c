@@ -91,7 +91,7 @@ static bool one_case(const struct plan *plan, int rank, bool put, size_t bytes, 
     }
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (rank == 0 && good) {
-        printf("sample latency - %s %zu 1 %s %.2f - -\n", put ? "put" : "get", bytes,
+        printf("sample latency - %s %zu 1 %s free %.2f - - -\n", put ? "put" : "get", bytes,
                computing ? "computing" : "idle", ns);
         fflush(stdout);
     } else if (rank == 0) {

@@ -13,9 +13,10 @@ use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
 use crate::ensure;
 
 /// The kinds of work.
-pub const KINDS: [&str; 18] = [
+pub const KINDS: [&str; 19] = [
     "put",
     "get",
+    "long",
     "atomics",
     "accumulate",
     "wait",
@@ -33,6 +34,8 @@ pub const KINDS: [&str; 18] = [
     "epoch",
     "two-sided-epoch",
 ];
+/// How many words are moved at a time where that is meant to take long.
+const LONG: usize = 100_000;
 /// The variable that names the rank that will be killed.
 pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
@@ -68,7 +71,7 @@ pub fn run(kind: &str) -> ExitCode {
 
 fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     let death = world.words(1)?;
-    let window = world.window::<u64>(1000)?;
+    let window = world.window::<u64>(LONG)?;
     let sums = world.window::<f64>(1000)?;
     let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
     world.barrier()?;
@@ -117,6 +120,15 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                     world.flush(peer)?;
                 }
                 "get" => world.get(window.at(peer, 0), &mut buffer)?,
+                // Some are waited for, and some given up.
+                "long" => {
+                    let writing = world.write_nb(vec![round; LONG], window.at(peer, 0))?;
+                    let reading = world.read_nb(window.at(peer, 0), LONG)?;
+                    if round % 2 == 0 {
+                        drop(writing.wait()?);
+                    }
+                    drop(reading.wait()?);
+                }
                 "atomics" => drop(world.fetch_add(window.at(peer, 7), 1)?),
                 "accumulate" => world.accumulate(2.0, &[1.0; 1000], sums.at(peer, 0))?,
                 "call" => drop(world.call(Node(0), handler, b"echo")?),

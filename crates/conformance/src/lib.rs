@@ -47,7 +47,7 @@ tests! { $
     memory: fresh_windows_are_zero parts_have_the_lengths_asked_for alignment_is_kept freed_memory_comes_back_zero
         own_part_is_memory words_are_symmetric many_windows_come_and_go a_window_can_be_cast
         too_much_memory_is_refused_by_all;
-    transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope strided_matches_the_reference
+    transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope transfers_own_their_data strided_matches_the_reference
         vector_matches_the_reference strided_of_four_dimensions accumulate_scales_every_number accumulates_do_not_disturb_each_other
         counters_count;
     atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing compare_swap_counts

@@ -96,6 +96,7 @@ macro_rules! deaths {
 deaths! { 1 Shm
     while_putting "put"
     while_getting "get"
+    during_long_transfers "long"
     during_atomics "atomics"
     during_accumulates "accumulate"
     while_waiting "wait"
@@ -120,6 +121,7 @@ mod over_nic {
     deaths! { 4 Nic
         while_putting "put"
         while_getting "get"
+        during_long_transfers "long"
         during_atomics "atomics"
         during_accumulates "accumulate"
         while_waiting "wait"
@@ -141,6 +143,7 @@ mod over_ofi {
     deaths! { 4 Ofi
         while_putting "put"
         while_getting "get"
+        during_long_transfers "long"
         during_atomics "atomics"
         while_waiting "wait"
         in_a_barrier "barrier"

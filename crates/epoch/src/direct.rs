@@ -8,10 +8,10 @@
 //!            rank waits for one of them at a time, and stands in no queue once it is inside.
 //! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer is inside, and the name of the first of the queue while
 //!            that one sleeps. A writer is inside alone. While a name is in the word, nobody who comes goes ahead of it.
-//! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
+//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
 //!            (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come too late withdraws (`a_reader_that_stays_is_caught`); whoever makes
 //!            room lets the first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
-//! Cost:      alone: lock 1 atomic, unlock 1 atomic after a flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
 //!            1 atomic and 1 signal of whoever lets it in.
 //! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
 //!            death; 8 ranks, PCT depth 3.
@@ -70,6 +70,7 @@ impl Direct {
 
     /// The loss of a member matters to those who find the target taken: whoever was lost may have it for ever.
     #[cold]
+    #[inline(never)]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
@@ -84,7 +85,7 @@ impl Direct {
     }
 
     /// Takes the target if nobody is in the way.
-    #[inline]
+    #[inline(always)]
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         let word = self.site.at(target, WORD);
         match mode {
@@ -108,6 +109,7 @@ impl Direct {
 
     /// Takes a place in the queue, waits until it is the first, and then until the target is free.
     #[cold]
+    #[inline(never)]
     fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
         queue.enter::<Right>(&self.site, context, Patience::Forever)?;
@@ -152,7 +154,7 @@ impl Direct {
     }
 
     /// Leaves the target, and lets the first of the queue in if it may go in now.
-    #[inline]
+    #[inline(always)]
     fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
         let left = context.fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?.wrapping_sub(amount);
@@ -160,6 +162,7 @@ impl Direct {
     }
 
     #[cold]
+    #[inline(never)]
     fn grant(&self, context: &Context, target: Rank, mut seen: u64) -> Result<()> {
         let word = self.site.at(target, WORD);
         while seen & HEAD != 0 {

@@ -46,4 +46,4 @@ mod window;
 
 pub use backoff::LockAgent;
 pub use ledger::Fault;
-pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Mode, Op, Options, Request, Window};
+pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Mode, Op, Options, Put, Request, Window};

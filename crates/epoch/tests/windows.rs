@@ -34,9 +34,10 @@ fn every_operation_arrives_in_every_design() {
             window.accumulate(Complex { re: 0.0, im: 1.0 }, &[Complex { re: 1.0, im: 0.0 }], next, 6)?;
             let before = window.fetch_op(Op::Sum, 5u64, next, 10)?;
             let swapped = window.compare_swap(Pair(0, 0), Pair(1, 2), next, 12)?;
-            window.put_request(&[u64::from(me.0) + 100], next, 20)?.wait()?;
+            let put = window.put_request(vec![u64::from(me.0) + 100], next, 20)?;
             window.unlock(next)?;
             assert_eq!((before.take()?, swapped.take()?), (0, Pair(0, 0)), "{}", design.name());
+            assert_eq!(put.take()?, [u64::from(me.0) + 100]);
             window.barrier()?;
             window.lock(next, Mode::Shared)?;
             let floats = window.get::<f64>(next, 0, 4)?;

@@ -198,6 +198,9 @@ impl Fabric for Observed {
     fn effort(&self) -> Effort {
         self.inner.effort()
     }
+    fn entrust(&self, ticket: Ticket) {
+        self.inner.entrust(ticket);
+    }
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
         let bytes = to.shape.bytes().unwrap_or(0);
         // SAFETY: the caller's promise is passed on.

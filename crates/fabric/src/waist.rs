@@ -76,6 +76,10 @@ pub trait Fabric: Send {
 
     /// The reply of an operation if it has completed. A reply, or an error, uses up the ticket: the buffer is not touched any more.
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
+    /// The caller has something else to do while an operation is under way: whoever can sees to it that it goes on, also where that makes each step of it slower.
+    fn entrust(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
     /// Gives up on an operation: when this returns, its buffer will not be touched any more. May have to wait for that.
     fn cancel(&self, ticket: Ticket);
     /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when time is up.

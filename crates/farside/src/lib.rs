@@ -36,7 +36,7 @@ pub use farside_epoch as epoch;
 pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
 pub use farside_rma::{
     Agent, AwaitedWord, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook,
-    Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Reading, Result, Run, Scope, Summand, Team, Topology,
+    Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Transfer,
     Window, Words, World,
 };
 pub use farside_sync::{

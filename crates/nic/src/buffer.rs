@@ -20,6 +20,10 @@ impl Buffer {
         Buffer { start, bytes }
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Writes at `offset`; false, and nothing written, if that is not all inside.
     #[must_use]
     pub fn write(&mut self, offset: usize, from: &[u8]) -> bool {
@@ -37,19 +41,24 @@ impl Buffer {
 pub(crate) struct Loan {
     start: *const u8,
     bytes: usize,
+    part: Option<u32>,
 }
 
 // SAFETY: whoever holds it may read the memory, by the promise made to `new`, from whatever thread.
 unsafe impl Send for Loan {}
 
 impl Loan {
-    /// Borrows bytes.
+    /// Borrows bytes, for a part of a transfer that is over when they are given back; without one, the lender takes them back itself.
     ///
     /// # Safety
     ///
     /// They must stay where and as they are until the loan is dropped.
-    pub(crate) unsafe fn new(from: &[u8]) -> Loan {
-        Loan { start: from.as_ptr(), bytes: from.len() }
+    pub(crate) unsafe fn new(from: &[u8], part: Option<u32>) -> Loan {
+        Loan { start: from.as_ptr(), bytes: from.len(), part }
+    }
+
+    pub(crate) fn part(&self) -> Option<u32> {
+        self.part
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -69,11 +78,11 @@ mod tests {
         let mut sender = Sender::new();
         let mut data = vec![7u8; 3];
         // SAFETY: it is taken over before the bytes are changed.
-        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
-        sender.take_over();
+        sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);
+        sender.take_over(|part| part.is_none());
         data.fill(9);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
+        sender.repeat_overdue(LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
         assert_eq!(repeated, [[1, 2, 7, 7, 7]]);
     }
 
@@ -83,10 +92,10 @@ mod tests {
         let mut sender = Sender::new();
         let data = vec![7u8; 3];
         // SAFETY: the bytes outlive the sender's use of them.
-        sender.keep_lent(vec![1, 2], unsafe { Loan::new(&data) }, 1);
+        sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);
         let mut repeated = Vec::new();
-        sender.repeat_overdue(LATER_NS, |packet| repeated.push(packet.to_vec()));
-        sender.repeat_overdue(3 * LATER_NS, |packet| repeated.push(packet.to_vec()));
+        sender.repeat_overdue(LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
+        sender.repeat_overdue(3 * LATER_NS, |packet, lent| repeated.push([packet, lent].concat()));
         assert_eq!(repeated, [[1, 2, 7, 7, 7]; 2]);
     }
 }

@@ -13,6 +13,7 @@ use farside_shm::Job;
 use crate::buffer::Buffer;
 use crate::cut::Cut;
 use crate::directory::Directory;
+use crate::far::Worked;
 use crate::line::{Line, Network, Udp};
 use crate::origin::Origin;
 use crate::port::Port;
@@ -129,6 +130,22 @@ impl Fabric for Endpoint {
         self.post_far(to.rank, |origin, server| {
             origin.put_some(server, place, &mut cut, bytes, counts);
             cut.is_done()
+        })
+    }
+
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
+        let length = to.check(u64::MAX)? as usize;
+        // SAFETY: readable by the caller's promise, until the operation has completed.
+        let bytes = unsafe { std::slice::from_raw_parts(from, length) };
+        if length < STRAIGHT_BYTES || self.is_near(to.rank)? {
+            self.put(to, bytes)?;
+            return Ok(Started::Done(Reply::None));
+        }
+        self.check_alive(to.rank)?;
+        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        self.begin_far(to.rank, |origin, server| {
+            // SAFETY: by the caller's promise; who gives up cancels the transfer.
+            unsafe { origin.lend(server, place, Cut::new(to.shape, 1), bytes, counts) }
         })
     }
 
@@ -288,7 +305,7 @@ impl Fabric for Endpoint {
             let known = self.alarm().departures.load(Ordering::SeqCst);
             self.check_alive(leader)?;
             lock(&self.port).drive();
-            self.rest(&mut 0, known, NAP);
+            self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
         };
         let called = lock(&self.port).call((node, server), slot, handler, bytes);
         if let Err(error) = called {
@@ -308,7 +325,7 @@ impl Fabric for Endpoint {
             Meaning::Near(ticket) => self.near.poll(ticket),
             Meaning::Transfer(ticket) => {
                 let mut port = lock(&self.port);
-                if !port.origin.is_done(ticket) {
+                if !port.origin.is_done(ticket) && !port.is_entrusted() {
                     port.drive();
                 }
                 port.origin.take(ticket)
@@ -324,6 +341,16 @@ impl Fabric for Endpoint {
                 }
                 taken
             }
+        }
+    }
+
+    fn entrust(&self, ticket: Ticket) {
+        let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
+        let mut port = lock(&self.port);
+        if port.origin.is_long(ticket) && self.seat.progress.is_there() {
+            port.entrust(ticket);
+            drop(port);
+            self.seat.progress.hurry();
         }
     }
 

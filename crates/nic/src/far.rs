@@ -22,6 +22,8 @@ pub(crate) enum Worked {
     Done,
     /// It may be left alone for this long.
     NotYet(Duration),
+    /// The progress thread drives it, and has come so far.
+    Entrusted(u64),
 }
 
 impl Endpoint {
@@ -78,13 +80,13 @@ impl Endpoint {
     ) -> Result<()> {
         let mut looks = 0;
         loop {
-            let nap = match self.work_port(looks, &mut done) {
-                Worked::Done => return Ok(()),
-                Worked::NotYet(nap) => nap,
-            };
+            let worked = self.work_port(looks, &mut done);
             let known = self.alarm().departures.load(Ordering::SeqCst);
-            alive()?;
-            self.rest(&mut looks, known, nap);
+            match worked {
+                Worked::Done => return Ok(()),
+                _ => alive()?,
+            }
+            self.rest(&mut looks, known, worked, NAP);
         }
     }
 
@@ -92,6 +94,9 @@ impl Endpoint {
     #[inline]
     pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
         let mut port = lock(&self.port);
+        if port.is_entrusted() {
+            return if done(&mut port) { Worked::Done } else { Worked::Entrusted(port.news()) };
+        }
         let looks_again_soon = looks > 0 && looks < LOOKS;
         if looks_again_soon {
             port.look();
@@ -105,10 +110,10 @@ impl Endpoint {
         Worked::NotYet(nap.unwrap_or(NAP).min(NAP))
     }
 
-    /// Lets others run, or sleeps until a datagram comes.
-    pub(crate) fn rest(&self, looks: &mut u32, known_departures: u32, nap: Duration) {
+    /// Lets others run, or sleeps until a datagram comes, at most for `longest`.
+    pub(crate) fn rest(&self, looks: &mut u32, known_departures: u32, worked: Worked, longest: Duration) {
         let mut spent = self.effort.get();
-        if *looks < LOOKS {
+        if *looks < LOOKS && !matches!(worked, Worked::Entrusted(_)) {
             *looks += 1;
             spent.yields += 1;
             std::thread::yield_now();
@@ -118,11 +123,22 @@ impl Endpoint {
             seat.directory.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
             if self.alarm().departures.load(Ordering::SeqCst) == known_departures {
-                self.line.sleep(nap);
+                match worked {
+                    Worked::Done => {}
+                    Worked::NotYet(nap) => self.line.sleep(nap.min(longest)),
+                    Worked::Entrusted(news) => self.sleep_entrusted(news, longest),
+                }
             }
             seat.directory.set_asleep(seat.rank, index, false);
         }
         self.effort.set(spent);
+    }
+
+    /// Sleeps until the progress thread has news.
+    fn sleep_entrusted(&self, news: u64, longest: Duration) {
+        let port = lock(&self.port);
+        let told = port.told.clone();
+        drop(told.wait_timeout_while(port, longest, |port| port.is_entrusted() && port.news() == news));
     }
 
     /// The port, as soon as it has room: it may be full, or too much may be under way.
@@ -202,10 +218,10 @@ impl Endpoint {
         let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut looks = 0;
         loop {
-            let patience = match self.work_port(looks, done) {
-                Worked::Done => return Ok(Wake::Ready { which: 0, value: 0 }),
-                Worked::NotYet(nap) => nap,
-            };
+            let worked = self.work_port(looks, done);
+            if let Worked::Done = worked {
+                return Ok(Wake::Ready { which: 0, value: 0 });
+            }
             if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
                 return Ok(Wake::Alarm);
             }
@@ -213,7 +229,7 @@ impl Endpoint {
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
-            self.rest(&mut looks, wait.known_departures, left.map_or(patience, |left| left.min(patience)));
+            self.rest(&mut looks, wait.known_departures, worked, left.map_or(NAP, |left| left.min(NAP)));
         }
     }
 
@@ -223,11 +239,12 @@ impl Endpoint {
         loop {
             let has_unsent = {
                 let mut port = lock(&self.port);
-                if port.origin.is_busy() {
+                if port.origin.is_busy() && !port.is_entrusted() {
                     port.origin.push();
                     port.drive();
                 }
-                port.origin.has_unsent()
+                // What is entrusted goes without this thread, and so does what was posted after it.
+                port.origin.has_unsent() && !port.is_entrusted()
             };
             if !has_unsent {
                 return self.near.block(wait);
@@ -239,7 +256,8 @@ impl Endpoint {
                 other => return Ok(other),
             }
             let patience = lock(&self.port).patience().unwrap_or(NAP);
-            self.rest(&mut LOOKS.clone(), wait.known_departures, patience.min(Duration::from_millis(1)));
+            let patience = Worked::NotYet(patience);
+            self.rest(&mut LOOKS.clone(), wait.known_departures, patience, Duration::from_millis(1));
         }
     }
 }

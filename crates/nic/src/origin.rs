@@ -5,6 +5,8 @@
 //! when somebody waits for it; else when it is full, or when a reply has made the connection idle. So a single
 //! operation is not delayed, and a stream of small ones shares datagrams.
 
+mod lent;
+
 use std::collections::VecDeque;
 
 use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket, Word};
@@ -28,6 +30,8 @@ const SHARE_BYTES: usize = 8 << 10;
 const FEW: usize = 8;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
+/// How many packets are kept to be used again.
+const SPARE_PACKETS: usize = 64;
 /// The longest datagram with a request that cannot be cut.
 const WHOLE_BYTES: usize = 60 << 10;
 
@@ -64,6 +68,8 @@ pub(crate) struct Origin {
     transfers: Slots<Transfer>,
     generation: u32,
     calls: Vec<Called>,
+    /// How often something has come to its end that somebody may wait for.
+    ends: u64,
     /// Packets to be used again.
     spare: Vec<Vec<u8>>,
     /// What the first request to each server must say of where answers are awaited.
@@ -76,6 +82,8 @@ struct Peer {
     /// The body of the next request, with room for its header.
     batch: Packet,
     queue: VecDeque<Packet>,
+    /// How many bytes of the queue are copies.
+    queued_bytes: usize,
     /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
     posted: u64,
     complaints: u32,
@@ -89,6 +97,8 @@ struct Peer {
 #[derive(Default)]
 struct Packet {
     bytes: Vec<u8>,
+    /// Its end, if that is somebody else's.
+    loan: Option<Loan>,
     wants_answer: bool,
     /// How much its answers will take.
     answer_bytes: usize,
@@ -119,6 +129,7 @@ impl Origin {
             transfers: Slots::new(),
             generation: 0,
             calls: Vec::new(),
+            ends: 0,
             spare: Vec::new(),
             introduction: None,
         }
@@ -146,7 +157,7 @@ impl Origin {
 
     /// Whether more must not be posted to a server before something has left.
     pub(crate) fn is_full(&self, server: ServerId) -> bool {
-        self.peers[server.0 as usize].queue.len() * self.packet_bytes > QUEUE_BYTES
+        self.peers[server.0 as usize].queued_bytes > QUEUE_BYTES
     }
 
     /// Posts as much of a put as fits into one request. `place` says whose memory and which segment; the last part of it `counts`, if it is to.
@@ -166,49 +177,7 @@ impl Origin {
         }
     }
 
-    /// Sends a part of a put that fills a request, and keeps no copy of it until [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
-    ///
-    /// # Safety
-    ///
-    /// `bytes` must stay where and as they are until `take_over` was called.
-    pub(crate) unsafe fn put_straight(
-        &mut self,
-        (server, now_ns, wire): (ServerId, u64, &mut dyn Wire),
-        place: (Rank, SegmentId),
-        cut: &mut Cut<'_>,
-        bytes: &[u8],
-        counts: bool,
-    ) -> bool {
-        let (id, room) = (self.id, self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX);
-        let peer = &mut self.peers[server.0 as usize];
-        let is_strange = self.introduction.is_some() && peer.sender.next_number() == 1;
-        if peer.is_lost || is_strange || peer.has_something() || !peer.sender.may_send() {
-            return false;
-        }
-        let Some(run) = cut.next(room as u64) else { return false };
-        let data = &bytes[run.packed as usize..][..run.bytes() as usize];
-        let mut head = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(self.packet_bytes));
-        head.clear();
-        head.resize(HEADER_BYTES, 0);
-        let name = Request::Put { to: rows(place, &run), data: &[], counts: counts && cut.is_done() };
-        request::encode(&name, &mut head);
-        let number = peer.sender.next_number();
-        let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0, back: self.back };
-        wire::seal_parts(&self.key, &header, &mut head, data);
-        wire.send_parts(server, &head, data);
-        peer.posted = number;
-        // SAFETY: by the caller's promise.
-        peer.sender.keep_lent(head, unsafe { Loan::new(data) }, now_ns);
-        self.activate(server);
-        true
-    }
-
-    /// Copies what was lent and may have to be sent again.
-    pub(crate) fn take_over(&mut self, server: ServerId) {
-        self.peers[server.0 as usize].sender.take_over();
-    }
-
-    /// Likewise for an accumulate.
+    /// Posts as much of an accumulate as fits into one request.
     pub(crate) fn accumulate_some(
         &mut self,
         server: ServerId,
@@ -227,7 +196,7 @@ impl Origin {
 
     /// Begins a get, whose parts follow by [`Origin::get_some`].
     pub(crate) fn begin_get(&mut self, buffer: Buffer) -> Ticket {
-        self.begin(Some(buffer), Reply::None)
+        self.begin(buffer.bytes(), Some(buffer))
     }
 
     /// Asks for as much as fits into one request.
@@ -259,7 +228,7 @@ impl Origin {
 
     fn fetch_word(&mut self, server: ServerId, request: impl FnOnce(u32) -> Request<'static>) -> Ticket {
         let _ = self.room(server);
-        let ticket = self.begin(None, Reply::None);
+        let ticket = self.begin(0, None);
         let tag = self.ask(Part { ticket, server, packed: 0, bytes: 0 });
         self.fetch(server, &request(tag), 16);
         ticket
@@ -297,11 +266,11 @@ impl Origin {
         self.activate(server);
     }
 
-    fn begin(&mut self, buffer: Option<Buffer>, reply: Reply) -> Ticket {
+    fn begin(&mut self, bytes: usize, buffer: Option<Buffer>) -> Ticket {
         // Two bits are left for the one who hands tickets on.
         self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 2);
         let generation = self.generation;
-        let at = self.transfers.insert(Transfer { generation, left: 0, buffer, outcome: Ok(reply) });
+        let at = self.transfers.insert(Transfer { generation, left: 0, bytes, is_lent: false, buffer, outcome: Ok(Reply::None) });
         Ticket((u64::from(generation) << 32) | u64::from(at))
     }
 
@@ -340,6 +309,7 @@ impl Origin {
         let peer = &mut self.peers[server.0 as usize];
         if peer.batch.bytes.len() > HEADER_BYTES {
             let batch = std::mem::take(&mut peer.batch);
+            peer.queued_bytes += batch.bytes.len();
             peer.queue.push_back(batch);
         }
     }
@@ -358,7 +328,7 @@ impl Origin {
         active.retain(|&server| {
             self.send_to(server, now_ns, wire);
             let peer = &mut self.peers[server.0 as usize];
-            peer.sender.repeat_overdue(now_ns, |packet| wire.send(server, packet));
+            peer.sender.repeat_overdue(now_ns, |packet, lent| wire.send_parts(server, packet, lent));
             peer.is_active = peer.has_something() || !peer.sender.is_idle();
             peer.is_active
         });
@@ -375,17 +345,18 @@ impl Origin {
             return;
         }
         while peer.sender.may_send() {
-            let packet = match peer.queue.pop_front() {
+            let packet = match peer.pop() {
                 Some(packet) => packet,
                 None if peer.is_worth_sending() => std::mem::take(&mut peer.batch),
                 None => break,
             };
-            let Packet { mut bytes, wants_answer, .. } = packet;
+            let Packet { mut bytes, loan, wants_answer, .. } = packet;
             let number = peer.sender.next_number();
             let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0, back };
-            wire::seal(key, &header, &mut bytes);
-            wire.send(server, &bytes);
-            peer.sender.keep(bytes, wants_answer, now_ns);
+            let lent = loan.as_ref().map_or(&[][..], Loan::bytes);
+            wire::seal_parts(key, &header, &mut bytes, lent);
+            wire.send_parts(server, &bytes, lent);
+            peer.sender.keep(bytes, loan, wants_answer, now_ns);
         }
     }
 
@@ -425,8 +396,12 @@ impl Origin {
 
     /// Whether all that was posted to a server was executed there.
     pub(crate) fn has_landed(&self, server: ServerId) -> bool {
-        let peer = &self.peers[server.0 as usize];
-        peer.is_lost || peer.sender.executed() >= peer.posted
+        self.peers[server.0 as usize].has_landed()
+    }
+
+    /// How often something has come to its end that somebody may wait for: an operation, or the last that was posted to a server.
+    pub(crate) fn ends(&self) -> u64 {
+        self.ends
     }
 
     /// The first operation posted to a rank that was refused, if that was not told yet.
@@ -463,13 +438,17 @@ impl Origin {
     /// Gives up on a fetching operation: its buffer is not touched any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket) {
         // Its tags stay taken until they are answered: an answer that is on its way must not be taken for another's.
-        if named(&mut self.transfers, ticket).is_some() {
+        if let Some(transfer) = named(&mut self.transfers, ticket) {
+            if transfer.is_lent {
+                self.take_over_of(ticket);
+            }
             self.transfers.remove(ticket.0 as u32);
         }
     }
 
     /// Forgets every outcome that was not taken: whoever asked is gone.
     pub(crate) fn reset(&mut self) {
+        self.take_over_all();
         self.transfers.remove_if(|_| true);
         self.calls.clear();
         self.peers.iter_mut().for_each(|peer| peer.faults.clear());
@@ -489,7 +468,7 @@ impl Origin {
         if header.kind != Kind::Reply || header.port != self.id {
             return Err(Refused::Astray);
         }
-        let Origin { peers, parts, transfers, calls, spare, .. } = self;
+        let Origin { peers, parts, transfers, calls, spare, ends, .. } = self;
         let peer = peers.get_mut(header.server.0 as usize).ok_or(Refused::Astray)?;
         if peer.is_lost {
             return Err(Refused::Late);
@@ -500,21 +479,24 @@ impl Origin {
         for answer in Answers::new(body) {
             match answer? {
                 Answer::Word { tag, value } if is_awaited => {
-                    settle(parts, transfers, tag, header.server, |_, transfer| {
+                    let over = settle(parts, transfers, tag, header.server, |_, transfer| {
                         transfer.outcome = Ok(Reply::Word(value))
                     });
+                    *ends += u64::from(over);
                 }
                 Answer::Bytes { tag, data } if is_awaited => {
-                    settle(parts, transfers, tag, header.server, |part, transfer| {
+                    let over = settle(parts, transfers, tag, header.server, |part, transfer| {
                         let written = data.len() == part.bytes
                             && transfer.buffer.as_mut().is_some_and(|buffer| buffer.write(part.packed, data));
                         if !written {
                             transfer.outcome = Err(Error::Misuse("a far agent's answer has the wrong length".into()));
                         }
                     });
+                    *ends += u64::from(over);
                 }
                 Answer::Refused { tag, fault } if is_awaited => {
-                    settle(parts, transfers, tag, header.server, |_, transfer| transfer.outcome = Err(fault.error()));
+                    let fail = |_: &Part, transfer: &mut Transfer| transfer.outcome = Err(fault.error());
+                    *ends += u64::from(settle(parts, transfers, tag, header.server, fail));
                 }
                 Answer::Complaint { count, fault } if count > known_complaints => {
                     peer.complaints = peer.complaints.max(count);
@@ -523,16 +505,23 @@ impl Origin {
                     }
                 }
                 Answer::Called { slot, state, bytes } => {
+                    *ends += 1;
                     calls.push(Called { server: header.server, slot, state, bytes: bytes.to_vec() });
                 }
                 _ => {}
             }
         }
-        Ok(peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet| {
-            if spare.len() < 64 {
+        let had_landed = peer.has_landed();
+        let is_news = peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet, loan| {
+            if let Some(tag) = loan.and_then(|loan| loan.part()) {
+                *ends += u64::from(settle(parts, transfers, tag, header.server, |_, _| {}));
+            }
+            if spare.len() < SPARE_PACKETS {
                 spare.push(packet);
             }
-        }))
+        });
+        *ends += u64::from(!had_landed && peer.has_landed());
+        Ok(is_news)
     }
 }
 
@@ -546,12 +535,23 @@ impl Peer {
             sender: Sender::new(),
             batch: Packet::default(),
             queue: VecDeque::new(),
+            queued_bytes: 0,
             posted: 0,
             complaints: 0,
             faults: Vec::new(),
             is_active: false,
             is_lost: false,
         }
+    }
+
+    fn has_landed(&self) -> bool {
+        self.is_lost || self.sender.executed() >= self.posted
+    }
+
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.queue.pop_front()?;
+        self.queued_bytes -= packet.bytes.len();
+        Some(packet)
     }
 
     fn has_something(&self) -> bool {
@@ -570,6 +570,7 @@ impl Peer {
     fn abandon(&mut self) {
         self.sender.abandon();
         self.queue.clear();
+        self.queued_bytes = 0;
         self.batch = Packet::default();
         self.posted = 0;
     }

@@ -2,9 +2,10 @@
 //!
 //! It belongs to the thread whose operations it carries, lives in that thread's process, and is driven by that thread whenever it posts
 //! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
-//! thread drives it, seldom. What a rank that dies leaves behind here is nobody else's.
+//! thread drives it, seldom; or all the time, as long as a transfer is [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank that
+//! dies leaves behind here is nobody else's.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
@@ -33,6 +34,12 @@ pub(crate) struct Port {
     routes: Vec<Option<Route>>,
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
+    /// The transfers that the progress thread sees to.
+    entrusted: Vec<Ticket>,
+    /// How many times somebody on this host has asked to look.
+    bells: u64,
+    /// Where the port's thread sleeps while transfers are entrusted.
+    pub(crate) told: Arc<Condvar>,
 }
 
 /// A call under way.
@@ -47,7 +54,7 @@ struct Call {
 impl Port {
     pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
-        Port { origin, line, routes, calls: FxHashMap::default(), buffer }
+        Port { origin, line, routes, calls: FxHashMap::default(), buffer, entrusted: Vec::new(), bells: 0, told: Arc::default() }
     }
 
     pub(crate) fn line(&self) -> &Arc<dyn Line> {
@@ -70,13 +77,49 @@ impl Port {
     /// Forgets what nobody will ask for any more, so that somebody else can have the port.
     pub(crate) fn reset(&mut self) {
         self.calls.clear();
+        self.entrusted.clear();
         self.origin.reset();
     }
 
-    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at.
+    /// From now on, and until the transfer is over, the progress thread drives the port.
+    pub(crate) fn entrust(&mut self, ticket: Ticket) {
+        self.entrusted.push(ticket);
+    }
+
+    /// Whether the progress thread drives the port.
+    #[inline]
+    pub(crate) fn is_entrusted(&self) -> bool {
+        !self.entrusted.is_empty()
+    }
+
+    /// Takes the port back from the progress thread, for good or until more is entrusted.
+    pub(crate) fn take_back(&mut self) {
+        self.entrusted.clear();
+        self.told.notify_all();
+    }
+
+    /// Drives the port as the one that it is entrusted to; wakes its thread if there is news for it.
+    pub(crate) fn drive_entrusted(&mut self) {
+        let before = self.news();
+        self.origin.push();
+        self.drive();
+        let Port { entrusted, origin, .. } = self;
+        entrusted.retain(|&ticket| !origin.is_done(ticket));
+        if self.news() != before || !self.is_entrusted() {
+            self.told.notify_all();
+        }
+    }
+
+    /// Changes when something may have happened that the port's thread waits for.
+    pub(crate) fn news(&self) -> u64 {
+        self.origin.ends() + self.bells
+    }
+
+    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at. What is lent goes when somebody waits for it, or has
+    /// entrusted it.
     #[inline]
     pub(crate) fn send(&mut self, server: ServerId) {
-        if !self.origin.is_ready(server) {
+        if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
             return;
         }
         let (line, routes) = (&*self.line, &self.routes);
@@ -120,7 +163,7 @@ impl Port {
         for count in 0..READ_AT_ONCE {
             match self.line.receive(&mut self.buffer) {
                 // Somebody wants us to look: we do.
-                Some(0) => {}
+                Some(0) => self.bells += 1,
                 Some(length) => {
                     // What is refused changes nothing.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());

@@ -2,19 +2,22 @@
 //!
 //! It sleeps as long as nothing is under way. When something is, it looks every now and then: it sends what was left in a batch, reads
 //! acknowledgements, and repeats what got lost. A rank that waits drives its port itself, so this thread is never on the way of an operation that
-//! somebody waits for.
+//! somebody waits for. Long transfers that a rank has begun and does not wait for are entrusted to it: until they are over it does nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::port::Port;
+use crate::seat::NAP;
 
 /// How soon it looks again when something has not been sent.
 const UNSENT: Duration = Duration::from_millis(1);
 /// How soon it looks again when something was not acknowledged.
 const UNDER_WAY: Duration = Duration::from_millis(5);
+/// How soon it looks again when transfers of several ports are entrusted to it.
+const ENTRUSTED: Duration = Duration::from_micros(100);
 /// How often it looks in vain before it goes to sleep.
 const QUIET_LOOKS: u32 = 20;
 
@@ -29,6 +32,8 @@ struct Shared {
     ports: Mutex<Vec<Weak<Mutex<Port>>>>,
     /// Whether the thread looks every now and then.
     is_awake: AtomicBool,
+    /// Whether something was entrusted to it that it has not seen.
+    has_more: AtomicBool,
     stop: AtomicBool,
     sleep: Mutex<()>,
     wake: Condvar,
@@ -55,13 +60,27 @@ impl Progress {
 
     #[cold]
     fn wake(&self) {
+        // Without it, what was posted goes on only while the rank calls the library: slower, but not wrong.
+        let _ = self.is_there();
+        let _sleep = lock(&self.shared.sleep);
+        self.shared.is_awake.store(true, Ordering::SeqCst);
+        self.shared.wake.notify_all();
+    }
+
+    /// Whether the thread is there, or could be started.
+    pub(crate) fn is_there(&self) -> bool {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let shared = self.shared.clone();
-            // Without it, what was posted goes on only while the rank calls the library: slower, but not wrong.
             *thread = std::thread::Builder::new().name("farside-progress".into()).spawn(move || shared.run()).ok();
         }
+        thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Something was entrusted to the thread.
+    pub(crate) fn hurry(&self) {
         let _sleep = lock(&self.shared.sleep);
+        self.shared.has_more.store(true, Ordering::SeqCst);
         self.shared.is_awake.store(true, Ordering::SeqCst);
         self.shared.wake.notify_all();
     }
@@ -81,10 +100,26 @@ impl Drop for Progress {
     }
 }
 
+/// When the thread ends, whatever was entrusted to it is its rank's again.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.ports().iter().for_each(|port| lock(port).take_back());
+    }
+}
+
 impl Shared {
+    fn ports(&self) -> Vec<Arc<Mutex<Port>>> {
+        lock(&self.ports).iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn run(&self) {
+        let _leaving = Leaving(self);
         let mut quiet = 0;
         while !self.stop.load(Ordering::SeqCst) {
+            self.has_more.store(false, Ordering::SeqCst);
+            self.see_to_entrusted();
             let (mut is_busy, mut pause) = self.look();
             quiet = if is_busy { 0 } else { quiet + 1 };
             let mut sleep = lock(&self.sleep);
@@ -99,23 +134,47 @@ impl Shared {
                 }
                 quiet = 0;
             }
-            if self.stop.load(Ordering::SeqCst) {
-                return;
-            }
+            let is_called = || self.has_more.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst);
             if self.is_awake.load(Ordering::SeqCst) {
-                drop(self.wake.wait_timeout(sleep, pause));
+                drop(self.wake.wait_timeout_while(sleep, pause, |()| !is_called()));
             } else {
-                let awake = |(): &mut ()| !self.is_awake.load(Ordering::SeqCst) && !self.stop.load(Ordering::SeqCst);
-                drop(self.wake.wait_while(sleep, awake));
+                let asleep = |(): &mut ()| !self.is_awake.load(Ordering::SeqCst) && !is_called();
+                drop(self.wake.wait_while(sleep, asleep));
+            }
+        }
+    }
+
+    /// Does what was entrusted, until it is done. The other ports are looked after every now and then.
+    fn see_to_entrusted(&self) {
+        let mut looked = Instant::now();
+        while !self.stop.load(Ordering::SeqCst) {
+            let mut ports = self.ports();
+            let longest = if ports.len() == 1 { NAP } else { UNSENT };
+            ports.retain(|port| lock(port).is_entrusted());
+            let Some(last) = ports.pop() else { return };
+            for port in &ports {
+                lock(port).drive_entrusted();
+            }
+            let mut port = lock(&last);
+            port.drive_entrusted();
+            let sleeps = port.is_entrusted().then(|| (port.line().clone(), port.patience()));
+            drop(port);
+            // It sleeps at one of them, and not for long if there are others.
+            if let Some((line, patience)) = sleeps {
+                let longest = if ports.is_empty() { longest } else { ENTRUSTED };
+                line.sleep(patience.unwrap_or(longest).min(longest));
+            }
+            if looked.elapsed() > UNSENT {
+                let _ = self.look();
+                looked = Instant::now();
             }
         }
     }
 
     /// Looks after all ports; says whether anything is under way, and when to look again.
     fn look(&self) -> (bool, Duration) {
-        let ports: Vec<Arc<Mutex<Port>>> = lock(&self.ports).iter().filter_map(Weak::upgrade).collect();
         let (mut is_busy, mut pause) = (false, UNDER_WAY);
-        for port in ports {
+        for port in self.ports() {
             match port.try_lock() {
                 Ok(mut port) if port.origin.is_busy() || port.line().is_busy() => {
                     port.origin.push();

@@ -20,27 +20,31 @@ pub(crate) struct Transfer {
     pub(crate) generation: u32,
     /// How many parts have not been answered.
     pub(crate) left: u32,
+    /// How many bytes it moves; zero for a word.
+    pub(crate) bytes: usize,
+    /// Where they go.
     pub(crate) buffer: Option<Buffer>,
+    /// They come from memory that was lent.
+    pub(crate) is_lent: bool,
     pub(crate) outcome: Result<Reply>,
 }
 
-/// A part was answered.
+/// A part was answered. Says whether that was the last of its transfer.
 pub(crate) fn settle(
     parts: &mut Slots<Part>,
     transfers: &mut Slots<Transfer>,
     tag: u32,
     server: ServerId,
     with: impl FnOnce(&Part, &mut Transfer),
-) {
+) -> bool {
     if parts.get_mut(tag).is_none_or(|part| part.server != server) {
-        return;
+        return false;
     }
-    if let Some(part) = parts.remove(tag)
-        && let Some(transfer) = named(transfers, part.ticket)
-    {
-        with(&part, transfer);
-        transfer.left = transfer.left.saturating_sub(1);
-    }
+    let Some(part) = parts.remove(tag) else { return false };
+    let Some(transfer) = named(transfers, part.ticket) else { return false };
+    with(&part, transfer);
+    transfer.left = transfer.left.saturating_sub(1);
+    transfer.left == 0
 }
 
 /// The transfer that a ticket means, unless it is over.

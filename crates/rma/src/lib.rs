@@ -31,7 +31,7 @@ pub use context::Context;
 pub use counters::{Counters, PeerCounters};
 pub use farside_fabric::{Agent, Ended, Error, HandlerId, Link, Node, Rank, Result, Topology};
 pub use noncontiguous::{Patch, Run};
-pub use pending::{Pending, Reading, Scope};
+pub use pending::{Pending, Scope, Transfer};
 pub use place::Place;
 pub use plain::{Cell, Complex, Integer, Pair, Plain, Summand};
 pub use team::Team;

@@ -67,7 +67,7 @@ impl Context {
     /// assert_eq!(computed + reading.wait()?.iter().sum::<u32>(), 42);
     /// # window.free(&world) }).unwrap();
     /// ```
-    pub fn read_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Reading<'_, T>> {
+    pub fn read_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         from.check(bytes)?;
         let part = from.segment.part(from.rank)?;
@@ -78,31 +78,80 @@ impl Context {
         let mut buffer = vec![T::new_zeroed(); len];
         if part.near.is_some() {
             self.get(from, &mut buffer)?;
-            return Ok(Reading { context: self, peer: from.rank, ticket: None, buffer });
+            return Ok(Transfer { context: self, peer: from.rank, ticket: None, buffer });
         }
         self.tally().get(from.rank, bytes);
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
-        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Reading`, which neither touches it nor gives it
-        // back before the operation is over; if the `Reading` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
+        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Transfer`, which neither touches it nor gives it
+        // back before the operation is over; if the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
         let started = unsafe { self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())? };
-        let ticket = match started {
+        Ok(Transfer { context: self, peer: from.rank, ticket: self.entrust(started), buffer })
+    }
+
+    /// Starts a write of `data` to a place, from where it is: it belongs to the transfer until it may be reused. It has landed after a flush.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(2, |world| {
+    /// let window = world.window::<u32>(1000)?;
+    /// let writing = world.write_nb(vec![7; 1000], window.at(Rank(1), 0))?;
+    /// let computed = 41 + 1; // … while the data is on its way
+    /// let mut data = writing.wait()?;
+    /// data[0] = computed;
+    /// # window.free(&world) }).unwrap();
+    /// ```
+    pub fn write_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {
+        // SAFETY: the data is on the heap, and belongs to the `Transfer`, which neither touches it nor gives it back before the operation is over; if the
+        // `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the data.
+        let ticket = unsafe { self.put_lent(&data, to)? };
+        Ok(Transfer { context: self, peer: to.rank, ticket, buffer: data })
+    }
+
+    /// Starts a put that borrows its bytes; without a ticket, it does not need them any more.
+    ///
+    /// # Safety
+    ///
+    /// `data` must stay where and as it is until the ticket's operation is over.
+    unsafe fn put_lent<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<Option<Ticket>> {
+        let bytes = data.as_bytes();
+        to.check(bytes.len() as u64)?;
+        let part = to.segment.part(to.rank)?;
+        if part.near.is_some() {
+            self.put(data, to)?;
+            return Ok(None);
+        }
+        let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
+        region.check(part.bytes)?;
+        self.tally().put(to.rank, bytes.len() as u64);
+        self.post_to(to.rank);
+        // SAFETY: by the caller's promise.
+        let started = unsafe { self.fabric().put_nb(&region, bytes.as_ptr())? };
+        self.landings().issue(self, to.rank, to.segment.id, 1);
+        Ok(self.entrust(started))
+    }
+
+    /// Whoever starts a transfer without waiting for it has something else to do.
+    fn entrust(&self, started: Started) -> Option<Ticket> {
+        match started {
             Started::Done(_) => None,
-            Started::Pending(ticket) => Some(ticket),
-        };
-        Ok(Reading { context: self, peer: from.rank, ticket, buffer })
+            Started::Pending(ticket) => {
+                self.fabric().entrust(ticket);
+                Some(ticket)
+            }
+        }
     }
 }
 
-/// A read under way that owns the memory it reads into. See [`Context::read_nb`].
+/// A transfer under way that owns its memory. See [`Context::read_nb`] and [`Context::write_nb`].
 #[must_use = "the data comes from `wait`"]
-pub struct Reading<'c, T> {
+pub struct Transfer<'c, T> {
     context: &'c Context,
     peer: Rank,
     ticket: Option<Ticket>,
     buffer: Vec<T>,
 }
 
-impl<T> Reading<'_, T> {
+impl<T> Transfer<'_, T> {
     /// Whether it is complete, so that `wait` would not have to wait.
     pub fn is_done(&mut self) -> Result<bool> {
         let Some(ticket) = self.ticket else {
@@ -124,7 +173,7 @@ impl<T> Reading<'_, T> {
     }
 }
 
-impl<T> Drop for Reading<'_, T> {
+impl<T> Drop for Transfer<'_, T> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.context.fabric().cancel(ticket);
@@ -166,7 +215,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: `into` is borrowed for longer than the scope, which does not end before the operation is over; until
         // then the borrow is inside `Pending`, which gives it back only after completion.
         let started = unsafe { self.outstanding.context.fabric().get(&region, into.as_mut_bytes().as_mut_ptr())? };
-        Ok(Pending { scope: self, ticket: self.enter(started, from.rank), buffer: into })
+        let ticket = self.outstanding.context.entrust(started);
+        Ok(Pending { scope: self, ticket: self.enter(ticket, from.rank), buffer: into })
     }
 
     /// Starts a write of `data` to a place; when it is waited for, `data` may be reused. It has landed after a flush.
@@ -174,31 +224,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         'a: 'scope,
     {
-        let bytes = data.as_bytes();
-        to.check(bytes.len() as u64)?;
-        let part = to.segment.part(to.rank)?;
-        if part.near.is_some() {
-            self.outstanding.context.put(data, to)?;
-            return Ok(Pending { scope: self, ticket: None, buffer: data });
-        }
-        let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-        region.check(part.bytes)?;
-        self.outstanding.context.tally().put(to.rank, bytes.len() as u64);
-        self.outstanding.context.post_to(to.rank);
         // SAFETY: as in `get_nb`; the borrow is shared, so nobody can write.
-        let started = unsafe { self.outstanding.context.fabric().put_nb(&region, bytes.as_ptr())? };
-        self.outstanding.context.landings().issue(self.outstanding.context, to.rank, to.segment.id, 1);
-        Ok(Pending { scope: self, ticket: self.enter(started, to.rank), buffer: data })
+        let ticket = unsafe { self.outstanding.context.put_lent(data, to)? };
+        Ok(Pending { scope: self, ticket: self.enter(ticket, to.rank), buffer: data })
     }
 
-    fn enter(&self, started: Started, peer: Rank) -> Option<(Ticket, Rank)> {
-        match started {
-            Started::Done(_) => None,
-            Started::Pending(ticket) => {
-                self.outstanding.tickets.borrow_mut().push((ticket, peer));
-                Some((ticket, peer))
-            }
-        }
+    fn enter(&self, ticket: Option<Ticket>, peer: Rank) -> Option<(Ticket, Rank)> {
+        let entry = (ticket?, peer);
+        self.outstanding.tickets.borrow_mut().push(entry);
+        Some(entry)
     }
 }
 

@@ -10,9 +10,13 @@ use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
 use crate::timing::{measure, median};
 use crate::turns::sample;
 
-/// By how much computation grows, and how much longer the whole may take before that counts, both as parts of the epoch's own time.
-const STEP: f64 = 0.05;
+/// In how many steps computation grows to the epoch's own time.
+const STEPS: u32 = 20;
+/// How much longer the whole may take before that counts, as a part of the epoch's own time, and in how many steps in a row it must.
 const TOLERANCE: f64 = 0.03;
+const GROWN: u32 = 2;
+/// How often each step is measured.
+const TURNS: u32 = 5;
 /// How much the target computes, in slices.
 const SLICES: u64 = 40;
 
@@ -39,9 +43,11 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
             samples.extend(bench.latency()?);
         }
         if plan.has(SENDER) {
+            bench.place(Rank(0))?;
             samples.extend(bench.sender()?);
         }
         if plan.has(RECEIVER) {
+            bench.place(bench.target)?;
             samples.extend(bench.receiver()?);
         }
         window.barrier()?;
@@ -105,27 +111,42 @@ struct Bench<'a, 'w> {
 }
 
 impl Bench<'_, '_> {
-    /// An epoch with so many puts or gets, and some computation before it ends.
-    fn epoch(&self, operation: &str, data: &[u8], count: usize, compute_ns: f64) -> Result<()> {
+    /// Gives a rank a processor for itself, if there is one to give.
+    fn place(&self, computes: Rank) -> Result<()> {
+        let Some((alone, others)) = &self.plan.apart else { return Ok(()) };
+        let cores = if self.world.rank() == computes { alone } else { others };
+        cores.pin().map_err(|error| Error::System {
+            call: "choosing the processors of a rank",
+            errno: error.raw_os_error().unwrap_or(0),
+        })
+    }
+
+    /// An epoch with a put of each of the buffers or a get as long as each, and some computation before it ends.
+    fn epoch(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64) -> Result<()> {
         self.window.lock(self.target, Mode::Exclusive)?;
-        match operation {
+        let (mut puts, mut gets, mut at) = (Vec::new(), Vec::new(), 0);
+        for buffer in &mut *buffers {
             // Each has bytes of its own: two puts of one epoch to the same bytes would be an error.
-            "put" => {
-                (0..count).try_for_each(|at| self.window.put(black_box(data), self.target, (at * data.len()) as u64))?
+            let bytes = buffer.len();
+            match operation {
+                "put" => puts.push(self.window.put_request(std::mem::take(buffer), self.target, at)?),
+                _ => gets.push(self.window.get::<u8>(self.target, at, bytes)?),
             }
-            _ => (0..count).try_for_each(|at| {
-                self.window.get::<u8>(self.target, (at * data.len()) as u64, data.len()).map(drop)
-            })?,
+            at += bytes as u64;
         }
         if compute_ns > 0.0 {
             self.labour.work(self.world, compute_ns);
         }
-        self.window.unlock(self.target)
+        self.window.unlock(self.target)?;
+        gets.into_iter().try_for_each(|get| get.take().map(|data| drop(black_box(data))))?;
+        buffers.iter_mut().zip(puts).try_for_each(|(buffer, put)| put.take().map(|data| *buffer = data))
     }
 
-    fn time(&self, operation: &str, data: &[u8], count: usize, compute_ns: f64, time: Duration) -> Result<f64> {
+    fn time(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64, time: Duration) -> Result<f64> {
         let clock_ns = || self.world.now_ns();
-        measure(&clock_ns, time, |epochs| (0..epochs).try_for_each(|_| self.epoch(operation, data, count, compute_ns)))
+        measure(&clock_ns, time, |epochs| {
+            (0..epochs).try_for_each(|_| self.epoch(operation, buffers, compute_ns))
+        })
     }
 
     /// Rank 0 does something, and all others wait in the library.
@@ -181,7 +202,7 @@ impl Bench<'_, '_> {
             })
         })?;
         black_box(&into);
-        Ok(Some(sample(LATENCY, &[&self.design, &operation, &bytes, &1, &target], &[Some(ns), None, None])))
+        Ok(Some(sample(LATENCY, &[&self.design, &operation, &bytes, &1, &target, &self.plan.cores()], &[Some(ns), None, None, None])))
     }
 
     fn sender(&self) -> Result<Vec<String>> {
@@ -201,23 +222,31 @@ impl Bench<'_, '_> {
 
     /// Lets computation grow until the whole takes longer.
     fn overlap(&self, operation: &str, bytes: usize, count: usize) -> Result<String> {
-        let data = vec![1u8; bytes];
-        let time = self.plan.time / 4;
-        // What the figure compares with is measured several times, in turns with nothing else.
-        let mut alone: Vec<f64> =
-            (0..3).map(|_| self.time(operation, &data, count, 0.0, time)).collect::<Result<_>>()?;
-        let alone_ns = median(&mut alone);
-        let (mut hidden, mut part) = (0.0, STEP);
-        while part < 1.0 + STEP / 2.0 {
-            let ns = self.time(operation, &data, count, part * alone_ns, time)?;
-            if ns > alone_ns * (1.0 + TOLERANCE) {
-                break;
+        let mut buffers = vec![vec![1u8; bytes]; count];
+        let mut time = |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
+        let alone_ns = median(&mut [time(0.0)?, time(0.0)?, time(0.0)?]);
+        let (mut hidden, mut grown) = (0.0, 0);
+        for step in 1..=STEPS {
+            let part = f64::from(step) / f64::from(STEPS);
+            // In turns with the epoch alone, and the fastest of each: what somebody else disturbs is not taken for growth.
+            let (mut alone, mut busy) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..TURNS {
+                alone = alone.min(time(0.0)?);
+                busy = busy.min(time(part * alone_ns)?);
             }
-            hidden = part;
-            part += STEP;
+            if busy <= alone * (1.0 + TOLERANCE) {
+                (hidden, grown) = (part, 0);
+            } else {
+                grown += 1;
+                if grown == GROWN {
+                    break;
+                }
+            }
         }
-        let figures = [Some(alone_ns), Some(100.0 * hidden), None];
-        Ok(sample(SENDER, &[&self.design, &operation, &bytes, &count, &"idle"], &figures))
+        let empty_ns = self.time(operation, &mut [], 0.0, self.plan.time / 4)?;
+        let of_transfer = 100.0 * (hidden * alone_ns / (alone_ns - empty_ns).max(1.0)).min(1.0);
+        let figures = [Some(alone_ns), Some(100.0 * hidden), Some(of_transfer), None];
+        Ok(sample(SENDER, &[&self.design, &operation, &bytes, &count, &"idle", &self.plan.cores()], &figures))
     }
 
     /// The target computes, with and without the others' epochs.
@@ -251,8 +280,8 @@ impl Bench<'_, '_> {
         }
         done.free(self.world)?;
         let (alone_ns, ns) = (median(&mut alone), median(&mut disturbed));
-        let figures = [Some(ns), Some(100.0 * (alone_ns / ns).min(1.0)), Some(alone_ns)];
-        Ok(vec![sample(RECEIVER, &[&self.design, &"get", &BYTES, &1, &"computing"], &figures)])
+        let figures = [Some(ns), Some(100.0 * (alone_ns / ns).min(1.0)), None, Some(alone_ns)];
+        Ok(vec![sample(RECEIVER, &[&self.design, &"get", &BYTES, &1, &"computing", &self.plan.cores()], &figures)])
     }
 
     /// A fixed amount of computation, with a call of the library after each slice.

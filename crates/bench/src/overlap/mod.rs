@@ -2,9 +2,11 @@
 //!
 //! - `latency`: lock, one put or get, unlock, of an idle target and of one that computes;
 //! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the epoch's own time, until the whole takes longer. What was hidden then is
-//!   the overlap;
+//!   the overlap, as a part of the epoch's time and of the transfer's: that without what an epoch takes that does nothing;
 //! - `receiver`: the target does a fixed amount of computation, calling the library between slices of it, while all others lock, get and unlock. The overlap is the
 //!   time that it takes without them, as a part of the time that it takes with them.
+//!
+//! Between nodes, the rank that computes in the last two has a processor for itself if there are several: the interfaces here are software, and so are all the others'.
 
 mod measure;
 mod report;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
+use crate::cores::{self, Cores};
 use crate::record::Record;
 use crate::rivals::Rival;
 use crate::turns::{self, Fold, Layout, SLACK, Setting};
@@ -47,13 +50,20 @@ pub struct Plan {
     pub library_ns: u64,
     /// What fits into one message of the two-sided design.
     pub message_bytes: usize,
+    /// Where the rank that computes runs, and where everybody else does, if not everywhere.
+    apart: Option<(Cores, Cores)>,
 }
 
 impl Plan {
-    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES`, which is what every system's program is given.
+    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES [ALONE OTHERS]`, which is what every system's program is given.
     pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, sizes, operations, designs, slice_us, library_ns, message_bytes] = arguments else {
+        let [ms, cases, sizes, operations, designs, slice_us, library_ns, message_bytes, apart @ ..] = arguments else {
             bail!("expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not {arguments:?}");
+        };
+        let apart = match apart {
+            [] => None,
+            [alone, others] => Some((alone.parse()?, others.parse()?)),
+            _ => bail!("expected ALONE OTHERS, not {apart:?}"),
         };
         let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -67,7 +77,13 @@ impl Plan {
             slice_us: number(slice_us)? as u64,
             library_ns: number(library_ns)? as u64,
             message_bytes: number(message_bytes)?,
+            apart,
         })
+    }
+
+    /// How processors are shared out, for records.
+    fn cores(&self) -> &'static str {
+        if self.apart.is_some() { "apart" } else { "free" }
     }
 
     fn has(&self, case: &str) -> bool {
@@ -79,13 +95,19 @@ impl turns::Plan for Plan {
     const BENCH: &'static str = "overlap";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
-        attributes: &["design", "operation", "bytes", "operations", "target"],
-        figures: &[("median_ns", Fold::Median), ("overlap_pct", Fold::Median), ("alone_ns", Fold::Median)],
+        attributes: &["design", "operation", "bytes", "operations", "target", "cores"],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("overlap_pct", Fold::Median),
+            ("transfer_pct", Fold::Median),
+            ("alone_ns", Fold::Median),
+        ],
     };
 
     fn arguments(&self) -> Vec<String> {
         let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        vec![
+        let apart = self.apart.iter().flat_map(|(alone, others)| [alone.to_string(), others.to_string()]);
+        let what = [
             self.time.as_millis().to_string(),
             self.cases.join(","),
             list(&self.sizes),
@@ -94,17 +116,22 @@ impl turns::Plan for Plan {
             self.slice_us.to_string(),
             self.library_ns.to_string(),
             self.message_bytes.to_string(),
-        ]
+        ];
+        what.into_iter().chain(apart).collect()
     }
 
     fn deadline(&self) -> Duration {
         // Some twenty measurements for an overlap; a target that computes keeps some designs waiting for as long as it does.
         let each = (self.sizes.len() * 2 + self.operations.len()) as u32 * 2 * self.designs.len() as u32;
-        (self.time * 8 + Duration::from_millis(200)) * each + SLACK
+        (self.time * 64 + Duration::from_millis(200)) * each + SLACK
     }
 
     fn label(&self) -> String {
-        String::new()
+        format!(", processors {}", self.cores())
+    }
+
+    fn launcher_cores(&self) -> Option<Cores> {
+        self.apart.as_ref().map(|(_, others)| others.clone())
     }
 
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
@@ -152,7 +179,12 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let (time, slice_us) = (options.setting.time, options.slice.as_micros() as u64);
     ensure!(slice_us > 0, "a slice of the target's computation takes at least 1 us");
     let library_ns = library_ns(&options.setting);
-    let plan = |cases: Vec<String>| Plan {
+    // Where an interface is hardware, or there is but one node, nobody needs a processor to be put aside.
+    let apart = match options.setting.nodes {
+        Some(nodes) if nodes > 1 && options.setting.sim.is_none() => cores::usable()?.split_first(),
+        _ => None,
+    };
+    let plan = |cases: Vec<String>, apart: Option<(Cores, Cores)>| Plan {
         time,
         cases,
         sizes: options.sizes.clone(),
@@ -161,14 +193,16 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         slice_us,
         library_ns,
         message_bytes: options.message_bytes,
+        apart,
     };
     let mut plans: Vec<(u32, Plan)> = Vec::new();
     for &ranks in &options.setting.ranks {
         // A pair has nothing to do with those who look on: more ranks matter at the receiver only.
         let cases: Vec<String> = cases.iter().filter(|case| case.as_str() == RECEIVER || ranks == 2).cloned().collect();
-        if !cases.is_empty() {
-            plans.push((ranks, plan(cases)));
-        }
+        let (hiding, plain): (Vec<String>, Vec<String>) =
+            cases.into_iter().partition(|case| case != LATENCY && apart.is_some());
+        plans.extend((!plain.is_empty()).then(|| (ranks, plan(plain, None))));
+        plans.extend((!hiding.is_empty()).then(|| (ranks, plan(hiding, apart.clone()))));
     }
     turns::run(&options.setting, &plans)
 }
@@ -192,6 +226,11 @@ mod tests {
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert!(Plan::parse(&words[..5]).is_err());
+        let apart = [&words[..], &["0".to_owned(), "1,2".to_owned()]].concat();
+        let plan_apart = Plan::parse(&apart).unwrap();
+        assert_eq!(plan_apart.arguments(), apart);
+        assert_eq!(plan_apart.launcher_cores().unwrap().to_string(), "1,2");
+        assert!(Plan::parse(&apart[..9]).is_err());
         assert_eq!(plan.for_rival(Rival::Mpich, false).unwrap().cases, ["latency"]);
     }
 

@@ -21,8 +21,10 @@ pub fn tables(records: &[Record]) -> String {
         "bytes",
         "operations",
         "target",
+        "cores",
         "time",
         "overlap",
+        "of transfer",
         "slowdown",
         "ratio",
     ];
@@ -39,13 +41,19 @@ pub fn tables(records: &[Record]) -> String {
             text_of(record, "bytes"),
             text_of(record, "operations"),
             text_of(record, "target"),
+            text_of(record, "cores"),
             Unit::Ns.format(ns),
-            record.number("overlap_pct").map_or("-".into(), |overlap| format!("{overlap:.0} %")),
+            percent(record, "overlap_pct"),
+            percent(record, "transfer_pct"),
             slowdown.unwrap_or("-".into()),
             ratio.map_or("-".into(), |best| times(best / ns)),
         ]
     });
     table(&header, rows).to_string()
+}
+
+fn percent(record: &Record, figure: &str) -> String {
+    record.number(figure).map_or("-".into(), |percent| format!("{percent:.0} %"))
 }
 
 fn best_rival(records: &[Record], own: &Record) -> Option<f64> {

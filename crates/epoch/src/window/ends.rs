@@ -239,16 +239,22 @@ impl<'t, V: Variant> Window<'t, V> {
     pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
-            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
-            Passive::TwoSided(two_sided) => {
-                two_sided.open(member, mode);
-                self.ledger.set_lock(member, Some(mode));
-                // Local accesses under this rank's own lock cannot be queued.
-                return if target == self.context.rank() { self.escalate(member) } else { Ok(()) };
-            }
+            other => return self.take_rival_lock(other, member, target, mode),
         }
         self.ledger.set_lock(member, Some(mode));
         Ok(())
+    }
+
+    #[inline(never)]
+    fn take_rival_lock(&self, passive: &Passive<'t>, member: usize, target: Rank, mode: Mode) -> Result<()> {
+        match passive {
+            Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
+            Passive::TwoSided(two_sided) => two_sided.open(member, mode),
+            Passive::Direct(_) => {}
+        }
+        self.ledger.set_lock(member, Some(mode));
+        // Local accesses under this rank's own lock cannot be queued.
+        if target == self.context.rank() { self.escalate(member) } else { Ok(()) }
     }
 
     #[inline]
@@ -264,21 +270,27 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
+    /// What was read must be here before others may write. What was written need not have landed: in the direct design the release goes to the target right behind it, and when that
+    /// is answered, all is there.
+    #[inline(never)]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
-        // The lock is released even if something was lost, so that others find out, too.
-        let completed = match V::FLUSHES {
-            true => self.finish(Some(target)).and(self.context.flush(target)),
-            false => Ok(()),
+        let completed = match &self.passive {
+            _ if !V::FLUSHES => Ok(()),
+            Passive::Direct(_) => self.finish_reads(target).and(self.context.fence()),
+            _ => self.finish(Some(target)).and(self.context.flush(target)),
         };
         self.ledger.set_lock(member, None);
+        // The lock is released even if something was lost, so that others find out, too.
         match &self.passive {
             Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
             Passive::Backoff(backoff) => backoff.unlock(self.context, target, mode)?,
             Passive::TwoSided(_) => {}
         }
-        completed
+        completed?;
+        if V::FLUSHES { self.finish(Some(target)).and(self.context.flush(target)) } else { Ok(()) }
     }
 
+    #[inline(never)]
     fn close_two_sided(&self, two_sided: &crate::two_sided::TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
         if !two_sided.fits(member) {
             self.escalate(member)?;

@@ -22,7 +22,7 @@ use crate::variant::{Right, Variant};
 
 pub use operations::{Op, Request};
 pub(crate) use request::Slot;
-pub use request::{Fetched, Get};
+pub use request::{Fetched, Get, Put};
 
 /// How a target is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -382,6 +382,15 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Waits for all answers of a target, or of all.
     fn finish(&self, target: Option<Rank>) -> Result<()> {
+        self.finish_those(target, |_| true)
+    }
+
+    /// Waits for all answers of a target that tell of its memory: not for those of puts.
+    fn finish_reads(&self, target: Rank) -> Result<()> {
+        self.finish_those(Some(target), |answer| answer.reads())
+    }
+
+    fn finish_those(&self, target: Option<Rank>, which: impl Fn(&Answer<'t>) -> bool) -> Result<()> {
         if !self.has_answers.replace(false) {
             return Ok(());
         }
@@ -393,7 +402,7 @@ impl<'t, V: Variant> Window<'t, V> {
             self.start_next()?;
         }
         let (mine, others): (VecDeque<_>, VecDeque<_>) =
-            self.underway.borrow_mut().drain(..).partition(|&(rank, _)| concerns(rank));
+            self.underway.borrow_mut().drain(..).partition(|(rank, answer)| concerns(*rank) && which(answer));
         self.has_answers.set(!others.is_empty() || !self.queue.borrow().is_empty());
         *self.underway.borrow_mut() = others;
         // Every one is waited for, also after one has failed.

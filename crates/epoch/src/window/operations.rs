@@ -6,7 +6,7 @@ use farside_fabric::{Atomic, Error, Rank, Result, Width, Word};
 use farside_rma::{Cell, Integer, Place, Plain, Summand};
 use zerocopy::IntoBytes;
 
-use super::{Fetched, Get, Passive, Window};
+use super::{Fetched, Get, Passive, Put, Window};
 use crate::ledger::Effect;
 use crate::message::Operation;
 use crate::variant::Variant;
@@ -43,7 +43,7 @@ impl Op {
     }
 }
 
-/// A put or an accumulate as a request of its own (`MPI_Rput`, `MPI_Raccumulate`).
+/// An accumulate as a request of its own (`MPI_Raccumulate`).
 #[derive(Debug)]
 #[must_use = "a request is waited for"]
 pub struct Request {
@@ -140,9 +140,42 @@ impl<'t, V: Variant> Window<'t, V> {
         self.atomic(op, target, at)
     }
 
-    /// [`Window::put`] with a request of its own.
-    pub fn put_request<T: Plain>(&self, data: &[T], target: Rank, at: u64) -> Result<Request> {
-        self.put(data, target, at).map(|()| Request { target })
+    /// [`Window::put`] from memory that belongs to the operation until it is complete: nothing is copied, and the caller can compute while it is sent.
+    ///
+    /// ```
+    /// use farside::epoch::{Mode, Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(2, |world| {
+    ///     let window = Window::allocate(&world, 80_000, Options::new())?;
+    ///     window.lock(Rank(1), Mode::Shared)?;
+    ///     let put = window.put_request(vec![1.5; 5_000], Rank(1), 40_000 * u64::from(world.rank().0))?;
+    ///     let computed = 6 * 7; // … while the data is on its way
+    ///     window.unlock(Rank(1))?;
+    ///     assert_eq!(put.take()?.len() + computed, 5_042);
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn put_request<T: Plain>(&self, data: Vec<T>, target: Rank, at: u64) -> Result<Put<'t, T>> {
+        let bytes = data.as_bytes();
+        let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
+        if let Some(two_sided) = self.queuing(member) {
+            two_sided.queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None))?;
+        } else if self.context.topology().same_node(target, self.context.rank()) {
+            self.context.put(bytes, self.memory.at(target, offset as usize))?;
+        } else {
+            let put = Put::queued(target, data);
+            self.begin(target, offset, put.ticket.clone())?;
+            return Ok(put);
+        }
+        Ok(Put::done(target, data))
+    }
+
+    /// Waits until the data of one put may be reused, within its epoch.
+    pub fn wait_put<T: Plain>(&self, put: Put<'t, T>) -> Result<Vec<T>> {
+        self.await_answer(put.target(), &(put.ticket.clone() as Answer<'t>))?;
+        put.take()
     }
 
     /// [`Window::accumulate`] with a request of its own.

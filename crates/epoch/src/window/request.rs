@@ -1,10 +1,10 @@
 //! Operations with an answer: handles that give it once it is there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Cell as Word, Context, Fetch, Place, Plain, Reading};
+use farside_rma::{Cell as Word, Context, Fetch, Place, Plain, Transfer};
 
 use crate::ledger::Fault;
 use crate::message::elements;
@@ -17,6 +17,8 @@ pub(crate) trait Slot<'t> {
     fn is_done(&self) -> Result<bool>;
     /// Waits for its answer, and keeps it.
     fn finish(&self) -> Result<()>;
+    /// Whether its answer tells of the target's memory, rather than of its own buffer.
+    fn reads(&self) -> bool;
     /// Its answer has come in a message.
     fn fill(&self, bytes: &[u8]) -> Result<()>;
 }
@@ -27,13 +29,13 @@ pub(crate) trait Underway<A> {
     fn wait(self: Box<Self>) -> Result<A>;
 }
 
-impl<T: Plain> Underway<Vec<T>> for Reading<'_, T> {
+impl<T: Plain> Underway<Vec<T>> for Transfer<'_, T> {
     fn is_done(&mut self) -> Result<bool> {
-        Reading::is_done(self)
+        Transfer::is_done(self)
     }
 
     fn wait(self: Box<Self>) -> Result<Vec<T>> {
-        Reading::wait(*self)
+        Transfer::wait(*self)
     }
 }
 
@@ -51,6 +53,7 @@ type Start<'t, A> = Box<dyn Fn(&'t Context, Place<'_, u8>) -> Result<Box<dyn Und
 
 pub(crate) struct Ticket<'t, A> {
     target: Rank,
+    reads: bool,
     start: Option<Start<'t, A>>,
     decode: fn(&[u8], usize) -> Result<A>,
     /// How many bytes of an answer in a message count.
@@ -70,6 +73,7 @@ impl<'t, A> Ticket<'t, A> {
     fn done(target: Rank, answer: A) -> Ticket<'t, A> {
         Ticket {
             target,
+            reads: true,
             start: None,
             decode: |_, _| Err(Error::Misuse("an answer that was there has come again".into())),
             bytes: 0,
@@ -129,6 +133,10 @@ impl<'t, A> Slot<'t> for Ticket<'t, A> {
         }
     }
 
+    fn reads(&self) -> bool {
+        self.reads
+    }
+
     fn fill(&self, bytes: &[u8]) -> Result<()> {
         self.keep((self.decode)(bytes, self.bytes))
     }
@@ -165,6 +173,10 @@ handle! {
     Get<T: Plain> gives Vec<T>
 }
 handle! {
+    /// A [`put`](crate::Window::put_request) whose data comes back when its epoch ends, after a flush, or when it was waited for.
+    Put<T: Plain> gives Vec<T>
+}
+handle! {
     /// A fetching atomic whose old value is known when its epoch ends, after a flush, or when it was waited for.
     Fetched<C: Word> gives C
 }
@@ -175,12 +187,27 @@ impl<'t, T: Plain> Get<'t, T> {
             Box::new(move |context, at| Ok(Box::new(context.read_nb::<T>(at.cast(), len)?) as Box<dyn Underway<_>>));
         let ticket = Ticket {
             target,
+            reads: true,
             start: Some(start),
             decode: |bytes, len| elements(bytes.get(..len).unwrap_or_default()),
             bytes: len * size_of::<T>(),
             state: RefCell::new(State::Queued),
         };
         Get { ticket: Rc::new(ticket) }
+    }
+}
+
+impl<'t, T: Plain> Put<'t, T> {
+    pub(super) fn queued(target: Rank, data: Vec<T>) -> Put<'t, T> {
+        let bytes = size_of_val(&data[..]);
+        let data = Cell::new(data);
+        // Started once, it takes the data along.
+        let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
+            Ok(Box::new(context.write_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
+        });
+        let decode = |_: &[u8], _| Err(Error::Misuse("a put has no answer in a message".into()));
+        let state = RefCell::new(State::Queued);
+        Put { ticket: Rc::new(Ticket { target, reads: false, start: Some(start), decode, bytes, state }) }
     }
 }
 
@@ -193,6 +220,6 @@ impl<'t, C: Word> Fetched<'t, C> {
             bits.map(C::from_bits).map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
         };
         let state = RefCell::new(State::Queued);
-        Fetched { ticket: Rc::new(Ticket { target, start: Some(start), decode, bytes: 16, state }) }
+        Fetched { ticket: Rc::new(Ticket { target, reads: true, start: Some(start), decode, bytes: 16, state }) }
     }
 }

@@ -108,22 +108,8 @@ impl Sender {
         self.repeated
     }
 
-    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave.
-    pub(crate) fn keep(&mut self, packet: Vec<u8>, wants_answer: bool, now_ns: u64) {
-        self.keep_with(packet, None, wants_answer, now_ns);
-    }
-
-    /// Likewise a request whose end is lent: until [`Sender::take_over`], or until it is closed.
-    pub(crate) fn keep_lent(&mut self, packet: Vec<u8>, loan: Loan, now_ns: u64) {
-        self.keep_with(packet, Some(loan), false, now_ns);
-    }
-
-    /// Copies what is still lent, and gives it back.
-    pub(crate) fn take_over(&mut self) {
-        self.records.iter_mut().for_each(Record::take_over);
-    }
-
-    fn keep_with(&mut self, packet: Vec<u8>, loan: Option<Loan>, wants_answer: bool, now_ns: u64) {
+    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave. Its end may be lent: until [`Sender::take_over`], or until it is closed.
+    pub(crate) fn keep(&mut self, packet: Vec<u8>, loan: Option<Loan>, wants_answer: bool, now_ns: u64) {
         debug_assert!(self.may_send());
         self.records.push_back(Record {
             number: self.next,
@@ -139,15 +125,24 @@ impl Sender {
         self.next += 1;
     }
 
+    /// Copies what is still lent for the parts that `whose` says, and gives it back.
+    pub(crate) fn take_over(&mut self, mut whose: impl FnMut(Option<u32>) -> bool) {
+        for record in &mut self.records {
+            if let Some(loan) = record.loan.take_if(|loan| whose(loan.part())) {
+                record.packet.extend_from_slice(loan.bytes());
+            }
+        }
+    }
+
     /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were executed, and which of the later
-    /// ones are `held`. Gives back the packets that are not needed any more. Says whether it was news: a reply that was sent to us a second time is none.
+    /// ones are `held`. Gives back the packets that are not needed any more, and what was lent for them. Says whether it was news: a reply that was sent to us a second time is none.
     pub(crate) fn acknowledge(
         &mut self,
         number: u64,
         executed: u64,
         held: u64,
         now_ns: u64,
-        mut done: impl FnMut(Vec<u8>),
+        mut done: impl FnMut(Vec<u8>, Option<Loan>),
     ) -> bool {
         // Whatever it says, nothing was executed that was not sent.
         let claimed = executed.min(self.next - 1);
@@ -178,7 +173,7 @@ impl Sender {
         }
         while self.records.front().is_some_and(|record| record.is_closed(executed)) {
             if let Some(record) = self.records.pop_front() {
-                done(record.packet);
+                done(record.packet, record.loan);
                 self.credit += 1;
             }
         }
@@ -189,8 +184,8 @@ impl Sender {
         is_news
     }
 
-    /// Calls `send` with every request that is overdue.
-    pub(crate) fn repeat_overdue(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) {
+    /// Calls `send` with every request that is overdue, and with its end if that is lent.
+    pub(crate) fn repeat_overdue(&mut self, now_ns: u64, mut send: impl FnMut(&[u8], &[u8])) {
         let timeout = self.timing.timeout_ns();
         let mut lost = false;
         for record in &mut self.records {
@@ -203,8 +198,7 @@ impl Sender {
             record.next_then = self.next;
             self.unclear = self.next;
             self.repeated += 1;
-            record.take_over();
-            send(&record.packet);
+            send(&record.packet, record.loan.as_ref().map_or(&[], Loan::bytes));
         }
         if lost && now_ns.saturating_sub(self.halved_ns) > timeout {
             self.halved_ns = now_ns;
@@ -231,12 +225,6 @@ impl Record {
     /// Whether nothing more is to come of it.
     fn is_closed(&self, executed: u64) -> bool {
         self.number <= executed && (self.answered || !self.wants_answer)
-    }
-
-    fn take_over(&mut self) {
-        if let Some(loan) = self.loan.take() {
-            self.packet.extend_from_slice(loan.bytes());
-        }
     }
 
     /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have arrived ahead of their turn, the one whose turn it is
@@ -294,14 +282,16 @@ mod tests {
         let mut sender = Sender::new();
         sender.allowed = WINDOW;
         for _ in 0..count {
-            sender.keep(Vec::new(), wants_answer, 1);
+            sender.keep(Vec::new(), None, wants_answer, 1);
         }
         sender
     }
 
+    fn forget(_: Vec<u8>, _: Option<Loan>) {}
+
     fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
         let mut count = 0;
-        sender.repeat_overdue(now_ns, |_| count += 1);
+        sender.repeat_overdue(now_ns, |_, _| count += 1);
         count
     }
 
@@ -311,11 +301,11 @@ mod tests {
         assert!(!sender.may_send());
         // All were executed, but the first answer is missing: its repetition must still be answered.
         for number in 2..=WINDOW {
-            sender.acknowledge(number, WINDOW, 0, 2, drop);
+            sender.acknowledge(number, WINDOW, 0, 2, forget);
         }
         assert!(!sender.may_send());
         assert_eq!(sender.executed(), WINDOW);
-        sender.acknowledge(1, WINDOW, 0, 3, drop);
+        sender.acknowledge(1, WINDOW, 0, 3, forget);
         assert!(sender.may_send() && sender.is_idle());
     }
 
@@ -323,7 +313,7 @@ mod tests {
     fn what_was_posted_needs_no_answer_of_its_own() {
         let mut sender = sender(10, false);
         let mut closed = 0;
-        sender.acknowledge(0, 7, 0, 2, |_| closed += 1);
+        sender.acknowledge(0, 7, 0, 2, |_, _| closed += 1);
         assert_eq!((closed, sender.executed()), (7, 7));
     }
 
@@ -338,9 +328,9 @@ mod tests {
         assert_eq!(overdue(&mut sender, 1 + 3 * TIMEOUT_FIRST_NS), 1);
         assert_eq!(sender.due_ns(), Some(1 + 5 * TIMEOUT_FIRST_NS), "three times in vain: the wait is doubled");
         // Executed, but not answered: still worth a repetition.
-        sender.acknowledge(0, 1, 0, 4 * TIMEOUT_FIRST_NS, drop);
+        sender.acknowledge(0, 1, 0, 4 * TIMEOUT_FIRST_NS, forget);
         assert_eq!(overdue(&mut sender, 1 + 5 * TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(1, 1, 0, 6 * TIMEOUT_FIRST_NS, drop);
+        sender.acknowledge(1, 1, 0, 6 * TIMEOUT_FIRST_NS, forget);
         assert_eq!((sender.due_ns(), sender.repeated()), (None, 4));
     }
 
@@ -348,10 +338,10 @@ mod tests {
     fn a_request_that_others_overtook_is_repeated_at_once() {
         let mut sender = sender(5, false);
         // 1 was executed, 3 and 4 have arrived: 2 may be late.
-        sender.acknowledge(0, 1, 0b011, 10, drop);
+        sender.acknowledge(0, 1, 0b011, 10, forget);
         assert_eq!(overdue(&mut sender, 11), 0);
         // 5 too: 2 is lost.
-        sender.acknowledge(0, 1, 0b111, 12, drop);
+        sender.acknowledge(0, 1, 0b111, 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
     }
@@ -359,15 +349,15 @@ mod tests {
     #[test]
     fn a_repetition_that_others_overtook_is_repeated_at_once() {
         let mut sender = sender(5, false);
-        sender.acknowledge(0, 1, 0b111, 12, drop);
+        sender.acknowledge(0, 1, 0b111, 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1, "2 is lost");
         for _ in 6..=8 {
-            sender.keep(Vec::new(), false, 14);
+            sender.keep(Vec::new(), None, false, 14);
         }
         // 6 and 7 were sent after 2 was repeated: it may still be late. With 8 it is not.
-        sender.acknowledge(0, 1, 0b1_1111, 15, drop);
+        sender.acknowledge(0, 1, 0b1_1111, 15, forget);
         assert_eq!(overdue(&mut sender, 16), 0);
-        sender.acknowledge(0, 1, 0b11_1111, 17, drop);
+        sender.acknowledge(0, 1, 0b11_1111, 17, forget);
         assert_eq!(overdue(&mut sender, 18), 1);
     }
 
@@ -375,10 +365,10 @@ mod tests {
     fn an_answer_that_others_overtook_is_asked_for_at_once() {
         let mut sender = sender(5, true);
         for number in [2, 3] {
-            sender.acknowledge(number, 5, 0, 10, drop);
+            sender.acknowledge(number, 5, 0, 10, forget);
             assert_eq!(overdue(&mut sender, 11), 0, "the answer to 1 may be late");
         }
-        sender.acknowledge(4, 5, 0, 12, drop);
+        sender.acknowledge(4, 5, 0, 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
     }
@@ -387,9 +377,9 @@ mod tests {
     fn what_waited_for_a_repetition_is_no_measure() {
         let mut sender = sender(3, false);
         // 1 is lost. 2 and 3 arrive at once, but are executed only when 1 is.
-        sender.acknowledge(0, 0, 0b11, 10, drop);
+        sender.acknowledge(0, 0, 0b11, 10, forget);
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(0, 3, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        sender.acknowledge(0, 3, 0, 2 * TIMEOUT_FIRST_NS, forget);
         assert!(sender.is_idle());
         assert_eq!(sender.timing.smooth_ns, 0);
     }
@@ -398,10 +388,10 @@ mod tests {
     fn a_reply_that_was_overtaken_marks_no_later_requests_as_arrived() {
         let mut sender = sender(5, false);
         // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all five were executed.
-        let late = |sender: &mut Sender| sender.acknowledge(0, 0, 0b011, 20, drop);
-        assert!(sender.acknowledge(0, 5, 0, 10, drop));
+        let late = |sender: &mut Sender| sender.acknowledge(0, 0, 0b011, 20, forget);
+        assert!(sender.acknowledge(0, 5, 0, 10, forget));
         for _ in 6..=9 {
-            sender.keep(Vec::new(), false, 10);
+            sender.keep(Vec::new(), None, false, 10);
         }
         assert!(!late(&mut sender), "no news");
         assert_eq!(overdue(&mut sender, 10 + TIMEOUT_MAX_NS), 4, "7 and 8 have not arrived");
@@ -410,20 +400,20 @@ mod tests {
     #[test]
     fn how_long_an_answer_took_is_measured_once() {
         let mut sender = sender(2, true);
-        sender.acknowledge(2, 2, 0, 1_000, drop);
+        sender.acknowledge(2, 2, 0, 1_000, forget);
         let known = sender.timing.smooth_ns;
         // The first is still open, and keeps the second here.
-        sender.acknowledge(0, 2, 0, 1_000_000_000, drop);
+        sender.acknowledge(0, 2, 0, 1_000_000_000, forget);
         assert_eq!(sender.timing.smooth_ns, known);
     }
 
     #[test]
     fn a_request_that_was_only_late_is_no_measure() {
         let mut sender = sender(5, false);
-        sender.acknowledge(0, 1, 0b111, 1_000, drop);
+        sender.acknowledge(0, 1, 0b111, 1_000, forget);
         let known = sender.timing.smooth_ns;
         // 2 was taken for lost, but comes before it is repeated.
-        sender.acknowledge(0, 2, 0, 3_600_000_000_000, drop);
+        sender.acknowledge(0, 2, 0, 3_600_000_000_000, forget);
         assert_eq!(sender.timing.smooth_ns, known);
     }
 
@@ -431,16 +421,16 @@ mod tests {
     fn a_request_that_came_too_early_is_repeated_when_its_acknowledgement_is_lost() {
         let mut sender = sender(3, false);
         // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of 2 and 3 gets lost.
-        sender.acknowledge(0, 0, 0b11, 10, drop);
+        sender.acknowledge(0, 0, 0b11, 10, forget);
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, drop);
+        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, forget);
         assert_eq!(overdue(&mut sender, 3 * TIMEOUT_FIRST_NS), 1, "only 2: its acknowledgement will tell of 3, too");
     }
 
     #[test]
     fn an_answer_to_nothing_that_was_sent_changes_nothing() {
         let mut sender = sender(2, true);
-        sender.acknowledge(99, 99, u64::MAX, 10, drop);
+        sender.acknowledge(99, 99, u64::MAX, 10, forget);
         assert_eq!(sender.executed(), 2);
         assert!(!sender.is_idle(), "answers are still missing");
     }

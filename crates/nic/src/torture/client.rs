@@ -30,6 +30,8 @@ pub(super) const SUM_COUNT: u64 = 512;
 const AREA_WORDS: u64 = at::AREA_BYTES / 8;
 const RECALL_NS: u64 = 50_000_000;
 const CALLS: u32 = 4;
+/// What bytes are overwritten with that are not needed any more.
+const SPOILT: u8 = 0xEE;
 
 /// What all clients have done to one server, and must have left there.
 pub(super) struct Expected {
@@ -87,6 +89,8 @@ enum Fetch {
         floor: Vec<u64>,
         buffer: Box<[u8]>,
     },
+    /// A put from these bytes.
+    Lent(Vec<u8>),
 }
 
 struct Call {
@@ -223,9 +227,20 @@ impl Client {
         server.last_put = words.last().copied();
         let (counts, strides) = ([count], [stride * 8]);
         let shape = shape_of(area + first * 8, unit * 8, &counts, &strides);
-        let mut cut = Cut::new(shape, 1);
-        while !cut.is_done() {
-            self.origin.put_some(server.id, (server.rank, SegmentId::ROOT), &mut cut, &bytes, false);
+        let (place, mut cut) = ((server.rank, SegmentId::ROOT), Cut::new(shape, 1));
+        if self.random.chance(50) {
+            while !cut.is_done() {
+                self.origin.put_some(server.id, place, &mut cut, &bytes, false);
+            }
+            return;
+        }
+        // SAFETY: the heap's bytes stay where and as they are until the transfer is over, see `check`, or was cancelled.
+        let ticket = unsafe { self.origin.lend(server.id, place, cut, &bytes, false) };
+        if self.random.chance(20) {
+            self.origin.cancel(ticket);
+            bytes.fill(SPOILT);
+        } else {
+            self.fetches.push((ticket, at, Fetch::Lent(bytes)));
         }
     }
 
@@ -330,7 +345,7 @@ impl Client {
     }
 }
 
-fn check(fetch: &Fetch, reply: Reply, server: &mut Server, expected: &mut Expected) {
+fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Expected) {
     let found = match reply {
         Reply::Word(value) => value,
         Reply::None => 0,
@@ -359,9 +374,11 @@ fn check(fetch: &Fetch, reply: Reply, server: &mut Server, expected: &mut Expect
             assert!(found == 0 || found == twin(low), "half of a pair");
             expected.pairs = expected.pairs.wrapping_add(mix(*value)).wrapping_sub(mix(low));
         }
+        // Whoever still needs them sends what nobody has put.
+        Fetch::Lent(bytes) => bytes.fill(SPOILT),
         Fetch::Get { words, floor, buffer } => {
             let there = buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
-            for ((&word, &floor), found) in words.iter().zip(floor).zip(there) {
+            for ((&word, &mut floor), found) in words.iter().zip(floor).zip(there) {
                 let is_its = found == 0 || found & 0xFFFF == word as u64;
                 let in_time = floor <= found && found <= server.area[word];
                 assert!(
