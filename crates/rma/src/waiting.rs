@@ -6,10 +6,10 @@ use std::time::Duration;
 use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Wait, Wake, Width, Word};
 
 use crate::collective::at;
-use crate::collective::poison::Poison;
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Integer;
+use crate::poison::Poison;
 
 /// Whose end concerns a wait.
 pub(crate) enum Concern<'a> {
@@ -301,11 +301,9 @@ impl Context {
 /// It may be the rank's last, and then the rank leaves.
 impl Drop for Context {
     fn drop(&mut self) {
-        // Who panics does not leave in order. A loss that ended a wait was written down then.
-        if std::thread::panicking() || self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0) {
-            return;
-        }
-        if let Some((rank, how)) = self.known_loss() {
+        // A loss that ended a wait was written down then.
+        let is_noted = self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0);
+        if let Some((rank, how)) = self.known_loss().filter(|_| !is_noted) {
             self.note_reason(rank, how);
         }
     }

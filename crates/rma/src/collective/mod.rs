@@ -8,7 +8,6 @@
 pub(crate) mod central;
 pub(crate) mod dissemination;
 pub(crate) mod flat;
-pub(crate) mod poison;
 pub(crate) mod tree;
 
 use std::sync::atomic::{Ordering, fence};
@@ -16,9 +15,9 @@ use std::time::Duration;
 
 use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Width, Word};
 
+use crate::poison::{Poison, concerns};
 use crate::team::Team;
 use crate::waiting::Concern;
-use poison::{Poison, concerns};
 
 /// A collective call, as far as all members must agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,11 +114,11 @@ pub(crate) mod at {
     pub(crate) const COUNTER: u64 = 0;
     /// The last central barrier that this member was released from.
     pub(crate) const RELEASE: u64 = LINE;
-    /// Zero, or why there is no use in waiting: a [`Poison`](super::Poison).
+    /// Zero, or why there is no use in waiting: a [`Poison`](crate::poison::Poison).
     pub(crate) const POISON: u64 = 2 * LINE;
     /// How many collectives this member has entered.
     pub(crate) const ENTERED: u64 = 3 * LINE;
-    /// In the area of all ranks: zero, or the loss because of which this one leaves, if it does; a [`Poison`](super::Poison).
+    /// In the area of all ranks: zero, or the loss because of which this one leaves, if it does; a [`Poison`](crate::poison::Poison).
     pub(crate) const REASON: u64 = ENTERED + 8;
     /// The calls it has entered last, four words each.
     pub(crate) const CALLS: u64 = 4 * LINE;
