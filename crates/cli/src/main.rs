@@ -72,7 +72,17 @@ fn main() -> ExitCode {
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };
     result.unwrap_or_else(|error| {
+        if is_closed_output(&error) {
+            // What becomes of commands that do not look: a check that has failed must not end well because of it.
+            return ExitCode::from(128 + 13);
+        }
         eprintln!("farside: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain of. Errors of other files say which, and are no bare ones.
+fn is_closed_output(error: &anyhow::Error) -> bool {
+    let bare = error.chain().len() == 1;
+    bare && error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::process::{Command, Stdio};
+
 use support::{FARSIDE, farside, shells};
 
 /// The help that these words print.
@@ -191,4 +193,18 @@ fn a_low_limit_of_open_files_comes_with_advice() {
     assert_eq!((&files["value"], &files["enough"]), (&serde_json::json!(64), &serde_json::json!(false)));
     assert!(files["note"].as_str().is_some_and(|note| note.contains("ulimit -n")), "{info}");
     assert!(row(&info, "launchers", "this process")["note"].as_str().is_some_and(|note| note.contains("farside run")));
+}
+
+#[test]
+fn who_reads_no_further_hears_no_complaint() {
+    let mut info = Command::new(FARSIDE)
+        .args(["info", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(info.stdout.take());
+    let ended = info.wait_with_output().expect("it ends");
+    assert_eq!((String::from_utf8_lossy(&ended.stderr).as_ref(), ended.status.code()), ("", Some(128 + 13)));
 }

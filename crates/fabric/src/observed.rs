@@ -76,6 +76,10 @@ pub trait Observer: Send + Sync {
     fn begin(&self, rank: Rank, operation: &Operation) -> u64;
     /// That operation has returned to its caller (a posted one may still be under way).
     fn end(&self, rank: Rank, operation: &Operation, begun: u64);
+    /// What `rank` hears of a peer's fate: all there is to know, unless an observer holds news back, as a network may.
+    fn hears(&self, _rank: Rank, _peer: Rank, fate: Fate) -> Fate {
+        fate
+    }
 }
 
 /// A fabric whose operations an observer sees.
@@ -113,7 +117,7 @@ impl Fabric for Observed {
         self.inner.alarm()
     }
     fn fate(&self, peer: Rank) -> Fate {
-        self.inner.fate(peer)
+        self.observer.hears(self.inner.rank(), peer, self.inner.fate(peer))
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         self.inner.expose(segment, bytes)

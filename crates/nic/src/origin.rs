@@ -270,7 +270,14 @@ impl Origin {
         // Two bits are left for the one who hands tickets on.
         self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 2);
         let generation = self.generation;
-        let at = self.transfers.insert(Transfer { generation, left: 0, bytes, is_lent: false, buffer, outcome: Ok(Reply::None) });
+        let at = self.transfers.insert(Transfer {
+            generation,
+            left: 0,
+            bytes,
+            is_lent: false,
+            buffer,
+            outcome: Ok(Reply::None),
+        });
         Ticket((u64::from(generation) << 32) | u64::from(at))
     }
 

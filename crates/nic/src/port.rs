@@ -54,7 +54,16 @@ struct Call {
 impl Port {
     pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
-        Port { origin, line, routes, calls: FxHashMap::default(), buffer, entrusted: Vec::new(), bells: 0, told: Arc::default() }
+        Port {
+            origin,
+            line,
+            routes,
+            calls: FxHashMap::default(),
+            buffer,
+            entrusted: Vec::new(),
+            bells: 0,
+            told: Arc::default(),
+        }
     }
 
     pub(crate) fn line(&self) -> &Arc<dyn Line> {

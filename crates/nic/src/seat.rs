@@ -174,18 +174,6 @@ impl Seat {
     }
 }
 
-impl Seat {
-    /// The ranks whose processes are known to have ended without leaving. Those of a node that is merely silent here may be heard elsewhere.
-    fn losses(&self) -> impl Iterator<Item = (Rank, Ended)> {
-        let any = self.job.alarm().losses.load(Ordering::SeqCst) != 0;
-        let ranks = if any { 0..self.topology.ranks() } else { 0..0 };
-        ranks.map(Rank).filter_map(|rank| match self.job.fate(rank) {
-            Fate::Lost(how) if how != Ended::Silent => Some((rank, how)),
-            _ => None,
-        })
-    }
-}
-
 /// A new port of this node.
 pub(crate) fn open_port(directory: &Directory, network: &dyn Network, topology: &Topology, id: PortId) -> Result<Port> {
     let line = network.open()?;
@@ -214,13 +202,8 @@ impl Drop for Seat {
         let Some(port) = own.or_else(left).or_else(new) else { return };
         let mut port = lock(&port);
         let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
-        // It may leave because of a loss, which must not be news to whoever hears that it left.
-        let reasons = self.losses().map(|(rank, how)| (rank, Fate::Lost(how)));
-        let news: Vec<(Rank, Fate)> = reasons.chain([(self.rank, fate)]).collect();
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
-            for &(rank, fate) in &news {
-                port.origin.post(ServerId(node), &Request::Member { rank, fate });
-            }
+            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate });
         }
         loop {
             port.origin.push();

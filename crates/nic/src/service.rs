@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Ended, Fate, Node, Rank, Result, SegmentId, Sum, Topology, Word};
+use farside_fabric::{Atomic, Fate, Node, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::line::{Address, Line, Route};
@@ -310,11 +310,9 @@ impl<M: Memory> Service<M> {
                 Some(false)
             }
             Request::Member { rank, fate } => {
-                // A node speaks for its own ranks; that a process has ended may also be heard from others, who left because of it.
+                // A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
                 let is_member = self.topology.check(rank).is_ok();
-                let is_own = || node_of(&self.topology, port) == Some(self.topology.node_of(rank));
-                let has_ended = matches!(fate, Fate::Lost(how) if how != Ended::Silent);
-                if is_member && (has_ended || is_own()) {
+                if is_member && node_of(&self.topology, port) == Some(self.topology.node_of(rank)) {
                     memory.note_fate(rank, fate);
                 }
                 Some(false)

@@ -137,6 +137,11 @@ impl Context {
         name(self.rank, count)
     }
 
+    /// My own first segment.
+    pub(crate) fn root(&self) -> &Mapped {
+        &self.root
+    }
+
     pub(crate) fn departures_polled(&self) -> &Cell<u32> {
         &self.departures_polled
     }
@@ -332,8 +337,9 @@ impl Context {
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
-        let started = self.fabric.call(node, handler, bytes).map_err(|error| self.cause(error))?;
-        match self.finish_as(started, &Concern::Agent(leader))? {
+        let started = self.fabric.call(node, handler, bytes);
+        let reply = started.and_then(|started| self.finish_as(started, &Concern::Agent(leader)));
+        match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
         }
@@ -459,7 +465,7 @@ impl Context {
     }
 
     #[inline(never)]
-    fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
+    pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
         match self.finish(self.fabric.atomic(at, op)?, at.rank)? {
             Reply::Word(held) => Ok(held),
             other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),

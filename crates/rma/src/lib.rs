@@ -18,6 +18,7 @@ mod noncontiguous;
 mod pending;
 mod place;
 mod plain;
+mod poison;
 mod segment;
 mod team;
 mod variants;

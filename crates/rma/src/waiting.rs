@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farside_fabric::{Condition, Ended, Error, Event, Fate, Rank, Result, Wait, Wake};
+use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Wait, Wake, Width, Word};
 
+use crate::collective::at;
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Integer;
+use crate::poison::Poison;
 
 /// Whose end concerns a wait.
 pub(crate) enum Concern<'a> {
@@ -192,6 +194,16 @@ impl Context {
 
     /// Whether the departures so far are an error for a wait.
     pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
+        let verdict = self.look_for_the_gone(concern);
+        if let Err(Error::RankLost { rank, how }) = verdict
+            && how != Ended::Left
+        {
+            self.note_reason(rank, how);
+        }
+        verdict
+    }
+
+    fn look_for_the_gone(&self, concern: &Concern<'_>) -> Result<()> {
         let lost = |rank: Rank| match self.fabric().fate(rank) {
             Fate::Lost(how) => Err(Error::RankLost { rank, how }),
             _ => Ok(()),
@@ -223,8 +235,7 @@ impl Context {
             Concern::Peer(rank) => lost(*rank),
             Concern::Agent(rank) => {
                 lost(*rank)?;
-                let left = left(*rank).then_some(Error::RankLost { rank: *rank, how: Ended::Left });
-                left.map_or(Ok(()), |error| Err(self.cause(error)))
+                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
             }
             Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
@@ -233,24 +244,67 @@ impl Context {
                     if has_done(rank)? {
                         return Ok(());
                     }
-                    // The loss that made it leave may have been told of since: who leaves tells of it first.
+                    // It may have left because of a loss that has not reached this rank yet, or has since.
+                    let reason = self.reason_of(rank).filter(|(lost, _)| members.contains(lost));
                     any_lost(&mut members.iter().copied())?;
-                    Err(Error::RankLost { rank, how: Ended::Left })
+                    let (rank, how) = reason.unwrap_or((rank, Ended::Left));
+                    Err(Error::RankLost { rank, how })
                 })
             }
         }
     }
 
-    /// Who has left may have done so because another was lost: then that is what is worth knowing.
+    /// What is worth knowing of a call that failed: whom the agent lives with may have left because another was lost.
     #[cold]
-    pub(crate) fn cause(&self, error: Error) -> Error {
-        let lost = |rank| match self.fabric().fate(rank) {
-            Fate::Lost(how) => Some(Error::RankLost { rank, how }),
+    pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
+        let loss = match error {
+            Error::RankLost { how: Ended::Left, .. } => self.known_loss().or_else(|| self.reason_of(leader)),
+            // An agent ends before its rank has left.
+            Error::NoHandler { .. } => self.reason_of(leader),
             _ => None,
         };
-        match error {
-            Error::RankLost { how: Ended::Left, .. } => self.ranks().find_map(lost).unwrap_or(error),
-            other => other,
+        let Some((rank, how)) = loss else { return error };
+        self.note_reason(rank, how);
+        Error::RankLost { rank, how }
+    }
+
+    /// A rank that this one knows to be lost.
+    fn known_loss(&self) -> Option<(Rank, Ended)> {
+        let lost = |rank| match self.fabric().fate(rank) {
+            Fate::Lost(how) => Some((rank, how)),
+            _ => None,
+        };
+        let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
+        if losses == 0 { None } else { self.ranks().find_map(lost) }
+    }
+
+    /// Writes down a loss, for those who will miss this rank if it leaves now. News of a loss and of a leave come by different ways, and silence is each
+    /// node's own finding: others may hear of the leave first.
+    pub(crate) fn note_reason(&self, rank: Rank, how: Ended) {
+        let word = Poison::Lost { rank, how }.to_bits();
+        let noted = self.root().atomic(at::REASON, Width::W64, Atomic::Store(word.into()));
+        debug_assert!(noted.is_some());
+    }
+
+    /// What a rank that has left has written down, unless that is the loss of this rank itself.
+    #[cold]
+    fn reason_of(&self, rank: Rank) -> Option<(Rank, Ended)> {
+        let at = Word { rank, segment: SegmentId::ROOT, offset: at::REASON, width: Width::W64 };
+        // Who cannot be asked any more has given no reason.
+        match Poison::from_bits(self.atomic_far(at, Atomic::Load).ok()? as u64) {
+            Some(Poison::Lost { rank, how }) if rank != self.rank() => Some((rank, how)),
+            _ => None,
+        }
+    }
+}
+
+/// It may be the rank's last, and then the rank leaves.
+impl Drop for Context {
+    fn drop(&mut self) {
+        // A loss that ended a wait was written down then.
+        let is_noted = self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0);
+        if let Some((rank, how)) = self.known_loss().filter(|_| !is_noted) {
+            self.note_reason(rank, how);
         }
     }
 }

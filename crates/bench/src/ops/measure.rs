@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use farside::{Patch, Rank, Result, Window, World};
+use farside::{Patch, Place, Rank, Result, Window, World};
 
 use super::{Plan, Target, row};
 use crate::timing::{measure, median};
@@ -49,6 +49,21 @@ type Memory<'a> = (&'a Window<u64>, &'a Window<f64>);
 
 /// One operation, complete at the target each time.
 fn one(
+    world: &World,
+    (window, sums): Memory<'_>,
+    (case, bytes, peer): (&str, usize, Rank),
+    time: Duration,
+) -> Result<f64> {
+    match case {
+        "put" | "get" | "accumulate" | "put_strided" | "rate" => {
+            transfer(world, (window, sums), (case, bytes, peer), time)
+        }
+        _ => word(world, window.at(peer, 0), case, time),
+    }
+}
+
+/// One that moves data.
+fn transfer(
     world: &World,
     (window, sums): Memory<'_>,
     (case, bytes, peer): (&str, usize, Rank),
@@ -100,6 +115,14 @@ fn one(
             world.flush(peer)
         })
         .map(|ns| ns / RATE as f64),
+        other => Err(no_case(other)),
+    }
+}
+
+/// One on a word.
+fn word(world: &World, at: Place<'_, u64>, case: &str, time: Duration) -> Result<f64> {
+    let clock_ns = || world.now_ns();
+    match case {
         "fetch_add" => measure(&clock_ns, time, |count| each(count, |_| world.fetch_add(at, 1))),
         "swap" => measure(&clock_ns, time, |count| each(count, |value| world.swap(at, value))),
         // Every one hits, as the rivals' do.
@@ -119,11 +142,15 @@ fn one(
         "signal" => measure(&clock_ns, time, |count| {
             (0..count).try_for_each(|value| {
                 world.signal(at, value)?;
-                world.flush(peer)
+                world.flush(at.rank())
             })
         }),
-        other => Err(farside::Error::Misuse(format!("there is no case {other:?}"))),
+        other => Err(no_case(other)),
     }
+}
+
+fn no_case(name: &str) -> farside::Error {
+    farside::Error::Misuse(format!("there is no case {name:?}"))
 }
 
 fn each<T>(count: u64, mut run: impl FnMut(u64) -> Result<T>) -> Result<()> {

@@ -144,9 +144,7 @@ impl Bench<'_, '_> {
 
     fn time(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64, time: Duration) -> Result<f64> {
         let clock_ns = || self.world.now_ns();
-        measure(&clock_ns, time, |epochs| {
-            (0..epochs).try_for_each(|_| self.epoch(operation, buffers, compute_ns))
-        })
+        measure(&clock_ns, time, |epochs| (0..epochs).try_for_each(|_| self.epoch(operation, buffers, compute_ns)))
     }
 
     /// Rank 0 does something, and all others wait in the library.
@@ -202,7 +200,11 @@ impl Bench<'_, '_> {
             })
         })?;
         black_box(&into);
-        Ok(Some(sample(LATENCY, &[&self.design, &operation, &bytes, &1, &target, &self.plan.cores()], &[Some(ns), None, None, None])))
+        Ok(Some(sample(
+            LATENCY,
+            &[&self.design, &operation, &bytes, &1, &target, &self.plan.cores()],
+            &[Some(ns), None, None, None],
+        )))
     }
 
     fn sender(&self) -> Result<Vec<String>> {

@@ -230,7 +230,7 @@ pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
 fn run_rank(plan: &impl Plan) -> Result<ExitCode> {
     let world = farside::join()?;
     for sample in plan.run(&world)? {
-        println!("{sample}");
+        writeln!(std::io::stdout(), "{sample}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

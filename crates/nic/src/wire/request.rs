@@ -136,20 +136,15 @@ const COUNTS: u8 = 0x80;
 pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
     let kind = |kind: u8, counts: bool| if counts { kind | COUNTS } else { kind };
     match *request {
-        Request::Put { to, data, counts } if to.count == 1 => {
-            into.push(kind(PUT, counts));
-            encode_run(&to, into);
-            into.extend_from_slice(data);
-        }
         Request::Put { to, data, counts } => {
-            into.push(kind(PUT_ROWS, counts));
-            encode_rows(&to, into);
+            into.push(kind(if to.count == 1 { PUT } else { PUT_ROWS }, counts));
+            encode_shortest(&to, into);
             into.extend_from_slice(data);
         }
         Request::Get { tag, from } => {
             into.push(if from.count == 1 { GET } else { GET_ROWS });
             into.extend_from_slice(&tag.to_le_bytes());
-            if from.count == 1 { encode_run(&from, into) } else { encode_rows(&from, into) }
+            encode_shortest(&from, into);
         }
         Request::Accumulate { to, sum, data, counts } => {
             into.push(kind(ACCUMULATE, counts));
@@ -196,16 +191,25 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
         }
         Request::Segment { tag, rank, segment, about } => {
             into.push(SEGMENT);
-            into.push(match about {
-                About::Name => 0,
-                About::Length => 1,
-                About::End => 2,
-            });
+            into.push(about_code(about));
             into.extend_from_slice(&tag.to_le_bytes());
             into.extend_from_slice(&rank.0.to_le_bytes());
             into.extend_from_slice(&segment.0.to_le_bytes());
         }
     }
+}
+
+fn about_code(about: About) -> u8 {
+    match about {
+        About::Name => 0,
+        About::Length => 1,
+        About::End => 2,
+    }
+}
+
+/// One run needs neither count nor stride: the kind says so.
+fn encode_shortest(rows: &Rows, into: &mut Vec<u8>) {
+    if rows.count == 1 { encode_run(rows, into) } else { encode_rows(rows, into) }
 }
 
 fn encode_run(rows: &Rows, into: &mut Vec<u8>) {

@@ -13,8 +13,9 @@ pub(crate) mod tree;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Ended, Error, Event, Rank, Result, SegmentId, Width, Word};
+use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Width, Word};
 
+use crate::poison::{Poison, concerns};
 use crate::team::Team;
 use crate::waiting::Concern;
 
@@ -102,10 +103,6 @@ pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
 /// How long a wait lasts before it looks at what the others are doing; each further look takes twice as long to come.
 const SUSPICION: Duration = Duration::from_millis(500);
-/// In a poisoned word: the rank that it names has left without coming.
-const HAS_LEFT: u64 = 1 << 32;
-/// In such a word: where the number of the first collective is that it concerns.
-const SEQUENCE_SHIFT: u32 = 33;
 /// At how many members it looks.
 const SUSPECTS: usize = 16;
 
@@ -117,10 +114,12 @@ pub(crate) mod at {
     pub(crate) const COUNTER: u64 = 0;
     /// The last central barrier that this member was released from.
     pub(crate) const RELEASE: u64 = LINE;
-    /// Zero, or one more than the rank that noticed a disagreement, or than the one that left without coming.
+    /// Zero, or why there is no use in waiting: a [`Poison`](crate::poison::Poison).
     pub(crate) const POISON: u64 = 2 * LINE;
     /// How many collectives this member has entered.
     pub(crate) const ENTERED: u64 = 3 * LINE;
+    /// In the area of all ranks: zero, or the loss because of which this one leaves, if it does; a [`Poison`](crate::poison::Poison).
+    pub(crate) const REASON: u64 = ENTERED + 8;
     /// The calls it has entered last, four words each.
     pub(crate) const CALLS: u64 = 4 * LINE;
     const FLAGS: u64 = CALLS + HISTORY * 32;
@@ -171,17 +170,6 @@ pub(crate) mod at {
     }
 }
 
-/// Why a team is poisoned whose member has left without coming to this collective. Those before it may still be going on elsewhere, and will come to their end.
-fn has_left(rank: Rank, sequence: u32) -> u64 {
-    u64::from(sequence) << SEQUENCE_SHIFT | HAS_LEFT | (u64::from(rank.0) + 1)
-}
-
-/// Whether a poisoned word is about this collective. Of the number only 31 bits fit in; no member is ever half of them ahead of another.
-fn concerns(poison: u64, sequence: u32) -> bool {
-    let ahead = (u64::from(sequence) << SEQUENCE_SHIFT).wrapping_sub(poison & !(HAS_LEFT * 2 - 1)) as i64;
-    poison != 0 && (poison & HAS_LEFT == 0 || ahead >= 0)
-}
-
 /// A collective that was entered: its number in the team's history, the number of its meeting if it has one, and its call.
 ///
 /// Meetings have numbers of their own: what is used in turns by two meetings in a row must not depend on how many collectives without
@@ -208,8 +196,7 @@ impl Team<'_> {
         let sequence = group.sequence.get().wrapping_add(1);
         group.sequence.set(sequence);
         let step = Step { sequence, meeting: group.meetings.get().wrapping_add(1), call };
-        let poison = own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0) as u64;
-        if concerns(poison, sequence) {
+        if concerns(self.own_poison(), sequence) {
             return Err(self.poisoned(&step));
         }
         // Others may look at any moment: the number is wrong while the rest is.
@@ -273,11 +260,18 @@ impl Team<'_> {
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
                 Err(Error::RankLost { rank, how: Ended::Left }) => {
                     // It may have left for a reason that has not reached this rank yet.
-                    let reason = self.word_of(rank, at::POISON).unwrap_or(0);
-                    let reason = if reason == 0 { has_left(rank, step.sequence) } else { reason };
+                    let reason = self.word_of(rank, at::POISON).ok().and_then(Poison::from_bits);
+                    let reason = reason.unwrap_or(Poison::HasLeft { rank, since: step.sequence });
                     // The others do not wait for that one, and would never know.
                     self.poison(reason);
                     return Err(self.poisoned_by(step, reason));
+                }
+                Err(Error::RankLost { rank, how }) => {
+                    // What was learned from one who left because of it, nobody else need ever hear of.
+                    if !matches!(context.fabric().fate(rank), Fate::Lost(_)) {
+                        self.poison(Poison::Lost { rank, how });
+                    }
+                    return Err(Error::RankLost { rank, how });
                 }
                 Err(error) => return Err(error),
             }
@@ -316,31 +310,41 @@ impl Team<'_> {
 
     /// Poisons the team, and says why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
-        self.poison(u64::from(self.context().rank().0) + 1);
+        self.poison(Poison::Disagreement { noticed_by: self.context().rank(), since: step.sequence });
         self.disagreement(step, rank)
     }
 
     /// Tells all members that there is no use in waiting.
-    fn poison(&self, poison: u64) {
+    fn poison(&self, poison: Poison) {
         for member in 0..self.group().members.len() {
             // Who cannot be told is lost, and its loss is what its peers will hear of.
-            let _ = self.signal(member, at::POISON, poison);
+            let _ = self.signal(member, at::POISON, poison.to_bits());
         }
+    }
+
+    fn own_poison(&self) -> u64 {
+        self.group().area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0) as u64
     }
 
     fn poisoned(&self, step: &Step) -> Error {
-        let poison = self.group().area.own.atomic(at::POISON, Width::W64, Atomic::Load).unwrap_or(0);
-        self.poisoned_by(step, poison as u64)
+        let noticed_by = self.context().rank();
+        let poison = Poison::from_bits(self.own_poison());
+        self.poisoned_by(step, poison.unwrap_or(Poison::Disagreement { noticed_by, since: step.sequence }))
     }
 
-    /// What a poisoned word means.
-    fn poisoned_by(&self, step: &Step, poison: u64) -> Error {
-        let by = Rank((poison as u32).saturating_sub(1));
-        if poison & HAS_LEFT != 0 {
-            return Error::RankLost { rank: by, how: Ended::Left };
+    /// What a poison means for a collective.
+    fn poisoned_by(&self, step: &Step, poison: Poison) -> Error {
+        match poison {
+            Poison::HasLeft { rank, .. } => Error::RankLost { rank, how: Ended::Left },
+            Poison::Lost { rank, how } => {
+                self.context().note_reason(rank, how);
+                Error::RankLost { rank, how }
+            }
+            // The one who noticed need not be the one who differs: look for one who does.
+            Poison::Disagreement { noticed_by, .. } => {
+                self.disagreement(step, self.one_who_differs(step).unwrap_or(noticed_by))
+            }
         }
-        // The one who noticed need not be the one who differs: look for one who does.
-        self.disagreement(step, self.one_who_differs(step).unwrap_or(by))
     }
 
     /// A member whose call differs, among those next to this one and at the start of the team.
@@ -420,7 +424,7 @@ mod tests {
     #[test]
     fn the_words_of_an_area_do_not_overlap() {
         let members = 1000;
-        let mut spans = vec![(at::COUNTER, 8), (at::RELEASE, 8), (at::POISON, 8), (at::ENTERED, 8)];
+        let mut spans = vec![(at::COUNTER, 8), (at::RELEASE, 8), (at::POISON, 8), (at::ENTERED, 8), (at::REASON, 8)];
         spans.extend((0..HISTORY as u32).map(|sequence| (at::call(sequence), 32)));
         for slot in 0..2 {
             spans.extend((0..ROUNDS as u32).map(|round| (at::flag(slot, round), 8)));

@@ -1,0 +1,128 @@
+//! A rank leaves because of a loss that others have not heard of: whoever misses it must be told of the loss.
+
+use std::sync::{Arc, Barrier, Mutex};
+
+use farside::barrier::Kind;
+use farside::combined::{Combined, Way};
+use farside::observed::{Observed, Observer, Operation};
+use farside::{Ended, Error, Fate, Local, Node, Outlook, Rank, Result, World, barrier};
+
+/// Leaves because of the loss.
+const LEAVER: Rank = Rank(0);
+/// Rank 1, whose first message of a barrier comes from the leaver, sends it none.
+const LOST: Rank = Rank(4);
+const RANKS: u32 = 5;
+
+/// Only the leaver hears of the loss.
+struct Discreet;
+
+impl Observer for Discreet {
+    fn begin(&self, _: Rank, _: &Operation) -> u64 {
+        0
+    }
+    fn end(&self, _: Rank, _: &Operation, _: u64) {}
+    fn hears(&self, rank: Rank, peer: Rank, fate: Fate) -> Fate {
+        // Whose program fails leaves first, and is lost then.
+        if peer == LOST && rank != LEAVER && fate != Fate::Starting { Fate::Alive } else { fate }
+    }
+}
+
+/// What all but the lost rank get from `program`, in which `turn` is the moment when one is lost and another leaves because of that.
+fn told(local: Local, program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync) -> Vec<(Rank, Error)> {
+    let (ready, outcomes) = (Barrier::new(RANKS as usize), Mutex::new(Vec::new()));
+    let local = local.decorate(|fabric| Box::new(Observed::new(fabric, Arc::new(Discreet))));
+    let ended = local.run(|world| {
+        let (me, word) = (world.rank(), world.words(1)?);
+        let turn = || {
+            ready.wait();
+            match me {
+                LOST => Err(Error::Misuse("it fails".into())),
+                // Whose program fails has left for a moment, before it is known to have failed.
+                LEAVER => loop {
+                    let told = world.wait_among(&[LEAVER, LOST], word.at(me, 0), |word| word == 1, Outlook::default());
+                    match told.map(drop) {
+                        Err(Error::RankLost { rank: LOST, how: Ended::Left }) => std::thread::yield_now(),
+                        other => return other,
+                    }
+                },
+                _ => Ok(()),
+            }
+        };
+        let error = program(&world, &turn).expect_err("somebody does not come");
+        if me == LOST {
+            return Err(error);
+        }
+        outcomes.lock().expect("nobody panics with it").push((me, error));
+        Ok(())
+    });
+    assert_eq!(ended.map(drop), Err(Error::Misuse("it fails".into())));
+    let mut outcomes = outcomes.into_inner().expect("nobody panics with it");
+    outcomes.sort_by_key(|&(rank, _)| rank);
+    outcomes
+}
+
+fn local() -> Local {
+    Local::new(RANKS).expect("the environment is in order").cores(64)
+}
+
+/// All know the loss, whether they have heard of it or missed the one who left.
+fn assert_all_know(what: &str, local: Local, program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync) {
+    let loss = Error::RankLost { rank: LOST, how: Ended::Failed };
+    let all = [LEAVER, Rank(1), Rank(2), Rank(3)].map(|rank| (rank, loss.clone()));
+    assert_eq!(told(local, program), all, "{what}");
+}
+
+#[test]
+fn a_collective_names_the_loss_because_of_which_a_member_left() {
+    for local in [|| local(), || local().cores(1), || local().topology("node:5"), || local().nodes(5)] {
+        assert_all_know("barrier", local(), |world, turn| {
+            turn()?;
+            world.barrier()
+        });
+        assert_all_know("broadcast", local(), |world, turn| {
+            turn()?;
+            world.broadcast(LEAVER, &mut [1])
+        });
+    }
+}
+
+#[test]
+fn a_barrier_names_the_loss_because_of_which_a_rank_left() {
+    for (kind, nodes) in Kind::ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, RANKS)]) {
+        let local = if nodes == 1 { local() } else { local().nodes(nodes) };
+        assert_all_know(kind.name(), local, |world, turn| {
+            let barrier = barrier::Barrier::new(world, kind)?;
+            turn()?;
+            barrier.enter(world)
+        });
+    }
+    assert_all_know("combined", local().nodes(RANKS), |world, turn| {
+        let combined = Combined::new(world)?;
+        turn()?;
+        combined.sync(world, Way::Counted)
+    });
+}
+
+#[test]
+fn a_call_names_the_loss_because_of_which_the_agent_is_gone() {
+    for local in [|| local(), || local().nodes(RANKS)] {
+        assert_all_know("call", local(), |world, turn| {
+            let handler = world.serve(|_, _, bytes| bytes.to_vec())?;
+            turn()?;
+            loop {
+                world.call(Node(0), handler, b"echo")?;
+            }
+        });
+    }
+}
+
+#[test]
+fn a_team_without_the_lost_rank_misses_the_one_who_left() {
+    let outcomes = told(local(), |world, turn| {
+        let team = world.split((world.rank() != LOST).then_some(1), 0)?;
+        turn()?;
+        team.map_or(Ok(()), |team| team.barrier())
+    });
+    let left = Error::RankLost { rank: LEAVER, how: Ended::Left };
+    assert_eq!(outcomes[1..], [Rank(1), Rank(2), Rank(3)].map(|rank| (rank, left.clone())));
+}
