@@ -98,6 +98,16 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     result
 }
 
+/// Of the transfers, some are waited for, and some given up.
+fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Result<()> {
+    let writing = world.write_nb(vec![round; LONG], place)?;
+    let reading = world.read_nb(place, LONG)?;
+    if round % 2 == 0 {
+        drop(writing.wait()?);
+    }
+    reading.wait().map(drop)
+}
+
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
 fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farside::HandlerId) -> Result<()> {
@@ -121,15 +131,7 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
                     world.flush(peer)?;
                 }
                 "get" => world.get(window.at(peer, 0), &mut buffer)?,
-                // Some are waited for, and some given up.
-                "long" => {
-                    let writing = world.write_nb(vec![round; LONG], window.at(peer, 0))?;
-                    let reading = world.read_nb(window.at(peer, 0), LONG)?;
-                    if round % 2 == 0 {
-                        drop(writing.wait()?);
-                    }
-                    drop(reading.wait()?);
-                }
+                "long" => move_much(world, window.at(peer, 0), round)?,
                 "atomics" => drop(world.fetch_add(window.at(peer, 7), 1)?),
                 "accumulate" => world.accumulate(2.0, &[1.0; 1000], sums.at(peer, 0))?,
                 "call" => drop(world.call(Node(0), handler, b"echo")?),

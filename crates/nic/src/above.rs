@@ -9,7 +9,6 @@ use farside_shm::Job;
 use crate::directory::Directory;
 use crate::endpoint::Endpoint;
 use crate::line::{Line, Route};
-use crate::seat::lock;
 use crate::wire::ServerId;
 use crate::wire::request::About;
 
@@ -39,7 +38,7 @@ impl Endpoint {
     /// How the line reaches the agent of a node.
     pub fn route_to(&self, node: Node) -> Result<Route> {
         let nodes = self.seat.topology.nodes();
-        lock(&self.port).route(ServerId(node.0)).ok_or(Error::UnknownNode { node, nodes })
+        self.port().route(ServerId(node.0)).ok_or(Error::UnknownNode { node, nodes })
     }
 
     /// Lets the line work until `done`; an error if the rank that this is for is lost meanwhile.
@@ -54,7 +53,7 @@ impl Endpoint {
 
     /// Lets the line work, once.
     pub fn work_once(&self) {
-        lock(&self.port).drive();
+        self.port().drive();
     }
 
     /// Something is under way that somebody must look after while the rank computes.
@@ -70,14 +69,14 @@ impl Endpoint {
     /// Whether everything that was posted to a rank's node has landed there.
     pub fn has_landed(&self, peer: Rank) -> bool {
         let server = ServerId(self.seat.topology.node_of(peer).0);
-        lock(&self.port).origin.has_landed(server)
+        self.port().origin.has_landed(server)
     }
 
     /// Returns when everything that was posted to a rank's node has landed there.
     pub fn await_landing(&self, peer: Rank) -> Result<()> {
         let server = ServerId(self.seat.topology.node_of(peer).0);
         {
-            let mut port = lock(&self.port);
+            let mut port = self.port();
             if port.origin.has_landed(server) {
                 return Ok(());
             }
@@ -91,7 +90,7 @@ impl Endpoint {
     pub fn segment_name(&self, rank: Rank, segment: SegmentId) -> Result<(u128, u64)> {
         let server = ServerId(self.seat.topology.node_of(rank).0);
         let ask = |about| {
-            let mut port = lock(&self.port);
+            let mut port = self.port();
             let ticket = port.origin.segment(server, (rank, segment), about);
             port.send(server);
             ticket
@@ -106,7 +105,7 @@ impl Endpoint {
     pub fn end_segment(&self, segment: SegmentId) -> Result<()> {
         let (rank, server) = (self.seat.rank, ServerId(self.seat.node.0));
         let asked = {
-            let mut port = lock(&self.port);
+            let mut port = self.port();
             let ticket = port.origin.segment(server, (rank, segment), About::End);
             port.send(server);
             ticket
@@ -116,7 +115,7 @@ impl Endpoint {
 
     fn await_word(&self, peer: Rank, ticket: Ticket) -> Result<u128> {
         let done = self.drive_until(|| self.check_alive(peer), |port| port.origin.is_done(ticket));
-        let mut port = lock(&self.port);
+        let mut port = self.port();
         if let Err(error) = done {
             port.origin.cancel(ticket);
             return Err(error);

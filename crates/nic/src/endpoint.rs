@@ -1,8 +1,8 @@
 //! The fabric itself: one thread's connection to a job of several nodes.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
     Alarm, Atomic, Caps, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
@@ -27,7 +27,9 @@ const STRAIGHT_BYTES: usize = 32 << 10;
 
 /// One thread's connection to a job of several nodes.
 pub struct Endpoint {
-    pub(crate) port: Arc<Mutex<Port>>,
+    port: Arc<Mutex<Port>>,
+    /// Not zero while this thread waits for its port.
+    wanted: Arc<AtomicU32>,
     /// The port's, to sleep at.
     pub(crate) line: Arc<dyn Line>,
     /// Which of its rank's ports that is.
@@ -59,8 +61,23 @@ impl Endpoint {
 
     pub(crate) fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
         let (index, port) = seat.take_place()?;
-        let line = lock(&port).line().clone();
-        Ok(Endpoint { port, line, index, near, effort: Cell::default(), seat })
+        let (line, wanted) = {
+            let port = lock(&port);
+            (port.line().clone(), port.wanted.clone())
+        };
+        Ok(Endpoint { port, wanted, line, index, near, effort: Cell::default(), seat })
+    }
+
+    /// The port. The progress thread lets go of it when this thread wants it.
+    #[inline]
+    pub(crate) fn port(&self) -> MutexGuard<'_, Port> {
+        if let Ok(port) = self.port.try_lock() {
+            return port;
+        }
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let port = lock(&self.port);
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        port
     }
 }
 
@@ -265,14 +282,14 @@ impl Fabric for Endpoint {
         self.check_alive(peer)?;
         let server = self.server_of(peer)?;
         {
-            let mut port = lock(&self.port);
+            let mut port = self.port();
             if !port.origin.has_landed(server) {
                 port.origin.push();
                 port.send(server);
             }
         }
         self.drive_until(|| self.check_alive(peer), |port| port.origin.has_landed(server))?;
-        lock(&self.port).origin.complaint(server, peer)
+        self.port().origin.complaint(server, peer)
     }
 
     fn landings(&self) -> Result<Option<Word>> {
@@ -304,10 +321,10 @@ impl Fabric for Endpoint {
             // Other threads of the rank have all of them.
             let known = self.alarm().departures.load(Ordering::SeqCst);
             self.check_alive(leader)?;
-            lock(&self.port).drive();
+            self.port().drive();
             self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
         };
-        let called = lock(&self.port).call((node, server), slot, handler, bytes);
+        let called = self.port().call((node, server), slot, handler, bytes);
         if let Err(error) = called {
             lock(&self.seat.calls).give_back(node, slot);
             return Err(error);
@@ -324,14 +341,14 @@ impl Fabric for Endpoint {
         match ticket::meaning(ticket) {
             Meaning::Near(ticket) => self.near.poll(ticket),
             Meaning::Transfer(ticket) => {
-                let mut port = lock(&self.port);
+                let mut port = self.port();
                 if !port.origin.is_done(ticket) && !port.is_entrusted() {
                     port.drive();
                 }
                 port.origin.take(ticket)
             }
             Meaning::Call(server, slot) => {
-                let mut port = lock(&self.port);
+                let mut port = self.port();
                 if !port.call_is_done(server, slot) {
                     port.drive();
                 }
@@ -346,20 +363,26 @@ impl Fabric for Endpoint {
 
     fn entrust(&self, ticket: Ticket) {
         let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
-        let mut port = lock(&self.port);
-        if port.origin.is_long(ticket) && self.seat.progress.is_there() {
-            port.entrust(ticket);
-            drop(port);
+        let mut port = self.port();
+        if !port.origin.is_long(ticket) || !self.seat.progress.is_there() {
+            return;
+        }
+        let (is_at_it, sleeps) = (port.is_entrusted(), port.driver_sleeps);
+        port.entrust(ticket);
+        drop(port);
+        if !is_at_it {
             self.seat.progress.hurry();
+        } else if sleeps && let Ok(bell) = self.line.bell() {
+            self.line.ring(bell);
         }
     }
 
     fn cancel(&self, ticket: Ticket) {
         match ticket::meaning(ticket) {
             Meaning::Near(ticket) => self.near.cancel(ticket),
-            Meaning::Transfer(ticket) => lock(&self.port).origin.cancel(ticket),
+            Meaning::Transfer(ticket) => self.port().origin.cancel(ticket),
             Meaning::Call(server, slot) => {
-                let mut port = lock(&self.port);
+                let mut port = self.port();
                 // While the handler may be at work in it, nobody else can have the slot.
                 if port.call_is_done(server, slot) {
                     lock(&self.seat.calls).give_back(Node(server.0), slot);
@@ -408,7 +431,7 @@ impl Fabric for Endpoint {
             waits: near.waits + far.waits,
             yields: near.yields + far.yields,
             parks: near.parks + far.parks,
-            repeats: lock(&self.port).origin.repeated(),
+            repeats: self.port().origin.repeated(),
         }
     }
 }
@@ -419,7 +442,7 @@ impl Endpoint {
         struct Borrower<'a>(&'a Endpoint, ServerId);
         impl Drop for Borrower<'_> {
             fn drop(&mut self) {
-                lock(&self.0.port).origin.take_over(self.1);
+                self.0.port().origin.take_over(self.1);
             }
         }
         let server = self.server_of(place.0)?;

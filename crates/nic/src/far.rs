@@ -11,7 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::line::Route;
 use crate::origin::Origin;
 use crate::port::{Port, ticket};
-use crate::seat::{NAP, OUTSTANDING_MAX, lock};
+use crate::seat::{NAP, OUTSTANDING_MAX};
 use crate::wire::ServerId;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run: the one that is to answer may need the processor.
@@ -49,9 +49,9 @@ impl Endpoint {
             return Ok(node);
         }
         let server = ServerId(self.seat.topology.nodes() + peer.0);
-        if !lock(&self.port).knows(server) {
+        if !self.port().knows(server) {
             let address = self.locate(peer, node)?;
-            lock(&self.port).learn(server, address);
+            self.port().learn(server, address);
         }
         Ok(server)
     }
@@ -59,10 +59,10 @@ impl Endpoint {
     /// Asks where a rank serves itself, until it does.
     pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<Route> {
         loop {
-            let asked = lock(&self.port).origin.locate(node, peer);
+            let asked = self.port().origin.locate(node, peer);
             let alive = || self.check_alive(peer);
             self.drive_until(alive, |port| port.origin.is_done(asked))?;
-            if let Some(Reply::Word(found)) = lock(&self.port).origin.take(asked)?
+            if let Some(Reply::Word(found)) = self.port().origin.take(asked)?
                 && found != 0
             {
                 let ip = self.seat.directory.address(self.seat.topology.node_of(peer))?.ip();
@@ -93,7 +93,7 @@ impl Endpoint {
     /// Lets the port work once. As long as somebody looks again soon, only what has arrived counts: what is overdue is not looked for, nor the clock.
     #[inline]
     pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
-        let mut port = lock(&self.port);
+        let mut port = self.port();
         if port.is_entrusted() {
             return if done(&mut port) { Worked::Done } else { Worked::Entrusted(port.news()) };
         }
@@ -136,7 +136,7 @@ impl Endpoint {
 
     /// Sleeps until the progress thread has news.
     fn sleep_entrusted(&self, news: u64, longest: Duration) {
-        let port = lock(&self.port);
+        let port = self.port();
         let told = port.told.clone();
         drop(told.wait_timeout_while(port, longest, |port| port.is_entrusted() && port.news() == news));
     }
@@ -149,7 +149,7 @@ impl Endpoint {
         has_room: impl Fn(&mut Port) -> bool,
     ) -> Result<MutexGuard<'_, Port>> {
         loop {
-            let mut port = lock(&self.port);
+            let mut port = self.port();
             if has_room(&mut port) {
                 return Ok(port);
             }
@@ -200,7 +200,7 @@ impl Endpoint {
             port.origin.push();
             !port.origin.is_busy()
         };
-        lock(&self.port).origin.push();
+        self.port().origin.push();
         // It ends: a node that does not answer is given up, sooner or later.
         let _ = self.drive_until(|| Ok(()), nobody_left);
     }
@@ -238,7 +238,7 @@ impl Endpoint {
         let begin = Instant::now();
         loop {
             let has_unsent = {
-                let mut port = lock(&self.port);
+                let mut port = self.port();
                 if port.origin.is_busy() && !port.is_entrusted() {
                     port.origin.push();
                     port.drive();
@@ -255,7 +255,7 @@ impl Endpoint {
                 Wake::TimedOut if wait.timeout.is_none_or(|timeout| begin.elapsed() < timeout) => {}
                 other => return Ok(other),
             }
-            let patience = lock(&self.port).patience().unwrap_or(NAP);
+            let patience = self.port().patience().unwrap_or(NAP);
             let patience = Worked::NotYet(patience);
             self.rest(&mut LOOKS.clone(), wait.known_departures, patience, Duration::from_millis(1));
         }

@@ -6,15 +6,13 @@
 //! operation is not delayed, and a stream of small ones shares datagrams.
 
 mod lent;
-
-use std::collections::VecDeque;
+mod peer;
 
 use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket, Word};
 
 use crate::buffer::{Buffer, Loan};
 use crate::cut::{Cut, Run};
 use crate::line::Address;
-use crate::link::Sender;
 use crate::seal::Key;
 use crate::slots::Slots;
 use crate::transfers::{Part, Transfer, named, settle};
@@ -22,12 +20,10 @@ use crate::wire::answer::{self, Answer, Answers};
 use crate::wire::request::{self, About, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
+use peer::{Packet, Peer};
+
 /// How many bytes of requests may wait for their turn at one connection before the one who posts must wait.
 const QUEUE_BYTES: usize = 1 << 20;
-/// A batch of this length is sent although something is under way, as long as that is little: then both ends work at the same time.
-const SHARE_BYTES: usize = 8 << 10;
-/// How much is little.
-const FEW: usize = 8;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
 /// How many packets are kept to be used again.
@@ -43,6 +39,11 @@ pub(crate) trait Wire {
     /// Likewise, if it is in two parts.
     fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
         self.send(to, &[head, rest].concat());
+    }
+
+    /// Whether to send more for now. If not, somebody comes back for it soon.
+    fn goes_on(&self) -> bool {
+        true
     }
 }
 
@@ -74,36 +75,6 @@ pub(crate) struct Origin {
     spare: Vec<Vec<u8>>,
     /// What the first request to each server must say of where answers are awaited.
     introduction: Option<Address>,
-}
-
-/// A connection.
-struct Peer {
-    sender: Sender,
-    /// The body of the next request, with room for its header.
-    batch: Packet,
-    queue: VecDeque<Packet>,
-    /// How many bytes of the queue are copies.
-    queued_bytes: usize,
-    /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
-    posted: u64,
-    complaints: u32,
-    /// The first refusal for each rank that was not told yet.
-    faults: Vec<answer::Fault>,
-    is_active: bool,
-    /// Nobody answers there any more.
-    is_lost: bool,
-}
-
-#[derive(Default)]
-struct Packet {
-    bytes: Vec<u8>,
-    /// Its end, if that is somebody else's.
-    loan: Option<Loan>,
-    wants_answer: bool,
-    /// How much its answers will take.
-    answer_bytes: usize,
-    /// Somebody waits for it.
-    is_urgent: bool,
 }
 
 /// What came back from a handler.
@@ -364,6 +335,9 @@ impl Origin {
             wire::seal_parts(key, &header, &mut bytes, lent);
             wire.send_parts(server, &bytes, lent);
             peer.sender.keep(bytes, loan, wants_answer, now_ns);
+            if !wire.goes_on() {
+                break;
+            }
         }
     }
 
@@ -399,6 +373,16 @@ impl Origin {
         for server in &self.active {
             self.peers[server.0 as usize].batch.is_urgent = true;
         }
+    }
+
+    /// Changes when something was sent or acknowledged.
+    pub(crate) fn moved(&self) -> u64 {
+        let progress = |server: &ServerId| {
+            let sender = &self.peers[server.0 as usize].sender;
+            // What is acknowledged is executed, and is not under way any more.
+            sender.next_number() + 2 * sender.executed() + sender.under_way() as u64
+        };
+        self.active.iter().map(progress).fold(self.ends, u64::wrapping_add)
     }
 
     /// Whether all that was posted to a server was executed there.
@@ -534,51 +518,4 @@ impl Origin {
 
 fn rows((rank, segment): (Rank, SegmentId), run: &Run) -> Rows {
     Rows { rank, segment, offset: run.offset, unit: run.unit, count: run.count, stride: run.stride }
-}
-
-impl Peer {
-    fn new() -> Peer {
-        Peer {
-            sender: Sender::new(),
-            batch: Packet::default(),
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-            posted: 0,
-            complaints: 0,
-            faults: Vec::new(),
-            is_active: false,
-            is_lost: false,
-        }
-    }
-
-    fn has_landed(&self) -> bool {
-        self.is_lost || self.sender.executed() >= self.posted
-    }
-
-    fn pop(&mut self) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
-        self.queued_bytes -= packet.bytes.len();
-        Some(packet)
-    }
-
-    fn has_something(&self) -> bool {
-        !self.queue.is_empty() || self.batch.bytes.len() > HEADER_BYTES
-    }
-
-    /// Whether the batch should go although it is not full.
-    fn is_worth_sending(&self) -> bool {
-        let bytes = self.batch.bytes.len();
-        bytes > HEADER_BYTES
-            && (self.batch.is_urgent
-                || self.sender.is_idle()
-                || (bytes >= SHARE_BYTES && self.sender.under_way() < FEW))
-    }
-
-    fn abandon(&mut self) {
-        self.sender.abandon();
-        self.queue.clear();
-        self.queued_bytes = 0;
-        self.batch = Packet::default();
-        self.posted = 0;
-    }
 }

@@ -5,6 +5,7 @@
 //! thread drives it, seldom; or all the time, as long as a transfer is [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank that
 //! dies leaves behind here is nobody else's.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
@@ -38,8 +39,12 @@ pub(crate) struct Port {
     entrusted: Vec<Ticket>,
     /// How many times somebody on this host has asked to look.
     bells: u64,
+    /// Whether the progress thread sleeps although something is entrusted to it.
+    pub(crate) driver_sleeps: bool,
     /// Where the port's thread sleeps while transfers are entrusted.
     pub(crate) told: Arc<Condvar>,
+    /// Not zero while the port's thread waits for the port: whoever drives it then lets go after the next datagram.
+    pub(crate) wanted: Arc<AtomicU32>,
 }
 
 /// A call under way.
@@ -62,7 +67,9 @@ impl Port {
             buffer,
             entrusted: Vec::new(),
             bells: 0,
+            driver_sleeps: false,
             told: Arc::default(),
+            wanted: Arc::default(),
         }
     }
 
@@ -119,6 +126,12 @@ impl Port {
         }
     }
 
+    /// Whether the port's thread waits for the port.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) != 0
+    }
+
     /// Changes when something may have happened that the port's thread waits for.
     pub(crate) fn news(&self) -> u64 {
         self.origin.ends() + self.bells
@@ -131,8 +144,7 @@ impl Port {
         if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
             return;
         }
-        let (line, routes) = (&*self.line, &self.routes);
-        self.origin.send_to(server, now_ns(), &mut Sending { line, routes });
+        self.origin.send_to(server, now_ns(), &mut Sending::of(&self.line, &self.routes, &self.wanted));
     }
 
     /// Sends a part of a put from where it is; see [`Origin::put_straight`].
@@ -148,7 +160,7 @@ impl Port {
         bytes: &[u8],
         counts: bool,
     ) -> bool {
-        let mut wire = Sending { line: &*self.line, routes: &self.routes };
+        let mut wire = Sending::of(&self.line, &self.routes, &self.wanted);
         // SAFETY: by the caller's promise.
         unsafe { self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts) }
     }
@@ -170,6 +182,9 @@ impl Port {
     /// Reads what has arrived, and says whether that was anything.
     fn read(&mut self) -> bool {
         for count in 0..READ_AT_ONCE {
+            if count > 0 && self.is_wanted() {
+                return true;
+            }
             match self.line.receive(&mut self.buffer) {
                 // Somebody wants us to look: we do.
                 Some(0) => self.bells += 1,
@@ -191,8 +206,7 @@ impl Port {
         let now = now_ns();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
-            let (line, routes) = (&*self.line, &self.routes);
-            self.origin.pump(now, &mut Sending { line, routes });
+            self.origin.pump(now, &mut Sending::of(&self.line, &self.routes, &self.wanted));
         }
     }
 
@@ -262,6 +276,13 @@ impl Port {
 struct Sending<'a> {
     line: &'a dyn Line,
     routes: &'a [Option<Route>],
+    wanted: &'a AtomicU32,
+}
+
+impl<'a> Sending<'a> {
+    fn of(line: &'a Arc<dyn Line>, routes: &'a [Option<Route>], wanted: &'a AtomicU32) -> Sending<'a> {
+        Sending { line: &**line, routes, wanted }
+    }
 }
 
 impl Wire for Sending<'_> {
@@ -273,6 +294,10 @@ impl Wire for Sending<'_> {
         if let Some(route) = self.routes.get(to.0 as usize).copied().flatten() {
             self.line.send(route, head, rest);
         }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) == 0
     }
 }
 

@@ -16,8 +16,8 @@ use crate::seat::NAP;
 const UNSENT: Duration = Duration::from_millis(1);
 /// How soon it looks again when something was not acknowledged.
 const UNDER_WAY: Duration = Duration::from_millis(5);
-/// How soon it looks again when transfers of several ports are entrusted to it.
-const ENTRUSTED: Duration = Duration::from_micros(100);
+/// How often it looks in vain at what is entrusted to it before it sleeps.
+const IDLE_LOOKS: u32 = 50;
 /// How often it looks in vain before it goes to sleep.
 const QUIET_LOOKS: u32 = 20;
 
@@ -146,23 +146,21 @@ impl Shared {
 
     /// Does what was entrusted, until it is done. The other ports are looked after every now and then.
     fn see_to_entrusted(&self) {
-        let mut looked = Instant::now();
+        let (mut looked, mut idle_looks) = (Instant::now(), 0);
         while !self.stop.load(Ordering::SeqCst) {
             let mut ports = self.ports();
-            let longest = if ports.len() == 1 { NAP } else { UNSENT };
+            let are_others = ports.len() > 1;
             ports.retain(|port| lock(port).is_entrusted());
-            let Some(last) = ports.pop() else { return };
-            for port in &ports {
-                lock(port).drive_entrusted();
+            if ports.is_empty() {
+                return;
             }
-            let mut port = lock(&last);
-            port.drive_entrusted();
-            let sleeps = port.is_entrusted().then(|| (port.line().clone(), port.patience()));
-            drop(port);
-            // It sleeps at one of them, and not for long if there are others.
-            if let Some((line, patience)) = sleeps {
-                let longest = if ports.is_empty() { longest } else { ENTRUSTED };
-                line.sleep(patience.unwrap_or(longest).min(longest));
+            let has_moved = ports.iter().map(|port| drive(port)).fold(false, |any, has_moved| any | has_moved);
+            idle_looks = if has_moved { 0 } else { idle_looks + 1 };
+            if idle_looks < IDLE_LOOKS {
+                // Whoever is to answer may need the processor.
+                std::thread::yield_now();
+            } else {
+                sleep_at(&ports[0], if are_others { UNSENT } else { NAP });
             }
             if looked.elapsed() > UNSENT {
                 let _ = self.look();
@@ -192,6 +190,27 @@ impl Shared {
         }
         (is_busy, pause)
     }
+}
+
+/// Drives a port that is entrusted; says whether anything came of it, or may at once.
+fn drive(port: &Mutex<Port>) -> bool {
+    let mut guard = lock(port);
+    let before = guard.origin.moved();
+    guard.drive_entrusted();
+    guard.is_wanted() || guard.origin.moved() != before
+}
+
+/// Sleeps until something comes to a port, or is entrusted there.
+fn sleep_at(port: &Mutex<Port>, longest: Duration) {
+    let mut guard = lock(port);
+    if !guard.is_entrusted() {
+        return;
+    }
+    let (line, patience) = (guard.line().clone(), guard.patience());
+    guard.driver_sleeps = true;
+    drop(guard);
+    line.sleep(patience.unwrap_or(longest).min(longest));
+    lock(port).driver_sleeps = false;
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -70,18 +70,25 @@ impl Context {
     pub fn read_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         from.check(bytes)?;
-        let part = from.segment.part(from.rank)?;
         // Before memory is set aside for it: a length may be nonsense.
-        if from.offset.saturating_add(bytes) > part.bytes {
+        if from.offset.saturating_add(bytes) > from.segment.part(from.rank)?.bytes {
             return Err(from.out_of_range(bytes));
         }
-        let mut buffer = vec![T::new_zeroed(); len];
+        self.read_nb_into(from, vec![T::new_zeroed(); len])
+    }
+
+    /// Starts a read from a place into all of `buffer`, which belongs to the transfer until it is complete.
+    pub fn read_nb_into<T: Plain>(&self, from: Place<'_, T>, mut buffer: Vec<T>) -> Result<Transfer<'_, T>> {
+        let bytes = size_of_val(&buffer[..]) as u64;
+        from.check(bytes)?;
+        let part = from.segment.part(from.rank)?;
         if part.near.is_some() {
             self.get(from, &mut buffer)?;
             return Ok(Transfer { context: self, peer: from.rank, ticket: None, buffer });
         }
         self.tally().get(from.rank, bytes);
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
+        region.check(part.bytes)?;
         // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Transfer`, which neither touches it nor gives it
         // back before the operation is over; if the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
         let started = unsafe { self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())? };

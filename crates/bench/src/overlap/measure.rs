@@ -12,9 +12,8 @@ use crate::turns::sample;
 
 /// In how many steps computation grows to the epoch's own time.
 const STEPS: u32 = 20;
-/// How much longer the whole may take before that counts, as a part of the epoch's own time, and in how many steps in a row it must.
+/// How much longer the whole may take before that counts, as a part of the epoch's own time.
 const TOLERANCE: f64 = 0.03;
-const GROWN: u32 = 2;
 /// How often each step is measured.
 const TURNS: u32 = 5;
 /// How much the target computes, in slices.
@@ -127,19 +126,20 @@ impl Bench<'_, '_> {
         let (mut puts, mut gets, mut at) = (Vec::new(), Vec::new(), 0);
         for buffer in &mut *buffers {
             // Each has bytes of its own: two puts of one epoch to the same bytes would be an error.
-            let bytes = buffer.len();
+            let bytes = buffer.len() as u64;
+            let buffer = std::mem::take(buffer);
             match operation {
-                "put" => puts.push(self.window.put_request(std::mem::take(buffer), self.target, at)?),
-                _ => gets.push(self.window.get::<u8>(self.target, at, bytes)?),
+                "put" => puts.push(self.window.put_request(buffer, self.target, at)?),
+                _ => gets.push(self.window.get_request(buffer, self.target, at)?),
             }
-            at += bytes as u64;
+            at += bytes;
         }
         if compute_ns > 0.0 {
             self.labour.work(self.world, compute_ns);
         }
         self.window.unlock(self.target)?;
-        gets.into_iter().try_for_each(|get| get.take().map(|data| drop(black_box(data))))?;
-        buffers.iter_mut().zip(puts).try_for_each(|(buffer, put)| put.take().map(|data| *buffer = data))
+        let back = puts.into_iter().map(|put| put.take()).chain(gets.into_iter().map(|get| get.take()));
+        buffers.iter_mut().zip(back).try_for_each(|(buffer, data)| data.map(|data| *buffer = data))
     }
 
     fn time(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64, time: Duration) -> Result<f64> {
@@ -222,32 +222,31 @@ impl Bench<'_, '_> {
         })
     }
 
-    /// Lets computation grow until the whole takes longer.
+    /// How long a computation can be that does not make the whole take longer.
     fn overlap(&self, operation: &str, bytes: usize, count: usize) -> Result<String> {
         let mut buffers = vec![vec![1u8; bytes]; count];
         let mut time = |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
-        let alone_ns = median(&mut [time(0.0)?, time(0.0)?, time(0.0)?]);
-        let (mut hidden, mut grown) = (0.0, 0);
+        // The fastest of each, in turns: what somebody else disturbs is not taken for growth.
+        let mut alone_ns = f64::INFINITY;
+        for _ in 0..TURNS {
+            alone_ns = alone_ns.min(time(0.0)?);
+        }
+        let (longest_ns, mut hidden_ns) = (alone_ns, 0.0);
         for step in 1..=STEPS {
-            let part = f64::from(step) / f64::from(STEPS);
-            // In turns with the epoch alone, and the fastest of each: what somebody else disturbs is not taken for growth.
+            let compute_ns = longest_ns * f64::from(step) / f64::from(STEPS);
             let (mut alone, mut busy) = (f64::INFINITY, f64::INFINITY);
             for _ in 0..TURNS {
                 alone = alone.min(time(0.0)?);
-                busy = busy.min(time(part * alone_ns)?);
+                busy = busy.min(time(compute_ns)?);
             }
             if busy <= alone * (1.0 + TOLERANCE) {
-                (hidden, grown) = (part, 0);
-            } else {
-                grown += 1;
-                if grown == GROWN {
-                    break;
-                }
+                hidden_ns = compute_ns;
             }
+            alone_ns = alone_ns.min(alone);
         }
         let empty_ns = self.time(operation, &mut [], 0.0, self.plan.time / 4)?;
-        let of_transfer = 100.0 * (hidden * alone_ns / (alone_ns - empty_ns).max(1.0)).min(1.0);
-        let figures = [Some(alone_ns), Some(100.0 * hidden), Some(of_transfer), None];
+        let part = |of_ns: f64| 100.0 * (hidden_ns / of_ns.max(1.0)).min(1.0);
+        let figures = [Some(alone_ns), Some(part(alone_ns)), Some(part(alone_ns - empty_ns)), None];
         Ok(sample(SENDER, &[&self.design, &operation, &bytes, &count, &"idle", &self.plan.cores()], &figures))
     }
 

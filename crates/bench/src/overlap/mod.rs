@@ -1,7 +1,7 @@
 //! `farside bench overlap`: latency of passive epochs, and how much computation they hide, as in figures 3 to 6 of \[PASSIVE08\].
 //!
 //! - `latency`: lock, one put or get, unlock, of an idle target and of one that computes;
-//! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the epoch's own time, until the whole takes longer. What was hidden then is
+//! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the epoch's own time. The longest with which the whole takes no longer is
 //!   the overlap, as a part of the epoch's time and of the transfer's: that without what an epoch takes that does nothing;
 //! - `receiver`: the target does a fixed amount of computation, calling the library between slices of it, while all others lock, get and unlock. The overlap is the
 //!   time that it takes without them, as a part of the time that it takes with them.

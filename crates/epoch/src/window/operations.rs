@@ -76,14 +76,21 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Reads `len` elements of a target, from displacement `at` on. The data is there when the epoch ends, after a flush, or after [`Window::wait_get`].
     pub fn get<T: Plain>(&self, target: Rank, at: u64, len: usize) -> Result<Get<'t, T>> {
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let (member, bytes) = (self.member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
+        // Before memory is set aside for it: a length may be nonsense.
+        self.offset(target, member, at, bytes)?;
+        self.get_request(vec![T::new_zeroed(); len], target, at)
+    }
+
+    /// [`Window::get`] into memory that is there already, all of it: it belongs to the operation until it is complete.
+    pub fn get_request<T: Plain>(&self, mut into: Vec<T>, target: Rank, at: u64) -> Result<Get<'t, T>> {
+        let bytes = size_of_val(&into[..]) as u64;
         let (member, offset) = self.enter(target, at, bytes, Effect::Get)?;
         if self.queuing(member).is_none() && self.context.topology().same_node(target, self.context.rank()) {
-            let mut data = vec![T::new_zeroed(); len];
-            self.context.get(self.memory.at(target, offset as usize).cast(), &mut data)?;
-            return Ok(Get::done(target, data));
+            self.context.get(self.memory.at(target, offset as usize).cast(), &mut into)?;
+            return Ok(Get::done(target, into));
         }
-        let get = Get::queued(target, len);
+        let get = Get::queued(target, into);
         self.ask(member, target, Operation::Get { at: offset, bytes }, get.ticket.clone())?;
         Ok(get)
     }

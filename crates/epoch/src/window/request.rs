@@ -182,18 +182,16 @@ handle! {
 }
 
 impl<'t, T: Plain> Get<'t, T> {
-    pub(super) fn queued(target: Rank, len: usize) -> Get<'t, T> {
-        let start: Start<'t, Vec<T>> =
-            Box::new(move |context, at| Ok(Box::new(context.read_nb::<T>(at.cast(), len)?) as Box<dyn Underway<_>>));
-        let ticket = Ticket {
-            target,
-            reads: true,
-            start: Some(start),
-            decode: |bytes, len| elements(bytes.get(..len).unwrap_or_default()),
-            bytes: len * size_of::<T>(),
-            state: RefCell::new(State::Queued),
-        };
-        Get { ticket: Rc::new(ticket) }
+    pub(super) fn queued(target: Rank, into: Vec<T>) -> Get<'t, T> {
+        let bytes = size_of_val(&into[..]);
+        let into = Cell::new(into);
+        // Started once, it takes the memory along.
+        let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
+            Ok(Box::new(context.read_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
+        });
+        let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
+        let state = RefCell::new(State::Queued);
+        Get { ticket: Rc::new(Ticket { target, reads: true, start: Some(start), decode, bytes, state }) }
     }
 }
 

@@ -130,15 +130,3 @@ impl Origin {
         head
     }
 }
-
-impl super::Peer {
-    fn take_over(&mut self, whose: &mut dyn FnMut(Option<u32>) -> bool) {
-        self.sender.take_over(&mut *whose);
-        for packet in &mut self.queue {
-            if let Some(loan) = packet.loan.take_if(|loan| whose(loan.part())) {
-                packet.bytes.extend_from_slice(loan.bytes());
-                self.queued_bytes += loan.bytes().len();
-            }
-        }
-    }
-}

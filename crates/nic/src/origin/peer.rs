@@ -1,0 +1,101 @@
+//! One connection of a port, as far as it is not the sender's: what waits for its turn, and what was heard.
+
+use std::collections::VecDeque;
+
+use crate::buffer::Loan;
+use crate::link::Sender;
+use crate::wire::HEADER_BYTES;
+use crate::wire::answer;
+
+/// A batch of this length is sent although something is under way, as long as that is little: then both ends work at the same time.
+const SHARE_BYTES: usize = 8 << 10;
+/// How much is little.
+const FEW: usize = 8;
+
+/// A connection.
+pub(super) struct Peer {
+    pub(super) sender: Sender,
+    /// The body of the next request, with room for its header.
+    pub(super) batch: Packet,
+    pub(super) queue: VecDeque<Packet>,
+    /// How many bytes of the queue are copies.
+    pub(super) queued_bytes: usize,
+    /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
+    pub(super) posted: u64,
+    pub(super) complaints: u32,
+    /// The first refusal for each rank that was not told yet.
+    pub(super) faults: Vec<answer::Fault>,
+    pub(super) is_active: bool,
+    /// Nobody answers there any more.
+    pub(super) is_lost: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Packet {
+    pub(super) bytes: Vec<u8>,
+    /// Its end, if that is somebody else's.
+    pub(super) loan: Option<Loan>,
+    pub(super) wants_answer: bool,
+    /// How much its answers will take.
+    pub(super) answer_bytes: usize,
+    /// Somebody waits for it.
+    pub(super) is_urgent: bool,
+}
+
+impl Peer {
+    pub(super) fn new() -> Peer {
+        Peer {
+            sender: Sender::new(),
+            batch: Packet::default(),
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            posted: 0,
+            complaints: 0,
+            faults: Vec::new(),
+            is_active: false,
+            is_lost: false,
+        }
+    }
+
+    pub(super) fn has_landed(&self) -> bool {
+        self.is_lost || self.sender.executed() >= self.posted
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Packet> {
+        let packet = self.queue.pop_front()?;
+        self.queued_bytes -= packet.bytes.len();
+        Some(packet)
+    }
+
+    pub(super) fn has_something(&self) -> bool {
+        !self.queue.is_empty() || self.batch.bytes.len() > HEADER_BYTES
+    }
+
+    /// Whether the batch should go although it is not full.
+    pub(super) fn is_worth_sending(&self) -> bool {
+        let bytes = self.batch.bytes.len();
+        bytes > HEADER_BYTES
+            && (self.batch.is_urgent
+                || self.sender.is_idle()
+                || (bytes >= SHARE_BYTES && self.sender.under_way() < FEW))
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.sender.abandon();
+        self.queue.clear();
+        self.queued_bytes = 0;
+        self.batch = Packet::default();
+        self.posted = 0;
+    }
+
+    /// Copies what is lent for the parts that `whose` says.
+    pub(super) fn take_over(&mut self, whose: &mut dyn FnMut(Option<u32>) -> bool) {
+        self.sender.take_over(&mut *whose);
+        for packet in &mut self.queue {
+            if let Some(loan) = packet.loan.take_if(|loan| whose(loan.part())) {
+                packet.bytes.extend_from_slice(loan.bytes());
+                self.queued_bytes += loan.bytes().len();
+            }
+        }
+    }
+}
