@@ -16,6 +16,8 @@ use crate::seat::NAP;
 const UNSENT: Duration = Duration::from_millis(1);
 /// How soon it looks again when something was not acknowledged.
 const UNDER_WAY: Duration = Duration::from_millis(5);
+/// How often it lets others run before it takes a port again that its thread wants.
+const YIELDS: u32 = 100;
 /// How often it looks in vain at what is entrusted to it before it sleeps.
 const IDLE_LOOKS: u32 = 50;
 /// How often it looks in vain before it goes to sleep.
@@ -197,7 +199,20 @@ fn drive(port: &Mutex<Port>) -> bool {
     let mut guard = lock(port);
     let before = guard.origin.moved();
     guard.drive_entrusted();
-    guard.is_wanted() || guard.origin.moved() != before
+    let has_moved = guard.origin.moved() != before;
+    if !guard.is_wanted() {
+        return has_moved;
+    }
+    let wanted = guard.wanted.clone();
+    drop(guard);
+    // Its thread is about to wake up, and would find the port taken again.
+    for _ in 0..YIELDS {
+        if wanted.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    true
 }
 
 /// Sleeps until something comes to a port, or is entrusted there.
