@@ -102,7 +102,7 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
 fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Result<()> {
     let writing = world.write_nb(vec![round; LONG], place)?;
     let reading = world.read_nb(place, LONG)?;
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         drop(writing.wait()?);
     }
     reading.wait().map(drop)
