@@ -114,18 +114,6 @@ impl Port {
         self.told.notify_all();
     }
 
-    /// Drives the port as the one that it is entrusted to; wakes its thread if there is news for it.
-    pub(crate) fn drive_entrusted(&mut self) {
-        let before = self.news();
-        self.origin.push();
-        self.drive();
-        let Port { entrusted, origin, .. } = self;
-        entrusted.retain(|&ticket| !origin.is_done(ticket));
-        if self.news() != before || !self.is_entrusted() {
-            self.told.notify_all();
-        }
-    }
-
     /// Whether the port's thread waits for the port.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
@@ -173,10 +161,18 @@ impl Port {
         }
     }
 
-    /// Reads what has arrived, sends what may be sent, repeats what is overdue.
+    /// Reads what has arrived, sends what may be sent, repeats what is overdue. Wakes the port's thread if that sleeps because something is entrusted, and there is news for it.
     pub(crate) fn drive(&mut self) {
+        let before = self.news();
         self.read();
         self.attend();
+        if self.is_entrusted() {
+            let Port { entrusted, origin, .. } = self;
+            entrusted.retain(|&ticket| !origin.is_done(ticket));
+            if self.news() != before || !self.is_entrusted() {
+                self.told.notify_all();
+            }
+        }
     }
 
     /// Reads what has arrived, and says whether that was anything.

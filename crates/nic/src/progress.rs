@@ -198,7 +198,8 @@ impl Shared {
 fn drive(port: &Mutex<Port>) -> bool {
     let mut guard = lock(port);
     let before = guard.origin.moved();
-    guard.drive_entrusted();
+    guard.origin.push();
+    guard.drive();
     let has_moved = guard.origin.moved() != before;
     if !guard.is_wanted() {
         return has_moved;

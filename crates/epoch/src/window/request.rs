@@ -51,11 +51,14 @@ impl<C: Word> Underway<C> for Fetch<'_, C> {
 
 type Start<'t, A> = Box<dyn Fn(&'t Context, Place<'_, u8>) -> Result<Box<dyn Underway<A> + 't>> + 't>;
 
+/// Reads an answer of so many bytes from a message.
+type Decode<A> = fn(&[u8], usize) -> Result<A>;
+
 pub(crate) struct Ticket<'t, A> {
     target: Rank,
     reads: bool,
     start: Option<Start<'t, A>>,
-    decode: fn(&[u8], usize) -> Result<A>,
+    decode: Decode<A>,
     /// How many bytes of an answer in a message count.
     bytes: usize,
     state: RefCell<State<'t, A>>,
@@ -79,6 +82,15 @@ impl<'t, A> Ticket<'t, A> {
             bytes: 0,
             state: RefCell::new(State::Done(answer)),
         }
+    }
+
+    fn queued(
+        target: Rank,
+        reads: bool,
+        start: Start<'t, A>,
+        (decode, bytes): (Decode<A>, usize),
+    ) -> Rc<Ticket<'t, A>> {
+        Rc::new(Ticket { target, reads, start: Some(start), decode, bytes, state: RefCell::new(State::Queued) })
     }
 
     fn take(&self) -> Result<A> {
@@ -190,8 +202,7 @@ impl<'t, T: Plain> Get<'t, T> {
             Ok(Box::new(context.read_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
         });
         let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
-        let state = RefCell::new(State::Queued);
-        Get { ticket: Rc::new(Ticket { target, reads: true, start: Some(start), decode, bytes, state }) }
+        Get { ticket: Ticket::queued(target, true, start, (decode, bytes)) }
     }
 }
 
@@ -204,8 +215,7 @@ impl<'t, T: Plain> Put<'t, T> {
             Ok(Box::new(context.write_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
         });
         let decode = |_: &[u8], _| Err(Error::Misuse("a put has no answer in a message".into()));
-        let state = RefCell::new(State::Queued);
-        Put { ticket: Rc::new(Ticket { target, reads: false, start: Some(start), decode, bytes, state }) }
+        Put { ticket: Ticket::queued(target, false, start, (decode, bytes)) }
     }
 }
 
@@ -217,7 +227,6 @@ impl<'t, C: Word> Fetched<'t, C> {
             let bits = bytes.try_into().map(u128::from_le_bytes);
             bits.map(C::from_bits).map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
         };
-        let state = RefCell::new(State::Queued);
-        Fetched { ticket: Rc::new(Ticket { target, reads: true, start: Some(start), decode, bytes: 16, state }) }
+        Fetched { ticket: Ticket::queued(target, true, start, (decode, 16)) }
     }
 }
