@@ -57,6 +57,9 @@ caught! {
     fn printed_readers_wait_for_a_writer_that_has_left: "rw/rma-rw-without-asking-again";
     fn printed_resets_take_a_mark_away: "rw/rma-rw-resets-in-steps";
     fn a_writer_that_nobody_tells_is_caught: "rw/rma-rw-without-waking", "rw/default-rw-without-waking";
+    fn a_writer_that_gives_up_on_readers_inside_is_caught:
+        "rw/rma-rw-gives-up-on-readers", "rw/default-rw-gives-up-on-readers";
+    fn arrivals_that_run_over_are_caught: "rw/rma-rw-runs-over", "rw/default-rw-runs-over";
     fn slots_without_flush_are_caught: "rw/default-rw-without-flush";
     fn slots_without_drain_are_caught: "rw/default-rw-without-drain";
     fn slots_that_linger_in_two_steps_are_caught: "rw/default-rw-in-two-steps";

@@ -2,9 +2,11 @@
 
 mod kinds;
 mod mutants;
+mod narrow;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use farside::rw::Statistics;
 use farside::sim::program;
@@ -14,7 +16,8 @@ use super::asking::{Limit, Style, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::ReadersWriters;
 
-/// What each rank does in a round, one letter for each request: `r` and `w`. Ranks beyond the roles start over with them.
+/// What each rank does in a round, one letter for each request: `r` and `w` as the style says; `t` is a write that is only
+/// tried, `l` one with a time limit. Ranks beyond the roles start over with them.
 type Roles = &'static [&'static str];
 
 /// What all runs of a check have counted together.
@@ -59,8 +62,13 @@ fn visits(
             move |world, (lock, library)| {
                 for _ in 0..rounds {
                     for role in roles[world.rank().index() % roles.len()].chars() {
-                        if role == 'w' {
-                            let guard = ask(world, style, |limit| request_write(&lock, world, limit))?;
+                        let guard = match role {
+                            'w' => ask(world, style, |limit| request_write(&lock, world, limit))?,
+                            't' => request_write(&lock, world, Limit::Once)?,
+                            'l' => request_write(&lock, world, Limit::Time(Duration::from_secs(1)))?,
+                            _ => None,
+                        };
+                        if role != 'r' {
                             guard.map_or(Ok(()), |guard| library.write(world).and_then(|()| guard.unlock()))?;
                         } else {
                             let guard = ask(world, style, |limit| request_read(&lock, world, limit))?;
@@ -96,5 +104,6 @@ fn request_write<'a>(lock: &'a RwLock, world: &'a World, limit: Limit) -> Result
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
     checks.extend(mutants::checks());
+    checks.extend(narrow::checks());
     checks
 }

@@ -18,7 +18,7 @@
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
-use super::counters::{self, Arrival, Counters, Writers};
+use super::counters::{self, Arrival, Counters, Limits, Writers};
 use super::frame::{Algorithm, Tally};
 use super::slots;
 use crate::lock::frame::{Algorithm as Exclusive, Patience, Site, Variant};
@@ -47,15 +47,15 @@ pub(super) fn words(team: &Team<'_>) -> usize {
 }
 
 impl<V: Variant> RmaRw<V> {
-    pub(super) fn new(site: Site, context: &Context, thresholds: Thresholds) -> RmaRw<V> {
-        let counters = counters(&site, context, &thresholds);
+    pub(super) fn new(site: Site, context: &Context, thresholds: Thresholds) -> Result<RmaRw<V>> {
+        let counters = counters(&site, context, &thresholds)?;
         let (widest, narrower) = match &*thresholds.t_l {
             [] => (1, &[][..]),
             [widest] => (*widest, &thresholds.t_l[..]),
             [widest, narrower @ ..] => (*widest, narrower),
         };
         let tree = Tree::below(site, context, Some(widest), narrower);
-        RmaRw { tally: Tally::default(), thresholds, counters, tree }
+        Ok(RmaRw { tally: Tally::default(), thresholds, counters, tree })
     }
 }
 
@@ -105,7 +105,7 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
     fn end_write(&self, context: &Context) -> Result<()> {
         let published = self.site().publish::<V>(context);
-        let open = || self.counters.open(self.site(), context, &self.tally);
+        let open = || self.counters.open::<V>(self.site(), context, &self.tally);
         let descent = self.tree.descend(context, &open)?;
         self.counters.pass_on();
         if let Some(next) = descent.next {
@@ -127,7 +127,7 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.tree.reset(context, home, members)?;
-        self.counters = counters(self.tree.site(), context, &self.thresholds);
+        self.counters = counters(self.tree.site(), context, &self.thresholds)?;
         Ok(())
     }
 
@@ -138,11 +138,12 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
 /// The counters lie behind the tree, which may need fewer words after losses and never more. Readers let writers pass for a while where ranks
 /// outnumber processors.
-fn counters(site: &Site, context: &Context, thresholds: &Thresholds) -> Counters {
+fn counters(site: &Site, context: &Context, thresholds: &Thresholds) -> Result<Counters> {
     let near = site.members().iter().filter(|&&rank| context.topology().same_node(rank, context.rank())).count();
     let yields = if near > context.fabric().caps().processors as usize { slots::YIELDS } else { 0 };
     let base = site.len() - counters::WORDS;
-    Counters::new(base, context, site.members(), thresholds.t_dc, (thresholds.t_r, yields))
+    let limits = Limits { t_dc: thresholds.t_dc, t_r: Some(thresholds.t_r), yields };
+    Counters::new(base, context, site.members(), limits)
 }
 
 /// The widest queue, as readers see it.

@@ -26,10 +26,10 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team};
 
-use super::counters::{self, Arrival, Counters, T_R_MAX, Writers};
+use super::counters::{self, Arrival, Counters, Limits, Writers};
 use super::frame::{Algorithm, Tally};
 use crate::lock;
 use crate::lock::frame::{Patience, Site, Variant};
@@ -48,6 +48,8 @@ const ALONE_MASK: u64 = ((1 << 8) - 1) << 48;
 const LINGERS: u64 = 1 << 62;
 const READER: u64 = 1 << 63;
 const READS_ALONE_MAX: u64 = 200;
+/// The largest `t_w`: a row of so many writers fits into its field.
+const T_W_MAX: u32 = (1 << 24) - 1;
 
 /// The usual bounds.
 pub(super) const T_W: u32 = 32;
@@ -76,10 +78,21 @@ pub(super) struct Slots<V> {
     variant: PhantomData<V>,
 }
 
+impl Bounds {
+    /// Refuses a row that is longer than its field.
+    pub(super) fn check(&self) -> Result<()> {
+        if (1..=T_W_MAX).contains(&self.t_w) {
+            return Ok(());
+        }
+        let t_w = self.t_w;
+        Err(Error::Misuse(format!("T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}")))
+    }
+}
+
 impl<V: Variant> Slots<V> {
     pub(super) fn new(site: Site, team: &Team<'_>, bounds: Bounds) -> Result<Slots<V>> {
         let writers = lock::Kind::Default.build(team, None, site.home())?;
-        let counters = counters(&site, team.context(), bounds);
+        let counters = counters(&site, team.context(), bounds)?;
         Ok(Slots {
             site,
             tally: Tally::default(),
@@ -124,7 +137,7 @@ impl<V: Variant> Slots<V> {
             self.tally.note(|tally| if goes_on { &tally.passed_across } else { &tally.yielded });
             return Ok(goes_on);
         }
-        let is_rarely_read = self.counters.reads().is_some_and(|reads| reads < self.counters.len() as u64);
+        let is_rarely_read = self.counters.reads::<V>().is_some_and(|reads| reads < self.counters.len() as u64);
         if row & READER != 0 || !(is_rarely_read || row & LINGERS != 0) {
             return Ok(false);
         }
@@ -141,7 +154,7 @@ impl<V: Variant> Slots<V> {
     /// With the exclusive lock: opens the counters to all readers.
     fn open(&self, context: &Context) -> Result<()> {
         context.fetch_and(self.site.shared(ROW), WAITING_MASK)?;
-        self.counters.open(&self.site, context, &self.tally)
+        self.counters.open::<V>(&self.site, context, &self.tally)
     }
 
     /// Reads under the exclusive lock, if the lock still lingers then. `Shut` if it does not.
@@ -245,7 +258,7 @@ impl<V: Variant> Algorithm for Slots<V> {
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.writers.reset(context, home, members)?;
         self.site.change(home, members);
-        self.counters = counters(&self.site, context, self.bounds);
+        self.counters = counters(&self.site, context, self.bounds)?;
         self.reads_alone.set(false);
         Ok(())
     }
@@ -261,11 +274,11 @@ impl<V: Variant> Algorithm for Slots<V> {
 }
 
 /// A counter for each member where they share memory, else one for each node.
-fn counters(site: &Site, context: &Context, bounds: Bounds) -> Counters {
+fn counters(site: &Site, context: &Context, bounds: Bounds) -> Result<Counters> {
     let members = site.members();
     let is_one_node = members.iter().all(|&rank| context.topology().same_node(rank, members[0]));
     let t_dc = bounds.t_dc.or(is_one_node.then_some(1));
-    Counters::new(0, context, members, t_dc, (T_R_MAX, bounds.yields))
+    Counters::new(0, context, members, Limits { t_dc, t_r: None, yields: bounds.yields })
 }
 
 /// The row, as readers see it.
@@ -275,7 +288,7 @@ struct Row<'a> {
 }
 
 impl Writers for Row<'_> {
-    /// Writers close the counters at once, so that readers need not ask for them: reaching T_R does no more than start the count anew.
+    /// Writers close the counters at once, so that readers need not ask for them.
     fn are_there(&self) -> Result<bool> {
         Ok(false)
     }

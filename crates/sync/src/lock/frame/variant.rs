@@ -29,6 +29,15 @@ pub trait Variant: Send + 'static {
     const ASKS_AGAIN: bool = true;
     /// Starts a counter of readers anew in one atomic step, which cannot take a writer's mark away.
     const RESETS_AT_ONCE: bool = true;
+    /// Closes a counter that readers are in only if it will wait for all of them.
+    const CLOSES_EMPTY: bool = true;
+    /// Counts arrivals in the topmost field of a counter, which runs over into nothing.
+    const ARRIVALS_ON_TOP: bool = true;
+    /// Bits of a counter's turn. Correctness needs one; each further one halves how often a reader
+    /// that sleeps may miss openings that pass it.
+    const TURN_BITS: u32 = 5;
+    /// Bits of a counter's arrivals: a T_R must fit, nothing else.
+    const ARRIVAL_BITS: u32 = 18;
 }
 
 /// The right one.

@@ -76,6 +76,8 @@ counts! {
     limit_lifted,
     /// How often some were, so that it let them go first.
     limit_kept,
+    /// How often it held back for a writer with a time limit.
+    held_back,
     /// How often it went ahead of somebody who had waited longer.
     bypasses,
     /// How often it left the lock closed to readers because hardly any had come.

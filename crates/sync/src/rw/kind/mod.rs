@@ -3,6 +3,7 @@
 use farside_fabric::{Rank, Result};
 use farside_rma::Team;
 
+use super::counters::Limits;
 use super::fompi_rw::{self, FompiRw};
 use super::frame::Algorithm;
 use super::rma_rw::{self, RmaRw, Thresholds};
@@ -89,6 +90,7 @@ impl Kind {
             }
             Kind::Slots { t_dc, t_w, yields } => {
                 let bounds = Bounds { t_dc: *t_dc, t_w: *t_w, yields: *yields };
+                bounds.check()?;
                 Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
             }
             Kind::FompiRw { backoff } => Box::new(FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
@@ -106,8 +108,9 @@ fn rma_rw(
     site: impl Fn(usize) -> Result<Site>,
     (name, t_dc, t_l, t_r): (&'static str, Option<u32>, &[u32], u32),
 ) -> Result<RmaRw<Right>> {
+    Limits::check_t_r(t_r)?;
     let thresholds = Thresholds { name, t_dc, t_l: t_l.to_vec(), t_r };
-    Ok(RmaRw::new(site(rma_rw::words(team))?, team.context(), thresholds))
+    RmaRw::new(site(rma_rw::words(team))?, team.context(), thresholds)
 }
 
 fn is_one_node(team: &Team<'_>) -> bool {

@@ -23,6 +23,34 @@ farside_rma::wrong_variants! {
     ClimbsTooEarly: CLIMBS_LAST;
 }
 
+/// The right steps with fields so narrow that they run over in every run.
+#[derive(Debug)]
+pub struct Narrow;
+
+impl Variant for Narrow {
+    const TURN_BITS: u32 = 1;
+    const ARRIVAL_BITS: u32 = 2;
+}
+
+/// Closes counters that readers are in, and opens them again when time is up: a reader that sleeps
+/// through two openings does not know that it was let in.
+#[derive(Debug)]
+pub struct GivesUpOnReaders;
+
+impl Variant for GivesUpOnReaders {
+    const CLOSES_EMPTY: bool = false;
+    const TURN_BITS: u32 = 1;
+}
+
+/// Narrow arrivals that run over into the name of the closer.
+#[derive(Debug)]
+pub struct RunsOver;
+
+impl Variant for RunsOver {
+    const ARRIVALS_ON_TOP: bool = false;
+    const ARRIVAL_BITS: u32 = 2;
+}
+
 /// The algorithms that come in variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
@@ -30,20 +58,31 @@ pub enum Base {
     FompiRw,
     /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
     RmaRw,
+    /// `rma-rw` with one counter for all ranks of a node, T_R = 2, and two writers in a row.
+    SharedRmaRw,
     /// `default-rw` with readers that withdraw once and at most two writers in a row.
     Slots,
+    /// `default-rw` with one counter for all and readers that insist at once.
+    SharedSlots,
 }
 
 /// Makes a lock of a variant.
 pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock> {
     let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
     let algorithm: Box<dyn Algorithm> = match base {
-        Base::RmaRw => {
-            let thresholds = Thresholds { name: "rma-rw", t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
-            Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds))
+        Base::RmaRw | Base::SharedRmaRw => {
+            let (t_dc, t_l, t_r) = match base {
+                Base::RmaRw => (Some(1), vec![1, 2], 1),
+                _ => (None, vec![2], 2),
+            };
+            let thresholds = Thresholds { name: "rma-rw", t_dc, t_l, t_r };
+            Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds)?)
         }
-        Base::Slots => {
-            let bounds = Bounds { t_dc: None, t_w: 2, yields: 1 };
+        Base::Slots | Base::SharedSlots => {
+            let bounds = match base {
+                Base::Slots => Bounds { t_dc: None, t_w: 2, yields: 1 },
+                _ => Bounds { t_dc: Some(4), t_w: 1, yields: 0 },
+            };
             Box::new(Slots::<V>::new(make(slots::WORDS)?, &world.team(), bounds)?)
         }
         Base::FompiRw => Box::new(fompi_rw::FompiRw::<V>::new(make(fompi_rw::WORDS)?, false)),
