@@ -105,9 +105,13 @@ pub(crate) fn all_to_all_transposes(world: World) -> Result<()> {
 }
 
 pub(crate) fn collectives_in_a_row_do_not_mix(world: World) -> Result<()> {
-    // No barrier between them, and ranks that are slow in turns.
+    collectives_in_a_row(&world, 60)
+}
+
+/// Collectives with no barrier between them, by ranks that are slow in turns.
+fn collectives_in_a_row(world: &World, rounds: u32) -> Result<()> {
     let me = world.rank().0;
-    for round in 0..60u32 {
+    for round in 0..rounds {
         if round % world.size() == me {
             std::thread::yield_now();
         }
@@ -128,6 +132,22 @@ pub(crate) fn collectives_in_a_row_do_not_mix(world: World) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Collectives, meetings and messages are numbered in 32 bits.
+pub(crate) fn collectives_go_on_past_the_end_of_their_numbers(world: World) -> Result<()> {
+    for before in [9, 10] {
+        world.renumber_collectives(u32::MAX - before)?;
+        collectives_in_a_row(&world, 12)?;
+        for round in 0..12u32 {
+            let mut data = [round + world.rank().0; 5000];
+            world.broadcast(Rank(round % world.size()), &mut data)?;
+            world.barrier()?;
+            ensure_eq(data[4999], round + round % world.size(), "broadcast")?;
+        }
+    }
+    let words = world.words(3)?;
+    words.free(&world)
 }
 
 pub(crate) fn empty_collectives_are_fine(world: World) -> Result<()> {

@@ -57,7 +57,8 @@ tests! { $
         wait_wakes_a_sleeper wait_times_out fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get
         relax_lets_others_run ranks_wait_in_a_chain;
     collectives: barriers_in_a_row_separate barriers_and_broadcasts_alternate broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
-        all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix empty_collectives_are_fine
+        all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix
+        collectives_go_on_past_the_end_of_their_numbers empty_collectives_are_fine
         sync_completes_puts;
     teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node windows_of_a_team
         who_has_no_colour_has_no_team teams_come_and_go;

@@ -168,12 +168,12 @@ impl<'w, V: Variant> Core<'w, V> {
             known: BTreeMap::new(),
             seen: Time::default(),
             order: 0,
-            epoch: 0,
+            epoch: V::EPOCHS_BEFORE,
             used: 0,
             pending: 0,
             log_bytes: 0,
             cursors: BTreeMap::new(),
-            places: Places::new(config.locks),
+            places: Places::new(config.locks, V::TICKETS_BEFORE),
             counts: Counts::new(ranks),
             handler,
             guard,
@@ -527,7 +527,7 @@ impl<'w, V: Variant> Core<'w, V> {
 
     /// All ranks have met, and know the same.
     pub(crate) fn begin_epoch(&mut self) {
-        self.epoch += 1;
+        self.epoch = self.epoch.wrapping_add(1);
         self.known.clear();
         self.seen.clear();
         self.cursors.clear();

@@ -39,8 +39,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(locks: u32) -> Places {
-        Places { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets: 0 }
+    pub(crate) fn new(locks: u32, tickets: u32) -> Places {
+        Places { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
     }
 }
 
@@ -66,7 +66,7 @@ impl<V: Variant> Core<'_, V> {
 
     /// Asks the one that asked before.
     fn ask(&mut self, lock: u32, last: Rank, turn: usize) -> Result<()> {
-        self.places.tickets += 1;
+        self.places.tickets = self.places.tickets.wrapping_add(1);
         let ticket = u64::from(self.places.tickets);
         let mut writer = Writer::default();
         writer.time(&self.seen);

@@ -58,7 +58,7 @@ impl<V: Variant> Core<'_, V> {
                         races.push(Race {
                             ranks: (Rank(other.rank), Rank(one.rank)),
                             intervals: (other.number, one.number),
-                            meeting: self.epoch + 1,
+                            meeting: self.epoch.wrapping_add(1),
                             page,
                             offset: word as u64 * 4,
                         });

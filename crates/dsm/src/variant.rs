@@ -19,6 +19,10 @@ pub trait Variant: 'static {
     const KEEPS_WHAT_SOME_TELL: bool = true;
     /// Asks the place of its predecessor that belongs to that request, and not to the one before.
     const ALTERNATES: bool = true;
+    /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
+    const TICKETS_BEFORE: u32 = 0;
+    /// The number of the barrier before the first. A lock's word says in which epoch it was released.
+    const EPOCHS_BEFORE: u32 = 0;
 }
 
 /// The right one.
@@ -47,5 +51,13 @@ pub mod mutants {
         ForgetsWhatSomeTold: KEEPS_WHAT_SOME_TELL;
         /// Uses one place for all its requests of a lock.
         UsesOnePlace: ALTERNATES;
+    }
+
+    /// Right, and about to run over the end of its numbers.
+    pub struct Late;
+
+    impl Variant for Late {
+        const TICKETS_BEFORE: u32 = u32::MAX;
+        const EPOCHS_BEFORE: u32 = u32::MAX;
     }
 }

@@ -15,6 +15,7 @@ mod counters;
 mod landings;
 mod marks;
 mod noncontiguous;
+mod numbers;
 mod pending;
 mod place;
 mod plain;

@@ -66,3 +66,41 @@ fn counters_near_the_readers_beat_one_word_for_all() {
         }
     }
 }
+
+/// Reads of every rank of two nodes, by locks of a kind, with a write of each at the end. A reader that is kept out for a
+/// second of virtual time is an error.
+fn read_on(kind: &Kind, reads: u64, writes_every: Option<u64>) {
+    let profile = Profile::load("aries-xc30").expect("a profile");
+    let make = kind.clone();
+    let machine = Virtual::new(&profile, 16).and_then(|machine| machine.topology("node:8")).expect("a machine");
+    let outcome = machine.run_prepared(
+        move |world: &World| {
+            let lock = RwLock::of_kind(world, Rank(0), &make)?;
+            world.barrier()?;
+            Ok(lock)
+        },
+        move |world, lock| {
+            let second = std::time::Duration::from_secs(1);
+            for round in 1..=reads {
+                lock.read_timeout(world, second)?.unlock()?;
+                if writes_every.is_some_and(|every| (round + 977 * u64::from(world.rank().0)) % every == 0) {
+                    lock.write(world)?.unlock()?;
+                }
+            }
+            lock.write(world)?.unlock()?;
+            Ok(lock.statistics())
+        },
+    );
+    let counted = outcome.expect("nobody is kept out").results;
+    assert_eq!(counted.iter().map(|of_rank| of_rank.reads).sum::<u64>(), 16 * reads, "{kind:?}");
+}
+
+/// A node's counter sees more arrivals than its field can count: 8 x 33,000 are more than 2^18.
+#[test]
+fn readers_alone_go_past_the_end_of_their_counters() {
+    let reads = if std::env::var_os("FARSIDE_LONG").is_some() { 625_000 } else { 33_000 };
+    for kind in Kind::all() {
+        read_on(&kind, reads, None);
+        read_on(&kind, reads, Some(10_000));
+    }
+}

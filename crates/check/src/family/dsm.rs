@@ -84,6 +84,18 @@ fn locks() -> Vec<Check> {
         right("dsm/counting", "no update under a lock is lost", tree(), run::counting),
         right("dsm/counting-again", "the same, two ranks and two rounds", tree(), run::counting)
             .setup(Setup::new(2).rounds(2)),
+        Check::new(
+            "dsm/counting-late",
+            "the same when tickets and epochs run over their end",
+            subject::<mutants::Late>(tree(), run::counting),
+        )
+        .setup(Setup::new(2).rounds(2)),
+        Check::new(
+            "dsm/told-late",
+            "what is heard in a barrier of two is passed on when tickets and epochs run over their end",
+            subject::<mutants::Late>(tree(), run::told),
+        )
+        .setup(three()),
         right("dsm/chain", "what one tells another, and that one a third, the third has seen, too", tree(), run::chain),
     ]
 }

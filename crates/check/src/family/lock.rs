@@ -2,6 +2,7 @@
 
 mod kinds;
 mod mutants;
+mod narrow;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -87,5 +88,6 @@ fn stay(world: &World, lock: &Lock) -> Result<()> {
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
     checks.extend(mutants::checks());
+    checks.extend(narrow::checks());
     checks
 }

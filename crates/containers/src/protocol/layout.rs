@@ -218,6 +218,19 @@ impl Meta {
 mod tests {
     use super::*;
 
+    /// Versions and counts of changes are the topmost fields: running over, they disturb no other.
+    #[test]
+    fn versions_and_changes_go_past_their_end() {
+        let held = State(0).with_depth(3).held_by(Rank(5));
+        let last = State(held.0 | 0xFFFF_FFFF << 32);
+        let next = last.released(true);
+        assert_eq!((next.0 >> 32, next.holder(), next.depth_word()), (0, None, 4));
+        let meta = Meta(Meta::filled(7).0 | 0xFF_FFFF << 40);
+        let next = meta.flipped();
+        assert!(next.is_occupied() && next.is_second() && next.is_usable());
+        assert_eq!((next.next(), next.0 >> 40), (7, 0));
+    }
+
     #[test]
     fn a_hash_finds_its_bucket_from_any_older_shape() {
         let layout = Layout::new(1, 1, 4, 1 << 16).unwrap();

@@ -193,7 +193,8 @@ impl Team<'_> {
     pub(crate) fn enter(&self, call: Call) -> Result<Step> {
         let group = self.group();
         let own = &group.area.own;
-        let sequence = group.sequence.get().wrapping_add(1);
+        // Zero says that the record is being written.
+        let sequence = group.sequence.get().checked_add(1).unwrap_or(1);
         group.sequence.set(sequence);
         let step = Step { sequence, meeting: group.meetings.get().wrapping_add(1), call };
         if concerns(self.own_poison(), sequence) {

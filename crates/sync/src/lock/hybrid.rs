@@ -112,27 +112,29 @@ impl<V: Variant> Hybrid<V> {
                 return Vec::new();
             };
             let packed = number(rest).unwrap_or(0);
-            let word = Word { rank: Rank((packed >> REQUEST_BITS) as u32), ..base };
-            desk.serve(agent, word, from, what, packed & ((1 << REQUEST_BITS) - 1)).unwrap_or_default()
+            let word = Word { rank: Rank((packed >> V::REQUEST_BITS) as u32), ..base };
+            desk.serve(agent, word, from, what, packed & request_mask::<V>()).unwrap_or_default()
         })?;
         Ok(Hybrid { site, handler, requests: Cell::new(0), variant: PhantomData })
     }
 
     fn ask(&self, context: &Context, what: u8) -> Result<(u8, Option<u64>)> {
         let home = self.site.home();
-        let packed = (u64::from(home.0) << REQUEST_BITS) | self.requests.get();
+        let packed = (u64::from(home.0) << V::REQUEST_BITS) | self.requests.get();
         call(context, context.topology().node_of(home), self.handler, what, packed)
     }
 
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
-        let request = (self.requests.get() + 1) & ((1 << REQUEST_BITS) - 1);
+        let request = (self.requests.get() + 1) & request_mask::<V>();
         self.requests.set(request);
         await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 }
 
-/// Requests are numbered in so many bits; above them stands the home's rank.
-const REQUEST_BITS: u32 = 40;
+/// Requests are numbered in the lowest bits; above them stands the home's rank.
+fn request_mask<V: Variant>() -> u64 {
+    (1 << V::REQUEST_BITS) - 1
+}
 
 impl<V: Variant> Algorithm for Hybrid<V> {
     fn name(&self) -> &'static str {

@@ -34,8 +34,6 @@ const PAUSE: usize = 4;
 /// In a node's next: its owner has released the lock. No link has this value.
 const RELEASED: u64 = u64::MAX;
 const GRANTED: u64 = 1;
-/// How many places have different links.
-const PLACES: u64 = 1 << 38;
 
 pub(super) struct Token<V> {
     site: Site,
@@ -92,7 +90,7 @@ impl<V: Variant> Algorithm for Token<V> {
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let me = context.rank();
-        let place = (self.places.get() + 1) % if V::NUMBERS_PLACES { PLACES } else { 2 };
+        let place = (self.places.get() + 1) % if V::NUMBERS_PLACES { 1 << V::PLACE_BITS } else { 2 };
         let mine = Link::new(me, place)?;
         context.store(self.site.at(me, NEXT + node_of::<V>(place)), 0)?;
         if patience != Patience::Forever {

@@ -30,6 +30,8 @@ pub struct Narrow;
 impl Variant for Narrow {
     const TURN_BITS: u32 = 1;
     const ARRIVAL_BITS: u32 = 2;
+    const REQUEST_BITS: u32 = 1;
+    const PLACE_BITS: u32 = 2;
 }
 
 /// Closes counters that readers are in, and opens them again when time is up: a reader that sleeps

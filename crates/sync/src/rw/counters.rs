@@ -1,5 +1,5 @@
 //! The distributed counter of readers: each reader counts itself in one of several words, and a
-//! writer closes all of them. `README.md` beside this file has the argument and what was tried.
+//! writer closes all of them. `counters/README.md` has the argument and what was tried.
 //!
 //! Paper:     [RMALOCK16] sections 3.2.1 and 3.3.5, listings 6, 9 and 10.
 //! Differs:   as printed it is not correct (three errors, in `README.md`): here a writer drains the
