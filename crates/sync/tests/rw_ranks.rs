@@ -252,3 +252,23 @@ fn a_lock_that_nobody_reads_is_left_closed() {
     let first_read = 1 + 2 + 1 + 1 + (1 + 1 + 1) + 1;
     assert_eq!(atomics(4, "node:1", &Kind::Default, read_twice), 9 + first_read + (1 + 1 + 1 + 1 + 1));
 }
+
+/// A threshold that does not fit into its field is refused by name, and not cut off.
+#[test]
+fn thresholds_that_do_not_fit_are_refused() {
+    let slots = |t_w| Kind::Slots { t_dc: None, t_w, yields: 0 };
+    let rma_rw = |t_r| Kind::RmaRw { t_dc: None, t_l: vec![2], t_r };
+    for (kind, says) in [
+        (slots(1 << 24), "T_W of a reader-writer lock is 1 to 16777215, not 16777216"),
+        (slots(0), "T_W of a reader-writer lock is 1 to 16777215, not 0"),
+        (rma_rw(65_537), "T_R of a reader-writer lock is 1 to 65536, not 65537"),
+        (rma_rw(0), "T_R of a reader-writer lock is 1 to 65536, not 0"),
+    ] {
+        let refused = farside::local(2, |world| {
+            let error = RwLock::of_kind(&world, Rank(0), &kind).map(drop).expect_err("it does not fit");
+            world.barrier()?;
+            Ok(error.to_string())
+        });
+        assert_eq!(refused.expect("all go on"), [says; 2]);
+    }
+}

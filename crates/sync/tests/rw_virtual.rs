@@ -98,9 +98,11 @@ fn read_on(kind: &Kind, reads: u64, writes_every: Option<u64>) {
 /// A node's counter sees more arrivals than its field can count: 8 x 33,000 are more than 2^18.
 #[test]
 fn readers_alone_go_past_the_end_of_their_counters() {
-    let reads = if std::env::var_os("FARSIDE_LONG").is_some() { 625_000 } else { 33_000 };
+    let is_long = std::env::var_os("FARSIDE_LONG").is_some();
     for kind in Kind::all() {
-        read_on(&kind, reads, None);
-        read_on(&kind, reads, Some(10_000));
+        read_on(&kind, if is_long { 625_000 } else { 33_000 }, None);
+        if is_long {
+            read_on(&kind, 625_000, Some(10_000));
+        }
     }
 }

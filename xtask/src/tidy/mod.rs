@@ -9,6 +9,7 @@ mod headers;
 mod layers;
 mod lengths;
 mod links;
+mod packed;
 mod source;
 mod tokens;
 mod unsafe_code;
@@ -43,6 +44,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     unsafe_code::check(&tree, &list, &mut report);
     headers::check(&tree, &mut report);
+    let list = root.join(packed::LIST);
+    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    packed::check(&tree, &list, &mut report);
     links::check(root, &mut report)?;
     report.print();
     println!(

@@ -1,0 +1,100 @@
+//! A word that holds several fields, and a number that can come to its end, are on a list.
+//!
+//! A field that runs over into its neighbour is seen neither by tests nor by the exploration of
+//! small jobs. So every file that shifts bits to the left, which is how fields are packed, stands in
+//! a table with how often it does, and the document says what happens at the end of each field.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Report;
+use super::source::{Source, Tree};
+use super::tokens;
+
+/// Where the fields and the table are.
+pub(super) const LIST: &str = "docs/wrapping-fields.md";
+
+/// The crates whose words are shared.
+const CRATES: &[&str] = &["fabric", "rma", "sync", "epoch", "dsm", "containers", "shm", "nic", "ofi"];
+
+/// Compares the shifts of all files with those in the list.
+pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
+    let mut listed = listed(list);
+    for source in tree.sources.iter().filter(|source| is_shared(source)) {
+        let lines = shifts(source);
+        let known = listed.remove(&*source.path).map_or(0, |(shifts, _)| shifts);
+        if lines.len() != known {
+            let line = lines.first().copied().unwrap_or(1);
+            let message = format!(
+                "{} shifts to the left, and {LIST} knows of {known}: if a field was added, say there what \
+                 happens at its end and which test goes past it; then correct the count",
+                lines.len()
+            );
+            report.violation(&source.path, line, message);
+        }
+    }
+    for (path, (_, line)) in listed {
+        report.violation(LIST, line, format!("{path} has no shifts: take the row away"));
+    }
+}
+
+fn is_shared(source: &Source) -> bool {
+    let of = |name: &&str| source.path.starts_with(&format!("crates/{name}/src/"));
+    !source.test_only && CRATES.iter().any(|name| of(&name))
+}
+
+/// The lines of the shifts to the left outside of tests.
+fn shifts(source: &Source) -> Vec<usize> {
+    let mut lines = Vec::new();
+    tokens::each_list(&source.tokens, &mut |list| {
+        for index in 1..list.len() {
+            let is_shift = tokens::is_punct(list, index - 1, '<') && tokens::is_punct(list, index, '<');
+            let line = tokens::line(&list[index]);
+            if is_shift && !source.is_test(line) {
+                lines.push(line);
+            }
+        }
+    });
+    lines.sort_unstable();
+    lines
+}
+
+/// The rows `| path | shifts | … |`, with their lines.
+fn listed(list: &str) -> BTreeMap<&str, (usize, usize)> {
+    let rows = list.lines().enumerate().filter_map(|(at, line)| {
+        let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+        let path = cells.next()?.trim_matches('`');
+        let is_file = Path::new(path).extension().is_some_and(|extension| extension == "rs");
+        let shifts = cells.next()?.parse().ok()?;
+        is_file.then_some((path, (shifts, at + 1)))
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "const A: u64 = 1 << 3;\nfn f(a: u64) -> Vec<Vec<u64>> { vec![vec![a << A]] }\n\
+                        #[cfg(test)]\nmod tests { const B: u64 = 1 << 4; }\n";
+
+    fn findings(list: &str) -> String {
+        let source = Source::parse("crates/sync/src/a.rs", TEXT).unwrap();
+        let mut report = Report::default();
+        check(&Tree::new(vec![source]), list, &mut report);
+        report.text()
+    }
+
+    #[test]
+    fn a_shift_that_is_not_on_the_list_is_refused() {
+        assert_eq!(findings("| `crates/sync/src/a.rs` | 2 | fields |"), "");
+        assert!(findings("| `crates/sync/src/a.rs` | 1 | fields |").contains("2 shifts"));
+        assert!(findings("").contains("knows of 0"));
+    }
+
+    #[test]
+    fn a_row_without_a_file_is_refused() {
+        let rows = "| `crates/sync/src/a.rs` | 2 | fields |\n| `crates/sync/src/b.rs` | 1 | gone |";
+        assert!(findings(rows).contains("b.rs"));
+    }
+}
