@@ -171,7 +171,7 @@ impl Context {
     pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        self.put_at(to.segment, to.rank, to.offset, bytes)
+        self.put_at(to.segment, to.rank, to.offset, bytes).map_err(|error| to.in_elements(error))
     }
 
     /// Writes one element.
@@ -185,7 +185,7 @@ impl Context {
     pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
         let bytes = into.as_mut_bytes();
         from.check(bytes.len() as u64)?;
-        self.get_at(from.segment, from.rank, from.offset, bytes)
+        self.get_at(from.segment, from.rank, from.offset, bytes).map_err(|error| from.in_elements(error))
     }
 
     /// Reads one element.
@@ -224,7 +224,7 @@ impl Context {
             _ => {
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
                 // What is posted could complain only later.
-                region.check(part.bytes)?;
+                region.check(part.bytes).map_err(|error| to.in_elements(error))?;
                 self.post_to(to.rank);
                 self.fabric.accumulate(&region, &scale.sum(), bytes)?;
                 self.landings.issue(self, to.rank, to.segment.id, 1);
@@ -255,16 +255,17 @@ impl Context {
         signal: Place<'_, I>,
     ) -> Result<()> {
         if to.rank != signal.rank {
-            return Err(Error::Mismatch {
-                what: "rank of the data and rank of the signal of a put_signal",
-                left: to.rank.0.into(),
-                right: signal.rank.0.into(),
-            });
+            let (data, signal) = (to.rank, signal.rank);
+            return Err(Error::Misuse(format!(
+                "put_signal of data to {data} with a signal to {signal}: both go to one rank; to signal another one, put, \
+                 flush {data}, and signal"
+            )));
         }
         signal.check(size_of::<I>() as u64)?;
         to.check(size_of_val(data) as u64)?;
         let at = (signal.segment, signal.offset, I::WIDTH);
-        self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits())
+        let signalled = self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits());
+        signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
     }
 
     /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at the same rank afterwards. It says
