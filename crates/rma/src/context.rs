@@ -130,11 +130,18 @@ impl Context {
         self.tally.read(self.fabric.effort())
     }
 
-    /// A name for a new segment. Only the context of a rank's first thread allocates, so no two names are alike.
-    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> SegmentId {
-        let count = self.segments.get().wrapping_add(1);
+    /// A name for a new segment; `None` when this rank has given all that it has. Only the context of a rank's first thread
+    /// allocates, so no two names are alike.
+    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> Option<SegmentId> {
+        let count = self.segments.get().checked_add(1)?;
         self.segments.set(count);
-        name(self.rank, count)
+        Some(name(self.rank, count))
+    }
+
+    /// Pretends that this context has named so many segments: for tests of what happens when no name is left.
+    #[doc(hidden)]
+    pub fn have_named(&self, count: u32) {
+        self.segments.set(count);
     }
 
     /// My own first segment.
