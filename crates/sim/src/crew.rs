@@ -10,6 +10,7 @@ use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
+use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
@@ -58,8 +59,9 @@ impl Crew {
             let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
             crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
-            let fiber = Fiber::new(stacks, &switch, body)
-                .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
+            let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
+                format!("no memory for the stack of {rank}: {error}; {}", maps::advice(topology.ranks()))
+            })?;
             crew.fibers.push(fiber);
         }
         Ok(crew)
