@@ -81,16 +81,16 @@ impl Context {
     #[inline]
     pub fn signal<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
-        let posted = self.post_at(at.segment, at.rank, at.offset, C::WIDTH, Atomic::Store(value.to_bits()));
-        posted.map_err(|error| at.in_elements(error))
+        let op = Atomic::Store(value.to_bits());
+        self.post_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error))
     }
 
     /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
     pub fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
-        let held = self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op);
-        held.map(C::from_bits).map_err(|error| at.in_elements(error))
+        let held = self.atomic_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error));
+        held.map(C::from_bits)
     }
 
     /// Starts a [`Context::fetch_add`].

@@ -1,6 +1,7 @@
 //! A thread's way into the job: one-sided operations, ordering, waiting.
 
 use std::cell::Cell;
+use std::convert::identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -178,7 +179,7 @@ impl Context {
     pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        self.put_at(to.segment, to.rank, to.offset, bytes).map_err(|error| to.in_elements(error))
+        self.put_said(to.segment, to.rank, to.offset, bytes, |error| to.in_elements(error))
     }
 
     /// Writes one element.
@@ -192,7 +193,7 @@ impl Context {
     pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
         let bytes = into.as_mut_bytes();
         from.check(bytes.len() as u64)?;
-        self.get_at(from.segment, from.rank, from.offset, bytes).map_err(|error| from.in_elements(error))
+        self.get_said(from.segment, from.rank, from.offset, bytes, |error| from.in_elements(error))
     }
 
     /// Reads one element.
@@ -400,12 +401,42 @@ impl Context {
 impl Context {
     #[inline]
     pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.put_said(segment, to, offset, bytes, identity)
+    }
+
+    #[inline]
+    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.get_said(segment, from, offset, into, identity)
+    }
+
+    #[inline(always)]
+    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+        self.atomic_said(segment, at, offset, width, op, identity)
+    }
+
+    #[inline]
+    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+        self.post_said(segment, at, offset, width, op, identity)
+    }
+}
+
+/// And the same with better words for what is out of range: `said` puts the error into them. Where nothing is wrong, that costs nothing.
+impl Context {
+    #[inline]
+    pub(crate) fn put_said(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
         let Some(mapped) = part.near else {
             let region = Region::block(to, segment.id, offset, bytes.len() as u64);
             // What is posted could complain only later.
-            region.check(part.bytes)?;
+            region.check(part.bytes).map_err(said)?;
             self.post_to(to);
             self.fabric.put(&region, bytes)?;
             self.landings.issue(self, to, segment.id, 1);
@@ -413,7 +444,7 @@ impl Context {
         };
         self.check_lost(mapped.somebody_lost(), to)?;
         self.write_near();
-        if mapped.put(offset, bytes) { Ok(()) } else { Err(segment.out_of_range(to, offset, bytes.len() as u64)) }
+        if mapped.put(offset, bytes) { Ok(()) } else { Err(said(segment.out_of_range(to, offset, bytes.len() as u64))) }
     }
 
     /// Writes to my own part, where others will read it after the next signal.
@@ -424,14 +455,21 @@ impl Context {
     }
 
     #[inline]
-    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn get_said(
+        &self,
+        segment: &Segment,
+        from: Rank,
+        offset: u64,
+        into: &mut [u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(from)?;
         self.tally.get(from, into.len() as u64);
         let Some(mapped) = part.near else {
-            return self.get_far(segment, from, offset, into);
+            return self.get_far(segment, from, offset, into).map_err(said);
         };
         self.check_lost(mapped.somebody_lost(), from)?;
-        if mapped.get(offset, into) { Ok(()) } else { Err(segment.out_of_range(from, offset, into.len() as u64)) }
+        if mapped.get(offset, into) { Ok(()) } else { Err(said(segment.out_of_range(from, offset, into.len() as u64))) }
     }
 
     fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -448,7 +486,15 @@ impl Context {
 
     // Inlined wherever it is called with a known operation, of which little is left then: locks live on it.
     #[inline(always)]
-    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+    pub(crate) fn atomic_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<u128> {
         let part = segment.part(at)?;
         self.tally.atomic(at);
         if let Some(mapped) = part.near
@@ -467,9 +513,9 @@ impl Context {
                     self.fabric.wake(at);
                 }
             }
-            return held.ok_or_else(|| self.bad_word(segment, at, offset, width, op));
+            return held.ok_or_else(|| said(self.bad_word(segment, at, offset, width, op)));
         }
-        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op)
+        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op).map_err(said)
     }
 
     #[inline(never)]
@@ -482,13 +528,21 @@ impl Context {
 
     /// An atomic whose old value nobody wants: it need not be waited for.
     #[inline]
-    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+    pub(crate) fn post_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(at)?;
         if part.near.is_some() && self.direct_atomics {
-            return self.atomic_at(segment, at, offset, width, op).map(|_| ());
+            return self.atomic_said(segment, at, offset, width, op, said).map(|_| ());
         }
         let word = Word { rank: at, segment: segment.id, offset, width };
-        word.check(part.bytes)?;
+        word.check(part.bytes).map_err(said)?;
         self.tally.atomic(at);
         self.post_to(at);
         self.fabric.post(word, op)?;
