@@ -203,7 +203,6 @@ fn who_reads_no_further_hears_no_complaint() {
         &["check", "lock/ticket", "--ranks", "2", "--rounds", "1"],
         &simulated,
         &["app", "hello", "-n", "4", "--threads"],
-        &["app", "hello", "-n", "4"],
         &["app", "count", "-n", "2", "--threads", "--", "5", "d-mcs"],
         &["app", "count", "-n", "2", "--sim", "aries-xc30", "--", "5", "d-mcs"],
         &["app", "wordcount", "-n", "2", "--threads", "Cargo.toml"],
@@ -211,7 +210,7 @@ fn who_reads_no_further_hears_no_complaint() {
         &["app", "lu", "-n", "2", "--sim", "aries-xc30", "--size", "64", "--block", "16"],
         &["app", "sor", "-n", "2", "--", "--help"],
         &["bench", "sync", "--sim", "aries-xc30", "--ranks", "2", "--time", "1", "--rounds", "1"],
-        &["run", "-n", "2", "echo", "hello"],
+        &["run", "-n", "2", "yes"],
     ] {
         // Read by nobody from the start.
         let ended = farside(words).unread().run();

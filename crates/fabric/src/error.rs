@@ -31,7 +31,7 @@ impl std::fmt::Display for Ended {
             Ended::Status(status) => write!(f, "exited with status {status}"),
             Ended::Panicked => write!(f, "panicked"),
             Ended::Failed => write!(f, "returned an error"),
-            Ended::Left => write!(f, "has left the job"),
+            Ended::Left => write!(f, "had left the job"),
             Ended::Silent => write!(f, "stopped answering"),
             Ended::Vanished => write!(f, "ended without leaving the job"),
         }
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_rank_that_left_in_order_is_not_called_lost() {
         let left = Error::RankLost { rank: Rank(0), how: Ended::Left };
-        assert_eq!(left.to_string(), "rank 0 has left the job");
+        assert_eq!(left.to_string(), "rank 0 had left the job");
         assert_eq!(left.lost_rank(), Some(Rank(0)));
     }
 
