@@ -89,14 +89,17 @@ fn a_profile_that_cannot_be_read_is_named_by_its_file() {
 #[test]
 fn a_limit_that_leaves_no_stack_for_a_rank_comes_with_the_way_out() {
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system says it");
-    let maps: u32 = limit.trim().parse().expect("a number");
-    if maps > 200_000 {
-        println!("skipped: {maps} mappings are enough for more ranks than a test should simulate");
+    if limit.trim().len() > 7 {
+        println!("skipped: the limit is {}, more ranks than anybody simulates", limit.trim());
         return;
     }
-    let finished = farside(["app", "hello", "-n", &maps.to_string(), "--sim", "aries-xc30"]).run();
-    let advice = ["vm.max_map_count", "sysctl -w", "or simulate at most "];
-    finished.fails_with(&[&["no memory for the stack of rank "][..], &advice].concat());
+    let words = ["app", "hello", "-n", limit.trim(), "--sim", "aries-xc30"];
+    farside(words).run().fails_with(&[
+        "no memory for the stacks",
+        "vm.max_map_count",
+        "sysctl -w",
+        "simulate at most ",
+    ]);
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl Crew {
         program: &Program,
         machine: &Shared<E>,
     ) -> Result<Crew, String> {
+        maps::check(topology.ranks())?;
         let mut crew = Crew { fibers: Vec::new(), hints: Vec::new(), failure: Rc::default(), over: Rc::default() };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
@@ -60,7 +61,7 @@ impl Crew {
             crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
-                format!("no memory for the stack of {rank}: {error}; {}", maps::advice(topology.ranks()))
+                format!("no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate fewer ranks")
             })?;
             crew.fibers.push(fiber);
         }
