@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use farside::{Error, Lock, Rank, Result, RwLock, World, lock, rw};
 
+use crate::output::say;
+
 /// How often each rank counts up, if it is not said.
 const INCREMENTS: u64 = 10_000;
 
@@ -39,7 +41,8 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             return Err(Error::Misuse(format!("{name}: {expected} increments under the lock came to {counted}")));
         }
         if world.rank() == Rank(0) {
-            println!("{name:18} {counted} increments, all there, {:.2} s", begin.elapsed().as_secs_f64());
+            let seconds = begin.elapsed().as_secs_f64();
+            say(format_args!("{name:18} {counted} increments, all there, {seconds:.2} s"))?;
         }
         counter.free(world)?;
     }
@@ -47,7 +50,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 }
 
 /// How often, and under which locks.
-fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
+pub(crate) fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
     let (increments, names) = match arguments {
         [] => (INCREMENTS, &[][..]),
         [first, names @ ..] => match first.parse() {
@@ -55,12 +58,26 @@ fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
             Err(_) => (INCREMENTS, arguments),
         },
     };
-    let exclusive = lock::Kind::all().into_iter().map(|kind| kind.name().to_owned());
-    let all: Vec<String> = exclusive.chain(rw::Kind::all().iter().map(|kind| kind.name().to_owned())).collect();
+    let all = locks();
     if let Some(name) = names.iter().find(|&name| !all.contains(name)) {
         let what =
             format!("count takes a number and names of locks, and {name:?} is neither; there are: {}", all.join(", "));
         return Err(Error::Misuse(what));
     }
     Ok((increments, if names.is_empty() { all } else { names.to_vec() }))
+}
+
+/// The names of all locks.
+fn locks() -> Vec<String> {
+    let exclusive = lock::Kind::all().into_iter().map(|kind| kind.name().to_owned());
+    exclusive.chain(rw::Kind::all().iter().map(|kind| kind.name().to_owned())).collect()
+}
+
+/// What a help says of its arguments.
+pub(crate) fn help() -> String {
+    format!(
+        "  TIMES                    how often each rank counts up [default: {INCREMENTS}]\n  \
+           LOCK …                   under which locks [default: all]: {}\n",
+        locks().join(", ")
+    )
 }

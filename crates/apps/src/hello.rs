@@ -2,13 +2,13 @@
 
 use farside::{Error, Rank, Result, World};
 
+use crate::output::say;
+
 /// The longest greeting.
 const LINE: usize = 96;
 
 pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
-    if let Some(argument) = arguments.first() {
-        return Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one")));
-    }
+    check(arguments)?;
     let me = world.rank();
     let right = Rank((me.0 + 1) % world.size());
     let greetings = world.window::<u8>(LINE)?;
@@ -24,17 +24,25 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 
     if me == Rank(0) {
         let count = world.wait(arrivals.at(me, 0), |count| count == u64::from(world.size()))?;
-        println!("{count} ranks on {}: {}", world.fabric().caps().name, world.topology().describe());
+        say(format_args!("{count} ranks on {}: {}", world.fabric().caps().name, world.topology().describe()))?;
         for peer in world.ranks() {
             let mut line = [0; LINE];
             world.get(greetings.at(peer, 0), &mut line)?;
             let text = String::from_utf8_lossy(&line);
-            println!("  in the memory of {peer}: {:?}", text.trim_end_matches('\0'));
+            say(format_args!("  in the memory of {peer}: {:?}", text.trim_end_matches('\0')))?;
         }
         let total = world.counters().total();
-        println!("rank 0 did {} operations and moved {} bytes", total.operations(), total.bytes());
+        say(format_args!("rank 0 did {} operations and moved {} bytes", total.operations(), total.bytes()))?;
     }
     world.barrier()?;
     arrivals.free(world)?;
     greetings.free(world)
+}
+
+/// Refuses arguments.
+pub(crate) fn check(arguments: &[String]) -> Result<()> {
+    match arguments.first() {
+        Some(argument) => Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one"))),
+        None => Ok(()),
+    }
 }

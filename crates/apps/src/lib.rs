@@ -3,6 +3,7 @@
 mod count;
 mod hello;
 pub mod lu;
+pub mod output;
 pub mod shared;
 mod wordcount;
 
@@ -16,39 +17,60 @@ pub struct App {
     pub about: &'static str,
     /// What every rank runs; the arguments are those after the name.
     pub run: fn(&World, &[String]) -> Result<()>,
+    /// Refuses arguments that `run` would refuse, as far as that can be said without running.
+    pub check: fn(&[String]) -> Result<()>,
+    /// What a help says of its arguments.
+    pub help: fn() -> String,
+}
+
+/// A program on shared memory, as one of the built-in ones.
+macro_rules! shared {
+    ($name:literal, $about:literal, $program:ident) => {
+        App {
+            name: $name,
+            about: $about,
+            run: |world, arguments| shared::app(world, shared::Program::$program, arguments),
+            check: |arguments| shared::check(shared::Program::$program, arguments),
+            help: shared::help,
+        }
+    };
 }
 
 /// All built-in programs.
 pub const APPS: &[App] = &[
-    App { name: "hello", about: "ranks exchange greetings through each other's memory", run: hello::run },
-    App { name: "fft3d", about: "Fourier transforms in three dimensions, on shared memory", run: fft3d },
-    App { name: "barnes", about: "bodies that attract each other (Barnes-Hut), on shared memory", run: barnes },
-    App { name: "sor", about: "successive over-relaxation, on shared memory", run: sor },
-    App { name: "jacobi", about: "Jacobi's method, on shared memory", run: jacobi },
+    App {
+        name: "hello",
+        about: "ranks exchange greetings through each other's memory",
+        run: hello::run,
+        check: hello::check,
+        help: || "  It takes none.\n".into(),
+    },
+    shared!("fft3d", "Fourier transforms in three dimensions, on shared memory", Fft3d),
+    shared!("barnes", "bodies that attract each other (Barnes-Hut), on shared memory", Barnes),
+    shared!("sor", "successive over-relaxation, on shared memory", Sor),
+    shared!("jacobi", "Jacobi's method, on shared memory", Jacobi),
     App {
         name: "count",
         about: "ranks count under each lock, and nothing may be lost: [TIMES] [LOCK …]",
         run: count::run,
+        check: |arguments| count::parse(arguments).map(drop),
+        help: count::help,
     },
-    App { name: "wordcount", about: "counts the words of files, as `sort | uniq -c` does", run: wordcount::run },
-    App { name: "lu", about: "dense LU factorization in blocks, over windows with passive epochs", run: lu::run },
+    App {
+        name: "wordcount",
+        about: "counts the words of files, as `sort | uniq -c` does",
+        run: wordcount::run,
+        check: wordcount::check,
+        help: || "  FILE …                   the files whose words are counted\n".into(),
+    },
+    App {
+        name: "lu",
+        about: "dense LU factorization in blocks, over windows with passive epochs",
+        run: lu::run,
+        check: |arguments| lu::parse(arguments).map(drop),
+        help: lu::help,
+    },
 ];
-
-fn fft3d(world: &World, arguments: &[String]) -> Result<()> {
-    shared::app(world, shared::Program::Fft3d, arguments)
-}
-
-fn barnes(world: &World, arguments: &[String]) -> Result<()> {
-    shared::app(world, shared::Program::Barnes, arguments)
-}
-
-fn sor(world: &World, arguments: &[String]) -> Result<()> {
-    shared::app(world, shared::Program::Sor, arguments)
-}
-
-fn jacobi(world: &World, arguments: &[String]) -> Result<()> {
-    shared::app(world, shared::Program::Jacobi, arguments)
-}
 
 /// Finds a program by its name.
 pub fn app(name: &str) -> Result<&'static App> {
@@ -56,4 +78,22 @@ pub fn app(name: &str) -> Result<&'static App> {
         let names: Vec<&str> = APPS.iter().map(|app| app.name).collect();
         Error::Misuse(format!("there is no app {name:?}; there are: {}", names.join(", ")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_names_what_it_does_not_take() {
+        for app in APPS {
+            // A file may have any name.
+            if app.name == "wordcount" {
+                continue;
+            }
+            let error = (app.check)(&["--sim".into(), "aries-xc30".into()]).unwrap_err().to_string();
+            assert!(error.contains("--sim"), "{}: {error}", app.name);
+            assert!(!(app.help)().is_empty(), "{}", app.name);
+        }
+    }
 }

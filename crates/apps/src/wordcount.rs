@@ -9,6 +9,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use farside::map::Options;
 use farside::{Error, HashMap, Rank, Result, World};
 
+use crate::output::unprinted;
+
 /// How much is read at a time, and how many words are counted up together.
 const STRETCH_BYTES: u64 = 1 << 16;
 /// Nearly all words are this short.
@@ -20,9 +22,7 @@ type Short = [u8; SHORT];
 type Long = [u8; LONG];
 
 pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
-    if files.is_empty() {
-        return Err(Error::Misuse("which files? For example: farside app wordcount -n 4 README.md".into()));
-    }
+    check(files)?;
     let short = HashMap::<Short, u64>::new(world)?;
     let long = HashMap::<Long, u64>::with(&world.team(), &Options { slots: 1, ..Options::default() })?;
     let mut turn = 0;
@@ -45,7 +45,7 @@ pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
             short.for_each_of(world, member, |word, count| _ = counts.insert(trimmed(&word), count))?;
             long.for_each_of(world, member, |word, count| _ = counts.insert(trimmed(&word), count))?;
         }
-        print(&counts).map_err(|error| Error::Misuse(format!("cannot print: {error}")))?;
+        print(&counts).map_err(|error| unprinted(&error))?;
     }
     world.barrier()?;
     long.free(world)?;
@@ -115,6 +115,14 @@ fn padded<const N: usize>(word: &[u8]) -> Option<[u8; N]> {
 
 fn trimmed(key: &[u8]) -> Vec<u8> {
     key[..key.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)].to_vec()
+}
+
+/// Refuses to count nothing.
+pub(crate) fn check(files: &[String]) -> Result<()> {
+    if files.is_empty() {
+        return Err(Error::Misuse("which files? For example: farside app wordcount -n 4 README.md".into()));
+    }
+    Ok(())
 }
 
 /// As `uniq -c` prints.

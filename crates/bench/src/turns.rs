@@ -255,12 +255,24 @@ impl System {
     }
 }
 
-/// Measures all plans, each at its number of ranks; returns the records, and what went wrong on the way with rivals.
-pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record>, Vec<String>)> {
+/// What was asked for, and is not measured at so many ranks, and why.
+pub fn left_out(what: &[String], ranks: u32, why: &str) -> String {
+    format!("{} at {ranks} ranks: {why}", what.join(", "))
+}
+
+/// Measures all plans, each at its number of ranks; returns the records, and what a reader of them should know: what of all that was
+/// asked for was left out of the plans, and what went wrong on the way with rivals.
+pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)], left_out: &[String]) -> Result<(Vec<Record>, Vec<String>)> {
+    ensure!(!plans.is_empty(), "nothing of what was asked for is measured: {}", left_out.join("; "));
     let systems = System::all::<P>(setting)?;
     let progress = progress(setting, plans.len() * systems.len());
     let mut samples = Samples::new(P::LAYOUT);
-    let mut troubles: Vec<String> = Vec::new();
+    let mut troubles: Vec<String> = left_out.iter().map(|what| format!("not measured: {what}")).collect();
+    for rival in &setting.against {
+        if plans.iter().all(|(_, plan)| plan.for_rival(*rival, setting.nodes.is_some()).is_none()) {
+            troubles.push(format!("not measured: {}: it has none of the cases asked for", rival.name()));
+        }
+    }
     for round in 1..=setting.rounds {
         for (ranks, plan) in plans {
             for system in &systems {
@@ -271,7 +283,7 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
                     Ok(output) => samples.collect(&output, *ranks, system.name(), system.server())?,
                     // What a rival cannot do is a finding; what we cannot do is a failure.
                     Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
-                        let trouble = format!("{}: {error:#}", system.name());
+                        let trouble = format!("a rival failed: {}: {error:#}", system.name());
                         if !troubles.contains(&trouble) {
                             troubles.push(trouble);
                         }
@@ -283,7 +295,9 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)]) -> Result<(Vec<Record
         }
     }
     progress.finish_and_clear();
-    Ok((samples.records::<P>(setting)?, troubles))
+    let records = samples.records::<P>(setting)?;
+    ensure!(!records.is_empty(), "nothing was measured: none of the jobs has printed a figure");
+    Ok((records, troubles))
 }
 
 fn progress(setting: &Setting, steps: usize) -> ProgressBar {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use farside::Local;
 use farside::job::{Kind, check_provider, parse_bytes};
@@ -20,7 +20,7 @@ pub(crate) struct Job {
     /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm, or nic with --nodes or --hosts]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
-    /// Divide the ranks into so many nodes on this machine, which reach each other over its loopback interface
+    /// Divide the ranks into so many nodes on this machine, which reach each other over its loopback interface; with `app --sim`, nodes of the simulated machine
     #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
     nodes: Option<u32>,
     #[command(flatten)]
@@ -150,9 +150,28 @@ impl Job {
         Ok(self.memory.into_iter().fold(job, Local::memory))
     }
 
-    /// How they are to be arranged, if that was said.
-    pub(crate) fn topology(&self) -> Option<&str> {
-        self.topology.as_deref()
+    /// How simulated ranks are to be arranged, if that was said. Refuses what would say nothing to them.
+    pub(crate) fn simulated(&self) -> Result<Option<String>> {
+        for (option, is_given) in [
+            ("--hosts", self.span.hosts.is_some()),
+            ("--fabric", self.fabric.is_some()),
+            ("--memory", self.memory.is_some()),
+        ] {
+            ensure!(!is_given, "{option} is for ranks on real machines: leave it out, or --sim");
+        }
+        let Some(nodes) = self.nodes else {
+            return Ok(self.topology.clone());
+        };
+        if let Some(topology) = &self.topology {
+            bail!("--nodes {nodes} and --topology {topology} both arrange the simulated ranks: leave out one of them");
+        }
+        self.check_nodes(self.ranks()?)?;
+        Ok(Some(format!("node:{nodes}")))
+    }
+
+    /// Who executes far operations, if that was said.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.as_deref()
     }
 
     /// Runs a program as the ranks of this job, as if it were this process.
@@ -204,11 +223,7 @@ impl Job {
     /// Several nodes need a fabric between them.
     fn fabric(&self, ranks: u32, spans_hosts: bool) -> Result<Kind> {
         let several = spans_hosts || self.nodes.is_some();
-        if let Some(nodes) = self.nodes
-            && nodes > ranks
-        {
-            bail!("--nodes {nodes} is more than the {ranks} ranks: each node needs one");
-        }
+        self.check_nodes(ranks)?;
         match self.fabric {
             Some(Kind::Shm) if several => {
                 bail!("--fabric shm is for one node; ranks of several reach each other over nic or ofi")
@@ -216,6 +231,15 @@ impl Job {
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::between_nodes()?),
             None => Ok(Kind::Shm),
+        }
+    }
+
+    fn check_nodes(&self, ranks: u32) -> Result<()> {
+        match self.nodes {
+            Some(nodes) if nodes > ranks => {
+                bail!("--nodes {nodes} is more than the {ranks} ranks: each node needs one")
+            }
+            _ => Ok(()),
         }
     }
 }

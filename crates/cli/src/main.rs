@@ -8,6 +8,7 @@ mod job;
 mod run;
 mod simulate;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -44,7 +45,7 @@ enum Command {
     #[command(name = "__node", hide = true)]
     Node,
     /// Be a rank of a built-in program
-    #[command(name = "__app", hide = true)]
+    #[command(name = "__app", hide = true, disable_help_flag = true)]
     AppRank {
         name: String,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -76,13 +77,22 @@ fn main() -> ExitCode {
             // What becomes of commands that do not look: a check that has failed must not end well because of it.
             return ExitCode::from(128 + 13);
         }
-        eprintln!("farside: {error:#}");
+        complain(&format!("{error:#}"));
         ExitCode::FAILURE
     })
 }
 
-/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain of. Errors of other files say which, and are no bare ones.
+/// Says on standard error what is wrong. If nobody listens there, the status says it alone.
+fn complain(what: &str) {
+    let _ = writeln!(std::io::stderr(), "farside: {what}");
+}
+
+/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain of. All that the command and its
+/// programs print comes here as an error if it cannot be printed, whether ranks are processes, threads or simulated. Errors of other
+/// files say which, and are no bare ones.
 fn is_closed_output(error: &anyhow::Error) -> bool {
     let bare = error.chain().len() == 1;
-    bare && error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    let own = error.downcast_ref::<std::io::Error>().filter(|_| bare);
+    own.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        || error.chain().any(|cause| cause.downcast_ref().is_some_and(farside_apps::output::is_closed))
 }

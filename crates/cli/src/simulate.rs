@@ -17,12 +17,16 @@ pub(crate) struct Simulate {
 }
 
 impl Simulate {
-    /// The simulated machine, if one is asked for.
-    pub(crate) fn machine(&self, topology: Option<&str>) -> Result<Option<Machine>> {
+    /// Whether ranks are simulated.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.sim.is_some()
+    }
+
+    /// The simulated machine, if one is asked for, with its ranks arranged as `topology` says.
+    pub(crate) fn machine(&self, topology: Option<String>) -> Result<Option<Machine>> {
         let Some(name) = &self.sim else {
             return Ok(None);
         };
-        let (profile, topology) = (Profile::load(name)?, topology.map(str::to_owned));
-        Ok(Some(Machine { profile, topology, seed: self.seed }))
+        Ok(Some(Machine { profile: Profile::load(name)?, topology, seed: self.seed }))
     }
 }

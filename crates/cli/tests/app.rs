@@ -35,8 +35,38 @@ fn a_program_that_does_not_exist_is_named() {
 
 #[test]
 fn an_argument_that_a_program_does_not_take_is_named() {
-    let finished = farside(["app", "hello", "-n", "2", "--", "loudly"]).run();
-    finished.fails_with(&["\"loudly\"", "rank 0 exited with status 1", "rank 1 exited with status 1"]);
+    let finished = farside(["app", "hello", "-n", "2", "--", "loudly"]).run().fails_with(&["\"loudly\""]);
+    assert_eq!(finished.stderr().lines().count(), 1, "once, and not once for each rank: {}", finished.stderr());
+}
+
+#[test]
+fn an_option_of_the_job_behind_those_of_the_program_is_explained() {
+    for (words, option) in [
+        (&["lu", "-n", "2", "--size", "64", "--sim", "aries-xc30"][..], "--sim"),
+        (&["sor", "-n", "2", "--size=20x20", "--nodes=2"], "--nodes=2"),
+        (&["sor", "-n", "2", "--", "-l"], "-l"),
+    ] {
+        let finished = farside(["app"].iter().chain(words)).run();
+        let finished = finished.fails_with(&[&format!("{option} is an option of the job"), "before the program's own"]);
+        assert_eq!(finished.stderr().lines().count(), 1, "{}", finished.stderr());
+    }
+    // What the job does not have either is not said to be its.
+    let finished = farside(["app", "lu", "-n", "2", "--sise", "64"]).run().fails_with(&["--sise", "--size"]);
+    assert!(!finished.stderr().contains("of the job"), "{}", finished.stderr());
+}
+
+#[test]
+fn a_program_says_what_it_takes() {
+    for words in [&["sor", "-n", "2", "--", "--help"][..], &["sor", "-n", "2", "--size", "20x20", "--help"]] {
+        let finished = farside(["app"].iter().chain(words)).run().ends_with(0);
+        let text = finished.stdout();
+        assert_eq!(text.matches("--iterations").count(), 1, "once, and not once for each rank: {text}");
+        assert!(text.contains("--barrier") && !text.contains("__app"), "{text}");
+    }
+    let all = farside(["app", "sor", "--help"]).run().ends_with(0).stdout();
+    for word in ["Arguments of fft3d, barnes, sor, jacobi:", "--iterations", "Arguments of lu:", "--block"] {
+        assert!(all.contains(word), "{word:?} is not in {all}");
+    }
 }
 
 #[test]

@@ -128,6 +128,52 @@ fn places_that_cannot_be_written_are_named() {
     quick(&["--cases", "put", "--plot", &below]).run().fails_with(&[&below]);
 }
 
+#[test]
+fn where_results_cannot_be_written_nothing_is_lost() {
+    let scratch = Scratch::new();
+    let (json, plots) = (scratch.file("ops.json"), scratch.file("plots"));
+    std::fs::write(&json, "older figures\n").expect("a file can be written");
+    std::fs::create_dir_all(format!("{plots}/index.html")).expect("a directory can be made");
+    let finished = quick(&["--cases", "put", "--json", &json, "--plot", &plots]).run();
+    assert_eq!(finished.stdout(), "", "nothing is measured");
+    finished.fails_with(&[&format!("{plots}/index.html"), "cannot write"]);
+    assert_eq!(std::fs::read_to_string(&json).expect("it is there"), "older figures\n");
+}
+
+#[test]
+fn what_is_not_measured_is_said() {
+    let processors = std::thread::available_parallelism().expect("the system knows").get();
+    let many = (processors.max(2) + 1).to_string();
+    let short = |words: &[&str]| {
+        let words = ["bench"].iter().chain(words).chain(&["--time", "1", "--rounds", "1"]).copied();
+        farside(words.map(str::to_owned).collect::<Vec<String>>()).run()
+    };
+    let nothing = "nothing of what was asked for is measured";
+    let pairs = format!("put at {many} ranks: where ranks outnumber processors");
+    for (words, why) in [
+        (&["ops", "--ranks", &many, "--cases", "put", "--sizes", "8"][..], pairs.as_str()),
+        (&["ops", "--ranks", "5000", "--cases", "put", "--sizes", "8"], "put at 5000 ranks"),
+        (&["overlap", "--ranks", "3", "--cases", "latency"], "latency at 3 ranks: a pair is measured at 2"),
+        (&["locks", "--locks", "ticket", "--writers", "5"], "ticket: locks that readers cannot share"),
+        (&["interference", "--sim", "myrinet-2000", "--ranks", "2", "--cases", "bandwidth"], "bandwidth at 2 ranks"),
+    ] {
+        let finished = short(words);
+        assert_eq!(finished.stdout(), "", "{words:?}");
+        finished.fails_with(&[nothing, why]);
+    }
+    for (words, why) in [
+        (&["ops", "--ranks", &many, "--cases", "put,barrier", "--sizes", "8"][..], pairs.as_str()),
+        (
+            &["overlap", "--sim", "aries-xc30", "--ranks", "3", "--sizes", "8", "--operations", "2"],
+            "latency, sender at 3",
+        ),
+        (&["locks", "--sim", "aries-xc30", "--locks", "ticket,rma-rw", "--writers", "5", "--ranks", "2"], "ticket: "),
+    ] {
+        let finished = short(words).ends_with(0).says(&["not measured: ", why]);
+        assert_ne!(finished.stdout(), "", "{words:?}");
+    }
+}
+
 /// What a bench with options that make it short has written to a file.
 fn measured(words: &[&str]) -> (Vec<Value>, String) {
     let scratch = Scratch::new();

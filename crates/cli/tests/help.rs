@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::process::{Command, Stdio};
-
 use support::{FARSIDE, farside, shells};
 
 /// The help that these words print.
@@ -197,14 +195,32 @@ fn a_low_limit_of_open_files_comes_with_advice() {
 
 #[test]
 fn who_reads_no_further_hears_no_complaint() {
-    let mut info = Command::new(FARSIDE)
-        .args(["info", "--json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    drop(info.stdout.take());
-    let ended = info.wait_with_output().expect("it ends");
-    assert_eq!((String::from_utf8_lossy(&ended.stderr).as_ref(), ended.status.code()), ("", Some(128 + 13)));
+    let simulated = ["app", "hello", "-n", "64", "--sim", "aries-xc30"];
+    for words in [
+        &["info", "--json"][..],
+        &["info"],
+        &["check", "--list"],
+        &["check", "lock/ticket", "--ranks", "2", "--rounds", "1"],
+        &simulated,
+        &["app", "hello", "-n", "4", "--threads"],
+        &["app", "count", "-n", "2", "--threads", "--", "5", "d-mcs"],
+        &["app", "count", "-n", "2", "--sim", "aries-xc30", "--", "5", "d-mcs"],
+        &["app", "wordcount", "-n", "2", "--threads", "Cargo.toml"],
+        &["app", "sor", "-n", "2", "--threads", "--", "--size", "20x20", "--access", "explicit"],
+        &["app", "lu", "-n", "2", "--sim", "aries-xc30", "--size", "64", "--block", "16"],
+        &["app", "sor", "-n", "2", "--", "--help"],
+        &["bench", "sync", "--sim", "aries-xc30", "--ranks", "2", "--time", "1", "--rounds", "1"],
+        &["run", "-n", "2", "yes"],
+    ] {
+        // Read by nobody from the start.
+        let ended = farside(words).unread().run();
+        assert_eq!((ended.stderr().as_str(), ended.status.code()), ("", Some(128 + 13)), "{words:?}");
+    }
+}
+
+#[test]
+fn a_complaint_that_nobody_hears_changes_no_status() {
+    for words in [&["app", "goodbye", "-n", "2"][..], &["app", "hello", "-n", "2", "--sim", "cray"]] {
+        farside(words).unheard().run().ends_with(1);
+    }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::farside;
+use support::{Scratch, farside};
 
 #[test]
 fn an_app_runs_on_a_simulated_machine() {
@@ -36,6 +36,70 @@ fn a_bench_runs_on_a_simulated_machine() {
     let words = ["bench", "ops", "--sim", "myrinet-lanai4", "--ranks", "4", "--cases", "fetch_add,barrier"];
     let finished = farside(words.into_iter().chain(["--time", "5", "--rounds", "1"])).run().ends_with(0);
     assert!(finished.stdout().contains("fetch_add") && finished.stdout().contains("barrier"), "{}", finished.stdout());
+}
+
+#[test]
+fn simulated_ranks_are_divided_into_nodes() {
+    let finished = farside(["app", "hello", "-n", "4", "--sim", "aries-xc30", "--nodes", "2"]).run().ends_with(0);
+    assert!(finished.stdout().contains("2 node, 4 ranks"), "{}", finished.stdout());
+    let on = |words: &[&str]| farside(["app", "hello", "-n", "4", "--sim", "aries-xc30"].iter().chain(words)).run();
+    on(&["--nodes", "5"]).fails_with(&["--nodes 5", "4 ranks"]);
+    on(&["--nodes", "2", "--topology", "node:4"]).fails_with(&["--nodes 2", "--topology node:4"]);
+    on(&["--server", "butler"]).fails_with(&["butler", "host-block"]);
+    on(&["--server", "host-block"]).ends_with(0);
+    for (option, value) in [("--fabric", "nic"), ("--memory", "1G"), ("--hosts", "a")] {
+        on(&[option, value]).fails_with(&[option, "--sim"]);
+    }
+}
+
+#[test]
+fn where_a_trace_cannot_be_written_nothing_runs() {
+    let scratch = Scratch::new();
+    let path = scratch.file("nowhere/hello.html");
+    let finished = farside(["app", "hello", "-n", "4", "--sim", "aries-xc30", "--trace", &path]).run();
+    assert_eq!(finished.stdout(), "", "nothing runs");
+    finished.fails_with(&[&path, "cannot write"]);
+    // Neither is anything left behind, nor is anything lost.
+    let (new, old) = (scratch.file("new.html"), scratch.file("old.html"));
+    std::fs::write(&old, "an older trace").unwrap();
+    for path in [&new, &old] {
+        let words = ["app", "hello", "-n", "4", "--sim", "aries-xc30", "--server", "butler", "--trace", path];
+        farside(words).run().fails_with(&["butler"]);
+    }
+    assert!(!std::path::Path::new(&new).exists());
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "an older trace");
+}
+
+#[test]
+fn a_profile_that_cannot_be_read_is_named_by_its_file() {
+    let scratch = Scratch::new();
+    let whole = include_str!("../../sim/profiles/aries-xc30.toml");
+    let without = whole.lines().filter(|line| !line.starts_with("spin_ns")).collect::<Vec<_>>().join("\n");
+    for (name, text, problem) in [
+        ("torn.toml", "name = \n", "line 1"),
+        ("flat.toml", &whole.replace("\"machine\"", "\"planet\""), "\"machine\""),
+        ("few.toml", &without, "spin_ns"),
+    ] {
+        let path = scratch.file(name);
+        std::fs::write(&path, text).unwrap();
+        farside(["app", "hello", "-n", "4", "--sim", &path]).run().fails_with(&[&path, problem]);
+    }
+}
+
+#[test]
+fn a_limit_that_leaves_no_stack_for_a_rank_comes_with_the_way_out() {
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("the system says it");
+    if limit.trim().len() > 7 {
+        println!("skipped: the limit is {}, more ranks than anybody simulates", limit.trim());
+        return;
+    }
+    let words = ["app", "hello", "-n", limit.trim(), "--sim", "aries-xc30"];
+    farside(words).run().fails_with(&[
+        "no memory for the stacks",
+        "vm.max_map_count",
+        "sysctl -w",
+        "simulate at most ",
+    ]);
 }
 
 #[test]

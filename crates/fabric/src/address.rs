@@ -44,7 +44,8 @@ impl SegmentId {
     /// The segment in which a fabric counts what has landed on a node.
     pub const LANDINGS: SegmentId = SegmentId(2);
 
-    /// The `count`-th name that `rank` gives. Ranks give names without asking each other.
+    /// The `count`-th name that `rank` gives, from 1. Ranks give names without asking each other, and each has `u32::MAX` of
+    /// them.
     pub fn named_by(rank: Rank, count: u32) -> SegmentId {
         SegmentId(((u64::from(rank.0) + 1) << 32) | u64::from(count))
     }

@@ -39,7 +39,9 @@ impl std::fmt::Display for Ended {
 }
 
 /// Everything that can go wrong, on any fabric and in any layer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// It says the same as `Debug` and as `Display`: a `main` that returns a [`Result`] prints the former.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A rank number that the job does not have.
@@ -82,6 +84,22 @@ pub enum Error {
         /// How many bytes there are.
         segment_bytes: u64,
     },
+    /// An access that would leave a rank's part of a window, in elements, as callers count.
+    #[error("index {first}..{end} is outside of the {elements} elements ({element}) of {rank}'s part of {of}")]
+    OutOfBounds {
+        /// Whose part.
+        rank: Rank,
+        /// The first element asked for.
+        first: u64,
+        /// One more than the last element asked for.
+        end: u64,
+        /// How many elements there are.
+        elements: u64,
+        /// The type of an element.
+        element: &'static str,
+        /// What has the part: a window, or words.
+        of: &'static str,
+    },
     /// A segment that was freed, or never was.
     #[error("{rank} has no {segment}: it was freed, or never allocated")]
     NoSegment {
@@ -121,7 +139,7 @@ pub enum Error {
         theirs: String,
     },
     /// A rank that this call depends on has ended.
-    #[error("{rank} is lost: it {how}")]
+    #[error("{rank} {}{how}", if *.how == Ended::Left { "" } else { "is lost: it " })]
     RankLost {
         /// Who.
         rank: Rank,
@@ -214,6 +232,12 @@ pub enum Error {
     },
 }
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// The rank whose loss this error reports, if that is what it reports.
     pub fn lost_rank(&self) -> Option<Rank> {
@@ -235,6 +259,24 @@ mod tests {
         let lost = Error::RankLost { rank: Rank(2), how: Ended::Signal(9) };
         assert_eq!(lost.to_string(), "rank 2 is lost: it was ended by signal 9");
         assert_eq!(lost.lost_rank(), Some(Rank(2)));
+        let over =
+            Error::OutOfBounds { rank: Rank(0), first: 10, end: 11, elements: 10, element: "u64", of: "this window" };
+        let said = "index 10..11 is outside of the 10 elements (u64) of rank 0's part of this window";
+        assert_eq!(over.to_string(), said);
+    }
+
+    #[test]
+    fn a_rank_that_left_in_order_is_not_called_lost() {
+        let left = Error::RankLost { rank: Rank(0), how: Ended::Left };
+        assert_eq!(left.to_string(), "rank 0 had left the job");
+        assert_eq!(left.lost_rank(), Some(Rank(0)));
+    }
+
+    #[test]
+    fn what_main_prints_of_an_error_is_its_text() {
+        let full = Error::OutOfMemory { asked: 80, free: 8, limit: 64 };
+        assert_eq!(format!("{full:?}"), full.to_string());
+        assert!(format!("{full:?}").contains("--memory"), "{full:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use farside::{Ended, Fate, Rank};
-use rustix::event::Timespec;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
 use crate::signals::ENDING;
@@ -29,6 +29,8 @@ pub(crate) struct Course<'a> {
     deadline: Option<Instant>,
     /// What is done to ranks that still run, and when.
     ending: Option<(Instant, Signal)>,
+    /// Whether nobody reads our output any more.
+    is_unread: bool,
 }
 
 impl<'a> Course<'a> {
@@ -42,6 +44,7 @@ impl<'a> Course<'a> {
             was_signalled: false,
             deadline: None,
             ending: None,
+            is_unread: false,
         }
     }
 
@@ -135,6 +138,7 @@ impl<'a> Course<'a> {
     /// Output that could not be written is a failure of its own, unless there is another.
     pub(crate) fn note_lost_output(&mut self) {
         if self.status == 0 {
+            self.is_unread = is_unread();
             self.say("cannot write the ranks' output; some of it is lost");
             self.status = OUTPUT_LOST;
         }
@@ -156,7 +160,7 @@ impl<'a> Course<'a> {
     }
 
     pub(crate) fn say(&self, what: &str) {
-        if self.launch.interactive {
+        if self.launch.interactive && !self.is_unread {
             // If nobody reads it, there is nobody to tell.
             let _ = writeln!(std::io::stderr(), "farside: {what}");
         }
@@ -167,6 +171,14 @@ impl<'a> Course<'a> {
         let now = Instant::now();
         now.checked_add(self.launch.grace).unwrap_or(now + Duration::from_secs(24 * 60 * 60))
     }
+}
+
+/// Whether nobody reads our output any more, as after `| head`: nothing to complain of, and neither are ranks that end because of it.
+fn is_unread() -> bool {
+    let stdout = std::io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
 }
 
 fn list(ranks: &[Rank]) -> String {

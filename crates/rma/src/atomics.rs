@@ -81,14 +81,16 @@ impl Context {
     #[inline]
     pub fn signal<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
-        self.post_at(at.segment, at.rank, at.offset, C::WIDTH, Atomic::Store(value.to_bits()))
+        let op = Atomic::Store(value.to_bits());
+        self.post_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error))
     }
 
     /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
     pub fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
-        self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op).map(C::from_bits)
+        let held = self.atomic_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error));
+        held.map(C::from_bits)
     }
 
     /// Starts a [`Context::fetch_add`].
@@ -111,9 +113,9 @@ impl Context {
         at.check(C::WIDTH.bytes())?;
         // Near, it is done before its handle exists.
         if at.segment.part(at.rank)?.near.is_some() {
-            let held = self.atomic_at(at.segment, at.rank, at.offset, C::WIDTH, op)?;
-            return Ok(Fetch { context: self, peer: at.rank, state: State::Done(C::from_bits(held)) });
+            return Ok(Fetch { context: self, peer: at.rank, state: State::Done(self.atomic(at, op)?) });
         }
+        at.word().check(at.segment.part(at.rank)?.bytes).map_err(|error| at.in_elements(error))?;
         self.tally().atomic(at.rank);
         // So that a flush, and with it the freeing of the window, waits for it.
         self.post_to(at.rank);

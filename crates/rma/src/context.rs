@@ -1,6 +1,7 @@
 //! A thread's way into the job: one-sided operations, ordering, waiting.
 
 use std::cell::Cell;
+use std::convert::identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -130,11 +131,18 @@ impl Context {
         self.tally.read(self.fabric.effort())
     }
 
-    /// A name for a new segment. Only the context of a rank's first thread allocates, so no two names are alike.
-    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> SegmentId {
-        let count = self.segments.get().wrapping_add(1);
+    /// A name for a new segment; `None` when this rank has given all that it has. Only the context of a rank's first thread
+    /// allocates, so no two names are alike.
+    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> Option<SegmentId> {
+        let count = self.segments.get().checked_add(1)?;
         self.segments.set(count);
-        name(self.rank, count)
+        Some(name(self.rank, count))
+    }
+
+    /// Pretends that this context has named so many segments: for tests of what happens when no name is left.
+    #[doc(hidden)]
+    pub fn have_named(&self, count: u32) {
+        self.segments.set(count);
     }
 
     /// My own first segment.
@@ -171,7 +179,7 @@ impl Context {
     pub fn put<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        self.put_at(to.segment, to.rank, to.offset, bytes)
+        self.put_said(to.segment, to.rank, to.offset, bytes, |error| to.in_elements(error))
     }
 
     /// Writes one element.
@@ -185,7 +193,7 @@ impl Context {
     pub fn get<T: Plain>(&self, from: Place<'_, T>, into: &mut [T]) -> Result<()> {
         let bytes = into.as_mut_bytes();
         from.check(bytes.len() as u64)?;
-        self.get_at(from.segment, from.rank, from.offset, bytes)
+        self.get_said(from.segment, from.rank, from.offset, bytes, |error| from.in_elements(error))
     }
 
     /// Reads one element.
@@ -224,7 +232,7 @@ impl Context {
             _ => {
                 let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
                 // What is posted could complain only later.
-                region.check(part.bytes)?;
+                region.check(part.bytes).map_err(|error| to.in_elements(error))?;
                 self.post_to(to.rank);
                 self.fabric.accumulate(&region, &scale.sum(), bytes)?;
                 self.landings.issue(self, to.rank, to.segment.id, 1);
@@ -255,16 +263,17 @@ impl Context {
         signal: Place<'_, I>,
     ) -> Result<()> {
         if to.rank != signal.rank {
-            return Err(Error::Mismatch {
-                what: "rank of the data and rank of the signal of a put_signal",
-                left: to.rank.0.into(),
-                right: signal.rank.0.into(),
-            });
+            let (data, signal) = (to.rank, signal.rank);
+            return Err(Error::Misuse(format!(
+                "put_signal of data to {data} with a signal to {signal}: both go to one rank; to signal another one, put, \
+                 flush {data}, and signal"
+            )));
         }
         signal.check(size_of::<I>() as u64)?;
         to.check(size_of_val(data) as u64)?;
         let at = (signal.segment, signal.offset, I::WIDTH);
-        self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits())
+        let signalled = self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits());
+        signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
     }
 
     /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at the same rank afterwards. It says
@@ -392,12 +401,42 @@ impl Context {
 impl Context {
     #[inline]
     pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.put_said(segment, to, offset, bytes, identity)
+    }
+
+    #[inline]
+    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.get_said(segment, from, offset, into, identity)
+    }
+
+    #[inline(always)]
+    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+        self.atomic_said(segment, at, offset, width, op, identity)
+    }
+
+    #[inline]
+    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+        self.post_said(segment, at, offset, width, op, identity)
+    }
+}
+
+/// And the same with better words for what is out of range: `said` puts the error into them. Where nothing is wrong, that costs nothing.
+impl Context {
+    #[inline]
+    pub(crate) fn put_said(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(to)?;
         self.tally.put(to, bytes.len() as u64);
         let Some(mapped) = part.near else {
             let region = Region::block(to, segment.id, offset, bytes.len() as u64);
             // What is posted could complain only later.
-            region.check(part.bytes)?;
+            region.check(part.bytes).map_err(said)?;
             self.post_to(to);
             self.fabric.put(&region, bytes)?;
             self.landings.issue(self, to, segment.id, 1);
@@ -405,7 +444,7 @@ impl Context {
         };
         self.check_lost(mapped.somebody_lost(), to)?;
         self.write_near();
-        if mapped.put(offset, bytes) { Ok(()) } else { Err(segment.out_of_range(to, offset, bytes.len() as u64)) }
+        if mapped.put(offset, bytes) { Ok(()) } else { Err(said(segment.out_of_range(to, offset, bytes.len() as u64))) }
     }
 
     /// Writes to my own part, where others will read it after the next signal.
@@ -416,14 +455,21 @@ impl Context {
     }
 
     #[inline]
-    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn get_said(
+        &self,
+        segment: &Segment,
+        from: Rank,
+        offset: u64,
+        into: &mut [u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(from)?;
         self.tally.get(from, into.len() as u64);
         let Some(mapped) = part.near else {
-            return self.get_far(segment, from, offset, into);
+            return self.get_far(segment, from, offset, into).map_err(said);
         };
         self.check_lost(mapped.somebody_lost(), from)?;
-        if mapped.get(offset, into) { Ok(()) } else { Err(segment.out_of_range(from, offset, into.len() as u64)) }
+        if mapped.get(offset, into) { Ok(()) } else { Err(said(segment.out_of_range(from, offset, into.len() as u64))) }
     }
 
     fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -440,7 +486,15 @@ impl Context {
 
     // Inlined wherever it is called with a known operation, of which little is left then: locks live on it.
     #[inline(always)]
-    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+    pub(crate) fn atomic_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<u128> {
         let part = segment.part(at)?;
         self.tally.atomic(at);
         if let Some(mapped) = part.near
@@ -459,9 +513,9 @@ impl Context {
                     self.fabric.wake(at);
                 }
             }
-            return held.ok_or_else(|| self.bad_word(segment, at, offset, width, op));
+            return held.ok_or_else(|| said(self.bad_word(segment, at, offset, width, op)));
         }
-        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op)
+        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op).map_err(said)
     }
 
     #[inline(never)]
@@ -474,13 +528,21 @@ impl Context {
 
     /// An atomic whose old value nobody wants: it need not be waited for.
     #[inline]
-    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+    pub(crate) fn post_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
         let part = segment.part(at)?;
         if part.near.is_some() && self.direct_atomics {
-            return self.atomic_at(segment, at, offset, width, op).map(|_| ());
+            return self.atomic_said(segment, at, offset, width, op, said).map(|_| ());
         }
         let word = Word { rank: at, segment: segment.id, offset, width };
-        word.check(part.bytes)?;
+        word.check(part.bytes).map_err(said)?;
         self.tally.atomic(at);
         self.post_to(at);
         self.fabric.post(word, op)?;

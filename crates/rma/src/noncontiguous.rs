@@ -1,10 +1,12 @@
 //! Strided and vector transfers: many pieces, one request.
 
+use std::fmt;
+
 use farside_fabric::{Error, Mapped, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
-use crate::place::Place;
+use crate::place::{Place, short_name};
 use crate::plain::{Plain, Summand};
 
 /// A block of any dimension on both sides of a strided transfer. All numbers are elements; the last dimension varies fastest.
@@ -176,6 +178,17 @@ enum Runs<'a> {
     },
 }
 
+impl fmt::Display for Runs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Runs::Strided { unit, counts, near, far, .. } => {
+                write!(f, "a block of {counts:?} runs of {unit} elements, {near:?} apart here and {far:?} there,")
+            }
+            Runs::Vector { runs, .. } => write!(f, "a list of {} runs", runs.len()),
+        }
+    }
+}
+
 impl<'a> Runs<'a> {
     fn strided<T>(patch: &Patch<'a>) -> Result<Runs<'a>> {
         for (what, strides) in [
@@ -207,17 +220,24 @@ impl<'a> Runs<'a> {
     /// Whether both sides stay inside; returns the bytes of the message.
     fn check<T>(&self, near_bytes: usize, place: Place<'_, T>) -> Result<u64> {
         let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
-        let (bytes, near, far) = self.extents().ok_or(Error::TooMuch {
-            what: "elements of a transfer",
-            value: u64::MAX,
-            limit: far_bytes,
-        })?;
+        let size = size_of::<T>().max(1) as u64;
+        let Some((bytes, near, far)) = self.extents() else {
+            return Err(Error::Misuse(format!(
+                "{self} reaches further than 64 bits count; {}'s part has {} elements ({}), and the slice has {}",
+                place.rank,
+                far_bytes / size,
+                short_name::<T>(),
+                near_bytes as u64 / size
+            )));
+        };
         if far > far_bytes.saturating_sub(place.offset) {
             return Err(place.out_of_range(far));
         }
         if near > near_bytes as u64 {
             return Err(Error::Misuse(format!(
-                "the near side of the transfer reaches {near} bytes into a slice that has {near_bytes}"
+                "the near side of {self} reaches {} elements into a slice that has {}",
+                near / size,
+                near_bytes as u64 / size
             )));
         }
         Ok(bytes)

@@ -88,7 +88,7 @@ impl Context {
         }
         self.tally().get(from.rank, bytes);
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
-        region.check(part.bytes)?;
+        region.check(part.bytes).map_err(|error| from.in_elements(error))?;
         // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Transfer`, which neither touches it nor gives it
         // back before the operation is over; if the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
         let started = unsafe { self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())? };
@@ -128,7 +128,7 @@ impl Context {
             return Ok(None);
         }
         let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-        region.check(part.bytes)?;
+        region.check(part.bytes).map_err(|error| to.in_elements(error))?;
         self.tally().put(to.rank, bytes.len() as u64);
         self.post_to(to.rank);
         // SAFETY: by the caller's promise.
@@ -213,12 +213,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let bytes = size_of_val(into) as u64;
         from.check(bytes)?;
-        if from.segment.part(from.rank)?.near.is_some() {
+        let part = from.segment.part(from.rank)?;
+        if part.near.is_some() {
             self.outstanding.context.get(from, into)?;
             return Ok(Pending { scope: self, ticket: None, buffer: into });
         }
-        self.outstanding.context.tally().get(from.rank, bytes);
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
+        region.check(part.bytes).map_err(|error| from.in_elements(error))?;
+        self.outstanding.context.tally().get(from.rank, bytes);
         // SAFETY: `into` is borrowed for longer than the scope, which does not end before the operation is over; until
         // then the borrow is inside `Pending`, which gives it back only after completion.
         let started = unsafe { self.outstanding.context.fabric().get(&region, into.as_mut_bytes().as_mut_ptr())? };

@@ -23,6 +23,8 @@ use crate::segment::Segment;
 pub struct Place<'w, T> {
     pub(crate) segment: &'w Segment,
     pub(crate) rank: Rank,
+    /// The byte at which the allocation that the place is in begins.
+    start: u32,
     /// The first byte.
     pub(crate) offset: u64,
     /// Nothing at or beyond this byte belongs to the allocation that the place is in.
@@ -45,8 +47,17 @@ impl<T> fmt::Debug for Place<'_, T> {
 }
 
 impl<'w, T> Place<'w, T> {
-    pub(crate) fn new(segment: &'w Segment, rank: Rank, offset: u64, end: u64) -> Place<'w, T> {
-        Place { segment, rank, offset, end, element: PhantomData }
+    /// The first element of a window's part.
+    #[inline]
+    pub(crate) fn first(segment: &'w Segment, rank: Rank) -> Place<'w, T> {
+        Place { segment, rank, start: 0, offset: 0, end: u64::MAX, element: PhantomData }
+    }
+
+    /// The first element of an allocation of `bytes` from `start` on within a segment.
+    #[inline]
+    pub(crate) fn within(segment: &'w Segment, rank: Rank, start: u32, bytes: u64) -> Place<'w, T> {
+        let offset = u64::from(start);
+        Place { segment, rank, start, offset, end: offset + bytes, element: PhantomData }
     }
 
     /// The place `elements` further on.
@@ -61,7 +72,8 @@ impl<'w, T> Place<'w, T> {
     #[must_use]
     #[inline]
     pub fn cast<U>(self) -> Place<'w, U> {
-        Place::new(self.segment, self.rank, self.offset, self.end)
+        let Place { segment, rank, start, offset, end, .. } = self;
+        Place { segment, rank, start, offset, end, element: PhantomData }
     }
 
     /// Whose memory it is in.
@@ -79,11 +91,45 @@ impl<'w, T> Place<'w, T> {
         }
     }
 
+    /// So many bytes from here on leave the allocation.
     #[cold]
     pub(crate) fn out_of_range(self, bytes: u64) -> Error {
-        let segment_bytes = self.segment.part(self.rank).map_or(0, |part| part.bytes.min(self.end));
-        Error::OutOfRange { rank: self.rank, segment: self.segment.id, offset: self.offset, bytes, segment_bytes }
+        let segment_bytes = match self.segment.part(self.rank) {
+            Ok(part) => part.bytes,
+            Err(error) => return error,
+        };
+        let (rank, segment) = (self.rank, self.segment.id);
+        self.in_elements(Error::OutOfRange { rank, segment, offset: self.offset, bytes, segment_bytes })
     }
+
+    /// An error of an access to this place, in the words of who made it: layers below count bytes of a segment, callers elements
+    /// of a window.
+    #[cold]
+    pub(crate) fn in_elements(self, error: Error) -> Error {
+        match error {
+            Error::OutOfRange { rank, segment, offset, bytes, segment_bytes }
+                if (rank, segment) == (self.rank, self.segment.id) && offset >= u64::from(self.start) =>
+            {
+                let (start, size) = (u64::from(self.start), size_of::<T>().max(1) as u64);
+                Error::OutOfBounds {
+                    rank,
+                    first: (offset - start) / size,
+                    end: offset.saturating_add(bytes).saturating_sub(start).div_ceil(size),
+                    elements: segment_bytes.min(self.end).saturating_sub(start) / size,
+                    element: short_name::<T>(),
+                    of: if self.end == u64::MAX { "this window" } else { "these words" },
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+/// The name of a type without the path to it.
+pub(crate) fn short_name<T>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let is_path = name.chars().all(|character| character.is_alphanumeric() || "_:".contains(character));
+    if is_path { name.rsplit("::").next().unwrap_or(name) } else { name }
 }
 
 impl<T: Cell> Place<'_, T> {

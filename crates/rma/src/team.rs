@@ -268,16 +268,19 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let names = self.all_gather(&[if leads {
-            self.context.name_segment(|rank, count| SegmentId::named_by(rank, count).quiet()).0
-        } else {
-            0
-        }])?;
+        let name = |rank, count| SegmentId::named_by(rank, count).quiet();
+        let names = self.all_gather(&[if leads { self.name_segment(name) } else { NAMELESS }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
             Some(first) => Some(SegmentId(names[self.position(first)?])),
         };
+        // Every team that comes into being has a leader, so one that has run out of names ends the split for all.
+        for &leader in self.members().iter().filter(|_| names.contains(&NAMED_ALL)) {
+            if names[self.position(leader)?] == NAMED_ALL {
+                return Err(out_of_names(leader));
+            }
+        }
         self.agree_on_success(mine, mine.map_or(Ok(()), |id| self.context.fabric().expose(id, bytes)))?;
         let Some(id) = mine else {
             return Ok(None);
@@ -322,7 +325,7 @@ impl<'w> Team<'w> {
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every member.
     pub(crate) fn segment(&self, bytes: u64, element: u64, name: impl Fn(Rank, u32) -> SegmentId) -> Result<Segment> {
-        let name = if self.index() == 0 { self.context.name_segment(name).0 } else { 0 };
+        let name = if self.index() == 0 { self.name_segment(name) } else { NAMELESS };
         // The name, and whether all say the same: that much can be folded, and mostly no more is needed.
         let mut says = [[name, element, element, bytes, bytes]];
         self.all_reduce(&mut says, |a, b| {
@@ -332,11 +335,19 @@ impl<'w> Team<'w> {
         if element_min != element_max {
             return Err(self.who_differs(element)?);
         }
+        if name == NAMED_ALL {
+            return Err(out_of_names(self.members()[0]));
+        }
         let id = SegmentId(name);
         self.agree_on_success(Some(id), self.context.fabric().expose(id, bytes))?;
         let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
         Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
+    }
+
+    /// What this member, who gives a name, tells the others.
+    fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> u64 {
+        self.context.name_segment(name).map_or(NAMED_ALL, |name| name.0)
     }
 
     /// The members disagree on the type of a window: says with whom.
@@ -405,6 +416,19 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
     fn from(team: &'t Team<'w>) -> Team<'t> {
         Team::borrowed(team.context, team.group())
     }
+}
+
+/// What a member who gives no name says in place of one, and one who has given all that it has: no segment is called so.
+const NAMELESS: u64 = 0;
+const NAMED_ALL: u64 = u64::MAX;
+
+/// Names are never used twice, so that an address that outlived its window is recognised.
+fn out_of_names(rank: Rank) -> Error {
+    Error::Misuse(format!(
+        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: keep windows and use them \
+         again instead of allocating new ones, or let another rank be the first of the team",
+        u32::MAX
+    ))
 }
 
 /// Which types a window can hold: those with a size, and aligned to no more than a page.

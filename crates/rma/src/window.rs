@@ -6,7 +6,7 @@ use std::sync::Arc;
 use farside_fabric::{Error, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
-use crate::place::Place;
+use crate::place::{Place, short_name};
 use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::team::{Team, check_type};
@@ -29,7 +29,7 @@ impl<T: Plain> Window<T> {
     /// Element `index` of `rank`'s part. Whether there is one is checked when the place is used.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, T> {
-        Place::new(&self.segment, rank, 0, u64::MAX).skip(index)
+        Place::first(&self.segment, rank).skip(index)
     }
 
     /// How many elements `rank`'s part has.
@@ -159,8 +159,10 @@ impl<'w, T: Plain> Own<'w, T> {
             return Ok(());
         }
         Err(Error::Misuse(format!(
-            "{count} elements from index {index} on do not fit into the {} of this rank's part",
-            self.len()
+            "index {index}..{} is outside of the {} elements ({}) of this rank's part of this window",
+            index.saturating_add(count),
+            self.len(),
+            short_name::<T>()
         )))
     }
 }

@@ -66,8 +66,7 @@ impl Words {
     /// Word `index` of `rank`.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, u64> {
-        let end = (self.start + self.count) as u64 * 8;
-        Place::new(&self.block, rank, self.start as u64 * 8, end).skip(index)
+        Place::within(&self.block, rank, self.start as u32 * 8, self.count as u64 * 8).skip(index)
     }
 
     /// How many words each member has.

@@ -10,6 +10,7 @@ use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
 
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
+use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
@@ -52,14 +53,16 @@ impl Crew {
         program: &Program,
         machine: &Shared<E>,
     ) -> Result<Crew, String> {
+        maps::check(topology.ranks())?;
         let mut crew = Crew { fibers: Vec::new(), hints: Vec::new(), failure: Rc::default(), over: Rc::default() };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
             let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
             crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
-            let fiber = Fiber::new(stacks, &switch, body)
-                .map_err(|error| format!("no memory for the stack of {rank}: {error}"))?;
+            let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
+                format!("no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate fewer ranks")
+            })?;
             crew.fibers.push(fiber);
         }
         Ok(crew)

@@ -19,6 +19,7 @@ mod event;
 pub mod explore;
 mod fiber;
 mod machine;
+mod maps;
 mod memory;
 mod port;
 mod prefetch;

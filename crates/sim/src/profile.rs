@@ -8,6 +8,8 @@ use std::path::Path;
 use farside_fabric::{Error, Result, Topology};
 use serde::Deserialize;
 
+use crate::timed;
+
 /// A machine to measure on in virtual time.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,7 +170,12 @@ impl Profile {
         if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
             let text = std::fs::read_to_string(name)
                 .map_err(|error| Error::Misuse(format!("the profile {name} cannot be read: {error}")))?;
-            return Profile::parse(&text);
+            let read = Profile::parse(&text).and_then(|profile| timed::check(&profile).map(|()| profile));
+            // The error of a text does not know whose it is.
+            return read.map_err(|error| match error {
+                Error::Misuse(why) => Error::Misuse(format!("{name}: {why}")),
+                other => other,
+            });
         }
         let known = Profile::names().collect::<Vec<_>>().join(", ");
         Err(Error::Misuse(format!(

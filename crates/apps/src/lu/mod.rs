@@ -13,6 +13,7 @@ use std::collections::hash_map::Entry;
 use farside::epoch::{Design, LockAgent, MESSAGE_BYTES, Mode, Options, Window};
 use farside::{Error, Rank, Result, World};
 
+use crate::output::{Flag, say};
 use grid::Grid;
 
 /// What to factor.
@@ -302,7 +303,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
         let parts: Vec<String> =
             outcome.split.named()[1..].iter().map(|&(name, ns)| format!("{name} {}", ms(ns))).collect();
         let total = outcome.split.total;
-        println!(
+        say(format_args!(
             "{design:9}  {} x {} in blocks of {}, {} ranks: {} ({:.2} GFlop/s), of a rank: {}; residual {residual:.1e} (limit {:.1e})",
             plan.size,
             plan.size,
@@ -312,20 +313,35 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             flops / total,
             parts.join(", "),
             1e-10 * plan.size as f64,
-        );
+        ))?;
         if residual.is_nan() || residual > 1e-10 * plan.size as f64 {
             return Err(Error::Misuse(format!("the factors are wrong: the residual is {residual:e}")));
         }
         match first {
             None => first = Some(total),
-            Some(first) => println!("{design:9}  takes {:.2} times the time of the first", total / first),
+            Some(first) => say(format_args!("{design:9}  takes {:.2} times the time of the first", total / first))?,
         }
     }
     Ok(())
 }
 
-fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
-    const USAGE: &str = "lu takes --size N, --block N, --design direct,two-sided,backoff, --flop-ns NS, --library-ns NS and --refetch yes";
+/// Its options.
+const FLAGS: [Flag; 6] = [
+    Flag::new("--size", "N", "rows and columns of the matrix"),
+    Flag::new("--block", "N", "rows and columns of a block"),
+    Flag::new("--design", "DESIGN,…", "which passive epochs, one after the other: direct, two-sided, backoff"),
+    Flag::new("--refetch", "yes", "fetch a block anew for every block that needs it"),
+    Flag::new("--flop-ns", "NS", "in virtual time: how long an operation on numbers takes"),
+    Flag::new("--library-ns", "NS", "in virtual time: how long a request of the two-sided design takes its target"),
+];
+
+/// What a help says of its arguments.
+pub(crate) fn help() -> String {
+    Flag::help(&FLAGS)
+}
+
+pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
+    let known = |flag: &str| FLAGS.iter().any(|known| known.name == flag);
     let (mut plan, mut designs) = (Plan::default(), vec!["direct".to_owned(), "two-sided".to_owned()]);
     let mut words = arguments.iter();
     while let Some(flag) = words.next() {
@@ -333,8 +349,11 @@ fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             Some((flag, value)) => (flag, Some(value.to_owned())),
             None => (flag.as_str(), words.next().cloned()),
         };
-        let value = value.ok_or_else(|| Error::Misuse(format!("{flag} needs a value; {USAGE}")))?;
-        let bad = || Error::Misuse(format!("{value:?} is no value for {flag}; {USAGE}"));
+        if !known(flag) {
+            return Err(Error::Misuse(format!("lu has no option {flag}; there are: {}", Flag::names(&FLAGS))));
+        }
+        let value = value.ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?;
+        let bad = || Error::Misuse(format!("{value:?} is no value for {flag}"));
         match flag {
             "--size" => plan.size = value.parse().map_err(|_| bad())?,
             "--block" => plan.block = value.parse().map_err(|_| bad())?,
@@ -342,7 +361,7 @@ fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             "--library-ns" => plan.library_ns = value.parse().map_err(|_| bad())?,
             "--refetch" => plan.refetch = value == "yes",
             "--design" => designs = value.split(',').map(str::to_owned).collect(),
-            other => return Err(Error::Misuse(format!("there is no option {other:?}; {USAGE}"))),
+            _ => return Err(bad()),
         }
     }
     Ok((plan, designs))

@@ -9,11 +9,15 @@ mod options;
 mod picture;
 mod sor;
 
+use std::io::Write;
 use std::ops::Range;
 
 use farside::dsm::{Access, Config, Dsm, Statistics};
 use farside::{Error, Result, SegmentId, World};
 
+use crate::output::{check_target, say};
+
+pub(crate) use options::help;
 pub use options::{Options, Program};
 
 /// What a program needs of the machine.
@@ -89,6 +93,9 @@ impl Outcome {
 /// Runs a program. Collective; rank 0 compares the result with a sequential run, and everybody fails if they differ.
 pub fn run(world: &World, options: &Options) -> Result<Outcome> {
     let mut kernel = options.kernel()?;
+    if let Some(path) = options.plot.as_ref().filter(|_| world.rank().0 == 0) {
+        check_target(path.as_ref()).map_err(|error| unwritten(path, &error))?;
+    }
     let mut dsm = Dsm::new(world, options.config(world, kernel.bytes()))?;
     world.barrier()?;
     let begin_ns = world.now_ns();
@@ -103,8 +110,7 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
         let expected = kernel.sequential();
         says = [difference(&result, &expected), (world.now_ns() - begin_ns) as f64];
         if let Some(path) = &options.plot {
-            std::fs::write(path, kernel.picture(&result))
-                .map_err(|error| Error::Misuse(format!("the picture {path} cannot be written: {error}")))?;
+            std::fs::write(path, kernel.picture(&result)).map_err(|error| unwritten(path, &error))?;
         }
     }
     if options.verify {
@@ -122,6 +128,10 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
     }
     dsm.close()?;
     Ok(outcome)
+}
+
+fn unwritten(path: &str, error: &std::io::Error) -> Error {
+    Error::Misuse(format!("the picture {path} cannot be written: {error}"))
 }
 
 /// The greatest difference of two results; what is not a number differs from everything.
@@ -157,7 +167,8 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     let mut races = [dsm.races().len() as u64];
     world.all_reduce(&mut races, |a, b| a + b)?;
     for race in dsm.races() {
-        eprintln!("race: {race}");
+        // Who does not hear of it is told the number.
+        let _ = writeln!(std::io::stderr(), "race: {race}");
     }
     let mut all = [mine];
     world.all_reduce(&mut all, |a, b| {
@@ -248,15 +259,20 @@ pub(crate) fn app(world: &World, program: Program, arguments: &[String]) -> Resu
     let options = Options::parse(program, arguments)?;
     let outcome = run(world, &options)?;
     if world.rank().0 == 0 {
-        report(&options, &outcome);
+        report(&options, &outcome)?;
     }
     Ok(())
 }
 
-fn report(options: &Options, outcome: &Outcome) {
+/// Refuses arguments that [`app`] would refuse.
+pub(crate) fn check(program: Program, arguments: &[String]) -> Result<()> {
+    Options::parse(program, arguments)?.check()
+}
+
+fn report(options: &Options, outcome: &Outcome) -> Result<()> {
     let done = &outcome.statistics;
     let size: Vec<String> = options.size.iter().map(usize::to_string).collect();
-    println!(
+    say(format_args!(
         "{} {} x {} iterations, {} ranks, barrier {}, start {}, access {}",
         options.program.name(),
         size.join("x"),
@@ -265,26 +281,32 @@ fn report(options: &Options, outcome: &Outcome) {
         options.barrier.name(),
         options.start.name(),
         outcome.access
-    );
-    println!("  time         {:.3} ms", outcome.ns as f64 / 1e6);
+    ))?;
+    say(format_args!("  time         {:.3} ms", outcome.ns as f64 / 1e6))?;
     if let Some(sequential_ns) = outcome.sequential_ns {
         let times = sequential_ns as f64 / outcome.ns.max(1) as f64;
-        println!("  speed-up     {times:.2} ({:.3} ms by one rank in its own memory)", sequential_ns as f64 / 1e6);
+        say(format_args!(
+            "  speed-up     {times:.2} ({:.3} ms by one rank in its own memory)",
+            sequential_ns as f64 / 1e6
+        ))?;
     }
     if outcome.difference.is_some() {
-        println!("  result       the same as that of the sequential run");
+        say(format_args!("  result       the same as that of the sequential run"))?;
     }
-    println!(
+    say(format_args!(
         "  barriers     {} of {:.3} ms, {:.3} ms of them when the last rank has come",
         done.barriers / u64::from(outcome.ranks),
         outcome.barrier_ns() / 1e6,
         outcome.completion_ns / 1e6
-    );
-    println!("  locks        {}", done.locks);
-    println!("  faults       {} reads, {} writes", done.read_faults, done.write_faults);
-    println!("  twins        {}", done.twins);
-    println!("  diffs        {} made, {} applied, {} bytes", done.diffs_made, done.diffs_applied, done.diff_bytes);
-    println!("  cold misses  {}", done.cold_misses);
-    println!("  messages     {} with {} bytes, {} sent again", done.messages, done.bytes, done.retransmitted);
-    println!("  storage      {} bytes at most, reclaimed {} times", done.storage_peak, done.reclaims);
+    ))?;
+    say(format_args!("  locks        {}", done.locks))?;
+    say(format_args!("  faults       {} reads, {} writes", done.read_faults, done.write_faults))?;
+    say(format_args!("  twins        {}", done.twins))?;
+    say(format_args!(
+        "  diffs        {} made, {} applied, {} bytes",
+        done.diffs_made, done.diffs_applied, done.diff_bytes
+    ))?;
+    say(format_args!("  cold misses  {}", done.cold_misses))?;
+    say(format_args!("  messages     {} with {} bytes, {} sent again", done.messages, done.bytes, done.retransmitted))?;
+    say(format_args!("  storage      {} bytes at most, reclaimed {} times", done.storage_peak, done.reclaims))
 }

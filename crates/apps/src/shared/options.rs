@@ -3,6 +3,8 @@
 use farside::dsm::{Access, BarrierKind, Fetch, Start, Work};
 use farside::{Error, Result};
 
+use crate::output::Flag;
+
 /// A program on shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
@@ -39,6 +41,27 @@ impl Program {
             Program::Jacobi => (&[1200, 1200], 10),
         }
     }
+}
+
+/// Its options.
+const FLAGS: [Flag; 12] = [
+    Flag::new("--size", "NxN…", "planes, rows and columns of fft3d; bodies of barnes; rows and columns of the others"),
+    Flag::new("--iterations", "N", "how many iterations, or steps"),
+    Flag::new("--barrier", "BARRIER", "how ranks meet: central, tree [default: tree]"),
+    Flag::new("--start", "START", "what pages hold at the start: original, zero [default: zero]"),
+    Flag::new("--access", "ACCESS", "how accesses are noticed: pager, protect, userfault, explicit"),
+    Flag::new("--fetch", "FETCH", "how diffs are fetched: get, call [default: get]"),
+    Flag::new("--storage-limit", "BYTES", "when storage is reclaimed"),
+    Flag::new("--check-races", "", "look for words that two ranks write without being ordered"),
+    Flag::new("--plot", "FILE", "draw what has come out, as SVG"),
+    Flag::new("--flop-ns", "NS", "in virtual time: how long an operation on numbers takes"),
+    Flag::new("--fault-ns", "NS", "in virtual time: how long a page fault takes"),
+    Flag::new("--byte-ps", "PS", "in virtual time: how long a byte of a page takes to be copied"),
+];
+
+/// What a help says of its arguments.
+pub(crate) fn help() -> String {
+    Flag::help(&FLAGS)
 }
 
 /// What a run is told.
@@ -99,6 +122,10 @@ impl Options {
         let mut rest = arguments.iter();
         while let Some(name) = rest.next() {
             let flag = name.split('=').next().unwrap_or(name);
+            if !FLAGS.iter().any(|known| known.name == flag) {
+                let names = Flag::names(&FLAGS);
+                return Err(Error::Misuse(format!("{} has no option {flag}; there are: {names}", program.name())));
+            }
             if flag == "--check-races" {
                 options.check_races = true;
                 continue;
@@ -132,13 +159,7 @@ impl Options {
             "--fault-ns" => self.work.fault_ns = number()?,
             "--byte-ps" => self.work.byte_ps = number()?,
             "--plot" => self.plot = Some(value.to_owned()),
-            other => {
-                return Err(Error::Misuse(format!(
-                    "{} has no option {other}; there are: --size, --iterations, --barrier, --start, --access, --fetch, \
-                     --storage-limit, --check-races, --plot, and in virtual time --flop-ns, --fault-ns, --byte-ps",
-                    self.program.name()
-                )));
-            }
+            _ => return Err(bad()),
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     ensure!((1..=1 << 15).contains(&options.size), "matrices of order {} are not measured", options.size);
     let plan = Plan { time: options.setting.time, cases, shapes: options.shapes.clone(), size: options.size };
     let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans)
+    turns::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         locks: options.locks.clone(),
     };
     let plans: Vec<(u32, Plan)> = setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(setting, &plans)
+    turns::run(setting, &plans, &[])
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             }
         }
     }
-    turns::run(&options.setting, &plans)
+    turns::run(&options.setting, &plans, &[])
 }
 
 /// What computing and handling pages cost on a simulated machine, as arguments of a program.

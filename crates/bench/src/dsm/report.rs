@@ -18,7 +18,7 @@ pub fn tables(records: &[Record]) -> String {
         "start",
         "time",
         "barrier time",
-        "KB",
+        "bytes",
         "messages",
         "check-in again",
         "release again",
@@ -46,7 +46,7 @@ pub fn tables(records: &[Record]) -> String {
             text_of(record, "start"),
             ns("median_ns"),
             ns("barrier_ns"),
-            record.number("bytes").map_or("-".to_owned(), |bytes| format!("{:.0}", bytes / 1024.0)),
+            record.number("bytes").map_or("-".to_owned(), |bytes| Unit::Bytes.format(bytes)),
             whole("messages"),
             mean("check_in_retransmitted"),
             mean("release_retransmitted"),
@@ -162,4 +162,16 @@ fn curve(records: &[Record], case: &str, title: &str, figure: &str) -> Option<St
         series,
     };
     (!chart.series.is_empty()).then(|| chart.to_svg())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let record = Record::new("dsm", "sor", "farside", "nic", 2, 2).with("barrier", "tree").with("start", "zero");
+        let table = tables(&[record.figure("median_ns", 5.0).figure("bytes", f64::from(3 << 19))]);
+        assert!(table.contains("1.5 MiB") && !table.contains("KB"), "{table}");
+    }
 }

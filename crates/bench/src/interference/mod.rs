@@ -191,11 +191,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     loads_per_s.dedup();
     let mut troubles = Vec::new();
     let placements = placements(options, &mut troubles)?;
-    let mut records = Vec::new();
+    let (mut records, mut left_out) = (Vec::new(), Vec::new());
     for &ranks in &setting.ranks {
-        let cases: Vec<String> = cases.iter().filter(|&case| case != BANDWIDTH || ranks >= 3).cloned().collect();
+        let (cases, alone): (Vec<String>, Vec<String>) =
+            cases.iter().cloned().partition(|case| case != BANDWIDTH || ranks >= 3);
+        if !alone.is_empty() {
+            left_out.push(turns::left_out(&alone, ranks, "it needs a third node"));
+        }
         if cases.is_empty() {
-            troubles.push(format!("{BANDWIDTH} needs a third node: it was left out at {ranks} ranks"));
             continue;
         }
         let plan = |placement: &Option<Placement>| {
@@ -203,9 +206,11 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             (ranks, Plan { time, cases, loads_per_s, placement: placement.clone() })
         };
         let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
-        let (measured, _) = turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans)?;
+        let (measured, _) = turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
         records.extend(measured);
     }
+    ensure!(!records.is_empty(), "nothing of what was asked for is measured: {}", left_out.join("; "));
+    troubles.extend(left_out.iter().map(|what| format!("not measured: {what}")));
     Ok((with_what_is_kept(records), troubles))
 }
 
@@ -224,7 +229,7 @@ fn placements(options: &Options, troubles: &mut Vec<String>) -> Result<Vec<Optio
     for sharing in asked {
         match all.split_first() {
             Some((home, others)) => placements.push(Some(Placement { sharing, home, others })),
-            None => troubles.push(format!("there is one processor only: {:?} was left out", sharing.name())),
+            None => troubles.push(format!("not measured: {}: there is one processor only", sharing.name())),
         }
     }
     ensure!(!placements.is_empty(), "the home's rank and the others need a processor each; there is only one");

@@ -169,8 +169,12 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             }
         }
     }
-    ensure!(!plans.is_empty(), "locks that readers cannot share are measured with 100 % writers only");
-    turns::run(setting, &plans)
+    let is_planned = |lock: &Choice| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
+    let mut without: Vec<&str> = options.locks.iter().filter(|lock| !is_planned(lock)).map(Choice::name).collect();
+    without.dedup();
+    let why = "locks that readers cannot share are measured with 100 % writers only";
+    let left_out = if without.is_empty() { vec![] } else { vec![format!("{}: {why}", without.join(", "))] };
+    turns::run(setting, &plans, &left_out)
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
     let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans)
+    turns::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]

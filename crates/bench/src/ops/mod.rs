@@ -177,14 +177,15 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         );
         ensure!(bytes <= 64 << 20, "{bytes} bytes are more than the {} that are measured", 64 << 20);
     }
+    let mut left_out = Vec::new();
     let ranks = options.setting.ranks.iter();
-    let plans: Vec<(u32, Plan)> = ranks.flat_map(|&ranks| plans(options, &cases, ranks)).collect();
-    turns::run(&options.setting, &plans)
+    let plans: Vec<(u32, Plan)> = ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
+    turns::run(&options.setting, &plans, &left_out)
 }
 
 /// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair that transfers in some systems
 /// and not in others, so that only the barrier is compared.
-fn plans(options: &Options, cases: &[String], ranks: u32) -> Vec<(u32, Plan)> {
+fn plans(options: &Options, cases: &[String], ranks: u32, left_out: &mut Vec<String>) -> Vec<(u32, Plan)> {
     let processors = match options.setting.sim {
         Some(_) => u32::MAX,
         None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
@@ -193,7 +194,11 @@ fn plans(options: &Options, cases: &[String], ranks: u32) -> Vec<(u32, Plan)> {
     let plan = |cases: Vec<String>, target| Plan { time, cases, sizes: options.sizes.clone(), target };
     let (barrier, pairs): (Vec<String>, Vec<String>) = cases.iter().cloned().partition(|case| case == "barrier");
     let mut plans = Vec::new();
-    if ranks <= processors.max(2) && !pairs.is_empty() {
+    let most = processors.max(2);
+    if ranks > most && !pairs.is_empty() {
+        let why = format!("where ranks outnumber processors, only the barrier is measured; ask for at most {most}");
+        left_out.push(turns::left_out(&pairs, ranks, &why));
+    } else if !pairs.is_empty() {
         plans.push((ranks, plan(pairs.clone(), Target::Idle)));
         plans.push((ranks, plan(pairs, Target::Computing)));
     }

@@ -195,16 +195,20 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         message_bytes: options.message_bytes,
         apart,
     };
-    let mut plans: Vec<(u32, Plan)> = Vec::new();
+    let (mut plans, mut left_out): (Vec<(u32, Plan)>, Vec<String>) = Default::default();
     for &ranks in &options.setting.ranks {
         // A pair has nothing to do with those who look on: more ranks matter at the receiver only.
-        let cases: Vec<String> = cases.iter().filter(|case| case.as_str() == RECEIVER || ranks == 2).cloned().collect();
+        let (cases, pairs): (Vec<String>, Vec<String>) =
+            cases.iter().cloned().partition(|case| case == RECEIVER || ranks == 2);
+        if !pairs.is_empty() {
+            left_out.push(turns::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
+        }
         let (hiding, plain): (Vec<String>, Vec<String>) =
             cases.into_iter().partition(|case| case != LATENCY && apart.is_some());
         plans.extend((!plain.is_empty()).then(|| (ranks, plan(plain, None))));
         plans.extend((!hiding.is_empty()).then(|| (ranks, plan(hiding, apart.clone()))));
     }
-    turns::run(&options.setting, &plans)
+    turns::run(&options.setting, &plans, &left_out)
 }
 
 /// What a request costs the library of a simulated machine: what its agent needs to serve one.

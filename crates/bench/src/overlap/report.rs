@@ -38,7 +38,7 @@ pub fn tables(records: &[Record]) -> String {
             record.system.clone(),
             text_of(record, "design"),
             text_of(record, "operation"),
-            text_of(record, "bytes"),
+            record.number("bytes").map_or("-".into(), |bytes| Unit::Bytes.format(bytes)),
             text_of(record, "operations"),
             text_of(record, "target"),
             text_of(record, "cores"),
@@ -125,4 +125,16 @@ fn chart(
     let chart =
         Chart { title: title.into(), subtitle: subtitle.into(), x: Axis::new(key, Scale::Log2, unit), y, series };
     (!chart.series.is_empty()).then(|| chart.to_svg())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let record = Record::new("overlap", LATENCY, FARSIDE, "shm", 2, 1).with("bytes", 256 << 10);
+        let table = tables(&[record.figure("median_ns", 5.0)]);
+        assert!(table.contains("256 KiB") && !table.contains("262144"), "{table}");
+    }
 }

@@ -111,7 +111,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     ensure!(bytes <= 1 << 20, "{bytes} bytes for every pair are more than the {} that are measured", 1 << 20);
     let plan = Plan { time: options.setting.time, cases, bytes };
     let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans)
+    turns::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use farside::job::Kind;
+use farside_apps::output::check_target;
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
 use farside_bench::turns::{self, Plan, Setting};
 
+use crate::complain;
 use crate::simulate::Simulate;
 
 /// Measures. What is compared takes turns in one run: on a shared machine only ratios hold.
@@ -118,7 +120,7 @@ struct Common {
 /// What a bench has found.
 struct Findings {
     records: Vec<Record>,
-    /// What went wrong with rivals.
+    /// What was left out, and what went wrong with rivals.
     troubles: Vec<String>,
     table: String,
     plot: fn(&[Record], &Path) -> Result<()>,
@@ -150,13 +152,15 @@ impl Common {
         }
         // Better now than after minutes of measuring.
         if let Some(path) = &self.json {
-            std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
         }
         if let Some(directory) = &self.plot {
             std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+            let page = directory.join("index.html");
+            check_target(&page).with_context(|| format!("cannot write {}", page.display()))?;
         }
         Ok(Setting {
-            sim: self.simulate.machine(self.topology.as_deref())?,
+            sim: self.simulate.machine(self.topology.clone())?,
             nodes,
             servers: match (self.fabric, &self.servers[..]) {
                 (Some(Kind::Ofi), []) => vec![turns::OFI.into()],
@@ -176,7 +180,7 @@ impl Common {
     fn show(&self, findings: &Findings) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}", findings.table)?;
         for trouble in &findings.troubles {
-            eprintln!("farside: a rival failed: {trouble}");
+            complain(trouble);
         }
         if let Some(path) = &self.json {
             write_json(path, &findings.records)?;

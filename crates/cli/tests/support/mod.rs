@@ -42,7 +42,7 @@ pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Farside { command, mark, reads: Reads::All, hears_errors: true }
+    Farside { command, mark, reads: Reads::All, is_read: true, hears_errors: true }
 }
 
 /// `farside run` with these options, each rank of which is a shell that runs `script`.
@@ -55,6 +55,7 @@ pub(crate) struct Farside {
     command: Command,
     mark: String,
     reads: Reads,
+    is_read: bool,
     hears_errors: bool,
 }
 
@@ -92,6 +93,12 @@ impl Farside {
         self
     }
 
+    /// Gives it a standard output that nobody reads any more.
+    pub(crate) fn unread(mut self) -> Farside {
+        self.is_read = false;
+        self
+    }
+
     /// Gives it a standard error that nobody reads any more.
     pub(crate) fn unheard(mut self) -> Farside {
         self.hears_errors = false;
@@ -124,25 +131,30 @@ impl Farside {
     }
 
     fn spawn(mut self) -> (Running, Option<ChildStdin>) {
+        let nobody_reads = || std::io::pipe().expect("a pipe can be made").1;
+        if !self.is_read {
+            self.command.stdout(nobody_reads());
+        }
         if !self.hears_errors {
-            let (_, writer) = std::io::pipe().expect("a pipe can be made");
-            self.command.stderr(writer);
+            self.command.stderr(nobody_reads());
         }
         let mut child = self.command.spawn().expect("the command starts");
         // The command holds copies of what it was given, which would keep a pipe open.
         drop(self.command);
         let (sender, events) = channel();
         let (reader, wait_to_read) = channel();
-        let mut streams = 1;
-        let (stdout, to) = (child.stdout.take().expect("a pipe was asked for"), sender.clone());
-        let reads = self.reads;
-        std::thread::spawn(move || {
-            // The other end goes with the test, if it is not told to read on before.
-            if matches!(reads, Reads::Later) && wait_to_read.recv().is_err() {
-                return;
-            }
-            pass_on(stdout, matches!(reads, Reads::OnePiece), Event::Stdout, &to);
-        });
+        let mut streams = 0;
+        if let Some(stdout) = child.stdout.take() {
+            let (reads, to) = (self.reads, sender.clone());
+            std::thread::spawn(move || {
+                // The other end goes with the test, if it is not told to read on before.
+                if matches!(reads, Reads::Later) && wait_to_read.recv().is_err() {
+                    return;
+                }
+                pass_on(stdout, matches!(reads, Reads::OnePiece), Event::Stdout, &to);
+            });
+            streams += 1;
+        }
         if let Some(stderr) = child.stderr.take() {
             let to = sender.clone();
             std::thread::spawn(move || pass_on(stderr, false, Event::Stderr, &to));

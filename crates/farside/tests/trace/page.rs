@@ -53,6 +53,39 @@ seen.person = "done";
 </script>
 "##;
 
+/// A person who makes the window higher and lower. After each frame, when it has been shown, somebody looks at the chart's pixels. Until
+/// all is done the page is loading, so that the browser does not leave: an image of it comes from an address that never answers.
+const A_RESIZE: &str = r##"
+<img id="held" src="http://HELD/">
+<script>
+{
+const seen = document.documentElement.dataset;
+const isInked = () => chart.getContext("2d").getImageData(0, 0, chart.width, chart.height).data.some((value) => value);
+const heights = [700, 500, 640, 400, 620, 450];
+[seen.resized, seen.measured, seen.needless, seen.looks, seen.blank] = [heights.length, 0, 0, 0, 0];
+const measureOnly = measure, extent = () => document.getElementById("view").clientWidth + "x" + document.getElementById("view").clientHeight;
+let last = extent();
+measure = () => {
+  seen.measured++;
+  if (extent() === last) seen.needless++;
+  last = extent();
+  measureOnly();
+};
+const look = () => { seen.looks++; if (!isInked()) seen.blank++; };
+let frames = 0;
+const frame = () => {
+  if (++frames % 4 === 0) {
+    if (!heights.length) { document.getElementById("held").src = "data:,"; return; }
+    document.body.style.height = heights.shift() + "px";
+  }
+  setTimeout(look);
+  requestAnimationFrame(frame);
+};
+requestAnimationFrame(frame);
+}
+</script>
+"##;
+
 /// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test is over.
 fn browser() -> Option<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -93,18 +126,20 @@ fn open(name: &str, slices: &[Slice], topology: &Topology, behind: &str, place: 
     trace::page(slices, topology, "A test", &mut page).unwrap();
     page.extend_from_slice(behind.as_bytes());
     std::fs::write(&file, page).unwrap();
-    let document = dump(browser, &directory.0, &format!("file://{}{place}", file.display()));
+    // Time that passes by itself: the page is dumped when nothing is left to do, however slow the machine. A page that holds itself
+    // up needs frames, which do not pass by themselves.
+    let time = (!behind.contains("http:")).then_some("--virtual-time-budget=10000");
+    let document = dump(browser, &directory.0, time, &format!("file://{}{place}", file.display()));
     let start = document.find("<html").unwrap_or_else(|| panic!("no document in {document:?}"));
     let end = start + document[start..].find('>').unwrap();
     Some(document[start..=end].to_owned())
 }
 
 /// Runs the browser, with a deadline.
-fn dump(browser: &str, directory: &Path, address: &str) -> String {
+fn dump(browser: &str, directory: &Path, time: Option<&str>, address: &str) -> String {
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,900"])
-        // Time that passes by itself: the page is dumped when nothing is left to do, however slow the machine.
-        .arg("--virtual-time-budget=10000")
+        .args(time)
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
         .args(["--dump-dom", address])
         .stdin(Stdio::null())
@@ -172,6 +207,21 @@ fn mouse_keys_and_legend_change_the_view() {
     let puts = slices.iter().filter(|slice| slice.operation.kind.name() == "put").count();
     assert_eq!(count("without-one-kind"), slices.len() - puts);
     assert!(attribute(&document, "tip").unwrap().contains(" by rank 0peer"), "{document}");
+}
+
+#[test]
+fn the_chart_is_never_blank_while_its_size_changes() {
+    let slices = record();
+    // Nobody accepts, so nobody answers.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let behind = A_RESIZE.replace("HELD", &held.local_addr().unwrap().to_string());
+    let Some(document) = open("resize", &slices, &topology(), &behind, "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    let count = |name| attribute(&document, name).unwrap().parse::<usize>().unwrap();
+    assert!(count("looks") >= 4 * count("resized"), "{document}");
+    assert_eq!(count("blank"), 0, "{document}");
+    assert!(count("measured") >= count("resized"), "{document}");
+    assert_eq!(count("needless"), 0, "what has not changed is not measured: {document}");
 }
 
 #[test]

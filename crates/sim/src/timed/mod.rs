@@ -56,6 +56,12 @@ pub struct Timing {
     pub slices: Vec<Slice>,
 }
 
+/// Refuses a profile without a number that a run needs.
+pub(crate) fn check(profile: &Profile) -> Result<()> {
+    Network::new(profile, &profile.topology(1)?, 0)?;
+    Contention::new(profile, 0).map(drop)
+}
+
 impl Timed {
     /// Ranks as `topology` has them on a machine as `profile` has it, each with a first segment of `root_bytes`.
     pub fn new(profile: &Profile, topology: Topology, root_bytes: u64, seed: u64) -> Timed {

@@ -119,7 +119,9 @@ function fillLegend() {
   });
 }
 
-const again = () => { measure(); plan(); };
+// A canvas that is given a size is empty: it is drawn in the same breath, since a frame may come between this and a later one.
+const again = () => { measure(); draw(); };
+const isResized = () => $("view").clientWidth !== size.width || $("view").clientHeight !== size.height;
 decode();
 measure();
 readAddress();
@@ -133,7 +135,7 @@ $("in").addEventListener("click", () => zoom(0.6));
 $("out").addEventListener("click", () => zoom(1 / 0.6));
 $("fit").addEventListener("click", () => setView(whole().from, whole().to));
 $("view").addEventListener("scroll", plan);
-// Not at once: the observer takes a change of what it observes for a loop.
-new ResizeObserver(() => requestAnimationFrame(again)).observe($("view"));
+// Not at once: the observer takes a change of what it observes for a loop. Its first call is for a size that was measured before.
+new ResizeObserver(() => requestAnimationFrame(() => { if (isResized()) again(); })).observe($("view"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 draw();

@@ -1,0 +1,95 @@
+//! What programs print and write: errors that a caller can tell apart, where `println!` would panic.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use farside::{Error, Result};
+
+/// What was asked of the system when something could not be printed.
+const PRINTING: &str = "printing to standard output";
+
+/// Prints a line.
+pub fn say(line: fmt::Arguments<'_>) -> Result<()> {
+    writeln!(io::stdout(), "{line}").map_err(|error| unprinted(&error))
+}
+
+/// The error of something that could not be printed.
+pub fn unprinted(error: &io::Error) -> Error {
+    const EIO: i32 = 5;
+    Error::System { call: PRINTING, errno: error.raw_os_error().unwrap_or(EIO) }
+}
+
+/// Whether an error says that nobody reads any more what is printed.
+pub fn is_closed(error: &Error) -> bool {
+    let is_broken = |errno: i32| io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::BrokenPipe;
+    matches!(error, Error::System { call: PRINTING, errno } if is_broken(*errno))
+}
+
+/// Refuses a file that cannot be written, ahead of the work whose result it is for. What it holds stays, and one that does not
+/// exist is not left behind.
+pub fn check_target(path: &Path) -> io::Result<()> {
+    let before = path.metadata();
+    // To open a pipe would be to take part in it.
+    if before.as_ref().is_ok_and(|is| !is.is_file() && !is.is_dir()) {
+        return Ok(());
+    }
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    if before.is_err() { std::fs::remove_file(path) } else { Ok(()) }
+}
+
+/// An option of a program.
+pub(crate) struct Flag {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What stands behind it; empty if nothing does.
+    pub(crate) value: &'static str,
+    /// What it says.
+    pub(crate) about: &'static str,
+}
+
+impl Flag {
+    pub(crate) const fn new(name: &'static str, value: &'static str, about: &'static str) -> Flag {
+        Flag { name, value, about }
+    }
+
+    /// What a help says of options, one a line.
+    pub(crate) fn help(flags: &[Flag]) -> String {
+        let line = |flag: &Flag| format!("  {:24} {}\n", format!("{} {}", flag.name, flag.value), flag.about);
+        flags.iter().map(line).collect()
+    }
+
+    /// The names of options, for who has asked for another one.
+    pub(crate) fn names(flags: &[Flag]) -> String {
+        flags.iter().map(|flag| flag.name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_tried_and_nothing_is_changed() {
+        let directory = std::env::temp_dir().join(format!("farside-target-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("file");
+        check_target(&file).unwrap();
+        assert!(!file.exists(), "it is not left behind");
+        std::fs::write(&file, "kept").unwrap();
+        check_target(&file).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+        assert!(check_target(&directory.join("nowhere/file")).is_err());
+        assert!(check_target(&directory).is_err(), "a directory is no file");
+        check_target(Path::new("/dev/null")).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn only_a_closed_output_is_closed() {
+        assert!(is_closed(&unprinted(&io::Error::from_raw_os_error(32))));
+        assert!(!is_closed(&unprinted(&io::Error::from_raw_os_error(28))));
+        assert!(!is_closed(&Error::System { call: "writing elsewhere", errno: 32 }));
+    }
+}
