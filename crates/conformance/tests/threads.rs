@@ -101,3 +101,29 @@ mod threads_over_ofi {
     }
     for_each_test!(cases);
 }
+
+/// Likewise, with far atomics that the provider executes, past the agents.
+mod threads_over_ofi_native {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run(stringify!($name), local(4).nodes(4).ofi("tcp;ofi_rxm/atomics=native"))
+            })*
+        };
+    }
+    for_each_test!(cases);
+}
+
+/// Likewise, with near ones, too: five ranks on two nodes.
+mod threads_over_ofi_apart {
+    use super::*;
+    macro_rules! cases {
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run(stringify!($name), local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart"))
+            })*
+        };
+    }
+    for_each_test!(cases);
+}

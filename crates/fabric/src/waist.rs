@@ -293,4 +293,6 @@ pub struct Effort {
     pub parks: u64,
     /// How many messages were sent again because nobody had answered in time.
     pub repeats: u64,
+    /// How often a sleeping rank looked by itself, for fear that nobody might wake it.
+    pub naps: u64,
 }

@@ -9,6 +9,7 @@ use farside_shm::Job;
 use crate::directory::Directory;
 use crate::endpoint::Endpoint;
 use crate::line::{Line, Route};
+use crate::port::Entrusted;
 use crate::wire::ServerId;
 use crate::wire::request::About;
 
@@ -59,6 +60,18 @@ impl Endpoint {
     /// Something is under way that somebody must look after while the rank computes.
     pub fn look_after(&self) {
         self.seat.progress.arm();
+    }
+
+    /// Likewise, at once and until it is over: somebody may sleep until an agent hears of it.
+    pub fn hurry(&self) {
+        if self.seat.progress.is_there() {
+            self.seat.progress.hurry();
+        }
+    }
+
+    /// A long transfer of the line goes on while the rank computes.
+    pub fn entrust_direct(&self, transfer: u64) {
+        self.entrust_long(Entrusted::Direct(transfer));
     }
 
     /// An error if a rank is lost.

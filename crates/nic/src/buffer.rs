@@ -38,7 +38,7 @@ impl Buffer {
 
 /// Bytes to be sent, without a copy as long as the lender waits.
 #[derive(Debug)]
-pub(crate) struct Loan {
+pub struct Loan {
     start: *const u8,
     bytes: usize,
     part: Option<u32>,
@@ -53,7 +53,7 @@ impl Loan {
     /// # Safety
     ///
     /// They must stay where and as they are until the loan is dropped.
-    pub(crate) unsafe fn new(from: &[u8], part: Option<u32>) -> Loan {
+    pub unsafe fn new(from: &[u8], part: Option<u32>) -> Loan {
         Loan { start: from.as_ptr(), bytes: from.len(), part }
     }
 
@@ -61,9 +61,17 @@ impl Loan {
         self.part
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: it was a slice, and has not changed since, by the promise made to `new`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+}
+
+/// What never changes needs no promise.
+impl From<&'static [u8]> for Loan {
+    fn from(bytes: &'static [u8]) -> Loan {
+        Loan { start: bytes.as_ptr(), bytes: bytes.len(), part: None }
     }
 }
 

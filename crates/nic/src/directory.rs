@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Atomic, Error, Mapped, Node, Rank, Result, Topology, Width};
-use farside_shm::Job;
+use farside_shm::{Job, Reach};
 
 use crate::line::{Address, Line};
 use crate::seal::Key;
@@ -104,6 +104,11 @@ impl Directory {
         self.store(at::BELL, bell.port().into());
         self.store(at::PACKET_BYTES, packet_bytes as u64);
         self.store(at::READY, 1);
+    }
+
+    /// What wakes the ranks of this node.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach::new(self.job.clone(), self.node())
     }
 
     /// Whether it is complete.

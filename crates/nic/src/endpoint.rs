@@ -16,8 +16,8 @@ use crate::directory::Directory;
 use crate::far::Worked;
 use crate::line::{Line, Network, Udp};
 use crate::origin::Origin;
-use crate::port::Port;
 use crate::port::ticket::{self, Meaning};
+use crate::port::{Entrusted, Port};
 use crate::seat::{NAP, Seat, lock};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
@@ -363,17 +363,9 @@ impl Fabric for Endpoint {
 
     fn entrust(&self, ticket: Ticket) {
         let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
-        let mut port = self.port();
-        if !port.origin.is_long(ticket) || !self.seat.progress.is_there() {
-            return;
-        }
-        let (is_at_it, sleeps) = (port.is_entrusted(), port.driver_sleeps);
-        port.entrust(ticket);
-        drop(port);
-        if !is_at_it {
-            self.seat.progress.hurry();
-        } else if sleeps && let Ok(bell) = self.line.bell() {
-            self.line.ring(bell);
+        let is_long = self.port().origin.is_long(ticket);
+        if is_long {
+            self.entrust_long(Entrusted::Answered(ticket));
         }
     }
 
@@ -421,6 +413,14 @@ impl Fabric for Endpoint {
         self.near.now_ns()
     }
 
+    fn work(&self, ns: u64) {
+        self.near.work(ns);
+    }
+
+    fn held_up(&self, holder: Rank) -> bool {
+        self.near.held_up(holder)
+    }
+
     fn context(&self) -> Result<Box<dyn Fabric>> {
         Ok(Box::new(self.another()?))
     }
@@ -432,6 +432,7 @@ impl Fabric for Endpoint {
             yields: near.yields + far.yields,
             parks: near.parks + far.parks,
             repeats: self.port().origin.repeated(),
+            naps: near.naps,
         }
     }
 }

@@ -5,12 +5,15 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Error, Fabric as _, Fate, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake};
+use farside_fabric::{
+    Condition, Error, Event, Fabric as _, Fate, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
+};
 
+use crate::direct::Owed;
 use crate::endpoint::Endpoint;
 use crate::line::Route;
 use crate::origin::Origin;
-use crate::port::{Port, ticket};
+use crate::port::{Entrusted, Port, ticket};
 use crate::seat::{NAP, OUTSTANDING_MAX};
 use crate::wire::ServerId;
 
@@ -189,6 +192,22 @@ impl Endpoint {
         Ok(Started::Pending(ticket::transfer(ticket)))
     }
 
+    /// Lets the progress thread see to a long transfer until that is over.
+    pub(crate) fn entrust_long(&self, transfer: Entrusted) {
+        if !self.seat.progress.is_there() {
+            return;
+        }
+        let mut port = self.port();
+        let (is_at_it, sleeps) = (port.is_entrusted(), port.driver_sleeps);
+        port.entrust(transfer);
+        drop(port);
+        if !is_at_it {
+            self.seat.progress.hurry();
+        } else if sleeps && let Ok(bell) = self.line.bell() {
+            self.line.ring(bell);
+        }
+    }
+
     pub(crate) fn counts(&self, segment: SegmentId) -> bool {
         segment.counts()
     }
@@ -236,28 +255,41 @@ impl Endpoint {
     /// Waits for words of this rank's memory. What it has posted goes out first: whoever is to change the words may wait for it.
     pub(crate) fn block_on_words(&self, wait: &Wait<'_>) -> Result<Wake> {
         let begin = Instant::now();
+        let mut looks = 0;
         loop {
-            let has_unsent = {
+            let (has_unsent, is_owed) = {
                 let mut port = self.port();
-                if port.origin.is_busy() && !port.is_entrusted() {
+                let is_busy = port.origin.is_busy() || port.owed() != Owed::Nothing;
+                if is_busy && !port.is_entrusted() {
                     port.origin.push();
                     port.drive();
                 }
                 // What is entrusted goes without this thread, and so does what was posted after it.
-                port.origin.has_unsent() && !port.is_entrusted()
+                let is_driven = port.is_entrusted();
+                (port.origin.has_unsent() && !is_driven, port.owed() != Owed::Nothing && !is_driven)
             };
-            if !has_unsent {
-                return self.near.block(wait);
+            let left = wait.timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+            if (!has_unsent && !is_owed) || left == Some(Duration::ZERO) || self.is_over(wait) {
+                return self.near.block(&Wait { timeout: left, ..*wait });
             }
-            // More was posted than may be under way: the acknowledgements that let the rest go come to this port, and to nobody else.
-            let look = Wait { timeout: Some(Duration::ZERO), soon: false, ..*wait };
-            match self.near.block(&look)? {
-                Wake::TimedOut if wait.timeout.is_none_or(|timeout| begin.elapsed() < timeout) => {}
-                other => return Ok(other),
+            if has_unsent {
+                // More was posted than may be under way: the acknowledgements that let the rest go
+                // come to this port, and to nobody else. So do the completions that agents must be
+                // told of, but those come soon.
+                looks = LOOKS;
             }
             let patience = self.port().patience().unwrap_or(NAP);
-            let patience = Worked::NotYet(patience);
-            self.rest(&mut LOOKS.clone(), wait.known_departures, patience, Duration::from_millis(1));
+            self.rest(&mut looks, wait.known_departures, Worked::NotYet(patience), Duration::from_millis(1));
         }
+    }
+
+    /// Whether a wait for words would return at once.
+    fn is_over(&self, wait: &Wait<'_>) -> bool {
+        let Event::Words(conditions) = wait.event else { return true };
+        let holds = |each: &Condition<'_>| {
+            let word = each.memory.look(each.at.offset, each.at.width);
+            word.is_none_or(|word| (each.until)(word.load()))
+        };
+        self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures || conditions.iter().any(holds)
     }
 }

@@ -6,6 +6,7 @@
 //! - `seal`: every datagram is authenticated;
 //! - `wire`: what datagrams look like;
 //! - `line`: what carries packets: UDP, or another network;
+//! - `direct`: what goes past the agents, and what they are told of it;
 //! - `link`: the reliability of one connection, without socket and clock;
 //! - `cut`: regions of any shape become rows that fit into datagrams;
 //! - `origin` and `service`: the two sides of the wire, without socket and clock;
@@ -20,6 +21,7 @@
 mod above;
 mod buffer;
 mod cut;
+mod direct;
 mod directory;
 mod endpoint;
 mod far;
@@ -49,7 +51,8 @@ use std::time::Duration;
 use farside_fabric::{Error, Result};
 
 pub use above::network_of;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Loan};
+pub use direct::{Direct, Notice, Owed};
 pub use endpoint::Endpoint;
 pub use line::{Address, Line, Network, Registrar, Route, Udp};
 pub use seal::Key;

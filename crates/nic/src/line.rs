@@ -11,6 +11,7 @@ use std::time::Duration;
 use farside_fabric::{Error, Mapped, Rank, Result, SegmentId};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
 
+use crate::direct::Direct;
 use crate::socket;
 
 /// Where a line ends, for whoever is to reach it from another node.
@@ -111,9 +112,9 @@ pub trait Line: Any + Send + Sync {
     fn bell(&self) -> Result<SocketAddr>;
     /// Rings somebody's bell.
     fn ring(&self, bell: SocketAddr);
-    /// Whether something is under way that needs somebody to look, beyond what has been sent as packets.
-    fn is_busy(&self) -> bool {
-        false
+    /// Its operations on far memory that go past the agents, if it can do such.
+    fn direct(&self) -> Option<&dyn Direct> {
+        None
     }
 }
 

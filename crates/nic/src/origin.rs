@@ -214,6 +214,15 @@ impl Origin {
         self.activate(server);
     }
 
+    /// Tells of something that has landed already: not even whoever flushes waits for it.
+    pub(crate) fn tell(&mut self, server: ServerId, request: &Request<'_>) {
+        let _ = self.room(server);
+        let batch = &mut self.peers[server.0 as usize].batch;
+        request::encode(request, &mut batch.bytes);
+        batch.is_urgent = true;
+        self.activate(server);
+    }
+
     /// Posts an operation whose data may not fit into what is left of the batch: a call.
     pub(crate) fn post_whole(&mut self, server: ServerId, request: &Request<'_>, bytes: usize) -> Result<()> {
         // Between hosts the system cuts a long one into fragments, as it does with a long reply.

@@ -10,10 +10,11 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
-use farside_shm::FarAnswer;
+use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::cut::Cut;
+use crate::direct::{Notice, Owed};
 use crate::line::{Line, Route};
 use crate::origin::{Origin, Wire};
 use crate::socket::now_ns;
@@ -33,10 +34,12 @@ pub(crate) struct Port {
     line: Arc<dyn Line>,
     /// Where each server is.
     routes: Vec<Option<Route>>,
+    /// The node that it is on, and what wakes the ranks there.
+    here: (Node, Reach),
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
     /// The transfers that the progress thread sees to.
-    entrusted: Vec<Ticket>,
+    entrusted: Vec<Entrusted>,
     /// How many times somebody on this host has asked to look.
     bells: u64,
     /// Whether the progress thread sleeps although something is entrusted to it.
@@ -45,6 +48,15 @@ pub(crate) struct Port {
     pub(crate) told: Arc<Condvar>,
     /// Not zero while the port's thread waits for the port: whoever drives it then lets go after the next datagram.
     pub(crate) wanted: Arc<AtomicU32>,
+}
+
+/// A transfer that the progress thread sees to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Entrusted {
+    /// One of the agents' answers.
+    Answered(Ticket),
+    /// One that goes past the agents.
+    Direct(u64),
 }
 
 /// A call under way.
@@ -57,12 +69,13 @@ struct Call {
 }
 
 impl Port {
-    pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>) -> Port {
+    pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>, here: (Node, Reach)) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
         Port {
             origin,
             line,
             routes,
+            here,
             calls: FxHashMap::default(),
             buffer,
             entrusted: Vec::new(),
@@ -98,14 +111,26 @@ impl Port {
     }
 
     /// From now on, and until the transfer is over, the progress thread drives the port.
-    pub(crate) fn entrust(&mut self, ticket: Ticket) {
-        self.entrusted.push(ticket);
+    pub(crate) fn entrust(&mut self, transfer: Entrusted) {
+        self.entrusted.push(transfer);
     }
 
     /// Whether the progress thread drives the port.
     #[inline]
     pub(crate) fn is_entrusted(&self) -> bool {
         !self.entrusted.is_empty()
+    }
+
+    /// What agents have not been told of operations that went past them.
+    #[inline]
+    pub(crate) fn owed(&self) -> Owed {
+        self.line.direct().map_or(Owed::Nothing, |direct| direct.owed())
+    }
+
+    /// Whether the progress thread must drive the port without a pause: something is entrusted to
+    /// it, or somebody may sleep until an agent hears of what is under way.
+    pub(crate) fn is_pressing(&self) -> bool {
+        self.is_entrusted() || self.owed() == Owed::Wakes
     }
 
     /// Takes the port back from the progress thread, for good or until more is entrusted.
@@ -122,7 +147,8 @@ impl Port {
 
     /// Changes when something may have happened that the port's thread waits for.
     pub(crate) fn news(&self) -> u64 {
-        self.origin.ends() + self.bells
+        let direct = self.line.direct().map_or(0, |direct| direct.ends());
+        self.origin.ends() + self.bells + direct
     }
 
     /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at. What is lent goes when somebody waits for it, or has
@@ -156,7 +182,7 @@ impl Port {
     /// Reads what has arrived; if anything has, that may let something go or be the end of something.
     #[inline]
     pub(crate) fn look(&mut self) {
-        if self.read() {
+        if self.read() || self.line.direct().is_some_and(|direct| direct.has_notices()) {
             self.attend();
         }
     }
@@ -167,8 +193,11 @@ impl Port {
         self.read();
         self.attend();
         if self.is_entrusted() {
-            let Port { entrusted, origin, .. } = self;
-            entrusted.retain(|&ticket| !origin.is_done(ticket));
+            let Port { entrusted, origin, line, .. } = self;
+            entrusted.retain(|transfer| match *transfer {
+                Entrusted::Answered(ticket) => !origin.is_done(ticket),
+                Entrusted::Direct(transfer) => line.direct().is_some_and(|direct| !direct.is_over(transfer)),
+            });
             if self.news() != before || !self.is_entrusted() {
                 self.told.notify_all();
             }
@@ -200,9 +229,24 @@ impl Port {
 
     fn attend(&mut self) {
         let now = now_ns();
+        self.pass_on_notices();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
             self.origin.pump(now, &mut Sending::of(&self.line, &self.routes, &self.wanted));
+        }
+    }
+
+    /// Tells agents what has happened to their nodes' memory without them. Who sleeps on this node
+    /// is woken at once.
+    fn pass_on_notices(&mut self) {
+        let Port { line, origin, here: (node, reach), .. } = self;
+        let Some(direct) = line.direct() else { return };
+        for (to, notice) in direct.take_notices() {
+            match notice {
+                // For a word that is gone by now nobody waits.
+                Notice::Changed(at) if to == *node => drop(reach.wake_for(at)),
+                _ => origin.tell(ServerId(to.0), &notice.request()),
+            }
         }
     }
 

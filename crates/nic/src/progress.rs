@@ -79,7 +79,7 @@ impl Progress {
         thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Something was entrusted to the thread.
+    /// Something was entrusted to the thread, or somebody may sleep until it is over.
     pub(crate) fn hurry(&self) {
         let _sleep = lock(&self.shared.sleep);
         self.shared.has_more.store(true, Ordering::SeqCst);
@@ -152,7 +152,7 @@ impl Shared {
         while !self.stop.load(Ordering::SeqCst) {
             let mut ports = self.ports();
             let are_others = ports.len() > 1;
-            ports.retain(|port| lock(port).is_entrusted());
+            ports.retain(|port| lock(port).is_pressing());
             if ports.is_empty() {
                 return;
             }
@@ -176,11 +176,11 @@ impl Shared {
         let (mut is_busy, mut pause) = (false, UNDER_WAY);
         for port in self.ports() {
             match port.try_lock() {
-                Ok(mut port) if port.origin.is_busy() || port.line().is_busy() => {
+                Ok(mut port) if port.origin.is_busy() || is_at_memory(&port) => {
                     port.origin.push();
                     port.drive();
                     is_busy = true;
-                    if port.origin.has_unsent() || port.line().is_busy() {
+                    if port.origin.has_unsent() || is_at_memory(&port) {
                         pause = UNSENT;
                     }
                 }
@@ -194,13 +194,18 @@ impl Shared {
     }
 }
 
+/// Whether operations on far memory are under way that go past the agents.
+fn is_at_memory(port: &Port) -> bool {
+    port.line().direct().is_some_and(|direct| direct.is_busy())
+}
+
 /// Drives a port that is entrusted; says whether anything came of it, or may at once.
 fn drive(port: &Mutex<Port>) -> bool {
     let mut guard = lock(port);
-    let before = guard.origin.moved();
+    let before = (guard.origin.moved(), guard.news());
     guard.origin.push();
     guard.drive();
-    let has_moved = guard.origin.moved() != before;
+    let has_moved = (guard.origin.moved(), guard.news()) != before;
     if !guard.is_wanted() {
         return has_moved;
     }
@@ -219,7 +224,7 @@ fn drive(port: &Mutex<Port>) -> bool {
 /// Sleeps until something comes to a port, or is entrusted there.
 fn sleep_at(port: &Mutex<Port>, longest: Duration) {
     let mut guard = lock(port);
-    if !guard.is_entrusted() {
+    if !guard.is_pressing() {
         return;
     }
     let (line, patience) = (guard.line().clone(), guard.patience());

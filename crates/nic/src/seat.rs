@@ -190,7 +190,7 @@ pub(crate) fn open_port(directory: &Directory, network: &dyn Network, topology: 
     if network.introduces_itself() {
         origin.introduce(line.address()?);
     }
-    Ok(Port::new(origin, line, routes))
+    Ok(Port::new(origin, line, routes, (directory.node(), directory.reach())))
 }
 
 impl Drop for Seat {

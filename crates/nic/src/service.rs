@@ -28,6 +28,8 @@ pub(crate) trait Memory {
     fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
     fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()>;
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
+    /// A word was changed by somebody else: wakes whoever sleeps for it.
+    fn wake(&mut self, at: Word);
     /// Counts so many landings.
     fn count_landings(&mut self, count: u64);
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
@@ -310,11 +312,7 @@ impl<M: Memory> Service<M> {
                 Some(false)
             }
             Request::Member { rank, fate } => {
-                // A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
-                let is_member = self.topology.check(rank).is_ok();
-                if is_member && node_of(&self.topology, port) == Some(self.topology.node_of(rank)) {
-                    memory.note_fate(rank, fate);
-                }
+                self.note_fate(port, rank, fate);
                 Some(false)
             }
             Request::Ping => Some(false),
@@ -327,6 +325,22 @@ impl<M: Memory> Service<M> {
                 let done = memory.segment(rank, segment, about, may_end);
                 self.answer_word(tag, rank, done)
             }
+            Request::Changed { at } => {
+                memory.wake(at);
+                Some(false)
+            }
+            Request::Landed { count } => {
+                *landings += u64::from(count);
+                Some(false)
+            }
+        }
+    }
+
+    /// A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
+    fn note_fate(&mut self, port: PortId, rank: Rank, fate: Fate) {
+        let is_member = self.topology.check(rank).is_ok();
+        if is_member && node_of(&self.topology, port) == Some(self.topology.node_of(rank)) {
+            self.memory.note_fate(rank, fate);
         }
     }
 

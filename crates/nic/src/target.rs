@@ -101,6 +101,11 @@ impl Memory for Target {
         self.reach.atomic(at, op)
     }
 
+    fn wake(&mut self, at: Word) {
+        // For a word that is gone by now nobody waits.
+        let _ = self.check(at.rank).and_then(|()| self.reach.wake_for(at));
+    }
+
     fn count_landings(&mut self, count: u64) {
         // What has landed is visible before its count is.
         full_fence();

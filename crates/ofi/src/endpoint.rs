@@ -3,7 +3,7 @@
 //! Two ways lead to a node, messages and operations on its memory, and nothing orders one against the other. Within each, and in doubt between them, this is what makes `fence` and `flush` true:
 //! an operation on memory counts as done when its bytes have landed (delivery, not transmission), and whoever goes one way after a fence waits for what went the other way before it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,19 +12,24 @@ use farside_fabric::{
     Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region,
     Reply, Result, SegmentId, Shape, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
-use farside_nic::{Buffer, Route};
+use farside_nic::{Buffer, Loan, Owed, Route};
 use farside_shm::Job;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::device::Place;
 use crate::line::{OfiLine, STAGE_BYTES};
 use crate::network::{self, Ofi};
+use crate::places::Places;
 use crate::settings::{Atomics, Settings};
+use crate::transfers::{Far, FarAtomic, Transfers};
 
 /// A put with a signal whose data is longer goes straight to memory, although the signal then waits for it to land.
 const SIGNALLED_BYTES: usize = 256 << 10;
-/// How long a rank sleeps at most that waits for a word which may change without anybody waking it.
-const UNWOKEN: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(2)];
+/// How many transfers a thread may have under way; further ones wait.
+const FETCHES_MAX: usize = 1024;
+/// How long a rank sleeps at most after a loss: whoever was lost may have changed a word and not
+/// told its agent.
+const AFTER_A_LOSS: Duration = Duration::from_millis(20);
 /// Marks the tickets of operations on memory.
 const DIRECT: u64 = 1 << 61;
 
@@ -35,13 +40,14 @@ pub struct Endpoint {
     caps: Caps,
     atomics: Atomics,
     rma_from: u64,
+    /// How segments are named on the network, as far as any thread of the rank has asked.
+    places: Arc<Places>,
+    naps: Cell<u64>,
     state: RefCell<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How segments are named on the network.
-    places: FxHashMap<(Rank, SegmentId), Place>,
     /// Nodes that something has gone to, since when it was last known that all of it had landed.
     touched: FxHashSet<Node>,
     /// Of those, the ones that a fence was made for.
@@ -54,7 +60,8 @@ impl Endpoint {
         let (name, ip) = farside_nic::network_of(&job)?;
         let network = Ofi::open(&name.parse()?, ip)?;
         let settings = network.settings().clone();
-        Endpoint::of(farside_nic::Endpoint::join_over(job, rank, Arc::new(network))?, &settings)
+        let inner = farside_nic::Endpoint::join_over(job, rank, Arc::new(network))?;
+        Endpoint::of(inner, &settings, Arc::default())
     }
 
     /// Keeps something until the rank has left, and drops it then.
@@ -62,7 +69,13 @@ impl Endpoint {
         self.inner.keep(companion);
     }
 
-    fn of(inner: farside_nic::Endpoint, settings: &Settings) -> Result<Endpoint> {
+    /// How many far segments the rank knows the network's names of. Those of a segment are
+    /// forgotten when it is freed.
+    pub fn places(&self) -> usize {
+        self.places.count()
+    }
+
+    fn of(inner: farside_nic::Endpoint, settings: &Settings, places: Arc<Places>) -> Result<Endpoint> {
         let line = network::of(inner.line()).ok_or_else(|| Error::Misuse("this is no line of libfabric".into()))?;
         let atomics = settings.atomics.unwrap_or(Atomics::Agent);
         let caps = Caps {
@@ -72,7 +85,8 @@ impl Endpoint {
             ..inner.caps().clone()
         };
         let rma_from = settings.rma_from.unwrap_or(u64::MAX);
-        Ok(Endpoint { inner, line, caps, atomics, rma_from, state: RefCell::default() })
+        let (naps, state) = (Cell::default(), RefCell::default());
+        Ok(Endpoint { inner, line, caps, atomics, rma_from, places, naps, state })
     }
 
     fn settings(&self) -> Settings {
@@ -103,20 +117,26 @@ impl Endpoint {
 
     /// How a segment is named. Asked once for each, and only about memory that is there.
     fn place(&self, rank: Rank, segment: SegmentId) -> Result<Place> {
-        if let Some(&place) = self.state.borrow().places.get(&(rank, segment)) {
+        if let Some(place) = self.places.get(rank, segment) {
             return Ok(place);
         }
         let (name, bytes) = self.inner.segment_name(rank, segment)?;
         let place = Place { base: name as u64, key: (name >> 64) as u64, bytes };
-        self.state.borrow_mut().places.insert((rank, segment), place);
+        self.places.insert(rank, segment, place);
         Ok(place)
     }
 
-    fn place_for(&self, region: &Region<'_>, piece: Piece) -> Result<Place> {
+    /// Where a piece of a region is.
+    fn far(&self, region: &Region<'_>, piece: Piece) -> Result<Far> {
         let place = self.place(region.rank, region.segment)?;
         region.check(place.bytes)?;
         debug_assert!(piece.offset + piece.bytes <= place.bytes);
-        Ok(place)
+        self.far_at(region.rank, place, piece.offset)
+    }
+
+    fn far_at(&self, rank: Rank, place: Place, offset: u64) -> Result<Far> {
+        let node = self.node_of(rank)?;
+        Ok(Far { rank, node, route: self.route_to(node)?, place, offset })
     }
 
     /// Tries until the provider takes an operation for `peer`, and not too many are under way.
@@ -163,10 +183,11 @@ impl Endpoint {
     }
 
     fn await_writes(&self, peer: Rank, node: Node) -> Result<()> {
-        if self.line.has_landed(node) {
+        let has_landed = || self.line.with(|transfers| transfers.has_landed(node));
+        if has_landed() {
             return Ok(());
         }
-        let done = self.inner.work_until(peer, || self.line.has_landed(node));
+        let done = self.inner.work_until(peer, has_landed);
         if done.is_err() {
             self.abandon_the_lost();
         }
@@ -178,7 +199,7 @@ impl Endpoint {
         let topology = self.topology();
         for node in (0..topology.nodes()).map(Node) {
             if topology.ranks_of(node).iter().all(|&rank| matches!(self.fate(rank), Fate::Lost(_))) {
-                self.line.abandon(node);
+                self.line.with(|transfers| transfers.abandon(node));
             }
         }
     }
@@ -193,28 +214,44 @@ impl Endpoint {
         })
     }
 
-    fn check_word(&self, at: Word, op: Atomic) -> Result<Place> {
+    /// Where a word is, and what an atomic on it is to do. It lands if it is posted to another
+    /// node.
+    fn far_word(&self, at: Word, op: Atomic, is_posted: bool) -> Result<(Far, FarAtomic)> {
         self.inner.must_be_alive(at.rank)?;
         op.check(at.width)?;
         let place = self.place(at.rank, at.segment)?;
         at.check(place.bytes)?;
-        Ok(place)
+        let to = self.far_at(at.rank, place, at.offset)?;
+        let counts = is_posted && to.node != self.inner.node() && at.segment.counts();
+        Ok((to, FarAtomic { node: to.node, at, op, counts }))
     }
 
     fn put_straight(&self, to: &Region<'_>, piece: Piece, bytes: &[u8]) -> Result<()> {
         self.inner.must_be_alive(to.rank)?;
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
-        let place = self.place_for(to, piece)?;
+        let far = self.far(to, piece)?;
         self.settle(to.rank)?;
-        let node = self.node_of(to.rank)?;
-        let route = self.route_to(node)?;
-        for (at, chunk) in bytes.chunks(STAGE_BYTES).enumerate() {
-            let offset = piece.offset + (at * STAGE_BYTES) as u64;
-            self.insist(to.rank, || self.line.write(node, route, (place, offset), chunk))?;
-        }
+        let write = self.line.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
+        let mut parts = bytes.chunks(STAGE_BYTES).enumerate();
+        let started = parts.try_for_each(|(at, part)| {
+            let far = Far { offset: far.offset + (at * STAGE_BYTES) as u64, ..far };
+            self.insist(to.rank, || self.line.write(write, far, part))
+        });
+        self.line.with(|transfers| transfers.end_write(write, started.is_ok()));
         self.inner.look_after();
-        Ok(())
+        started
+    }
+
+    /// Begins a transfer that goes on without its caller; waits only if there are too many.
+    fn begin(&self, peer: Rank, begin: impl FnOnce(&mut Transfers) -> u64) -> Result<u64> {
+        let has_room = || self.line.with(|transfers| transfers.fetching() < FETCHES_MAX);
+        if !has_room() {
+            self.inner.work_until(peer, has_room)?;
+        }
+        let ticket = self.line.begin(begin);
+        self.inner.look_after();
+        Ok(ticket)
     }
 }
 
@@ -225,7 +262,7 @@ impl Drop for Endpoint {
             if self.alarm().losses.load(Ordering::Relaxed) != 0 {
                 self.abandon_the_lost();
             }
-            self.line.is_quiet()
+            self.line.with(|transfers| transfers.is_quiet())
         };
         let _ = self.inner.work_until(self.rank(), is_quiet);
     }
@@ -259,6 +296,7 @@ impl Fabric for Endpoint {
     fn withdraw(&self, segment: SegmentId) -> Result<()> {
         self.inner.own(segment)?;
         self.inner.end_segment(segment)?;
+        self.places.forget(segment);
         self.inner.withdraw(segment)
     }
 
@@ -286,24 +324,34 @@ impl Fabric for Endpoint {
             return unsafe { self.inner.get(from, into) };
         };
         self.inner.must_be_alive(from.rank)?;
-        let place = self.place_for(from, piece)?;
-        let node = self.node_of(from.rank)?;
-        let route = self.route_to(node)?;
-        // SAFETY: valid and ours alone until the operation has completed, by the caller's promise; it is not touched after that, nor after it was cancelled.
-        let buffer = unsafe { Buffer::new(into, piece.bytes as usize) };
-        let transfer = self.line.begin(Some(buffer));
+        let far = self.far(from, piece)?;
         let bytes = piece.bytes as usize;
-        for at in (0..bytes).step_by(STAGE_BYTES) {
-            let part = (at, STAGE_BYTES.min(bytes - at));
-            let place = (place, piece.offset + at as u64);
-            let started = self.insist(from.rank, || self.line.read(transfer, route, place, part));
-            if let Err(error) = started {
-                self.line.cancel(transfer);
-                return Err(error);
-            }
+        // SAFETY: valid and ours alone until the operation has completed, by the caller's promise;
+        // it is not touched after that, nor after it was cancelled.
+        let buffer = unsafe { Buffer::new(into, bytes) };
+        let ticket = self.begin(from.rank, |transfers| transfers.get(far, buffer, bytes))?;
+        Ok(Started::Pending(Ticket(DIRECT | ticket)))
+    }
+
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
+        let Some(piece) = self.straight(to)? else {
+            self.settle_writes(to.rank)?;
+            // SAFETY: by the caller's promise.
+            return unsafe { self.inner.put_nb(to, from) };
+        };
+        self.inner.must_be_alive(to.rank)?;
+        let far = self.far(to, piece)?;
+        self.settle(to.rank)?;
+        // SAFETY: readable and unchanged until the operation has completed, by the caller's
+        // promise; it is not touched after that, nor after it was cancelled.
+        let loan = unsafe { Loan::new(std::slice::from_raw_parts(from, piece.bytes as usize), None) };
+        let counts = to.segment.counts();
+        let ticket = self.begin(to.rank, |transfers| transfers.lend(far, loan, counts))?;
+        // What is short is on its way already.
+        match self.line.with(|transfers| if transfers.is_done(ticket) { transfers.take(ticket) } else { Ok(None) })? {
+            Some(reply) => Ok(Started::Done(reply)),
+            None => Ok(Started::Pending(Ticket(DIRECT | ticket))),
         }
-        self.inner.look_after();
-        Ok(Started::Pending(Ticket(DIRECT | transfer)))
     }
 
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
@@ -316,18 +364,16 @@ impl Fabric for Endpoint {
             self.settle_writes(at.rank)?;
             return self.inner.atomic(at, op);
         }
-        let place = self.check_word(at, op)?;
+        let (to, atomic) = self.far_word(at, op, false)?;
         self.settle(at.rank)?;
-        let route = self.route_to(self.node_of(at.rank)?)?;
-        let transfer = self.line.begin(None);
-        let op = (at.width, op);
-        let started = self.insist(at.rank, || self.line.atomic(transfer, route, (place, at.offset), op));
+        let ticket = self.line.with(Transfers::begin_fetch);
+        let started = self.insist(at.rank, || self.line.atomic(Some(ticket), to, atomic));
         if let Err(error) = started {
-            self.line.cancel(transfer);
+            self.line.with(|transfers| transfers.cancel(ticket));
             return Err(error);
         }
         self.inner.look_after();
-        Ok(Started::Pending(Ticket(DIRECT | transfer)))
+        Ok(Started::Pending(Ticket(DIRECT | ticket)))
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
@@ -336,12 +382,12 @@ impl Fabric for Endpoint {
             self.settle_writes(at.rank)?;
             return self.inner.post(at, op);
         }
-        let place = self.check_word(at, op)?;
+        let (to, atomic) = self.far_word(at, op, true)?;
         self.settle(at.rank)?;
-        let node = self.node_of(at.rank)?;
-        let route = self.route_to(node)?;
-        self.insist(at.rank, || self.line.post(node, route, (place, at.offset), (at.width, op)))?;
-        self.inner.look_after();
+        self.insist(at.rank, || self.line.atomic(None, to, atomic))?;
+        // Whoever sleeps for the word is woken when the agent hears of it, which this thread may
+        // not wait for.
+        self.inner.hurry();
         Ok(())
     }
 
@@ -375,13 +421,17 @@ impl Fabric for Endpoint {
             state.touched.remove(&node);
             state.fenced.remove(&node);
         }
-        match self.line.failure(node) {
+        match self.line.with(|transfers| transfers.failure(node)) {
             None => Ok(()),
             Some(error) => {
                 self.inner.must_be_alive(peer)?;
                 Err(error)
             }
         }
+    }
+
+    fn landings(&self) -> Result<Option<Word>> {
+        self.inner.landings()
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
@@ -394,24 +444,40 @@ impl Fabric for Endpoint {
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         let Some(transfer) = direct(ticket) else { return self.inner.poll(ticket) };
-        if !self.line.is_done(transfer) {
+        if !self.is_done(transfer) {
             self.inner.work_once();
         }
-        self.line.take(transfer)
+        self.line.with(|transfers| transfers.take(transfer))
+    }
+
+    fn entrust(&self, ticket: Ticket) {
+        let Some(transfer) = direct(ticket) else { return self.inner.entrust(ticket) };
+        let (is_long, owed) = self.line.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
+        if is_long {
+            self.inner.entrust_direct(transfer);
+        } else if owed == Owed::Wakes {
+            self.inner.hurry();
+        }
     }
 
     fn cancel(&self, ticket: Ticket) {
-        match direct(ticket) {
-            Some(transfer) => self.line.cancel(transfer),
-            None => self.inner.cancel(ticket),
+        let Some(transfer) = direct(ticket) else { return self.inner.cancel(ticket) };
+        // A put lands although nobody waits for it: the bytes are needed until all of it is on its
+        // way.
+        if let Some(peer) = self.line.with(|transfers| transfers.lent_to(transfer)) {
+            // If the peer is lost, so is the rest.
+            let is_returned = || self.line.with(|transfers| transfers.lent_to(transfer)).is_none();
+            let _ = self.inner.work_until(peer, is_returned);
         }
+        self.line.with(|transfers| transfers.cancel(transfer));
     }
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
+        let losses = self.alarm().losses.load(Ordering::Relaxed) != 0;
         match wait.event {
-            Event::Words(_) if self.atomics != Atomics::Agent => self.block_unwoken(wait),
+            Event::Words(_) if losses && self.atomics != Atomics::Agent => self.block_after_a_loss(wait),
             Event::Done(ticket) => match direct(ticket) {
-                Some(transfer) => self.inner.block_until(wait, &mut || self.line.is_done(transfer)),
+                Some(transfer) => self.inner.block_until(wait, &mut || self.is_done(transfer)),
                 None => self.inner.block(wait),
             },
             Event::Words(_) => self.inner.block(wait),
@@ -430,25 +496,44 @@ impl Fabric for Endpoint {
         self.inner.now_ns()
     }
 
+    fn work(&self, ns: u64) {
+        self.inner.work(ns);
+    }
+
+    fn held_up(&self, holder: Rank) -> bool {
+        self.inner.held_up(holder)
+    }
+
     fn context(&self) -> Result<Box<dyn Fabric>> {
-        Ok(Box::new(Endpoint::of(self.inner.another()?, &self.settings())?))
+        Ok(Box::new(self.another()?))
     }
 
     fn effort(&self) -> Effort {
-        self.inner.effort()
+        let inner = self.inner.effort();
+        Effort { naps: inner.naps + self.naps.get(), ..inner }
     }
 }
 
 impl Endpoint {
-    /// Waits for words that an interface may change, which wakes nobody: looks every now and then.
-    fn block_unwoken(&self, wait: &Wait<'_>) -> Result<Wake> {
+    /// A connection of the same rank for another thread.
+    pub fn another(&self) -> Result<Endpoint> {
+        Endpoint::of(self.inner.another()?, &self.settings(), self.places.clone())
+    }
+
+    fn is_done(&self, transfer: u64) -> bool {
+        self.line.with(|transfers| transfers.is_done(transfer))
+    }
+
+    /// Waits for words that somebody who was lost may have changed without telling the agent, which
+    /// wakes who sleeps.
+    fn block_after_a_loss(&self, wait: &Wait<'_>) -> Result<Wake> {
+        self.abandon_the_lost();
         let begin = Instant::now();
-        let [mut nap, longest] = UNWOKEN;
         loop {
             let left = wait.timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
-            let timeout = left.map_or(nap, |left| left.min(nap));
+            let timeout = left.map_or(AFTER_A_LOSS, |left| left.min(AFTER_A_LOSS));
             match self.inner.block(&Wait { timeout: Some(timeout), ..*wait })? {
-                Wake::TimedOut if left.is_none_or(|left| !left.is_zero()) => nap = (nap * 2).min(longest),
+                Wake::TimedOut if left.is_none_or(|left| !left.is_zero()) => self.naps.set(self.naps.get() + 1),
                 other => return Ok(other),
             }
         }

@@ -1,16 +1,19 @@
-//! Providers that install signal handlers when they are loaded (PSM's print a backtrace and end the process) would take faults away from those of the program, such
-//! as a pager's. What they have installed is taken out again.
+//! Libraries of providers install signal handlers when they are loaded: PSM's print a backtrace and
+//! end the process, also for those that ask it to end. They would take faults away from the
+//! program's own handlers, such as a pager's, and make a rank that was told to end look like one
+//! that has failed. What they have installed is taken out again.
 
 use std::ffi::c_void;
 
-/// The signals of faults that programs may handle.
-const FAULTS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+/// The signals that a program may handle.
+const SIGNALS: std::ops::Range<libc::c_int> = 1..32;
 
-/// Calls `load`, and puts back the handlers that others have installed for faults meanwhile. One that this program itself has installed, from another thread, stays.
+/// Calls `load`, and puts back the handlers that others have installed meanwhile. One that this
+/// program itself has installed, from another thread, stays.
 pub(crate) fn keeping_handlers<R>(load: impl FnOnce() -> R) -> R {
-    let before = FAULTS.map(installed);
+    let before: Vec<_> = SIGNALS.map(installed).collect();
     let result = load();
-    for (signal, before) in FAULTS.into_iter().zip(before) {
+    for (signal, before) in SIGNALS.zip(before) {
         let (Some(before), Some(after)) = (before, installed(signal)) else { continue };
         let is_new = after.sa_sigaction != before.sa_sigaction;
         let is_default = [libc::SIG_DFL, libc::SIG_IGN].contains(&after.sa_sigaction);

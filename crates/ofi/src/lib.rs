@@ -6,6 +6,8 @@
 //! - `ffi`: libfabric's binary interface, opened at run time; `handlers`: signals stay the program's;
 //! - `provider`: which one, by what it can do; `settings`: what can be chosen;
 //! - `device`: a provider opened; `queue`: endpoints whose operations own the memory that they use, which is in `stage`;
+//! - `transfers`: the operations on far memory, and what agents are told of them; `places`: how
+//!   that memory is named;
 //! - `line`: an endpoint as a line of the nic fabric, with operations on far memory beside the messages;
 //! - `network`: what the nic fabric opens, and what agents register;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself.
@@ -16,10 +18,12 @@ mod ffi;
 mod handlers;
 mod line;
 mod network;
+mod places;
 mod provider;
 mod queue;
 mod settings;
 mod stage;
+mod transfers;
 
 pub use endpoint::Endpoint;
 pub use network::{Ofi, providers};

@@ -5,13 +5,14 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Error, Node, Reply, Result, Width};
-use farside_nic::{Address, Buffer, Line, Route};
+use farside_fabric::{Error, Node, Result};
+use farside_nic::{Address, Direct, Line, Notice, Owed, Route};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::device::{Device, Place};
+use crate::device::Device;
 use crate::queue::{Happened, Posted, Queue};
+use crate::transfers::{Far, FarAtomic, Part, Start, Transfers};
 
 /// Who takes a message as soon as it is there.
 type Taker<'a> = &'a mut dyn FnMut(&[u8]);
@@ -28,6 +29,8 @@ const RECEIVES: usize = 32;
 const UNSENT_MAX: usize = 256;
 /// How many operations on far memory may be under way.
 const UNDER_WAY_MAX: usize = 64;
+/// How many parts of queued transfers are started at a time: each is copied first.
+const STARTS: usize = 8;
 /// How long somebody sleeps at most who cannot be woken by what arrives.
 const SHORT_NAP: Duration = Duration::from_micros(100);
 /// Likewise, when something waits for the provider to take it.
@@ -50,40 +53,10 @@ struct State {
     /// Messages that the provider has not taken.
     unsent: VecDeque<(u64, Vec<u8>)>,
     peers: FxHashMap<Vec<u8>, u64>,
-    nodes: FxHashMap<Node, Writes>,
-    parts: FxHashMap<u64, Part>,
-    next_part: u64,
-    transfers: FxHashMap<u64, Transfer>,
-    next_transfer: u64,
-}
-
-/// What is under way to a node that nobody waits for.
-#[derive(Default)]
-struct Writes {
-    under_way: usize,
-    failure: Option<Error>,
-    is_lost: bool,
-}
-
-/// An operation, as the queue's tags name them.
-enum Part {
-    Write(Node),
-    /// Brings so many bytes of a transfer, from there on.
-    Read {
-        transfer: u64,
-        at: usize,
-    },
-    /// Brings a word.
-    Word {
-        transfer: u64,
-    },
-}
-
-/// A fetching operation.
-struct Transfer {
-    left: usize,
-    buffer: Option<Buffer>,
-    outcome: Result<Reply>,
+    transfers: Transfers,
+    /// Whether the provider, or the bound on what is under way, keeps queued transfers from going
+    /// on.
+    is_stalled: bool,
 }
 
 impl OfiLine {
@@ -107,166 +80,77 @@ impl OfiLine {
     fn look(&self, mut take: Option<Taker<'_>>) -> bool {
         let mut state = self.state();
         state.send_again(&self.queue);
-        let state = &mut *state;
-        self.queue.look(|happened| match happened {
-            Happened::Message(bytes) => match take.take() {
-                Some(take) if state.inbox.is_empty() => take(bytes),
-                _ => state.inbox.push_back(bytes.to_vec()),
-            },
-            Happened::Done(tag, bytes) => state.settle(tag, Ok(bytes)),
-            Happened::Failed(tag, error) => state.settle(tag, Err(error)),
-        })
+        let came = {
+            let state = &mut *state;
+            self.queue.look(|happened| match happened {
+                Happened::Message(bytes) => match take.take() {
+                    Some(take) if state.inbox.is_empty() => take(bytes),
+                    _ => state.inbox.push_back(bytes.to_vec()),
+                },
+                Happened::Done(tag, bytes) => state.transfers.settle(tag, Ok(bytes)),
+                Happened::Failed(tag, error) => state.transfers.settle(tag, Err(error)),
+            })
+        };
+        state.start_queued(&self.queue, STARTS);
+        came
     }
 
     /// Whether one more operation on far memory may be started.
     pub(crate) fn has_room(&self) -> bool {
-        self.queue.under_way() < UNDER_WAY_MAX
+        has_room(&self.queue)
     }
 
-    /// Starts to write; false if it must be tried again later.
-    pub(crate) fn write(&self, node: Node, to: u64, (place, offset): (Place, u64), bytes: &[u8]) -> Result<bool> {
+    /// Does something with the operations on far memory.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Transfers) -> R) -> R {
+        act(&mut self.state().transfers)
+    }
+
+    /// Starts to write a part of a write; false if it must be tried again later.
+    pub(crate) fn write(&self, write: u64, to: Far, bytes: &[u8]) -> Result<bool> {
+        let transfers = &mut self.state().transfers;
+        let tag = transfers.tag();
+        let posted = self.queue.write(to.route, to.place, to.offset, bytes, tag);
+        transfers.started(tag, Part::Write(write), posted)
+    }
+
+    /// Starts an atomic, whose old value the one with the ticket wants; false if it must be tried
+    /// again later.
+    pub(crate) fn atomic(&self, ticket: Option<u64>, to: Far, atomic: FarAtomic) -> Result<bool> {
+        let transfers = &mut self.state().transfers;
+        let tag = transfers.tag();
+        let posted = self.queue.atomic(to.route, to.place, to.offset, (atomic.at.width, atomic.op), tag);
+        let part = ticket.map_or(Part::Post(atomic), |ticket| Part::Word(ticket, atomic));
+        transfers.started(tag, part, posted)
+    }
+
+    /// Begins a get or a put without waiting for anything: starts its first part if that may be.
+    pub(crate) fn begin(&self, begin: impl FnOnce(&mut Transfers) -> u64) -> u64 {
         let mut state = self.state();
-        let tag = state.tag();
-        let posted = self.queue.write(to, place, offset, bytes, tag);
-        state.started(tag, Part::Write(node), posted)
-    }
-
-    /// Begins a fetching operation, whose parts follow.
-    pub(crate) fn begin(&self, buffer: Option<Buffer>) -> u64 {
-        let mut state = self.state();
-        state.next_transfer += 1;
-        let transfer = state.next_transfer;
-        state.transfers.insert(transfer, Transfer { left: 0, buffer, outcome: Ok(Reply::None) });
-        transfer
-    }
-
-    /// Starts to read a part of a transfer; false if it must be tried again later.
-    pub(crate) fn read(
-        &self,
-        transfer: u64,
-        from: u64,
-        (place, offset): (Place, u64),
-        (at, bytes): (usize, usize),
-    ) -> Result<bool> {
-        let mut state = self.state();
-        let tag = state.tag();
-        let posted = self.queue.read(from, place, offset, bytes, tag);
-        state.started(tag, Part::Read { transfer, at }, posted)
-    }
-
-    /// Starts an atomic; false if it must be tried again later.
-    pub(crate) fn atomic(
-        &self,
-        transfer: u64,
-        to: u64,
-        (place, offset): (Place, u64),
-        op: (Width, Atomic),
-    ) -> Result<bool> {
-        let mut state = self.state();
-        let tag = state.tag();
-        let posted = self.queue.atomic(to, place, offset, op, tag);
-        state.started(tag, Part::Word { transfer }, posted)
-    }
-
-    /// Starts an atomic whose old value nobody wants.
-    pub(crate) fn post(&self, node: Node, to: u64, at: (Place, u64), op: (Width, Atomic)) -> Result<bool> {
-        let mut state = self.state();
-        let tag = state.tag();
-        let posted = self.queue.atomic(to, at.0, at.1, op, tag);
-        state.started(tag, Part::Write(node), posted)
-    }
-
-    /// Whether everything that was written to a node has landed there.
-    pub(crate) fn has_landed(&self, node: Node) -> bool {
-        self.state().nodes.get(&node).is_none_or(|writes| writes.under_way == 0 || writes.is_lost)
-    }
-
-    /// Whether anything is on its way to anybody who is there.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.state().nodes.values().all(|writes| writes.under_way == 0 || writes.is_lost)
-    }
-
-    /// The first write to a node that failed since this was asked last.
-    pub(crate) fn failure(&self, node: Node) -> Option<Error> {
-        self.state().nodes.get_mut(&node)?.failure.take()
-    }
-
-    /// A node is lost: nobody waits any more for what was written there.
-    pub(crate) fn abandon(&self, node: Node) {
-        self.state().nodes.entry(node).or_default().is_lost = true;
-    }
-
-    pub(crate) fn is_done(&self, transfer: u64) -> bool {
-        self.state().transfers.get(&transfer).is_none_or(|transfer| transfer.left == 0)
-    }
-
-    /// The outcome of a transfer, if it is over.
-    pub(crate) fn take(&self, transfer: u64) -> Result<Option<Reply>> {
-        let mut state = self.state();
-        match state.transfers.get(&transfer) {
-            None => Err(Error::Misuse(format!("{transfer} names no operation that is under way"))),
-            Some(found) if found.left > 0 => Ok(None),
-            Some(_) => state.transfers.remove(&transfer).map(|found| found.outcome).transpose(),
-        }
-    }
-
-    /// Gives up on a transfer: what still comes goes nowhere.
-    pub(crate) fn cancel(&self, transfer: u64) {
-        self.state().transfers.remove(&transfer);
+        let ticket = begin(&mut state.transfers);
+        state.start_queued(&self.queue, 1);
+        ticket
     }
 }
 
+fn has_room(queue: &Queue) -> bool {
+    queue.under_way() < UNDER_WAY_MAX
+}
+
 impl State {
-    fn tag(&mut self) -> u64 {
-        self.next_part += 1;
-        self.next_part
-    }
-
-    fn started(&mut self, tag: u64, part: Part, posted: Posted) -> Result<bool> {
-        match posted {
-            Posted::Yes => {
-                match part {
-                    Part::Write(node) => self.nodes.entry(node).or_default().under_way += 1,
-                    Part::Read { transfer, .. } | Part::Word { transfer } => {
-                        if let Some(transfer) = self.transfers.get_mut(&transfer) {
-                            transfer.left += 1;
-                        }
-                    }
-                }
-                self.parts.insert(tag, part);
-                Ok(true)
+    /// Starts so many parts of queued transfers, if they may be.
+    fn start_queued(&mut self, queue: &Queue, most: usize) {
+        self.is_stalled = false;
+        for _ in 0..most {
+            if !self.transfers.has_queued() {
+                return;
             }
-            Posted::Busy => Ok(false),
-            Posted::No(error) => Err(error),
-        }
-    }
-
-    fn settle(&mut self, tag: u64, outcome: Result<&[u8]>) {
-        let Some(part) = self.parts.remove(&tag) else { return };
-        let (Part::Read { transfer, .. } | Part::Word { transfer }) = part else {
-            let Part::Write(node) = part else { return };
-            let writes = self.nodes.entry(node).or_default();
-            writes.under_way = writes.under_way.saturating_sub(1);
-            if let Err(error) = outcome {
-                writes.failure.get_or_insert(error);
-            }
-            return;
-        };
-        let Some(transfer) = self.transfers.get_mut(&transfer) else { return };
-        transfer.left = transfer.left.saturating_sub(1);
-        match (outcome, part) {
-            (Err(error), _) => transfer.outcome = Err(error),
-            (Ok(bytes), Part::Read { at, .. }) => {
-                if !transfer.buffer.as_mut().is_some_and(|buffer| buffer.write(at, bytes)) {
-                    transfer.outcome = Err(Error::Misuse("what was read has the wrong length".into()));
-                }
-            }
-            (Ok(bytes), _) => {
-                let mut word = [0; 16];
-                word[..bytes.len().min(16)].copy_from_slice(&bytes[..bytes.len().min(16)]);
-                if transfer.outcome.is_ok() {
-                    transfer.outcome = Ok(Reply::Word(u128::from_le_bytes(word)));
-                }
+            self.is_stalled = !has_room(queue)
+                || !self.transfers.start_next(STAGE_BYTES, |to, part, tag| match part {
+                    Start::Write(bytes) => queue.write(to.route, to.place, to.offset, bytes, tag),
+                    Start::Read(bytes) => queue.read(to.route, to.place, to.offset, bytes, tag),
+                });
+            if self.is_stalled {
+                return;
             }
         }
     }
@@ -333,11 +217,12 @@ impl Line for OfiLine {
     }
 
     fn sleep(&self, timeout: Duration) {
-        let (has_mail, has_unsent) = {
+        let (has_work, has_unsent) = {
             let state = self.state();
-            (!state.inbox.is_empty(), !state.unsent.is_empty())
+            let is_startable = state.transfers.has_queued() && !state.is_stalled;
+            (!state.inbox.is_empty() || is_startable, !state.unsent.is_empty() || state.is_stalled)
         };
-        if has_mail {
+        if has_work {
             return;
         }
         let timeout = if has_unsent { timeout.min(RETRY_NAP) } else { timeout };
@@ -375,10 +260,34 @@ impl Line for OfiLine {
         let _ = self.bell.send_to(&[], bell);
     }
 
+    fn direct(&self) -> Option<&dyn Direct> {
+        Some(self)
+    }
+}
+
+impl Direct for OfiLine {
     fn is_busy(&self) -> bool {
         let state = self.state();
-        !state.unsent.is_empty()
-            || !state.transfers.values().all(|transfer| transfer.left == 0)
-            || state.nodes.values().any(|writes| writes.under_way > 0 && !writes.is_lost)
+        !state.unsent.is_empty() || state.transfers.is_busy()
+    }
+
+    fn owed(&self) -> Owed {
+        self.state().transfers.owed()
+    }
+
+    fn has_notices(&self) -> bool {
+        self.state().transfers.has_notices()
+    }
+
+    fn take_notices(&self) -> Vec<(Node, Notice)> {
+        self.state().transfers.take_notices()
+    }
+
+    fn ends(&self) -> u64 {
+        self.state().transfers.ends()
+    }
+
+    fn is_over(&self, transfer: u64) -> bool {
+        self.state().transfers.is_done(transfer)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use farside_fabric as fabric;
+use farside_fabric::memory::full_fence;
 use farside_fabric::{Atomic, Error, Mapped, Node, Piece, Rank, Region, Result, Sum, Word};
 
 use crate::bell::ANYTHING;
@@ -32,6 +33,17 @@ impl Reach {
         held_up: &mut dyn FnMut(Rank) -> bool,
     ) -> Result<()> {
         accumulate(&self.job, to, sum, bytes, me, held_up)
+    }
+
+    /// Wakes whoever sleeps for a word that somebody else has changed.
+    pub fn wake_for(&self, at: Word) -> Result<()> {
+        let mapped = self.job.segment(at.rank, at.segment)?;
+        at.check(mapped.bytes())?;
+        // The change is visible before it is asked who sleeps: a sleeper that is not seen here sees
+        // it.
+        full_fence();
+        self.job.bell(at.rank).ring_if_watched(mapped.watch_bits(at.offset, at.width));
+        Ok(())
     }
 
     /// Wakes whoever of `rank` sleeps, for whatever reason.

@@ -2,7 +2,9 @@
 
 use farside::barrier::{Barrier, Kind};
 use farside::combined::{Combined, Way};
+use farside::counting::Counts;
 use farside::fence::{Fences, Style};
+use farside::observed::Kind as Operation;
 use farside::sim::{Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation};
 use farside::{Error, Local, Rank, Result, World};
 use farside_sync::variant::{Right, Variant, mutants};
@@ -237,6 +239,42 @@ fn threads_meet() {
             combined.free(&world)
         };
         Local::new(7).unwrap().topology(topology).run(sync).unwrap();
+    }
+}
+
+/// Where the fabric counts what lands, nobody waits for acknowledgements of another node.
+#[test]
+fn a_sync_between_nodes_is_the_combined_one() {
+    const LONG: usize = 4 << 10;
+    let far = ["nic", "tcp;ofi_rxm/atomics=agent", "tcp;ofi_rxm/atomics=native", "tcp;ofi_rxm/atomics=apart"];
+    for provider in far {
+        let (counts, ranks) = (Counts::new(4), 4);
+        let over = counts.clone();
+        let local = Local::new(ranks).unwrap().nodes(4);
+        let local = if provider == "nic" { local } else { local.ofi(provider) };
+        let flushes = |me: Rank| -> u64 {
+            (0..ranks).map(Rank).filter(|&to| to != me).map(|to| counts.operations(me, Operation::Flush, to)).sum()
+        };
+        let run = |world: World| {
+            let (combined, window) = (Combined::new(&world)?, world.window::<u64>(4 * LONG)?);
+            for round in 1..=10u64 {
+                for peer in world.ranks() {
+                    // One in four goes past the agents where there is such a way.
+                    let length = if u64::from(peer.0) == round % 4 { LONG } else { 1 };
+                    let at = world.rank().index() * LONG;
+                    world.put(&vec![round; LONG][LONG - length..], window.at(peer, at + LONG - length))?;
+                }
+                let before = flushes(world.rank());
+                combined.sync(&world, Way::Counted)?;
+                assert_eq!(flushes(world.rank()) - before, 0, "{provider}: acknowledgements were waited for");
+                let mine = window.own().to_vec()?;
+                assert!((1..=4).all(|part| mine[part * LONG - 1] == round), "{provider}: not all has landed");
+                world.barrier()?;
+            }
+            window.free(&world)?;
+            combined.free(&world)
+        };
+        local.decorate(move |fabric| over.over(fabric)).run(run).unwrap();
     }
 }
 

@@ -140,6 +140,8 @@ impl Memory for Plain {
         Ok(old)
     }
 
+    fn wake(&mut self, _: Word) {}
+
     fn count_landings(&mut self, _: u64) {}
 
     fn call(&mut self, caller: Rank, slot: u32, _handler: u32, argument: &[u8]) {

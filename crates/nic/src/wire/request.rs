@@ -102,6 +102,14 @@ pub(crate) enum Request<'a> {
         segment: SegmentId,
         about: About,
     },
+    /// A word was changed past its agent: whoever sleeps for it is to look.
+    Changed {
+        at: Word,
+    },
+    /// So many operations have landed past the agent, and are to be counted.
+    Landed {
+        count: u32,
+    },
 }
 
 /// What is asked, or told, about a segment.
@@ -129,6 +137,8 @@ const WHERE: u8 = 11;
 const PING: u8 = 12;
 const FROM: u8 = 13;
 const SEGMENT: u8 = 14;
+const CHANGED: u8 = 15;
+const LANDED: u8 = 16;
 /// Set in the kind of an operation that counts.
 const COUNTS: u8 = 0x80;
 
@@ -185,16 +195,21 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
         }
         Request::Ping => into.push(PING),
         Request::From { address } => {
-            into.push(FROM);
-            into.push(address.len() as u8);
+            into.extend_from_slice(&[FROM, address.len() as u8]);
             into.extend_from_slice(address);
         }
         Request::Segment { tag, rank, segment, about } => {
-            into.push(SEGMENT);
-            into.push(about_code(about));
+            into.extend_from_slice(&[SEGMENT, about_code(about)]);
             into.extend_from_slice(&tag.to_le_bytes());
-            into.extend_from_slice(&rank.0.to_le_bytes());
-            into.extend_from_slice(&segment.0.to_le_bytes());
+            encode_segment(rank, segment, into);
+        }
+        Request::Changed { at } => {
+            into.push(CHANGED);
+            encode_word(&at, 0, into);
+        }
+        Request::Landed { count } => {
+            into.push(LANDED);
+            into.extend_from_slice(&count.to_le_bytes());
         }
     }
 }
@@ -213,10 +228,14 @@ fn encode_shortest(rows: &Rows, into: &mut Vec<u8>) {
 }
 
 fn encode_run(rows: &Rows, into: &mut Vec<u8>) {
-    into.extend_from_slice(&rows.rank.0.to_le_bytes());
-    into.extend_from_slice(&rows.segment.0.to_le_bytes());
+    encode_segment(rows.rank, rows.segment, into);
     into.extend_from_slice(&rows.offset.to_le_bytes());
     into.extend_from_slice(&rows.unit.to_le_bytes());
+}
+
+fn encode_segment(rank: Rank, segment: SegmentId, into: &mut Vec<u8>) {
+    into.extend_from_slice(&rank.0.to_le_bytes());
+    into.extend_from_slice(&segment.0.to_le_bytes());
 }
 
 fn encode_rows(rows: &Rows, into: &mut Vec<u8>) {
@@ -236,15 +255,7 @@ fn encode_atomic(at: &Word, op: Atomic, into: &mut Vec<u8>) {
         Atomic::Or(value) => (6, value, None),
         Atomic::Xor(value) => (7, value, None),
     };
-    let width = match at.width {
-        Width::W32 => 0,
-        Width::W64 => 1,
-        Width::Pair => 2,
-    };
-    into.push(code | (width << 4));
-    into.extend_from_slice(&at.rank.0.to_le_bytes());
-    into.extend_from_slice(&at.segment.0.to_le_bytes());
-    into.extend_from_slice(&at.offset.to_le_bytes());
+    encode_word(at, code, into);
     for value in [Some(operand), second].into_iter().flatten() {
         if at.width == Width::Pair {
             into.extend_from_slice(&value.to_le_bytes());
@@ -252,6 +263,18 @@ fn encode_atomic(at: &Word, op: Atomic, into: &mut Vec<u8>) {
             into.extend_from_slice(&(value as u64).to_le_bytes());
         }
     }
+}
+
+/// A word, and what is done to it.
+fn encode_word(at: &Word, code: u8, into: &mut Vec<u8>) {
+    let width = match at.width {
+        Width::W32 => 0,
+        Width::W64 => 1,
+        Width::Pair => 2,
+    };
+    into.push(code | (width << 4));
+    encode_segment(at.rank, at.segment, into);
+    into.extend_from_slice(&at.offset.to_le_bytes());
 }
 
 /// Reads operations one after another; after an error there are no more.
@@ -314,6 +337,11 @@ impl<'a> Requests<'a> {
                 let (tag, rank, segment) = (reader.u32()?, Rank(reader.u32()?), SegmentId(reader.u64()?));
                 Request::Segment { tag, rank, segment, about }
             }
+            CHANGED if !counts => match decode_word(reader)? {
+                (at, 0) => Request::Changed { at },
+                _ => return Err(Refused::Malformed),
+            },
+            LANDED if !counts => Request::Landed { count: reader.u32()? },
             _ => return Err(Refused::Malformed),
         })
     }
@@ -360,7 +388,8 @@ fn decode_fate(reader: &mut Reader<'_>) -> Result<Fate, Refused> {
     if farside_shm::fate_bits(fate) == bits { Ok(fate) } else { Err(Refused::Malformed) }
 }
 
-fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
+/// A word, and the code of what is done to it.
+fn decode_word(reader: &mut Reader<'_>) -> Result<(Word, u8), Refused> {
     let code = reader.u8()?;
     let width = match code >> 4 {
         0 => Width::W32,
@@ -369,10 +398,15 @@ fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
         _ => return Err(Refused::Malformed),
     };
     let (rank, segment, offset) = (Rank(reader.u32()?), SegmentId(reader.u64()?), reader.u64()?);
+    Ok((Word { rank, segment, offset, width }, code & 15))
+}
+
+fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
+    let (at, code) = decode_word(reader)?;
     let mut value =
-        || -> Result<u128, Refused> { if width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) } };
+        || -> Result<u128, Refused> { if at.width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) } };
     let operand = value()?;
-    let op = match code & 15 {
+    let op = match code {
         0 => Atomic::Load,
         1 => Atomic::Store(operand),
         2 => Atomic::Add(operand),
@@ -383,7 +417,7 @@ fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
         7 => Atomic::Xor(operand),
         _ => return Err(Refused::Malformed),
     };
-    Ok((Word { rank, segment, offset, width }, op))
+    Ok((at, op))
 }
 
 fn number_code(number: Number) -> u8 {
@@ -442,6 +476,8 @@ mod tests {
             Request::Member { rank: Rank(9), fate: Fate::Lost(Ended::Signal(9)) },
             Request::Where { tag: 1, rank: Rank(2) },
             Request::Ping,
+            Request::Changed { at: wide },
+            Request::Landed { count: 77 },
         ]
     }
 
