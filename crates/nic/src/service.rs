@@ -280,8 +280,12 @@ impl<M: Memory, V: Variant> Service<M, V> {
             self.reply.extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
         }
         self.read_all(body);
-        let latest = self.connections.get(&port).map_or(0, |connection| connection.receiver.executed_up_to());
-        self.send(port, if V::ANSWERS_BY_NUMBER { number } else { latest }, out);
+        self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
+    }
+
+    /// The number of the last request that was executed.
+    fn latest(&self, port: PortId) -> u64 {
+        self.connections.get(&port).map_or(0, |connection| connection.receiver.executed_up_to())
     }
 
     /// Does one operation; what it brings back is appended to the reply. Says whether an answer is wanted, `None` if it failed and nobody waits.
