@@ -36,6 +36,14 @@ impl Buffer {
     }
 }
 
+/// Explored states lend nothing, but must be copied with all they could hold.
+#[cfg(test)]
+impl Clone for Buffer {
+    fn clone(&self) -> Buffer {
+        unreachable!("a buffer belongs to one transfer")
+    }
+}
+
 /// Bytes to be sent, without a copy as long as the lender waits.
 #[derive(Debug)]
 pub struct Loan {
@@ -46,6 +54,13 @@ pub struct Loan {
 
 // SAFETY: whoever holds it may read the memory, by the promise made to `new`, from whatever thread.
 unsafe impl Send for Loan {}
+
+#[cfg(test)]
+impl Clone for Loan {
+    fn clone(&self) -> Loan {
+        unreachable!("a loan belongs to one request")
+    }
+}
 
 impl Loan {
     /// Borrows bytes, for a part of a transfer that is over when they are given back; without one, the lender takes them back itself.
@@ -83,7 +98,7 @@ mod tests {
     #[test]
     fn what_was_lent_is_copied_before_the_lender_uses_it_again() {
         const LATER_NS: u64 = 1_000_000_000;
-        let mut sender = Sender::new();
+        let mut sender: Sender = Sender::new();
         let mut data = vec![7u8; 3];
         // SAFETY: it is taken over before the bytes are changed.
         sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);
@@ -97,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_lent_can_be_repeated_meanwhile() {
         const LATER_NS: u64 = 1_000_000_000;
-        let mut sender = Sender::new();
+        let mut sender: Sender = Sender::new();
         let data = vec![7u8; 3];
         // SAFETY: the bytes outlive the sender's use of them.
         sender.keep(vec![1, 2], Some(unsafe { Loan::new(&data, None) }), false, 1);

@@ -106,6 +106,7 @@ pub fn memory() -> Arc<Job> {
     config.arena_bytes = 1 << 16;
     config.beside_bytes = Directory::bytes(&config.topology);
     let job = Job::create(&config).expect("there is room");
-    Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default());
+    let set_up = Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default(), "");
+    set_up.expect("the name of no network fits");
     job
 }

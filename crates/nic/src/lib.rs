@@ -15,6 +15,7 @@
 //! - `station`: one node: its memory, its interface and its agent; the rival, a server in the rank's process;
 //! - `directory`: what the members of a node know of the others, in their memory;
 //! - `endpoint`, `far`: the [`farside_fabric::Fabric`] itself and how it works with its port; `seat`: what a rank's threads share;
+//! - `variant`: what exactly-once execution rests on, and what wrong variants for tests leave out;
 //! - `reach`: what handlers can reach;
 //! - `above`: what a fabric needs that stands on this one.
 
@@ -44,6 +45,7 @@ mod target;
 #[cfg(test)]
 mod torture;
 mod transfers;
+mod variant;
 mod wire;
 
 use std::time::Duration;

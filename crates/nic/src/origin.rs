@@ -7,6 +7,8 @@
 
 mod lent;
 mod peer;
+#[cfg(test)]
+mod state;
 
 use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket, Word};
 
@@ -16,6 +18,7 @@ use crate::line::Address;
 use crate::seal::Key;
 use crate::slots::Slots;
 use crate::transfers::{Part, Transfer, named, settle};
+use crate::variant::{Right, Variant};
 use crate::wire::answer::{self, Answer, Answers};
 use crate::wire::request::{self, About, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
@@ -26,6 +29,8 @@ use peer::{Packet, Peer};
 const QUEUE_BYTES: usize = 1 << 20;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
+/// A datagram must have room for one operation at least.
+pub(crate) const PACKET_BYTES_MIN: usize = HEADER_BYTES + request::OVERHEAD_MAX + CRUMB_BYTES;
 /// How many packets are kept to be used again.
 const SPARE_PACKETS: usize = 64;
 /// The longest datagram with a request that cannot be cut.
@@ -54,14 +59,15 @@ impl<F: FnMut(ServerId, &[u8])> Wire for F {
 }
 
 /// All connections of one port.
-pub(crate) struct Origin {
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Origin<V = Right> {
     id: PortId,
     key: Key,
     /// The number of the UDP port at which replies are awaited.
     back: u16,
     /// The longest datagram.
     packet_bytes: usize,
-    peers: Vec<Peer>,
+    peers: Vec<Peer<V>>,
     /// The connections that have something unfinished.
     active: Vec<ServerId>,
     /// The parts of transfers that have not been answered, by tag.
@@ -78,6 +84,7 @@ pub(crate) struct Origin {
 }
 
 /// What came back from a handler.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Called {
     pub(crate) server: ServerId,
     pub(crate) slot: u32,
@@ -88,7 +95,13 @@ pub(crate) struct Called {
 impl Origin {
     /// Connections to so many servers, whose replies are awaited at the UDP port `back`.
     pub(crate) fn new(id: PortId, key: Key, back: u16, servers: u32, packet_bytes: usize) -> Origin {
-        debug_assert!(packet_bytes >= HEADER_BYTES + request::OVERHEAD_MAX + CRUMB_BYTES);
+        Origin::of_variant(id, key, back, servers, packet_bytes)
+    }
+}
+
+impl<V: Variant> Origin<V> {
+    pub(crate) fn of_variant(id: PortId, key: Key, back: u16, servers: u32, packet_bytes: usize) -> Origin<V> {
+        debug_assert!(packet_bytes >= PACKET_BYTES_MIN);
         Origin {
             id,
             key,
@@ -262,7 +275,7 @@ impl Origin {
     }
 
     fn ask(&mut self, part: Part) -> u32 {
-        if let Some(transfer) = named(&mut self.transfers, part.ticket) {
+        if let Some(transfer) = named::<V>(&mut self.transfers, part.ticket) {
             transfer.left += 1;
         }
         self.parts.insert(part)
@@ -420,7 +433,7 @@ impl Origin {
 
     /// The outcome of a fetching operation, if it is over; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Option<Reply>> {
-        match named(&mut self.transfers, ticket) {
+        match named::<V>(&mut self.transfers, ticket) {
             None => Err(Error::Misuse(format!("{ticket:?} names no operation that is under way"))),
             Some(transfer) if transfer.left > 0 => Ok(None),
             Some(_) => {
@@ -432,13 +445,13 @@ impl Origin {
 
     /// Whether a fetching operation is over.
     pub(crate) fn is_done(&mut self, ticket: Ticket) -> bool {
-        named(&mut self.transfers, ticket).is_none_or(|transfer| transfer.left == 0)
+        named::<V>(&mut self.transfers, ticket).is_none_or(|transfer| transfer.left == 0)
     }
 
     /// Gives up on a fetching operation: its buffer is not touched any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket) {
         // Its tags stay taken until they are answered: an answer that is on its way must not be taken for another's.
-        if let Some(transfer) = named(&mut self.transfers, ticket) {
+        if let Some(transfer) = named::<V>(&mut self.transfers, ticket) {
             if transfer.is_lent {
                 self.take_over_of(ticket);
             }
@@ -474,18 +487,18 @@ impl Origin {
             return Err(Refused::Late);
         }
         // Tags are used again: only the answer to an open request means the parts that have them now.
-        let is_awaited = peer.sender.awaits(header.number);
+        let is_awaited = peer.sender.awaits(header.number) || !V::HEEDS_NUMBERS;
         let known_complaints = peer.complaints;
         for answer in Answers::new(body) {
             match answer? {
                 Answer::Word { tag, value } if is_awaited => {
-                    let over = settle(parts, transfers, tag, header.server, |_, transfer| {
+                    let over = settle::<V>(parts, transfers, tag, header.server, |_, transfer| {
                         transfer.outcome = Ok(Reply::Word(value))
                     });
                     *ends += u64::from(over);
                 }
                 Answer::Bytes { tag, data } if is_awaited => {
-                    let over = settle(parts, transfers, tag, header.server, |part, transfer| {
+                    let over = settle::<V>(parts, transfers, tag, header.server, |part, transfer| {
                         let written = data.len() == part.bytes
                             && transfer.buffer.as_mut().is_some_and(|buffer| buffer.write(part.packed, data));
                         if !written {
@@ -496,7 +509,7 @@ impl Origin {
                 }
                 Answer::Refused { tag, fault } if is_awaited => {
                     let fail = |_: &Part, transfer: &mut Transfer| transfer.outcome = Err(fault.error());
-                    *ends += u64::from(settle(parts, transfers, tag, header.server, fail));
+                    *ends += u64::from(settle::<V>(parts, transfers, tag, header.server, fail));
                 }
                 Answer::Complaint { count, fault } if count > known_complaints => {
                     peer.complaints = peer.complaints.max(count);
@@ -514,7 +527,7 @@ impl Origin {
         let had_landed = peer.has_landed();
         let is_news = peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet, loan| {
             if let Some(tag) = loan.and_then(|loan| loan.part()) {
-                *ends += u64::from(settle(parts, transfers, tag, header.server, |_, _| {}));
+                *ends += u64::from(settle::<V>(parts, transfers, tag, header.server, |_, _| {}));
             }
             if spare.len() < SPARE_PACKETS {
                 spare.push(packet);

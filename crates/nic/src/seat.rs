@@ -62,7 +62,7 @@ struct Farewell {
 #[derive(Default)]
 pub(crate) struct FarCalls {
     taken: FxHashMap<Node, u32>,
-    count: u32,
+    pub(crate) count: u32,
 }
 
 impl Seat {

@@ -3,6 +3,9 @@
 //! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that contradicts itself or is not meant for
 //! this server likewise, and every operation is checked against segment, bounds and alignment by the [`Memory`] that it is to change.
 
+#[cfg(test)]
+mod state;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -12,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::line::{Address, Line, Route};
 use crate::link::{Receiver, Verdict};
 use crate::seal::Key;
+use crate::variant::{Right, Variant};
 use crate::wire::answer::{self, Answer, Fault};
 use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
@@ -84,7 +88,8 @@ impl Refusals {
 }
 
 /// Serves requests.
-pub(crate) struct Service<M> {
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Service<M, V = Right> {
     id: ServerId,
     key: Key,
     packet_bytes: usize,
@@ -94,7 +99,7 @@ pub(crate) struct Service<M> {
     /// What knows the addresses of those who introduce themselves; without it nobody has to.
     line: Option<Arc<dyn Line>>,
     memory: M,
-    connections: FxHashMap<PortId, Connection>,
+    connections: FxHashMap<PortId, Connection<V>>,
     lost: FxHashSet<Node>,
     /// Connections that have not been told how far they are.
     silent: Vec<PortId>,
@@ -107,15 +112,16 @@ pub(crate) struct Service<M> {
     refusals: Refusals,
 }
 
-struct Connection {
+#[cfg_attr(test, derive(Clone))]
+struct Connection<V> {
     /// Where its port is: on its node, as its requests say, or as it has introduced itself. Whence they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead
     /// of the original, makes nobody else hear from us.
     route: Option<Route>,
-    receiver: Receiver,
+    receiver: Receiver<V>,
     unanswered: u32,
-    complaints: u32,
+    complaints: u64,
     /// The last posted operation on each rank's memory that was refused, and which complaint that was.
-    faults: Vec<(u32, Fault)>,
+    faults: Vec<(u64, Fault)>,
 }
 
 impl<M: Memory> Service<M> {
@@ -127,6 +133,18 @@ impl<M: Memory> Service<M> {
         (topology, hosts): (Topology, Vec<IpAddr>),
         memory: M,
     ) -> Service<M> {
+        Service::of_variant(id, key, packet_bytes, (topology, hosts), memory)
+    }
+}
+
+impl<M: Memory, V: Variant> Service<M, V> {
+    pub(crate) fn of_variant(
+        id: ServerId,
+        key: Key,
+        packet_bytes: usize,
+        (topology, hosts): (Topology, Vec<IpAddr>),
+        memory: M,
+    ) -> Service<M, V> {
         Service {
             id,
             key,
@@ -146,7 +164,7 @@ impl<M: Memory> Service<M> {
     }
 
     /// Likewise, on a network whose ports introduce themselves.
-    pub(crate) fn over(mut self, line: Arc<dyn Line>) -> Service<M> {
+    pub(crate) fn over(mut self, line: Arc<dyn Line>) -> Service<M, V> {
         self.line = Some(line);
         self
     }
@@ -196,7 +214,7 @@ impl<M: Memory> Service<M> {
         }
         let port = header.port;
         let node = node_of(&self.topology, port).ok_or(Refused::Astray)?;
-        if self.lost.contains(&node) {
+        if self.lost.contains(&node) && V::HEEDS_LOSSES {
             return Err(Refused::Late);
         }
         let host = *self.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
@@ -211,7 +229,8 @@ impl<M: Memory> Service<M> {
                 }
                 return Ok(Some(node));
             }
-            Verdict::Again => self.answer_again(port, header.number, body, out),
+            Verdict::Again if V::ANSWERS_REPETITIONS => self.answer_again(port, header.number, body, out),
+            Verdict::Again => {}
             Verdict::Later => self.note_silence(port, out),
             Verdict::Never => return Err(Refused::Stale),
         }
@@ -263,7 +282,12 @@ impl<M: Memory> Service<M> {
             self.reply.extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
         }
         self.read_all(body);
-        self.send(port, number, out);
+        self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
+    }
+
+    /// The number of the last request that was executed.
+    fn latest(&self, port: PortId) -> u64 {
+        self.connections.get(&port).map_or(0, |connection| connection.receiver.executed_up_to())
     }
 
     /// Does one operation; what it brings back is appended to the reply. Says whether an answer is wanted, `None` if it failed and nobody waits.
@@ -442,13 +466,15 @@ impl<M: Memory> Service<M> {
         for &(count, fault) in &connection.faults {
             answer::encode(&Answer::Complaint { count, fault }, &mut self.reply);
         }
+        let held = connection.receiver.held_bits();
         let header = Header {
             kind: Kind::Reply,
             server: self.id,
             port,
             number,
-            executed: connection.receiver.executed_up_to(),
-            held: connection.receiver.held_bits(),
+            executed: connection.receiver.executed_up_to()
+                + if V::ACKNOWLEDGES_EXECUTED { 0 } else { u64::from(held.count_ones()) },
+            held,
             back: 0,
         };
         wire::seal(&self.key, &header, &mut self.reply);
@@ -458,14 +484,14 @@ impl<M: Memory> Service<M> {
     }
 }
 
-impl Connection {
-    fn new(route: Option<Route>) -> Connection {
+impl<V: Variant> Connection<V> {
+    fn new(route: Option<Route>) -> Connection<V> {
         Connection { route, receiver: Receiver::new(), unanswered: 0, complaints: 0, faults: Vec::new() }
     }
 
     /// Something posted was refused: every reply says so from now on, for each rank whose memory it was about.
     fn complain(&mut self, fault: Fault) {
-        self.complaints = self.complaints.wrapping_add(1);
+        self.complaints += 1;
         let complaint = (self.complaints, fault);
         match self.faults.iter().position(|(_, known)| known.rank() == fault.rank()) {
             Some(at) => self.faults[at] = complaint,

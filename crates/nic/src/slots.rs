@@ -1,6 +1,7 @@
 //! A table whose entries are named by their places.
 
 /// Places are used again, the last one that became free first.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
     free: Vec<u32>,
@@ -45,6 +46,17 @@ impl<T> Slots<T> {
                 *entry = None;
                 self.free.push(at as u32);
             }
+        }
+    }
+
+    /// What decides on which places come next, too.
+    #[cfg(test)]
+    pub(crate) fn fingerprint<H: std::hash::Hasher>(&self, into: &mut H, mut each: impl FnMut(&T, &mut H)) {
+        use std::hash::Hash as _;
+        self.free.hash(into);
+        for entry in &self.entries {
+            entry.is_some().hash(into);
+            entry.iter().for_each(|entry| each(entry, into));
         }
     }
 }

@@ -4,9 +4,11 @@ use farside_fabric::{Reply, Result, Ticket};
 
 use crate::buffer::Buffer;
 use crate::slots::Slots;
+use crate::variant::Variant;
 use crate::wire::ServerId;
 
 /// A part of a transfer, which one answer brings.
+#[cfg_attr(test, derive(Clone, Hash))]
 pub(crate) struct Part {
     pub(crate) ticket: Ticket,
     pub(crate) server: ServerId,
@@ -16,6 +18,7 @@ pub(crate) struct Part {
 }
 
 /// A fetching operation.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Transfer {
     pub(crate) generation: u32,
     /// How many parts have not been answered.
@@ -30,7 +33,7 @@ pub(crate) struct Transfer {
 }
 
 /// A part was answered. Says whether that was the last of its transfer.
-pub(crate) fn settle(
+pub(crate) fn settle<V: Variant>(
     parts: &mut Slots<Part>,
     transfers: &mut Slots<Transfer>,
     tag: u32,
@@ -41,14 +44,15 @@ pub(crate) fn settle(
         return false;
     }
     let Some(part) = parts.remove(tag) else { return false };
-    let Some(transfer) = named(transfers, part.ticket) else { return false };
+    let Some(transfer) = named::<V>(transfers, part.ticket) else { return false };
     with(&part, transfer);
     transfer.left = transfer.left.saturating_sub(1);
     transfer.left == 0
 }
 
 /// The transfer that a ticket means, unless it is over.
-pub(crate) fn named(transfers: &mut Slots<Transfer>, ticket: Ticket) -> Option<&mut Transfer> {
+pub(crate) fn named<V: Variant>(transfers: &mut Slots<Transfer>, ticket: Ticket) -> Option<&mut Transfer> {
     let transfer = transfers.get_mut(ticket.0 as u32)?;
-    (u64::from(transfer.generation) == ticket.0 >> 32).then_some(transfer)
+    let is_it = u64::from(transfer.generation) == ticket.0 >> 32 || !V::HEEDS_GENERATIONS;
+    is_it.then_some(transfer)
 }

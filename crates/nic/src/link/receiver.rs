@@ -1,6 +1,11 @@
 //! The server's end of a connection.
 
-use super::WINDOW;
+#[cfg(test)]
+mod state;
+
+use std::marker::PhantomData;
+
+use crate::variant::{Right, Variant};
 
 /// What is to be done with a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,19 +21,24 @@ pub(crate) enum Verdict {
 }
 
 /// Says what is to be done with requests, and remembers the answers of those that may come again.
-pub(crate) struct Receiver {
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Receiver<V = Right> {
     executed: u64,
     /// Requests that have arrived ahead of their turn, each at its number modulo the window.
     held: Vec<Option<Vec<u8>>>,
     held_count: usize,
     /// What executed requests were answered, likewise.
     remembered: Vec<(u64, Box<[u8]>)>,
+    variant: PhantomData<V>,
 }
 
-impl Receiver {
-    pub(crate) fn new() -> Receiver {
-        let remembered = (0..WINDOW).map(|_| (0, Box::default())).collect();
-        Receiver { executed: 0, held: vec![None; WINDOW as usize], held_count: 0, remembered }
+impl<V: Variant> Receiver<V> {
+    const TABLE: u64 = if V::KEEPS_ENOUGH { V::WINDOW } else { V::WINDOW - 1 };
+
+    pub(crate) fn new() -> Receiver<V> {
+        let remembered = (0..Self::TABLE).map(|_| (0, Box::default())).collect();
+        let held = vec![None; V::WINDOW as usize];
+        Receiver { executed: 0, held, held_count: 0, remembered, variant: PhantomData }
     }
 
     /// A request has arrived. If it must wait for its turn, `body` is copied.
@@ -37,12 +47,20 @@ impl Receiver {
             return Verdict::Now;
         }
         if number <= self.executed {
-            return if self.executed - number < WINDOW && number > 0 { Verdict::Again } else { Verdict::Never };
+            let may_be_repeated = self.executed - number < V::WINDOW && number > 0;
+            return match may_be_repeated {
+                true if V::KNOWS_REPETITIONS => Verdict::Again,
+                true => Verdict::Now,
+                false => Verdict::Never,
+            };
         }
-        if number - self.executed > WINDOW {
+        if number - self.executed > V::WINDOW {
             return Verdict::Never;
         }
-        let held = &mut self.held[slot(number)];
+        if !V::AWAITS_ITS_TURN {
+            return Verdict::Now;
+        }
+        let held = &mut self.held[slot::<V>(number)];
         if held.is_none() {
             *held = Some(body.to_vec());
             self.held_count += 1;
@@ -53,12 +71,15 @@ impl Receiver {
     /// The next request was executed; `answers` is what a repetition of it must be answered with.
     pub(crate) fn executed(&mut self, answers: &[u8]) {
         self.executed += 1;
-        let entry = &mut self.remembered[slot(self.executed)];
+        if !V::KEEPS_LONG_ENOUGH {
+            self.remembered.fill((0, Box::default()));
+        }
+        let entry = &mut self.remembered[(self.executed % Self::TABLE) as usize];
         entry.0 = self.executed;
         if !(answers.is_empty() && entry.1.is_empty()) {
             entry.1 = answers.into();
         }
-        if self.held_count > 0 && self.held[slot(self.executed)].take().is_some() {
+        if self.held_count > 0 && self.held[slot::<V>(self.executed)].take().is_some() {
             // It had also arrived ahead of its turn.
             self.held_count -= 1;
         }
@@ -69,14 +90,14 @@ impl Receiver {
         if self.held_count == 0 {
             return None;
         }
-        let body = self.held[slot(self.executed + 1)].take()?;
+        let body = self.held[slot::<V>(self.executed + 1)].take()?;
         self.held_count -= 1;
         Some(body)
     }
 
     /// What a repetition of `number` is answered with.
     pub(crate) fn remembered(&self, number: u64) -> Option<&[u8]> {
-        let (kept, answers) = &self.remembered[slot(number)];
+        let (kept, answers) = &self.remembered[(number % Self::TABLE) as usize];
         (*kept == number).then_some(answers)
     }
 
@@ -90,18 +111,20 @@ impl Receiver {
         if self.held_count == 0 {
             return 0;
         }
-        let is_held = |bit: &u64| self.held[slot(self.executed + 2 + bit)].is_some();
-        (0..WINDOW - 1).filter(is_held).fold(0, |bits, bit| bits | 1 << bit)
+        let is_held = |bit: &u64| self.held[slot::<V>(self.executed + 2 + bit)].is_some();
+        let bits = (0..V::WINDOW - 1).filter(is_held).fold(0, |bits, bit| bits | 1 << bit);
+        if V::MARKS_ARRIVED { bits } else { bits << 1 }
     }
 }
 
-fn slot(number: u64) -> usize {
-    (number % WINDOW) as usize
+fn slot<V: Variant>(number: u64) -> usize {
+    (number % V::WINDOW) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::WINDOW;
 
     fn run(receiver: &mut Receiver, number: u64, answers: &[u8]) {
         assert_eq!(receiver.judge(number, &[]), Verdict::Now);
@@ -110,7 +133,7 @@ mod tests {
 
     #[test]
     fn requests_are_executed_once_and_in_turn() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::<Right>::new();
         assert_eq!(receiver.judge(2, b"two"), Verdict::Later);
         assert_eq!(receiver.judge(4, b"four"), Verdict::Later);
         assert_eq!(receiver.judge(2, b"forged"), Verdict::Later);
@@ -125,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_table_holds_exactly_what_an_honest_sender_may_repeat() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::<Right>::new();
         for number in 1..=WINDOW {
             run(&mut receiver, number, &[number as u8]);
         }
@@ -142,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_request_beyond_the_window_is_dropped() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::<Right>::new();
         assert_eq!(receiver.judge(WINDOW + 1, &[]), Verdict::Never);
         assert_eq!(receiver.judge(WINDOW, &[]), Verdict::Later);
         assert_eq!(receiver.judge(0, &[]), Verdict::Never);

@@ -1,9 +1,13 @@
 //! The origin's end of a connection.
 
-use std::collections::VecDeque;
+#[cfg(test)]
+mod state;
 
-use super::WINDOW;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
 use crate::buffer::Loan;
+use crate::variant::{Right, Variant};
 
 /// The first guess of how long an answer takes, until one was measured.
 const TIMEOUT_FIRST_NS: u64 = 50_000_000;
@@ -12,13 +16,12 @@ const TIMEOUT_MIN_NS: u64 = 4_000_000;
 const TIMEOUT_MAX_NS: u64 = 500_000_000;
 /// After so many sends of one request the wait for an answer is doubled.
 const SENDS_PER_DOUBLING: u32 = 3;
-/// How many later requests must have arrived before one counts as lost, rather than overtaken.
-const OVERTAKEN_BY: u64 = 3;
 /// How many requests may be under way at first.
 const ALLOWED_FIRST: u64 = 16;
 
 /// Numbers requests and keeps them until they are closed.
-pub(crate) struct Sender {
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Sender<V = Right> {
     next: u64,
     /// Everything up to this number was executed.
     executed: u64,
@@ -33,9 +36,11 @@ pub(crate) struct Sender {
     /// Requests below this number were under way when one was repeated: how long they took says nothing, since they may have waited for that one.
     unclear: u64,
     repeated: u64,
+    variant: PhantomData<V>,
 }
 
 /// A request that may have to be sent again.
+#[cfg_attr(test, derive(Clone))]
 struct Record {
     number: u64,
     packet: Vec<u8>,
@@ -51,8 +56,8 @@ struct Record {
     next_then: u64,
 }
 
-impl Sender {
-    pub(crate) fn new() -> Sender {
+impl<V: Variant> Sender<V> {
+    pub(crate) fn new() -> Sender<V> {
         Sender {
             next: 1,
             executed: 0,
@@ -63,13 +68,20 @@ impl Sender {
             timing: Timing::default(),
             unclear: 0,
             repeated: 0,
+            variant: PhantomData,
         }
     }
 
     /// Whether one more request may be sent now.
     pub(crate) fn may_send(&self) -> bool {
         // Those under way have consecutive numbers: as few as this, none is further ahead of the oldest than a server remembers.
-        (self.records.len() as u64) < self.allowed.min(WINDOW)
+        let window = if V::KEEPS_TO_WINDOW { V::WINDOW } else { V::WINDOW + 1 };
+        let under_way = if V::COUNTS_FROM_OLDEST {
+            self.records.len()
+        } else {
+            self.records.iter().filter(|record| !record.is_closed::<V>(self.executed)).count()
+        };
+        (under_way as u64) < self.allowed.min(window)
     }
 
     /// Whether nothing is under way.
@@ -148,30 +160,30 @@ impl Sender {
         let claimed = executed.min(self.next - 1);
         // It may have been overtaken by later replies. What it says is still true, if it is read as it was written: `held` counts from its own
         // `executed`.
-        let executed = claimed.max(self.executed);
-        let first_held = claimed + 2;
+        let executed = if V::NEVER_GOES_BACK { claimed.max(self.executed) } else { claimed };
+        let first_held = 2 + if V::READS_AS_WRITTEN { claimed } else { executed };
         let highest_held = if held == 0 { 0 } else { first_held + u64::from(63 - held.leading_zeros()) };
         let closed_before = self.executed;
         self.executed = executed;
         let mut is_news = executed > closed_before;
         for record in &mut self.records {
-            let was_closed = record.is_closed(closed_before);
+            let was_closed = record.is_closed::<V>(closed_before);
             is_news |= record.number == number && !record.answered;
             record.answered |= record.number == number;
             let bit = record.number.checked_sub(first_held).filter(|&bit| bit < 64);
             record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
             // Once only: it may have to stay here for the sake of an older one. What was taken for lost has no time stamp any more.
             let is_clear = record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
-            if !was_closed && record.is_closed(executed) && is_clear {
+            if !was_closed && record.is_closed::<V>(executed) && is_clear {
                 self.timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
             // What was sent later has arrived, or was answered: this one was lost, or its answer, and not overtaken.
             let seen = if record.number > executed { highest_held } else { number };
-            if record.is_open(executed) && !record.held && record.next_then + OVERTAKEN_BY <= seen + 1 {
+            if record.is_open::<V>(executed) && !record.held && record.next_then + (V::OVERTAKEN_BY - 1) <= seen {
                 record.sent_ns = 0;
             }
         }
-        while self.records.front().is_some_and(|record| record.is_closed(executed)) {
+        while self.records.front().is_some_and(|record| record.is_closed::<V>(executed)) {
             if let Some(record) = self.records.pop_front() {
                 done(record.packet, record.loan);
                 self.credit += 1;
@@ -179,7 +191,7 @@ impl Sender {
         }
         if self.credit >= self.allowed {
             self.credit = 0;
-            self.allowed = (self.allowed + 4).min(WINDOW);
+            self.allowed = (self.allowed + 4).min(V::WINDOW);
         }
         is_news
     }
@@ -189,12 +201,12 @@ impl Sender {
         let timeout = self.timing.timeout_ns();
         let mut lost = false;
         for record in &mut self.records {
-            if !record.is_open(self.executed) || now_ns < record.due_ns(timeout) {
+            if !record.is_open::<V>(self.executed) || now_ns < record.due_ns(timeout) {
                 continue;
             }
             lost = true;
             record.sent_ns = now_ns;
-            record.sends += 1;
+            record.sends = record.sends.saturating_add(1);
             record.next_then = self.next;
             self.unclear = self.next;
             self.repeated += 1;
@@ -210,7 +222,7 @@ impl Sender {
     /// When [`Sender::repeat_overdue`] is to be called next; `None` if nothing is under way.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let timeout = self.timing.timeout_ns();
-        let open = self.records.iter().filter(|record| record.is_open(self.executed));
+        let open = self.records.iter().filter(|record| record.is_open::<V>(self.executed));
         open.map(|record| record.due_ns(timeout)).min()
     }
 
@@ -223,17 +235,17 @@ impl Sender {
 
 impl Record {
     /// Whether nothing more is to come of it.
-    fn is_closed(&self, executed: u64) -> bool {
-        self.number <= executed && (self.answered || !self.wants_answer)
+    fn is_closed<V: Variant>(&self, executed: u64) -> bool {
+        self.number <= executed && (self.answered || !self.wants_answer || !V::AWAITS_ANSWERS)
     }
 
     /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have arrived ahead of their turn, the one whose turn it is
     /// was executed by now: what is missing is the acknowledgement, and nothing else would bring it.
-    fn is_open(&self, executed: u64) -> bool {
+    fn is_open<V: Variant>(&self, executed: u64) -> bool {
         if self.number <= executed {
             self.wants_answer && !self.answered
         } else {
-            !self.held || self.number == executed + 1
+            !self.held || (V::REPEATS_HELD && self.number == executed + 1)
         }
     }
 
@@ -249,6 +261,7 @@ impl Record {
 
 /// How long an answer takes: a moving average and its deviation, as TCP keeps them.
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Timing {
     smooth_ns: u64,
     deviation_ns: u64,
@@ -277,6 +290,7 @@ impl Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::WINDOW;
 
     fn sender(count: u64, wants_answer: bool) -> Sender {
         let mut sender = Sender::new();
@@ -429,9 +443,21 @@ mod tests {
 
     #[test]
     fn an_answer_to_nothing_that_was_sent_changes_nothing() {
-        let mut sender = sender(2, true);
-        sender.acknowledge(99, 99, u64::MAX, 10, forget);
-        assert_eq!(sender.executed(), 2);
-        assert!(!sender.is_idle(), "answers are still missing");
+        for nothing in [99, u64::MAX - 1, u64::MAX] {
+            let mut sender = sender(2, true);
+            sender.acknowledge(nothing, nothing, u64::MAX, 10, forget);
+            assert_eq!(sender.executed(), 2);
+            assert!(!sender.is_idle(), "answers are still missing");
+        }
+    }
+
+    #[test]
+    fn a_request_can_be_sent_more_often_than_is_counted() {
+        let mut sender = sender(1, true);
+        sender.records[0].sends = u32::MAX - 1;
+        for round in 1..=3 {
+            assert_eq!(overdue(&mut sender, round * 2 * TIMEOUT_MAX_NS), 1);
+        }
+        assert_eq!(sender.due_ns(), Some(7 * TIMEOUT_MAX_NS), "the wait stays the longest");
     }
 }

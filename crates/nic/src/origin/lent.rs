@@ -6,13 +6,14 @@ use super::{Origin, Packet, Wire, rows};
 use crate::buffer::Loan;
 use crate::cut::{Cut, Run};
 use crate::transfers::{Part, named};
+use crate::variant::Variant;
 use crate::wire::request::{self, Request};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
 
 /// A transfer of so many bytes takes long enough for others to do something meanwhile.
 pub(crate) const LONG_BYTES: usize = 16 << 10;
 
-impl Origin {
+impl<V: Variant> Origin<V> {
     /// Sends a part of a put that fills a request, and keeps no copy of it until [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
     ///
     /// # Safety
@@ -67,7 +68,7 @@ impl Origin {
         counts: bool,
     ) -> Ticket {
         let ticket = self.begin(bytes.len(), None);
-        if let Some(transfer) = named(&mut self.transfers, ticket) {
+        if let Some(transfer) = named::<V>(&mut self.transfers, ticket) {
             transfer.is_lent = true;
         }
         // What was posted before it goes first, and so does an introduction.
@@ -103,12 +104,13 @@ impl Origin {
     pub(super) fn take_over_all(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.take_over(&mut |_| true));
         let Origin { parts, transfers, .. } = self;
-        parts.remove_if(|part| named(transfers, part.ticket).is_some_and(|transfer| transfer.is_lent));
+        parts.remove_if(|part| named::<V>(transfers, part.ticket).is_some_and(|transfer| transfer.is_lent));
     }
 
     /// Whether an operation under way moves so many bytes that its caller can do something else meanwhile.
     pub(crate) fn is_long(&mut self, ticket: Ticket) -> bool {
-        named(&mut self.transfers, ticket).is_some_and(|transfer| transfer.left > 0 && transfer.bytes >= LONG_BYTES)
+        named::<V>(&mut self.transfers, ticket)
+            .is_some_and(|transfer| transfer.left > 0 && transfer.bytes >= LONG_BYTES)
     }
 
     /// Whether a server's queue begins with something lent: whoever sends that is busy for a while.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::buffer::Loan;
 use crate::link::Sender;
+use crate::variant::Variant;
 use crate::wire::HEADER_BYTES;
 use crate::wire::answer;
 
@@ -13,8 +14,9 @@ const SHARE_BYTES: usize = 8 << 10;
 const FEW: usize = 8;
 
 /// A connection.
-pub(super) struct Peer {
-    pub(super) sender: Sender,
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Peer<V> {
+    pub(super) sender: Sender<V>,
     /// The body of the next request, with room for its header.
     pub(super) batch: Packet,
     pub(super) queue: VecDeque<Packet>,
@@ -22,7 +24,9 @@ pub(super) struct Peer {
     pub(super) queued_bytes: usize,
     /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
     pub(super) posted: u64,
-    pub(super) complaints: u32,
+    /// The last refusal that was heard of. So wide that it has no end: one that is old is in every
+    /// reply, and would seem new after half a turn of a count that begins again.
+    pub(super) complaints: u64,
     /// The first refusal for each rank that was not told yet.
     pub(super) faults: Vec<answer::Fault>,
     pub(super) is_active: bool,
@@ -31,6 +35,7 @@ pub(super) struct Peer {
 }
 
 #[derive(Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
     /// Its end, if that is somebody else's.
@@ -42,8 +47,8 @@ pub(super) struct Packet {
     pub(super) is_urgent: bool,
 }
 
-impl Peer {
-    pub(super) fn new() -> Peer {
+impl<V: Variant> Peer<V> {
+    pub(super) fn new() -> Peer<V> {
         Peer {
             sender: Sender::new(),
             batch: Packet::default(),

@@ -126,7 +126,8 @@ impl Client {
             servers: servers.iter().map(server).collect(),
             fetches: Vec::new(),
             calls: Vec::new(),
-            call_count: 0,
+            // The count in a slot has 28 bits: it comes to its end, and begins again.
+            call_count: (1 << 28) - 20,
             unique: 0,
             left: operations,
             done: 0,

@@ -5,9 +5,11 @@
 
 mod client;
 mod edge;
+mod explore;
 mod hostile;
 mod memory;
 mod network;
+mod wrap;
 
 use farside_fabric::{Node, Width};
 

@@ -14,7 +14,7 @@ pub(crate) enum Answer<'a> {
     /// It was refused.
     Refused { tag: u32, fault: Fault },
     /// A posted operation was refused: the `count`-th of this connection. Repeated in every reply, since nobody waits for this one.
-    Complaint { count: u32, fault: Fault },
+    Complaint { count: u64, fault: Fault },
     /// What a handler replied, or how it failed.
     Called { slot: u32, state: u32, bytes: &'a [u8] },
 }
@@ -149,7 +149,7 @@ impl<'a> Answers<'a> {
                 Answer::Bytes { tag, data: reader.bytes(bytes as usize)? }
             }
             REFUSED => Answer::Refused { tag: reader.u32()?, fault: Fault::decode(reader)? },
-            COMPLAINT => Answer::Complaint { count: reader.u32()?, fault: Fault::decode(reader)? },
+            COMPLAINT => Answer::Complaint { count: reader.u64()?, fault: Fault::decode(reader)? },
             CALLED => {
                 let (slot, state, bytes) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 Answer::Called { slot, state, bytes: reader.bytes(bytes as usize)? }
@@ -189,7 +189,7 @@ mod tests {
             Answer::Word { tag: 2, value: 5 << 70 },
             Answer::Bytes { tag: 3, data: b"abc" },
             Answer::Refused { tag: 4, fault },
-            Answer::Complaint { count: 1, fault },
+            Answer::Complaint { count: 1 << 40, fault },
             Answer::Called { slot: 2, state: 3, bytes: b"reply" },
         ];
         let mut body = Vec::new();

@@ -113,7 +113,7 @@ fn hostile(
         13 => (place, (0..step(random) % 200).map(|_| step(random) as u8).collect()),
         14 => (place, Vec::new()),
         _ => {
-            let mut packet = b"fs\x01\x01".to_vec();
+            let mut packet = b"fs\x02\x01".to_vec();
             packet.resize(64 + (step(random) % 100) as usize, number as u8);
             (place, packet)
         }

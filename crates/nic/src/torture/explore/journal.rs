@@ -1,0 +1,55 @@
+//! A memory that remembers in which order operations changed it.
+
+use farside_fabric::{Atomic, Error, Fate, Rank, Result, SegmentId, Sum, Word};
+
+use crate::service::{Asked, Memory};
+use crate::wire::request::{About, Rows};
+
+/// One word, which operation `n` swaps for `n`: each finds the number of the one before.
+#[derive(Clone, Default)]
+pub(super) struct Journal {
+    pub(super) executed: Vec<u64>,
+}
+
+fn absent<T>() -> Result<T> {
+    Err(Error::Unsupported { what: "anything but swaps, in a journal".into() })
+}
+
+impl Memory for Journal {
+    fn atomic(&mut self, _: Word, op: Atomic) -> Result<u128> {
+        let Atomic::Swap(value) = op else { return absent() };
+        let found = self.executed.last().copied().unwrap_or(0);
+        self.executed.push(value as u64);
+        Ok(found.into())
+    }
+
+    fn put(&mut self, _: &Rows, _: &[u8]) -> Result<()> {
+        absent()
+    }
+
+    fn get(&mut self, _: &Rows, _: &mut Vec<u8>) -> Result<()> {
+        absent()
+    }
+
+    fn accumulate(&mut self, _: &Rows, _: &Sum, _: &[u8]) -> Result<()> {
+        absent()
+    }
+
+    fn count_landings(&mut self, _: u64) {}
+
+    fn call(&mut self, _: Rank, _: u32, _: u32, _: &[u8]) {}
+
+    fn answer(&mut self, _: Rank, _: u32) -> Asked {
+        Asked::Forgotten
+    }
+
+    fn note_fate(&mut self, _: Rank, _: Fate) {}
+
+    fn locate(&mut self, _: Rank) -> Result<u16> {
+        absent()
+    }
+
+    fn segment(&mut self, _: Rank, _: SegmentId, _: About, _: bool) -> Result<u128> {
+        absent()
+    }
+}
