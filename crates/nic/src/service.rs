@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Fate, Node, Rank, Result, SegmentId, Sum, Topology, Word};
+use farside_fabric::{Atomic, Fate, Loss, Node, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::line::{Address, Line, Route};
@@ -33,7 +33,7 @@ pub(crate) trait Memory {
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
-    fn note_fate(&mut self, rank: Rank, fate: Fate);
+    fn note_departure(&mut self, rank: Rank, fate: Fate, cause: Option<Loss>);
     /// The port at which a rank serves itself, zero if it does not (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
     /// About a segment that may be reached without asking here. `may_end` says whether whoever asks may end that.
@@ -309,11 +309,14 @@ impl<M: Memory> Service<M> {
                 self.expect_answer(port, caller, slot);
                 Some(false)
             }
-            Request::Member { rank, fate } => {
-                // A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
-                let is_member = self.topology.check(rank).is_ok();
-                if is_member && node_of(&self.topology, port) == Some(self.topology.node_of(rank)) {
-                    memory.note_fate(rank, fate);
+            Request::Member { rank, fate, cause } => {
+                // A node speaks for its own ranks. That another node's is lost, it says as the cause of their end only.
+                let is_member = |rank: Rank| self.topology.check(rank).is_ok();
+                if is_member(rank)
+                    && cause.is_none_or(|cause| is_member(cause.rank))
+                    && node_of(&self.topology, port) == Some(self.topology.node_of(rank))
+                {
+                    memory.note_departure(rank, fate, cause);
                 }
                 Some(false)
             }

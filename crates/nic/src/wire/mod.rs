@@ -19,7 +19,7 @@ use crate::seal::{Key, TAG_BYTES};
 pub(crate) const HEADER_BYTES: usize = 64;
 const TAG_AT: usize = HEADER_BYTES - TAG_BYTES;
 const MAGIC: [u8; 2] = *b"fs";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Whence operations come: a thread of a rank, or an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
