@@ -1,8 +1,10 @@
 //! Who has departed, in which order, and because of whom: what makes an error name the first cause.
 //!
-//! A loss has consequences: whoever needed the lost rank gets an error, and mostly ends with it. Those ends are departures, too, and often failures by their exit
-//! status. So every node numbers the departures that it hears of, a rank that ends because of a loss leaves that loss behind as its *cause*, and news of a departure never
-//! goes anywhere without its cause. Whoever misses a rank follows the causes, and names the loss at which they end.
+//! A loss has consequences: whoever needed the lost rank gets an error, and mostly ends with it.
+//! Those ends are departures, too, and often failures by their exit status. So every node numbers
+//! the departures that it hears of, a rank that ends because of a loss leaves that loss behind as
+//! its *cause*, and news of a departure never goes anywhere without its cause. Whoever misses a
+//! rank follows the causes, and names the loss at which they end.
 
 use crate::address::Rank;
 use crate::error::{Ended, Error};
@@ -28,7 +30,8 @@ pub struct Departure {
     pub cause: Option<Loss>,
 }
 
-/// In a word: 2 bits that are set, 3 bits of how a rank was lost, 27 bits of a rank, 32 bits of a signal or a status.
+/// In a word: 2 bits that are set, 3 bits of how a rank was lost, 27 bits of a rank, 32 bits of a
+/// signal or a status.
 const MARK: u64 = 3 << 62;
 const HOW_SHIFT: u32 = 59;
 const RANK_SHIFT: u32 = 32;
@@ -94,7 +97,8 @@ impl Departure {
     }
 }
 
-/// The loss at which the causes of `loss` end, as `me` sees it, which is never told that it is lost itself.
+/// The loss at which the causes of `loss` end, as `me` sees it, which is never told that it is lost
+/// itself.
 pub fn first_cause(me: Rank, loss: Loss, departure: impl Fn(Rank) -> Departure) -> Loss {
     let mut first = loss;
     let mut passed = vec![loss.rank];
@@ -109,7 +113,8 @@ pub fn first_cause(me: Rank, loss: Loss, departure: impl Fn(Rank) -> Departure) 
     first
 }
 
-/// The first cause of all losses among these ranks, as far as the node of this fabric's rank has heard of any.
+/// The first cause of all losses among these ranks, as far as the node of this fabric's rank has
+/// heard of any.
 pub fn first_loss(fabric: &dyn Fabric, ranks: impl IntoIterator<Item = Rank>) -> Option<Loss> {
     let lost = |rank: Rank| {
         let departure = fabric.departure(rank);

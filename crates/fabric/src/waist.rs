@@ -37,7 +37,8 @@ pub trait Fabric: Send {
     fn departure(&self, peer: Rank) -> Departure {
         Departure::of(self.fate(peer))
     }
-    /// Leaves a loss behind as the cause of my end, should I end now; with `None`, I have got over all losses so far.
+    /// Leaves a loss behind as the cause of my end, should I end now; with `None`, I have got over
+    /// all losses so far.
     fn note_cause(&self, cause: Option<Loss>) {
         let _ = cause;
     }

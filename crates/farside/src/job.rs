@@ -355,7 +355,8 @@ impl Host {
         }
     }
 
-    /// Tells the ranks here that one elsewhere has ended without leaving, or has failed, because of this loss.
+    /// Tells the ranks here that one elsewhere has ended without leaving, or has failed, because of
+    /// this loss.
     pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
         match &self.state {
             State::Shm(job) => job.note_departure(rank, Fate::Lost(how), cause),

@@ -158,7 +158,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Why the job has failed, as its launcher would say it: that its time was up, or who failed first.
+    /// Why the job has failed, as its launcher would say it: that its time was up, or who failed
+    /// first.
     pub fn failure(&self) -> String {
         match self.failures.first() {
             _ if self.timed_out => "its time was up".to_owned(),

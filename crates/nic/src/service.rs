@@ -310,7 +310,8 @@ impl<M: Memory> Service<M> {
                 Some(false)
             }
             Request::Member { rank, fate, cause } => {
-                // A node speaks for its own ranks. That another node's is lost, it says as the cause of their end only.
+                // A node speaks for its own ranks. That another node's is lost, it says as the
+                // cause of their end only.
                 let is_member = |rank: Rank| self.topology.check(rank).is_ok();
                 if is_member(rank)
                     && cause.is_none_or(|cause| is_member(cause.rank))

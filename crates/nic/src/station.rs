@@ -215,7 +215,8 @@ impl Station {
         }
     }
 
-    /// Tells everybody on this node that a rank of another node has ended without leaving, and because of whom.
+    /// Tells everybody on this node that a rank of another node has ended without leaving, and
+    /// because of whom.
     pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
         self.job.note_departure(rank, Fate::Lost(how), cause);
         if let Some(running) = &*lock(&self.agent) {

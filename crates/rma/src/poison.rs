@@ -14,7 +14,8 @@ pub(crate) enum Poison {
     Lost(Loss),
 }
 
-/// In a word: 2 bits of kind, 30 bits of a rank, 32 bits of a number; or a loss as it is, whose two highest bits are set. Zero says nothing.
+/// In a word: 2 bits of kind, 30 bits of a rank, 32 bits of a number; or a loss as it is, whose two
+/// highest bits are set. Zero says nothing.
 const KIND_SHIFT: u32 = 62;
 const RANK_SHIFT: u32 = 32;
 const RANK_MASK: u64 = (1 << (KIND_SHIFT - RANK_SHIFT)) - 1;

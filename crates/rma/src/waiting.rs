@@ -164,7 +164,8 @@ impl Context {
         Ok(())
     }
 
-    /// Waits for an event, for at most `timeout` after the last departure. Returns which condition was satisfied, and by which value.
+    /// Waits for an event, for at most `timeout` after the last departure. Returns which condition
+    /// was satisfied, and by which value.
     pub(crate) fn wait_event(
         &self,
         event: Event<'_>,
@@ -191,7 +192,8 @@ impl Context {
         })
     }
 
-    /// The one place where this crate waits. `left` says how long it may, and is asked again after each departure.
+    /// The one place where this crate waits. `left` says how long it may, and is asked again after
+    /// each departure.
     fn wait_until(
         &self,
         event: Event<'_>,
@@ -296,7 +298,8 @@ impl Context {
         if losses == 0 { None } else { first_loss(self.fabric(), self.ranks()) }
     }
 
-    /// Leaves a loss behind, for those who will miss this rank if it ends now: where all who hear of its end find it, and where those do who ask it before.
+    /// Leaves a loss behind, for those who will miss this rank if it ends now: where all who hear
+    /// of its end find it, and where those do who ask it before.
     pub(crate) fn note_reason(&self, loss: Loss) {
         self.fabric().note_cause(Some(loss));
         if loss.how != Ended::Left {
@@ -304,10 +307,11 @@ impl Context {
         }
     }
 
-    /// Goes on after a loss: should this rank end later, that is not because of a loss that it knows of now.
+    /// Goes on after a loss: should this rank end later, that is not because of a loss that it
+    /// knows of now.
     ///
-    /// A rank that ends after a loss, other than by a signal, otherwise counts as a consequence of it, and whoever misses it is told of the loss. Locks
-    /// and maps do this when they recover.
+    /// A rank that ends after a loss, other than by a signal, otherwise counts as a consequence of
+    /// it, and whoever misses it is told of the loss. Locks and maps do this when they recover.
     pub fn go_on(&self) {
         self.fabric().note_cause(None);
         self.write_reason(GONE_ON);
@@ -318,7 +322,8 @@ impl Context {
         debug_assert!(written.is_some());
     }
 
-    /// What a rank that is about to leave has written down, unless that is the loss of this rank itself.
+    /// What a rank that is about to leave has written down, unless that is the loss of this rank
+    /// itself.
     #[cold]
     fn reason_of(&self, rank: Rank) -> Option<Loss> {
         let at = Word { rank, segment: SegmentId::ROOT, offset: at::REASON, width: Width::W64 };

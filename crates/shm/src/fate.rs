@@ -1,7 +1,10 @@
-//! What has become of each rank, in words that others can read: its fate, which departure it was, and because of whom.
+//! What has become of each rank, in words that others can read: its fate, which departure it was,
+//! and because of whom.
 //!
-//! The first departure of a rank settles its number and its cause, and both are there before its fate is: whoever sees that a rank has departed sees why. What it
-//! has noted as its cause is that, and otherwise the first loss that its node knew of: who ends after a loss, and not by a signal, ends because of it.
+//! The first departure of a rank settles its number and its cause, and both are there before its
+//! fate is: whoever sees that a rank has departed sees why. What it has noted as its cause is that,
+//! and otherwise the first loss that its node knew of: who ends after a loss, and not by a signal,
+//! ends because of it.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -24,7 +27,8 @@ impl Job {
         Departure { fate, order: member.order.load(SeqCst), cause: Loss::from_bits(member.cause.load(SeqCst)) }
     }
 
-    /// A rank of this node leaves a loss behind as the cause of its end, should it end now; with `None`, it has got over all losses so far.
+    /// A rank of this node leaves a loss behind as the cause of its end, should it end now; with
+    /// `None`, it has got over all losses so far.
     pub fn note_cause(&self, rank: Rank, cause: Option<Loss>) {
         let member = self.member(rank);
         match cause {
@@ -38,13 +42,15 @@ impl Job {
         }
     }
 
-    /// Tells everybody that a rank of this node has ended without leaving, or has failed. Only the first report counts.
+    /// Tells everybody that a rank of this node has ended without leaving, or has failed. Only the
+    /// first report counts.
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         self.settle_cause(rank, Fate::Lost(how));
         self.lose(rank, how);
     }
 
-    /// Decides because of which loss a rank of this node ends, which cannot change any more when it has departed.
+    /// Decides because of which loss a rank of this node ends, which cannot change any more when it
+    /// has departed.
     pub fn settle_cause(&self, rank: Rank, end: Fate) -> Option<Loss> {
         let cause = &self.member(rank).cause;
         let noted = Loss::from_bits(cause.load(SeqCst));
@@ -136,7 +142,8 @@ impl Job {
     fn alert(&self) {
         self.alarm().departures.fetch_add(1, SeqCst);
         for rank in 0..self.ranks() {
-            // Unasked: whoever died may have been about to wake this one, and have taken its announcement away already.
+            // Unasked: whoever died may have been about to wake this one, and have taken its
+            // announcement away already.
             self.bell(Rank(rank)).ring();
         }
         for node in 0..self.topology().nodes() {

@@ -101,7 +101,8 @@ pub(crate) struct AgentLine {
 #[repr(C, align(128))]
 pub(crate) struct Member {
     bell: Bell,
-    /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there before that: see `fate`.
+    /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there
+    /// before that: see `fate`.
     pub(crate) fate: AtomicU64,
     pub(crate) order: AtomicU32,
     /// How many of the departures it has got over.

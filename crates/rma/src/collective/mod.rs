@@ -267,7 +267,8 @@ impl Team<'_> {
                     return Err(self.poisoned_by(step, reason));
                 }
                 Err(Error::RankLost { rank, how }) => {
-                    // What was learned from one who left because of it, nobody else need ever hear of, nor care if that is no member.
+                    // What was learned from one who left because of it, nobody else need ever hear
+                    // of, nor care if that is no member.
                     if !matches!(context.fabric().fate(rank), Fate::Lost(_)) || !group.members.contains(&rank) {
                         self.poison(Poison::Lost(Loss { rank, how }));
                     }
