@@ -69,7 +69,9 @@ pub fn run(kind: &str) -> ExitCode {
         let told = work(&world, kind, victim, delay);
         told.inspect_err(|error| {
             if fails {
-                eprintln!("{}: churn-{kind}: {error}", world.rank())
+                // In one piece: a launcher may give all ranks the same file to write to.
+                let line = format!("{}: churn-{kind}: {error}\n", world.rank());
+                eprint!("{line}");
             }
         })
     });

@@ -227,11 +227,18 @@ impl Running {
         }
     }
 
-    /// Kills the process of a rank; false if there is none.
-    pub(crate) fn kill_rank(&self, rank: u64) -> bool {
-        let ranks = self.ranks(rank);
-        // One that has ended in the meantime was not killed.
-        ranks.iter().any(|&pid| kill_process(pid, Signal::KILL).is_ok())
+    /// Kills the process of a rank, as soon as there is one; false if the command has ended before.
+    pub(crate) fn kill_rank(&mut self, rank: u64) -> bool {
+        loop {
+            self.wait_for_rank(rank);
+            // One that has ended in the meantime was not killed.
+            if self.ranks(rank).iter().any(|&pid| kill_process(pid, Signal::KILL).is_ok()) {
+                return true;
+            }
+            if marked_pids(&self.mark).is_empty() {
+                return false;
+            }
+        }
     }
 
     /// The processes that are this rank of a job.

@@ -41,7 +41,8 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             let line = ran.output.lines().find_map(|line| line.split_once(&begin)).map(|(_, line)| line);
             told += usize::from(line.is_some());
             if line.and_then(named) != Some(victim) {
-                blamed.push(format!("{kind} on {nodes} nodes, rank {victim} dies: {begin}{line:?}"));
+                let said = format!("{begin}{line:?} in {}", ran.output);
+                blamed.push(format!("{kind} on {nodes} nodes, rank {victim} dies: {said}"));
             }
         }
     }
