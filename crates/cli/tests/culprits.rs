@@ -1,7 +1,8 @@
 //! Ranks of the built-in programs and of the benches are killed at random moments: every survivor
 //! that fails must name the killed rank, and nobody whose end is a consequence.
 //!
-//! `FARSIDE_LONG=1 cargo test -p farside-cli --test culprits -- --nocapture` kills 320 and prints how many there were on each fabric.
+//! `FARSIDE_LONG=1 cargo test -p farside-cli --test culprits -- --nocapture` kills 320 and prints how
+//! many there were on each fabric.
 
 mod support;
 
@@ -11,6 +12,8 @@ use std::time::Duration;
 use support::{Finished, Scratch, farside};
 
 const RANKS: u64 = 4;
+/// Three hosts that are this one.
+const HOSTS: &str = "a=127.0.0.1:2,b=127.0.0.2,c=127.0.0.3";
 /// The longest time that a job is left alone, after the victim's process has started.
 const ALONE_MS: u64 = 600;
 /// A job that has ended before its rank could be killed is run again, and left alone for a shorter
@@ -58,6 +61,7 @@ fn programs(file: &str) -> Vec<Vec<String>> {
 fn fabric(name: &str, random: &mut Random) -> Vec<String> {
     let nodes = match name {
         "shm" => return Vec::new(),
+        "hosts" => return ["--hosts", HOSTS, "--rsh", "sh -c 'exec \"$@\"' {host}"].map(str::to_owned).to_vec(),
         _ => 2 + random.below(2) * 2,
     };
     let mut options = vec!["--nodes".to_owned(), nodes.to_string()];
@@ -70,8 +74,10 @@ fn fabric(name: &str, random: &mut Random) -> Vec<String> {
 /// What a job is started with: a program, with the options of the job where it says so.
 fn job(program: &[String], fabric: &[String]) -> Vec<String> {
     let ranks = if program[0] == "bench" { "--ranks" } else { "-n" };
-    let options: Vec<String> =
-        [ranks.to_owned(), RANKS.to_string()].into_iter().chain(fabric.iter().cloned()).collect();
+    // Hosts say how many ranks each of them has.
+    let says_ranks = fabric.first().is_none_or(|option| option != "--hosts");
+    let mut options = if says_ranks { vec![ranks.to_owned(), RANKS.to_string()] } else { Vec::new() };
+    options.extend_from_slice(fabric);
     program.iter().flat_map(|word| if word == "JOB" { options.clone() } else { vec![word.clone()] }).collect()
 }
 
@@ -114,14 +120,18 @@ fn every_survivor_names_the_killed_rank() {
     let text: String = (0..200_000).map(|number| format!("word{} ", number * 7919 % 50_021)).collect();
     std::fs::write(&file, text).expect("a file can be written");
     let programs = programs(&file);
-    let fabrics = ["shm", "nic", "ofi"];
+    let fabrics = ["shm", "nic", "ofi", "hosts"];
     let mut counts: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     let mut blamed = Vec::new();
     for number in 0..kills() {
         let mut random = Random(number);
         let program = &programs[number as usize % programs.len()];
-        // Each program on each fabric in turn.
-        let name = fabrics[(number as usize + number as usize / programs.len()) % fabrics.len()];
+        // Each program on each fabric in turn: the numbers of both have no divisor in common.
+        // Benches know no hosts.
+        let name = match fabrics[number as usize % fabrics.len()] {
+            "hosts" if program[0] == "bench" => "nic",
+            name => name,
+        };
         let (victim, mut alone_ms) = (random.below(RANKS), random.below(ALONE_MS));
         let arguments = job(program, &fabric(name, &mut random));
         let finished = (0..TRIES).find_map(|_| {

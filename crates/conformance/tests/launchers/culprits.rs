@@ -1,5 +1,5 @@
-//! Ranks are killed under launchers that are not ours, where each process watches the others of its node: every survivor must
-//! name the killed rank, and nobody whose end is a consequence.
+//! Ranks are killed under launchers that are not ours, where each process watches the others of its
+//! node: every survivor must name the killed rank, and nobody whose end is a consequence.
 
 use farside_conformance::churn::{DELAY, FAILS, KINDS, VICTIM};
 
@@ -7,7 +7,8 @@ use crate::support::{Launcher, PROGRAM, run, shared_files, wanted};
 
 const RANKS: usize = 4;
 
-/// How many ranks are killed under each launcher: with those of `culprits` of the command, 24 in all, or 400.
+/// How many ranks are killed under each launcher: with those of `culprits` of the command, 24 in
+/// all, or 400.
 fn kills() -> usize {
     if std::env::var_os("FARSIDE_LONG").is_some() { 40 } else { 3 }
 }
