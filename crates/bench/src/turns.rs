@@ -333,12 +333,7 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P, ro
                 Some(cores) => cores.pinned(|| launch.run())??,
                 None => launch.run()?,
             };
-            ensure!(
-                report.status == 0,
-                "farside at {ranks} ranks ended with status {}: {:?}",
-                report.status,
-                report.failures
-            );
+            ensure!(report.status == 0, "farside at {ranks} ranks failed: {}", report.failure());
             Ok(String::from_utf8_lossy(&report.stdout).into_owned())
         }
         System::Rival(compiled) => match plan.for_rival(compiled.rival, setting.nodes.is_some()) {

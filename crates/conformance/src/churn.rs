@@ -43,6 +43,10 @@ pub const DELAY: &str = "FARSIDE_CHURN_DELAY_US";
 /// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
 pub const HOST_LOST: &str = "FARSIDE_CHURN_HOST_LOST";
 
+/// The variable that says, whatever its value, that a survivor prints its error and fails, as most
+/// programs do.
+pub const FAILS: &str = "FARSIDE_CHURN_FAILS";
+
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
@@ -54,13 +58,25 @@ pub fn run(kind: &str) -> ExitCode {
     let victim = Rank(victim);
     let is_ours = std::env::var_os(farside::job::RANK).is_some();
     let expected = |rank, how| match how {
-        // Under launchers that tell nothing; and with the first rank of a node goes its way to the others.
-        Ended::Vanished => !is_ours && rank == victim,
-        Ended::Silent if !is_ours => true,
+        // Under launchers that tell nothing; and of the first rank of a node, which takes the
+        // node's interface with it.
+        Ended::Vanished | Ended::Silent if !is_ours => rank == victim,
         // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
         _ => rank == victim && (begun.is_some() || how == Ended::Signal(9)),
     };
-    match farside::join().and_then(|world| work(&world, kind, victim, delay)) {
+    let fails = std::env::var_os(FAILS).is_some();
+    let told = farside::join().and_then(|world| {
+        let told = work(&world, kind, victim, delay);
+        told.inspect_err(|error| {
+            if fails {
+                // In one piece: a launcher may give all ranks the same file to write to.
+                let line = format!("{}: churn-{kind}: {error}\n", world.rank());
+                eprint!("{line}");
+            }
+        })
+    });
+    match told {
+        Err(_) if fails => ExitCode::FAILURE,
         Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if expected(rank, how) => ExitCode::SUCCESS,
         other => {
             eprintln!("churn-{kind}: expected to lose {victim}, got {other:?}");

@@ -115,7 +115,7 @@ impl Backoff {
 
     pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.poll::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
+        self.poll::<V>(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))?;
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
     }
@@ -128,7 +128,7 @@ impl Backoff {
             }
             Mode::Shared => self.ask(context, target, LEAVE).map(drop),
         };
-        left.map_err(|error| Handle::explain(error, self.site.members()))
+        left.map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
     fn poll<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {

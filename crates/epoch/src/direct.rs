@@ -73,7 +73,7 @@ impl Direct {
     #[inline(never)]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.queue(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))?;
+        self.queue(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))?;
         // Who has waited may have got the lock after a loss, from one who had it before.
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
@@ -81,7 +81,7 @@ impl Direct {
 
     #[inline]
     pub(crate) fn unlock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        self.leave::<V>(context, target, mode).map_err(|error| Handle::explain(error, self.site.members()))
+        self.leave::<V>(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
     /// Takes the target if nobody is in the way.

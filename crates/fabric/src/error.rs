@@ -146,9 +146,10 @@ pub enum Error {
         /// How it ended.
         how: Ended,
     },
-    /// A lock one of whose members has ended: nobody knows what it has left behind.
+    /// A lock one of whose members has ended, because of this loss if not of its own: nobody knows
+    /// what it has left behind.
     #[error(
-        "the lock is poisoned: {rank}, one of its members, {how}; what it protects may be half done. \
+        "the lock is poisoned: {rank} is lost, it {how}; what the lock protects may be half done. \
          Make it usable again with `recover`, on a team of those who are left"
     )]
     Poisoned {

@@ -6,6 +6,7 @@
 //! - [`operation`]: the atomics and sums as plain data, each with its reference meaning;
 //! - [`waist`]: the [`Fabric`] trait, the one way to wait, tickets, capabilities;
 //! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
+//! - [`departure`]: who has departed, in which order, and because of whom;
 //! - [`topology`]: who shares what with whom, in any number of levels;
 //! - [`observed`]: a decorator over any fabric, with [`counting`] and [`tracing`] as its observers;
 //! - [`Error`]: the one error type.
@@ -14,6 +15,7 @@
 
 pub mod address;
 pub mod counting;
+pub mod departure;
 pub mod error;
 pub mod memory;
 pub mod observed;
@@ -23,6 +25,7 @@ pub mod tracing;
 pub mod waist;
 
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
+pub use departure::{Departure, Loss, first_cause, first_loss};
 pub use error::{Ended, Error, Result};
 pub use memory::Mapped;
 pub use observed::{Kind, Observed, Observer, Operation};

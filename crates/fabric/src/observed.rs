@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::address::{Node, Rank, Region, SegmentId, Word};
+use crate::departure::{Departure, Loss};
 use crate::error::Result;
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Sum};
@@ -118,6 +119,12 @@ impl Fabric for Observed {
     }
     fn fate(&self, peer: Rank) -> Fate {
         self.observer.hears(self.inner.rank(), peer, self.inner.fate(peer))
+    }
+    fn departure(&self, peer: Rank) -> Departure {
+        Departure { fate: self.fate(peer), ..self.inner.departure(peer) }
+    }
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.inner.note_cause(cause);
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         self.inner.expose(segment, bytes)

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::address::{Node, Rank, Region, SegmentId, Word};
+use crate::departure::{Departure, Loss};
 use crate::error::{Ended, Result};
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Sum};
@@ -32,6 +33,15 @@ pub trait Fabric: Send {
     fn alarm(&self) -> &Alarm;
     /// What has become of `peer`, which must be a rank of the job.
     fn fate(&self, peer: Rank) -> Fate;
+    /// What is known of the end of `peer`, which must be a rank of the job.
+    fn departure(&self, peer: Rank) -> Departure {
+        Departure::of(self.fate(peer))
+    }
+    /// Leaves a loss behind as the cause of my end, should I end now; with `None`, I have got over
+    /// all losses so far.
+    fn note_cause(&self, cause: Option<Loss>) {
+        let _ = cause;
+    }
 
     /// Makes `bytes` of fresh, zeroed memory of mine reachable as `segment`, aligned to at least a page.
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()>;

@@ -17,7 +17,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fabric, Fate, Node, Rank, Result, Topology};
+use farside_fabric::{Ended, Error, Fabric, Fate, Loss, Node, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
@@ -347,7 +347,24 @@ impl Host {
         }
     }
 
-    /// Tells all ranks that one has ended without leaving, or has failed.
+    /// The loss because of which a rank has ended, if it has not ended by itself.
+    pub fn cause(&self, rank: Rank) -> Option<Loss> {
+        match &self.state {
+            State::Shm(job) => job.departure(rank).cause,
+            State::Nodes(nodes) => nodes.departure(rank).cause,
+        }
+    }
+
+    /// Tells the ranks here that one elsewhere has ended without leaving, or has failed, because of
+    /// this loss.
+    pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
+        match &self.state {
+            State::Shm(job) => job.note_departure(rank, Fate::Lost(how), cause),
+            State::Nodes(nodes) => nodes.note_lost(rank, how, cause),
+        }
+    }
+
+    /// Tells all ranks that one of those started here has ended without leaving, or has failed.
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         match &self.state {
             State::Shm(job) => job.declare_lost(rank, how),

@@ -33,7 +33,9 @@ pub mod trace;
 pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
 pub use farside_dsm as dsm;
 pub use farside_epoch as epoch;
-pub use farside_fabric::{Atomic, Fabric, Fate, Region, SegmentId, Width, Word, counting, observed, tracing};
+pub use farside_fabric::{
+    Atomic, Departure, Fabric, Fate, Loss, Region, SegmentId, Width, Word, counting, observed, tracing,
+};
 pub use farside_rma::{
     Agent, AwaitedWord, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook,
     Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Transfer,

@@ -227,6 +227,26 @@ fn a_short_wait_after_a_long_one_that_was_satisfied_ends_in_its_own_time() {
 }
 
 #[test]
+fn departures_do_not_prolong_a_wait() {
+    let outcome = run(&Profile::load("ethernet-25g").unwrap(), 5, 1, |world| {
+        let words = world.words(1)?;
+        // Three leave while rank 0 waits, one after the other, and the last one stays.
+        let leaves_after_ms = [0, 30, 60, 90, 2000][world.rank().index()];
+        world.barrier()?;
+        world.work(leaves_after_ms * 1_000_000);
+        if world.rank() != Rank(0) {
+            return Ok(0);
+        }
+        let begin = world.now_ns();
+        let result = world.wait_timeout(words.at(Rank(0), 0), |word| word == 1, Duration::from_millis(100));
+        assert_eq!(result, Err(Error::TimedOut { after_ms: 100 }));
+        Ok(world.now_ns() - begin)
+    });
+    let took_ns = outcome.unwrap().results[0];
+    assert!((100_000_000..101_000_000).contains(&took_ns), "{took_ns} ns");
+}
+
+#[test]
 fn who_serves_can_be_chosen_and_a_server_that_shares_the_processor_takes_its_time() {
     let profile = Profile::load("myrinet-lanai4").unwrap();
     let run_with = |server: &str| {

@@ -99,8 +99,7 @@ impl<'a> Course<'a> {
         if how == Ended::Status(0) && matches!(fate, Fate::Left | Fate::Starting) {
             return;
         }
-        let unsaid = if how == Ended::Status(0) { " without leaving the job" } else { "" };
-        self.say(&format!("{rank} {how}{unsaid}"));
+        self.say(&Failure { rank, how }.to_string());
         self.failed(&[rank], how);
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 
 use farside::job::Host;
-use farside::{Ended, Fate, Rank};
+use farside::{Ended, Fate, Loss, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -37,6 +37,8 @@ pub(crate) struct End {
     pub(crate) how: Ended,
     /// What the job knew of it when it ended.
     pub(crate) fate: Fate,
+    /// The loss because of which it has ended.
+    pub(crate) cause: Option<Loss>,
 }
 
 impl<'a> Crew<'a> {
@@ -127,7 +129,7 @@ impl<'a> Crew<'a> {
         if how != Ended::Status(0) || fate != Fate::Left {
             self.host.declare_lost(rank, how);
         }
-        End { rank, how, fate }
+        End { rank, how, fate, cause: self.host.cause(rank) }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

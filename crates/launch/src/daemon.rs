@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farside::Rank;
 use farside::job::{Host, address};
+use farside::{Loss, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -223,7 +223,8 @@ impl Watch<'_> {
             let ends = self.crew.reap(&happened[..ranks]);
             self.report_silence();
             for end in ends {
-                self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate });
+                let cause = end.cause.map(Loss::to_bits);
+                self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate, cause });
             }
             if news && self.hear_forwarder() == Then::Leave {
                 return Ok(Then::Leave);
@@ -265,7 +266,9 @@ impl Watch<'_> {
                     None => self.daemon.outbox.push(&ToLauncher::InputClosed),
                 },
                 ToNode::InputEnd => self.feed = None,
-                ToNode::Lost { rank, how } => self.host.declare_lost(Rank(rank), how),
+                ToNode::Lost { rank, how, cause } => {
+                    self.host.note_lost(Rank(rank), how, cause.and_then(Loss::from_bits));
+                }
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
                 ToNode::Plan(_) | ToNode::Meet(_) | ToNode::Start => {}

@@ -293,12 +293,12 @@ impl<'a> Fleet<'a> {
                 self.advance(node, State::Done);
                 self.remotes[node].running.clear();
             }
-            ToLauncher::Ended { rank, how, fate } => {
+            ToLauncher::Ended { rank, how, fate, cause } => {
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
                 self.course.ended(rank, how, fate);
                 if how != Ended::Status(0) || fate != Fate::Left {
-                    self.tell_others(node, &[rank], how);
+                    self.tell_others(node, &[rank], how, cause);
                 }
             }
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
@@ -376,17 +376,17 @@ impl<'a> Fleet<'a> {
         let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
         if self.begun {
             self.course.lost_host(host, &why, &running);
-            self.tell_others(node, &running, Ended::Silent);
+            self.tell_others(node, &running, Ended::Silent, None);
         } else {
             self.trouble.get_or_insert(Error::Host { host, why });
         }
     }
 
-    /// Tells all hosts but one that ranks are lost.
-    fn tell_others(&self, node: usize, ranks: &[Rank], how: Ended) {
+    /// Tells all hosts but one that ranks are lost, and because of whom.
+    fn tell_others(&self, node: usize, ranks: &[Rank], how: Ended, cause: Option<u64>) {
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
-            ranks.iter().for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how }));
+            ranks.iter().for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how, cause }));
         }
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// What a daemon's first line begins with; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 /// No message is longer: the arguments and the environment of a program are the longest, and the system allows less.
 const BYTES_MAX: usize = 16 << 20;
 
@@ -40,6 +40,8 @@ pub(crate) enum ToNode {
         rank: u32,
         #[serde(with = "EndedText")]
         how: Ended,
+        /// The [`farside::Loss`] because of which it is, as bits.
+        cause: Option<u64>,
     },
     /// End everything, and say when it is done.
     Stop,
@@ -63,6 +65,8 @@ pub(crate) enum ToLauncher {
         how: Ended,
         #[serde(with = "FateText")]
         fate: Fate,
+        /// Likewise.
+        cause: Option<u64>,
     },
     /// Rank 0 has taken the last piece of its input.
     InputTaken,
@@ -289,7 +293,11 @@ mod tests {
             any::<i32>().prop_map(ToNode::Signal),
             vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
             Just(ToNode::InputEnd),
-            (any::<u32>(), how()).prop_map(|(rank, how)| ToNode::Lost { rank, how }),
+            (any::<u32>(), how(), any::<Option<u64>>()).prop_map(|(rank, how, cause)| ToNode::Lost {
+                rank,
+                how,
+                cause
+            }),
             Just(ToNode::Stop),
         ]
     }
@@ -301,7 +309,8 @@ mod tests {
             Just(ToLauncher::Started),
             (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..100))
                 .prop_map(|(rank, is_error, line)| ToLauncher::Output { rank, is_error, line }),
-            (any::<u32>(), how(), fate()).prop_map(|(rank, how, fate)| ToLauncher::Ended { rank, how, fate }),
+            (any::<u32>(), how(), fate(), any::<Option<u64>>())
+                .prop_map(|(rank, how, fate, cause)| ToLauncher::Ended { rank, how, fate, cause }),
             Just(ToLauncher::InputTaken),
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),

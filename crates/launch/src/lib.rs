@@ -135,6 +135,13 @@ pub struct Failure {
     pub how: Ended,
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let unsaid = if self.how == Ended::Status(0) { " without leaving the job" } else { "" };
+        write!(f, "{} {}{unsaid}", self.rank, self.how)
+    }
+}
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -148,6 +155,18 @@ pub struct Report {
     pub timed_out: bool,
     /// The hosts that were lost, in the order in which it was noticed.
     pub hosts_lost: Vec<String>,
+}
+
+impl Report {
+    /// Why the job has failed, as its launcher would say it: that its time was up, or who failed
+    /// first.
+    pub fn failure(&self) -> String {
+        match self.failures.first() {
+            _ if self.timed_out => "its time was up".to_owned(),
+            Some(failure) => failure.to_string(),
+            None => format!("its status was {}", self.status),
+        }
+    }
 }
 
 impl Launch {

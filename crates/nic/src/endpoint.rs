@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
-    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Departure, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node,
+    Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_shm::Job;
 
@@ -107,6 +107,14 @@ impl Fabric for Endpoint {
 
     fn fate(&self, peer: Rank) -> Fate {
         self.seat.job.fate(peer)
+    }
+
+    fn departure(&self, peer: Rank) -> Departure {
+        self.seat.job.departure(peer)
+    }
+
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.seat.job.note_cause(self.seat.rank, cause);
     }
 
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Error, Event, Fabric as _, Fate, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
+    Condition, Event, Fabric as _, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake, first_loss,
 };
 
 use crate::direct::Owed;
@@ -38,9 +38,9 @@ impl Endpoint {
     /// That a rank has gone is an error for whoever needs it; that it left in order is not, its memory is still there.
     pub(crate) fn check_alive(&self, peer: Rank) -> Result<()> {
         if self.alarm().losses.load(Ordering::Relaxed) != 0
-            && let Fate::Lost(how) = self.fate(peer)
+            && let Some(loss) = first_loss(self, [peer])
         {
-            return Err(Error::RankLost { rank: peer, how });
+            return Err(loss.error());
         }
         Ok(())
     }

@@ -202,8 +202,10 @@ impl Drop for Seat {
         let Some(port) = own.or_else(left).or_else(new) else { return };
         let mut port = lock(&port);
         let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
+        // The cause goes with the news, so that nobody hears of the consequence alone.
+        let cause = self.job.settle_cause(self.rank, fate);
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
-            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate });
+            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate, cause });
         }
         loop {
             port.origin.push();

@@ -9,7 +9,7 @@ mod state;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Fate, Node, Rank, Result, SegmentId, Sum, Topology, Word};
+use farside_fabric::{Atomic, Fate, Loss, Node, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::line::{Address, Line, Route};
@@ -39,7 +39,7 @@ pub(crate) trait Memory {
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
-    fn note_fate(&mut self, rank: Rank, fate: Fate);
+    fn note_departure(&mut self, rank: Rank, fate: Fate, cause: Option<Loss>);
     /// The port at which a rank serves itself, zero if it does not (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
     /// About a segment that may be reached without asking here. `may_end` says whether whoever asks may end that.
@@ -335,8 +335,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
                 self.expect_answer(port, caller, slot);
                 Some(false)
             }
-            Request::Member { rank, fate } => {
-                self.note_fate(port, rank, fate);
+            Request::Member { rank, fate, cause } => {
+                self.note_departure(port, rank, fate, cause);
                 Some(false)
             }
             Request::Ping => Some(false),
@@ -361,10 +361,13 @@ impl<M: Memory, V: Variant> Service<M, V> {
     }
 
     /// A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
-    fn note_fate(&mut self, port: PortId, rank: Rank, fate: Fate) {
-        let is_member = self.topology.check(rank).is_ok();
-        if is_member && node_of(&self.topology, port) == Some(self.topology.node_of(rank)) {
-            self.memory.note_fate(rank, fate);
+    fn note_departure(&mut self, port: PortId, rank: Rank, fate: Fate, cause: Option<Loss>) {
+        let is_member = |rank: Rank| self.topology.check(rank).is_ok();
+        if is_member(rank)
+            && cause.is_none_or(|cause| is_member(cause.rank))
+            && node_of(&self.topology, port) == Some(self.topology.node_of(rank))
+        {
+            self.memory.note_departure(rank, fate, cause);
         }
     }
 

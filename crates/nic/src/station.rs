@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fate, Node, Rank, Result};
+use farside_fabric::{Departure, Ended, Error, Fate, Loss, Node, Rank, Result};
 use farside_shm::Job;
 
 use crate::directory::Directory;
@@ -57,8 +57,8 @@ struct Running {
 }
 
 enum Order {
-    /// Tell the others of a rank of this node.
-    Tell(Rank, Fate),
+    /// Tell the others what has become of a rank of this node, and because of whom.
+    Tell(Rank, Fate, Option<Loss>),
     /// Stop when nobody has said anything for so long.
     Retire(Duration),
     Stop,
@@ -98,7 +98,7 @@ impl Station {
         let job = Job::create(&config)?;
         for &rank in job.topology().all().iter().filter(|&&rank| job.topology().node_of(rank) != node) {
             // Whether it has joined matters on its own node only.
-            job.note_fate(rank, Fate::Alive);
+            job.note_departure(rank, Fate::Alive, None);
         }
         let directory = Directory::of(&job);
         directory.set_up(node, &key, &settings, &network.name())?;
@@ -201,14 +201,26 @@ impl Station {
         self.job.fate(rank)
     }
 
-    /// Tells everybody on this node, and if the rank is one of this node's, all others too, that a rank has ended without leaving.
+    /// What is known here of the end of a rank.
+    pub fn departure(&self, rank: Rank) -> Departure {
+        self.job.departure(rank)
+    }
+
+    /// Tells everybody, on all nodes, that a rank of this node has ended without leaving.
     pub fn declare_lost(&self, rank: Rank, how: Ended) {
         self.job.declare_lost(rank, how);
         if let Some(running) = &*lock(&self.agent) {
             self.directory.nudge_sleepers(&running.nudge);
-            if self.job.topology().node_of(rank) == self.node {
-                self.order(running, Order::Tell(rank, Fate::Lost(how)));
-            }
+            self.order(running, Order::Tell(rank, Fate::Lost(how), self.job.departure(rank).cause));
+        }
+    }
+
+    /// Tells everybody on this node that a rank of another node has ended without leaving, and
+    /// because of whom.
+    pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
+        self.job.note_departure(rank, Fate::Lost(how), cause);
+        if let Some(running) = &*lock(&self.agent) {
+            self.directory.nudge_sleepers(&running.nudge);
         }
     }
 
@@ -333,10 +345,10 @@ impl Agent {
             match order {
                 Order::Stop => return true,
                 Order::Retire(quiet) => self.retires = Some(quiet),
-                Order::Tell(rank, fate) => {
+                Order::Tell(rank, fate, cause) => {
                     for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0) {
                         if !self.given_up[node as usize] {
-                            self.origin.post(ServerId(node), &Request::Member { rank, fate });
+                            self.origin.post(ServerId(node), &Request::Member { rank, fate, cause });
                         }
                     }
                     self.origin.push();
@@ -374,7 +386,7 @@ impl Agent {
         // First the memory, then the news: whoever hears of the loss relies on it that nothing more comes from there.
         self.service.give_up(node);
         for &rank in self.job.topology().ranks_of(node) {
-            self.job.declare_lost(rank, Ended::Silent);
+            self.job.note_departure(rank, Fate::Lost(Ended::Silent), None);
         }
         self.service.memory().fates_changed = true;
         lock(&self.shared.lost).push(node);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Agent as _, Atomic, Error, Fate, HandlerId, Node, Piece, Rank, Region, Result, SegmentId, Shape, Sum, Width, Word,
+    Agent as _, Atomic, Error, Fate, HandlerId, Loss, Node, Piece, Rank, Region, Result, SegmentId, Shape, Sum, Width,
+    Word,
 };
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
@@ -131,8 +132,8 @@ impl Memory for Target {
         answer.map_or(Asked::Pending, |answer| Asked::Answered(answer.state, answer.reply))
     }
 
-    fn note_fate(&mut self, rank: Rank, fate: Fate) {
-        self.job.note_fate(rank, fate);
+    fn note_departure(&mut self, rank: Rank, fate: Fate, cause: Option<Loss>) {
+        self.job.note_departure(rank, fate, cause);
         self.fates_changed = true;
     }
 

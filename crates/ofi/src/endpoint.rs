@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Piece, Rank, Region,
-    Reply, Result, SegmentId, Shape, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node, Piece,
+    Rank, Region, Reply, Result, SegmentId, Shape, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_nic::{Buffer, Loan, Owed, Route};
 use farside_shm::Job;
@@ -287,6 +287,14 @@ impl Fabric for Endpoint {
 
     fn fate(&self, peer: Rank) -> Fate {
         self.inner.fate(peer)
+    }
+
+    fn departure(&self, peer: Rank) -> Departure {
+        self.inner.departure(peer)
+    }
+
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.inner.note_cause(cause);
     }
 
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Error, Event, Fabric, Fate, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started,
-    Ticket, Topology, Width, Word,
+    Atomic, Error, Event, Fabric, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started, Ticket,
+    Topology, Width, Word, first_loss,
 };
 use zerocopy::IntoBytes;
 
@@ -390,9 +390,12 @@ impl Context {
 
     #[cold]
     fn check_alive(&self, peer: Rank) -> Result<()> {
-        match self.fabric.fate(peer) {
-            Fate::Lost(how) => Err(Error::RankLost { rank: peer, how }),
-            _ => Ok(()),
+        match first_loss(&*self.fabric, [peer]) {
+            Some(loss) => {
+                self.note_reason(loss);
+                Err(loss.error())
+            }
+            None => Ok(()),
         }
     }
 }

@@ -3,13 +3,18 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Wait, Wake, Width, Word};
+use farside_fabric::{
+    Atomic, Condition, Ended, Error, Event, Fate, Loss, Rank, Result, SegmentId, Wait, Wake, Width, Word, first_cause,
+    first_loss,
+};
 
 use crate::collective::at;
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Integer;
-use crate::poison::Poison;
+
+/// A reason that is no loss: this rank has gone on after all that it knew of.
+const GONE_ON: u64 = 1;
 
 /// Whose end concerns a wait.
 pub(crate) enum Concern<'a> {
@@ -159,30 +164,49 @@ impl Context {
         Ok(())
     }
 
-    /// The one place where this crate waits. Returns which condition was satisfied, and by which value.
+    /// Waits for an event, for at most `timeout` after the last departure. Returns which condition
+    /// was satisfied, and by which value.
     pub(crate) fn wait_event(
         &self,
         event: Event<'_>,
         concern: &Concern<'_>,
         timeout: Option<Duration>,
     ) -> Result<(usize, u64)> {
-        self.wait_outlook(event, concern, Outlook { timeout, soon: true })
+        self.wait_until(event, concern, true, || timeout)
     }
 
-    fn wait_outlook(
+    /// Likewise, with a timeout that departures do not prolong.
+    fn wait_outlook(&self, event: Event<'_>, concern: &Concern<'_>, outlook: Outlook) -> Result<(usize, u64)> {
+        let Some(timeout) = outlook.timeout else {
+            return self.wait_until(event, concern, outlook.soon, || None);
+        };
+        let begin_ns = self.now_ns();
+        let left = || {
+            let waited = Duration::from_nanos(self.now_ns().saturating_sub(begin_ns));
+            Some(timeout.saturating_sub(waited))
+        };
+        let done = self.wait_until(event, concern, outlook.soon, left);
+        done.map_err(|error| match error {
+            Error::TimedOut { .. } => Error::TimedOut { after_ms: whole_ms(timeout) },
+            other => other,
+        })
+    }
+
+    /// The one place where this crate waits. `left` says how long it may, and is asked again after
+    /// each departure.
+    fn wait_until(
         &self,
         event: Event<'_>,
         concern: &Concern<'_>,
-        Outlook { timeout, soon }: Outlook,
+        soon: bool,
+        left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
         loop {
+            let timeout = left();
             match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
                 Wake::Ready { which, value } => return Ok((which, value)),
-                Wake::TimedOut => {
-                    let after_ms = timeout.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-                    return Err(Error::TimedOut { after_ms });
-                }
+                Wake::TimedOut => return Err(Error::TimedOut { after_ms: timeout.map_or(0, whole_ms) }),
                 Wake::Alarm => {
                     // Read first, judged second: who departs in between raises the alarm again.
                     known_departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
@@ -195,33 +219,29 @@ impl Context {
     /// Whether the departures so far are an error for a wait.
     pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
         let verdict = self.look_for_the_gone(concern);
-        if let Err(Error::RankLost { rank, how }) = verdict
-            && how != Ended::Left
-        {
-            self.note_reason(rank, how);
+        if let Some(loss) = verdict.as_ref().err().and_then(Loss::of) {
+            self.note_reason(loss);
         }
         verdict
     }
 
     fn look_for_the_gone(&self, concern: &Concern<'_>) -> Result<()> {
-        let lost = |rank: Rank| match self.fabric().fate(rank) {
-            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
-            _ => Ok(()),
-        };
-        let any_lost = |mut ranks: &mut dyn Iterator<Item = Rank>| {
+        let fabric = self.fabric();
+        let any_lost = |ranks: &mut dyn Iterator<Item = Rank>| {
             // Most departures are no losses, and then nobody has to be looked for.
-            let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
-            if losses == 0 { Ok(()) } else { Iterator::try_for_each(&mut ranks, lost) }
+            let losses = fabric.alarm().losses.load(Ordering::SeqCst);
+            let first = if losses == 0 { None } else { first_loss(fabric, ranks) };
+            first.map_or(Ok(()), |loss| Err(loss.error()))
         };
-        let left = |rank: Rank| self.fabric().fate(rank) == Fate::Left;
+        let left = |rank: Rank| fabric.fate(rank) == Fate::Left;
         let all_others_left = |ranks: &mut dyn Iterator<Item = Rank>| {
-            let mut others = ranks.filter(|&rank| rank != self.rank());
-            match others.next() {
-                Some(first) if left(first) && others.all(left) => {
-                    Err(Error::RankLost { rank: first, how: Ended::Left })
-                }
-                _ => Ok(()),
+            let others: Vec<Rank> = ranks.filter(|&rank| rank != self.rank()).collect();
+            if others.is_empty() || !others.iter().copied().all(left) {
+                return Ok(());
             }
+            let mut causes = others.iter().map(|&rank| self.why_left(rank));
+            let loss = causes.clone().find(|cause| cause.how != Ended::Left).or_else(|| causes.next());
+            loss.map_or(Ok(()), |loss| Err(loss.error()))
         };
         match concern {
             Concern::Everyone => {
@@ -232,10 +252,10 @@ impl Context {
                 any_lost(&mut members.iter().copied())?;
                 all_others_left(&mut members.iter().copied())
             }
-            Concern::Peer(rank) => lost(*rank),
+            Concern::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
             Concern::Agent(rank) => {
-                lost(*rank)?;
-                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
+                any_lost(&mut std::iter::once(*rank))?;
+                if left(*rank) { Err(self.why_left(*rank).error()) } else { Ok(()) }
             }
             Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
@@ -244,58 +264,77 @@ impl Context {
                     if has_done(rank)? {
                         return Ok(());
                     }
-                    // It may have left because of a loss that has not reached this rank yet, or has since.
-                    let reason = self.reason_of(rank).filter(|(lost, _)| members.contains(lost));
+                    // A loss may have reached this rank since.
                     any_lost(&mut members.iter().copied())?;
-                    let (rank, how) = reason.unwrap_or((rank, Ended::Left));
-                    Err(Error::RankLost { rank, how })
+                    Err(self.why_left(rank).error())
                 })
             }
         }
+    }
+
+    /// That a rank has left in order, or the loss because of which it has.
+    fn why_left(&self, rank: Rank) -> Loss {
+        let left = Loss { rank, how: Ended::Left };
+        first_cause(self.rank(), left, |rank| self.fabric().departure(rank))
     }
 
     /// What is worth knowing of a call that failed: whom the agent lives with may have left because another was lost.
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
         let loss = match error {
-            Error::RankLost { how: Ended::Left, .. } => self.known_loss().or_else(|| self.reason_of(leader)),
+            Error::RankLost { how: Ended::Left, .. } => self.known_loss().or_else(|| Some(self.why_left(leader))),
             // An agent ends before its rank has left.
             Error::NoHandler { .. } => self.reason_of(leader),
             _ => None,
         };
-        let Some((rank, how)) = loss else { return error };
-        self.note_reason(rank, how);
-        Error::RankLost { rank, how }
+        let Some(loss) = loss else { return error };
+        self.note_reason(loss);
+        loss.error()
     }
 
-    /// A rank that this one knows to be lost.
-    fn known_loss(&self) -> Option<(Rank, Ended)> {
-        let lost = |rank| match self.fabric().fate(rank) {
-            Fate::Lost(how) => Some((rank, how)),
-            _ => None,
-        };
+    /// The first loss that this rank knows of.
+    fn known_loss(&self) -> Option<Loss> {
         let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
-        if losses == 0 { None } else { self.ranks().find_map(lost) }
+        if losses == 0 { None } else { first_loss(self.fabric(), self.ranks()) }
     }
 
-    /// Writes down a loss, for those who will miss this rank if it leaves now. News of a loss and of a leave come by different ways, and silence is each
-    /// node's own finding: others may hear of the leave first.
-    pub(crate) fn note_reason(&self, rank: Rank, how: Ended) {
-        let word = Poison::Lost { rank, how }.to_bits();
-        let noted = self.root().atomic(at::REASON, Width::W64, Atomic::Store(word.into()));
-        debug_assert!(noted.is_some());
-    }
-
-    /// What a rank that has left has written down, unless that is the loss of this rank itself.
-    #[cold]
-    fn reason_of(&self, rank: Rank) -> Option<(Rank, Ended)> {
-        let at = Word { rank, segment: SegmentId::ROOT, offset: at::REASON, width: Width::W64 };
-        // Who cannot be asked any more has given no reason.
-        match Poison::from_bits(self.atomic_far(at, Atomic::Load).ok()? as u64) {
-            Some(Poison::Lost { rank, how }) if rank != self.rank() => Some((rank, how)),
-            _ => None,
+    /// Leaves a loss behind, for those who will miss this rank if it ends now: where all who hear
+    /// of its end find it, and where those do who ask it before.
+    pub(crate) fn note_reason(&self, loss: Loss) {
+        self.fabric().note_cause(Some(loss));
+        if loss.how != Ended::Left {
+            self.write_reason(loss.to_bits());
         }
     }
+
+    /// Goes on after a loss: should this rank end later, that is not because of a loss that it
+    /// knows of now.
+    ///
+    /// A rank that ends after a loss, other than by a signal, otherwise counts as a consequence of
+    /// it, and whoever misses it is told of the loss. Locks and maps do this when they recover.
+    pub fn go_on(&self) {
+        self.fabric().note_cause(None);
+        self.write_reason(GONE_ON);
+    }
+
+    fn write_reason(&self, word: u64) {
+        let written = self.root().atomic(at::REASON, Width::W64, Atomic::Store(word.into()));
+        debug_assert!(written.is_some());
+    }
+
+    /// What a rank that is about to leave has written down, unless that is the loss of this rank
+    /// itself.
+    #[cold]
+    fn reason_of(&self, rank: Rank) -> Option<Loss> {
+        let at = Word { rank, segment: SegmentId::ROOT, offset: at::REASON, width: Width::W64 };
+        // Who cannot be asked any more has given no reason.
+        let word = self.atomic_far(at, Atomic::Load).ok()? as u64;
+        Loss::from_bits(word).filter(|loss| loss.rank != self.rank())
+    }
+}
+
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// It may be the rank's last, and then the rank leaves.
@@ -303,8 +342,8 @@ impl Drop for Context {
     fn drop(&mut self) {
         // A loss that ended a wait was written down then.
         let is_noted = self.root().atomic(at::REASON, Width::W64, Atomic::Load) != Some(0);
-        if let Some((rank, how)) = self.known_loss().filter(|_| !is_noted) {
-            self.note_reason(rank, how);
+        if let Some(loss) = self.known_loss().filter(|_| !is_noted) {
+            self.write_reason(loss.to_bits());
         }
     }
 }

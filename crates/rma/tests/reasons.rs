@@ -117,11 +117,27 @@ fn a_call_names_the_loss_because_of_which_the_agent_is_gone() {
 }
 
 #[test]
-fn a_team_without_the_lost_rank_misses_the_one_who_left() {
+fn a_team_without_the_lost_rank_names_the_loss_because_of_which_a_member_left() {
     let outcomes = told(local(), |world, turn| {
         let team = world.split((world.rank() != LOST).then_some(1), 0)?;
         turn()?;
         team.map_or(Ok(()), |team| team.barrier())
+    });
+    let loss = Error::RankLost { rank: LOST, how: Ended::Failed };
+    assert_eq!(outcomes[1..], [Rank(1), Rank(2), Rank(3)].map(|rank| (rank, loss.clone())));
+}
+
+#[test]
+fn a_team_misses_who_had_gone_on_after_the_loss_and_left_later() {
+    let outcomes = told(local(), |world, turn| {
+        let team = world.split((world.rank() != LOST).then_some(1), 0)?;
+        match turn() {
+            Err(error) if world.rank() == LEAVER => {
+                world.go_on();
+                Err(error)
+            }
+            other => other.and_then(|()| team.map_or(Ok(()), |team| team.barrier())),
+        }
     });
     let left = Error::RankLost { rank: LEAVER, how: Ended::Left };
     assert_eq!(outcomes[1..], [Rank(1), Rank(2), Rank(3)].map(|rank| (rank, left.clone())));

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Alarm, Atomic, Caps, Condition, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank,
-    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Alarm, Atomic, Caps, Condition, Departure, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Loss,
+    Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word, first_loss,
 };
 
 use crate::agent::{Agent, Calls};
@@ -149,9 +149,9 @@ impl Endpoint {
     fn check_alive(&self, peer: Rank) -> Result<()> {
         self.seat.topology.check(peer)?;
         if self.alarm().losses.load(Ordering::Relaxed) != 0
-            && let Fate::Lost(how) = self.fate(peer)
+            && let Some(loss) = first_loss(self, [peer])
         {
-            return Err(Error::RankLost { rank: peer, how });
+            return Err(loss.error());
         }
         Ok(())
     }
@@ -182,6 +182,14 @@ impl Fabric for Endpoint {
 
     fn fate(&self, peer: Rank) -> Fate {
         self.seat.job.fate(peer)
+    }
+
+    fn departure(&self, peer: Rank) -> Departure {
+        self.seat.job.departure(peer)
+    }
+
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.seat.job.note_cause(self.seat.rank, cause);
     }
 
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {

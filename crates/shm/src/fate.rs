@@ -1,6 +1,156 @@
-//! What has become of a rank, as a word that others can read.
+//! What has become of each rank, in words that others can read: its fate, which departure it was,
+//! and because of whom.
+//!
+//! The first departure of a rank settles its number and its cause, and both are there before its
+//! fate is: whoever sees that a rank has departed sees why. What it has noted as its cause is that,
+//! and otherwise the first loss that its node knew of: who ends after a loss, and not by a signal,
+//! ends because of it.
 
-use farside_fabric::{Ended, Fate};
+use std::sync::atomic::Ordering::SeqCst;
+
+use farside_fabric::{Departure, Ended, Fate, Loss, Node, Rank, first_cause};
+
+use crate::memory::Job;
+
+impl Job {
+    /// What has become of a rank.
+    pub fn fate(&self, rank: Rank) -> Fate {
+        fate_from_bits(self.member(rank).fate.load(SeqCst))
+    }
+
+    /// What is known here of the end of a rank.
+    pub fn departure(&self, rank: Rank) -> Departure {
+        let (member, fate) = (self.member(rank), self.fate(rank));
+        if !matches!(fate, Fate::Left | Fate::Lost(_)) {
+            return Departure::of(fate);
+        }
+        Departure { fate, order: member.order.load(SeqCst), cause: Loss::from_bits(member.cause.load(SeqCst)) }
+    }
+
+    /// A rank of this node leaves a loss behind as the cause of its end, should it end now; with
+    /// `None`, it has got over all losses so far.
+    pub fn note_cause(&self, rank: Rank, cause: Option<Loss>) {
+        let member = self.member(rank);
+        match cause {
+            None => {
+                member.got_over.store(self.departures_numbered().load(SeqCst), SeqCst);
+                member.cause.store(0, SeqCst);
+            }
+            // A rank that left in order may have done so because of a loss that was noted before.
+            Some(Loss { how: Ended::Left, .. }) if member.cause.load(SeqCst) != 0 => {}
+            Some(loss) => member.cause.store(loss.to_bits(), SeqCst),
+        }
+    }
+
+    /// Tells everybody that a rank of this node has ended without leaving, or has failed. Only the
+    /// first report counts.
+    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+        self.settle_cause(rank, Fate::Lost(how));
+        self.lose(rank, how);
+    }
+
+    /// Decides because of which loss a rank of this node ends, which cannot change any more when it
+    /// has departed.
+    pub fn settle_cause(&self, rank: Rank, end: Fate) -> Option<Loss> {
+        let cause = &self.member(rank).cause;
+        let noted = Loss::from_bits(cause.load(SeqCst));
+        if self.is_gone(rank) {
+            return noted;
+        }
+        let settled = match end {
+            // It comes from outside, whatever the rank knew.
+            Fate::Lost(Ended::Signal(_)) => None,
+            // That may have been a signal, and the rank may have known nothing.
+            Fate::Lost(Ended::Vanished) => noted,
+            _ => noted.or_else(|| self.loss_known_to(rank)),
+        };
+        cause.store(settled.map_or(0, Loss::to_bits), SeqCst);
+        settled
+    }
+
+    /// Notes what has become of a rank of another node, and because of whom.
+    pub fn note_departure(&self, rank: Rank, fate: Fate, cause: Option<Loss>) {
+        if let Some(cause) = cause.filter(|cause| cause.rank.0 < self.ranks() && !self.is_gone(rank)) {
+            self.member(rank).cause.store(cause.to_bits(), SeqCst);
+        }
+        match fate {
+            Fate::Starting => {}
+            Fate::Alive => drop(self.join(rank)),
+            Fate::Left => self.go(rank),
+            Fate::Lost(how) => self.lose(rank, how),
+        }
+    }
+
+    /// A rank joins; false if somebody has joined as that rank before.
+    pub(crate) fn join(&self, rank: Rank) -> bool {
+        let (starting, alive) = (fate_bits(Fate::Starting), fate_bits(Fate::Alive));
+        self.member(rank).fate.compare_exchange(starting, alive, SeqCst, SeqCst).is_ok()
+    }
+
+    /// A rank of this node leaves in order.
+    pub(crate) fn leave(&self, rank: Rank) {
+        self.settle_cause(rank, Fate::Left);
+        self.go(rank);
+    }
+
+    fn go(&self, rank: Rank) {
+        self.number(rank);
+        let (alive, left) = (fate_bits(Fate::Alive), fate_bits(Fate::Left));
+        if self.member(rank).fate.compare_exchange(alive, left, SeqCst, SeqCst).is_ok() {
+            self.alert();
+        }
+    }
+
+    fn lose(&self, rank: Rank, how: Ended) {
+        self.number(rank);
+        let lost = fate_bits(Fate::Lost(how));
+        let before = self
+            .member(rank)
+            .fate
+            .fetch_update(SeqCst, SeqCst, |bits| (!matches!(fate_from_bits(bits), Fate::Lost(_))).then_some(lost));
+        if before.is_ok() {
+            self.alarm().losses.fetch_add(1, SeqCst);
+            self.alert();
+        }
+    }
+
+    /// Gives the first departure of a rank its number.
+    fn number(&self, rank: Rank) {
+        let order = &self.member(rank).order;
+        if order.load(SeqCst) == 0 {
+            let next = self.departures_numbered().fetch_add(1, SeqCst) + 1;
+            // Several may report the same end at a time; one number is as good as the other.
+            let _ = order.compare_exchange(0, next, SeqCst, SeqCst);
+        }
+    }
+
+    /// The first loss that was known here and that a rank has not got over.
+    fn loss_known_to(&self, rank: Rank) -> Option<Loss> {
+        if self.alarm().losses.load(SeqCst) == 0 {
+            return None;
+        }
+        let got_over = self.member(rank).got_over.load(SeqCst);
+        let lost = |other: Rank| {
+            let departure = self.departure(other);
+            (other != rank && departure.order > got_over)
+                .then_some((departure.order, Loss { rank: other, how: departure.lost()? }))
+        };
+        let (_, loss) = (0..self.ranks()).map(Rank).filter_map(lost).min_by_key(|&(order, _)| order)?;
+        Some(first_cause(rank, loss, |rank| self.departure(rank)))
+    }
+
+    fn alert(&self) {
+        self.alarm().departures.fetch_add(1, SeqCst);
+        for rank in 0..self.ranks() {
+            // Unasked: whoever died may have been about to wake this one, and have taken its
+            // announcement away already.
+            self.bell(Rank(rank)).ring();
+        }
+        for node in 0..self.topology().nodes() {
+            self.agent_bell(Node(node)).ring();
+        }
+    }
+}
 
 /// A fate as a word.
 pub fn fate_bits(fate: Fate) -> u64 {
@@ -38,7 +188,34 @@ pub fn fate_from_bits(bits: u64) -> Fate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use farside_fabric::{Topology, first_loss};
+
     use super::*;
+    use crate::{Config, Endpoint};
+
+    const KILLED: Ended = Ended::Signal(9);
+    const EXITED: Ended = Ended::Status(1);
+
+    fn job(ranks: u32) -> Arc<Job> {
+        let mut config = Config::new(Topology::flat(ranks), 4096);
+        config.arena_bytes = 1 << 20;
+        let job = Job::create(&config).unwrap();
+        assert!((1..ranks).all(|rank| job.join(Rank(rank))));
+        job
+    }
+
+    fn loss(rank: u32, how: Ended) -> Option<Loss> {
+        Some(Loss { rank: Rank(rank), how })
+    }
+
+    /// Whom rank 0 has to name.
+    fn first(job: &Arc<Job>) -> Option<Loss> {
+        let endpoint = Endpoint::join(job.clone(), Rank(0)).unwrap();
+        first_loss(&endpoint, (0..job.ranks()).map(Rank))
+    }
 
     #[test]
     fn fates_survive_packing() {
@@ -46,5 +223,78 @@ mod tests {
         for how in ends.into_iter().chain([Ended::Signal(9), Ended::Status(-1)]) {
             assert_eq!(fate_from_bits(fate_bits(Fate::Lost(how))), Fate::Lost(how));
         }
+    }
+
+    #[test]
+    fn the_first_report_of_a_loss_counts() {
+        let job = job(2);
+        assert!(!job.join(Rank(1)), "nobody joins twice");
+        job.leave(Rank(1));
+        assert_eq!(job.fate(Rank(1)), Fate::Left);
+        job.declare_lost(Rank(1), KILLED);
+        job.declare_lost(Rank(1), EXITED);
+        assert_eq!(job.fate(Rank(1)), Fate::Lost(KILLED));
+        assert_eq!(job.alarm().losses.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn the_first_loss_in_time_is_named_and_not_the_lowest_rank() {
+        let job = job(4);
+        job.declare_lost(Rank(3), KILLED);
+        job.declare_lost(Rank(1), KILLED);
+        assert_eq!(first(&job), loss(3, KILLED));
+    }
+
+    #[test]
+    fn who_exits_after_a_loss_is_its_consequence() {
+        let job = job(4);
+        job.declare_lost(Rank(3), KILLED);
+        job.declare_lost(Rank(1), EXITED);
+        assert_eq!(job.departure(Rank(1)).cause, loss(3, KILLED));
+        let endpoint = Endpoint::join(job.clone(), Rank(0)).unwrap();
+        assert_eq!(first_loss(&endpoint, [Rank(1)]), loss(3, KILLED), "also for who needs only the other one");
+    }
+
+    #[test]
+    fn who_is_killed_after_a_loss_is_none() {
+        let job = job(4);
+        job.declare_lost(Rank(3), KILLED);
+        job.note_cause(Rank(1), loss(3, KILLED));
+        job.declare_lost(Rank(1), KILLED);
+        assert_eq!(job.departure(Rank(1)).cause, None);
+    }
+
+    #[test]
+    fn who_has_failed_by_itself_is_a_cause_in_whichever_order_the_ends_are_seen() {
+        let job = job(3);
+        // Rank 2 fails, and leaves; rank 1 misses it, and both processes end before anybody looks.
+        job.leave(Rank(2));
+        job.note_cause(Rank(1), loss(2, Ended::Left));
+        job.leave(Rank(1));
+        job.declare_lost(Rank(1), EXITED);
+        job.declare_lost(Rank(2), Ended::Status(7));
+        assert_eq!(first(&job), loss(2, Ended::Status(7)));
+        assert_eq!(job.departure(Rank(2)).cause, None);
+        assert_eq!(job.departure(Rank(1)).cause, loss(2, Ended::Left));
+    }
+
+    #[test]
+    fn who_has_got_over_a_loss_ends_for_another_reason() {
+        let job = job(4);
+        job.declare_lost(Rank(3), KILLED);
+        job.note_cause(Rank(1), loss(3, KILLED));
+        job.note_cause(Rank(1), None);
+        job.declare_lost(Rank(1), EXITED);
+        assert_eq!(job.departure(Rank(1)).cause, None);
+    }
+
+    #[test]
+    fn news_of_a_consequence_that_come_before_those_of_its_cause_name_the_cause() {
+        let job = job(4);
+        job.note_departure(Rank(2), Fate::Lost(EXITED), loss(3, KILLED));
+        assert_eq!(first(&job), loss(3, KILLED));
+        // What comes later changes nothing.
+        job.note_departure(Rank(2), Fate::Lost(EXITED), None);
+        assert_eq!(job.departure(Rank(2)).cause, loss(3, KILLED));
     }
 }

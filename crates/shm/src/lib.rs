@@ -5,6 +5,7 @@
 //! the last process is. Everybody maps all of it once; near operations are plain instructions on that mapping.
 //!
 //! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this crate is there and in `bell`'s system call;
+//! - `fate`: who has departed, in which order, and because of whom;
 //! - `bell`: how a rank sleeps and is woken;
 //! - `waiting`: spin, yield or sleep, as the machine allows;
 //! - `arena`: which bytes of a rank's memory are free;

@@ -15,12 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use farside_fabric::memory::{Beside, Stripes};
-use farside_fabric::{Alarm, Ended, Error, Fate, Mapped, Node, Rank, Result, SegmentId, Topology};
+use farside_fabric::{Alarm, Error, Mapped, Node, Rank, Result, SegmentId, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
-use crate::fate::{fate_bits, fate_from_bits};
 use crate::layout::{Layout, SLOT_BYTES, Sizes};
 
 /// "farside" and the version of the layout.
@@ -81,6 +80,8 @@ pub(crate) struct Header {
     /// On a line of its own: every operation looks at it, and it hardly ever changes.
     alarm: AlarmLine,
     endpoints: Line<AtomicU32>,
+    /// How many departures were numbered.
+    departures: AtomicU32,
 }
 
 #[repr(C, align(128))]
@@ -100,7 +101,13 @@ pub(crate) struct AgentLine {
 #[repr(C, align(128))]
 pub(crate) struct Member {
     bell: Bell,
-    fate: AtomicU64,
+    /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there
+    /// before that: see `fate`.
+    pub(crate) fate: AtomicU64,
+    pub(crate) order: AtomicU32,
+    /// How many of the departures it has got over.
+    pub(crate) got_over: AtomicU32,
+    pub(crate) cause: AtomicU64,
 }
 
 /// An entry of a rank's table of segments.
@@ -249,63 +256,14 @@ impl Job {
         self.header().root_bytes.load(Ordering::Relaxed)
     }
 
-    /// What has become of a rank.
-    pub fn fate(&self, rank: Rank) -> Fate {
-        fate_from_bits(self.member(rank).fate.load(Ordering::SeqCst))
-    }
-
-    /// Tells everybody that a rank has ended without leaving, or has failed. Only the first report counts.
-    pub fn declare_lost(&self, rank: Rank, how: Ended) {
-        let lost = fate_bits(Fate::Lost(how));
-        let before = self.member(rank).fate.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |bits| {
-            (!matches!(fate_from_bits(bits), Fate::Lost(_))).then_some(lost)
-        });
-        if before.is_ok() {
-            self.alarm().losses.fetch_add(1, Ordering::SeqCst);
-            self.depart();
-        }
-    }
-
-    /// Notes that a rank is a member, or has left, which it did elsewhere: this memory is another node's.
-    pub fn note_fate(&self, rank: Rank, fate: Fate) {
-        match fate {
-            Fate::Starting => {}
-            Fate::Alive => drop(self.join(rank)),
-            Fate::Left => self.leave(rank),
-            Fate::Lost(how) => self.declare_lost(rank, how),
-        }
-    }
-
-    /// A rank joins; false if somebody has joined as that rank before.
-    pub(crate) fn join(&self, rank: Rank) -> bool {
-        let (starting, alive) = (fate_bits(Fate::Starting), fate_bits(Fate::Alive));
-        let fate = &self.member(rank).fate;
-        fate.compare_exchange(starting, alive, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-
-    /// A rank leaves in order.
-    pub(crate) fn leave(&self, rank: Rank) {
-        let (alive, left) = (fate_bits(Fate::Alive), fate_bits(Fate::Left));
-        let fate = &self.member(rank).fate;
-        if fate.compare_exchange(alive, left, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            self.depart();
-        }
-    }
-
-    fn depart(&self) {
-        self.alarm().departures.fetch_add(1, Ordering::SeqCst);
-        for rank in 0..self.ranks() {
-            // Unasked: whoever died may have been about to wake this one, and have taken its announcement away already.
-            self.bell(Rank(rank)).ring();
-        }
-        for node in 0..self.topology.nodes() {
-            self.agent_bell(Node(node)).ring();
-        }
-    }
-
     /// Counts those who have gone.
     pub fn alarm(&self) -> &Alarm {
         &self.header().alarm.0
+    }
+
+    /// How many departures were numbered here.
+    pub(crate) fn departures_numbered(&self) -> &AtomicU32 {
+        &self.header().departures
     }
 
     pub(crate) fn bell(&self, rank: Rank) -> &Bell {
@@ -445,7 +403,7 @@ impl Job {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
-    fn member(&self, rank: Rank) -> &Member {
+    pub(crate) fn member(&self, rank: Rank) -> &Member {
         assert!(rank.0 < self.ranks(), "{rank} of {}", self.ranks());
         let at = self.layout.members + u64::from(rank.0) * size_of::<Member>() as u64;
         // SAFETY: the layout reserves a block for each rank, which consists of atomics.
@@ -556,19 +514,6 @@ mod tests {
         job.publish(Rank(0), SegmentId(SEGMENTS), 4096, 1).unwrap();
         job.retract(Rank(0), SegmentId(SEGMENTS)).unwrap();
         assert!(job.segment(Rank(0), SegmentId(TOMBSTONE)).is_err());
-    }
-
-    #[test]
-    fn the_first_report_of_a_loss_counts() {
-        let job = job(2);
-        assert!(job.join(Rank(1)));
-        assert!(!job.join(Rank(1)), "nobody joins twice");
-        job.leave(Rank(1));
-        assert_eq!(job.fate(Rank(1)), Fate::Left);
-        job.declare_lost(Rank(1), Ended::Signal(9));
-        job.declare_lost(Rank(1), Ended::Status(1));
-        assert_eq!(job.fate(Rank(1)), Fate::Lost(Ended::Signal(9)));
-        assert_eq!(job.alarm().losses.load(Ordering::SeqCst), 1);
     }
 
     #[test]

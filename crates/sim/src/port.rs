@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Ordering, Rank, Region,
-    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node,
+    Ordering, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -108,6 +108,12 @@ impl<E: Engine> Fabric for Port<E> {
     }
     fn fate(&self, peer: Rank) -> Fate {
         self.machine().store().fate(peer)
+    }
+    fn departure(&self, peer: Rank) -> Departure {
+        self.machine().store().departure(peer)
+    }
+    fn note_cause(&self, cause: Option<Loss>) {
+        self.machine().store().note_cause(self.rank, cause);
     }
     fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         self.alive()?.store().expose(self.rank, segment, bytes)

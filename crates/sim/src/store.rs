@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::{
-    Alarm, Atomic, Ended, Error, Fate, Handler, HandlerId, Kind, Mapped, Node, Piece, Rank, Region, Reply, Result,
-    SegmentId, Sum, Ticket, Topology, Width, Word,
+    Alarm, Atomic, Departure, Ended, Error, Fate, Handler, HandlerId, Kind, Loss, Mapped, Node, Piece, Rank, Region,
+    Reply, Result, SegmentId, Sum, Ticket, Topology, Width, Word, first_cause,
 };
 use rustc_hash::FxHashMap;
 
@@ -57,7 +57,9 @@ pub(crate) struct Store {
     /// How many ranks of a node can run at the same time.
     pub(crate) processors: u32,
     holdings: Vec<Holding>,
-    fates: Vec<Fate>,
+    departures: Vec<Departure>,
+    /// How many departures each rank has got over.
+    got_over: Vec<u32>,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     handlers: HashMap<(Node, HandlerId), Handler>,
@@ -81,7 +83,8 @@ impl Store {
             alarm,
             processors: ranks,
             holdings: (0..ranks).map(holding).collect(),
-            fates: vec![Fate::Alive; ranks as usize],
+            departures: vec![Departure::of(Fate::Alive); ranks as usize],
+            got_over: vec![0; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
             counting: false,
@@ -89,7 +92,25 @@ impl Store {
     }
 
     pub(crate) fn fate(&self, rank: Rank) -> Fate {
-        self.fates[rank.index()]
+        self.departures[rank.index()].fate
+    }
+
+    pub(crate) fn departure(&self, rank: Rank) -> Departure {
+        let known = self.departures[rank.index()];
+        // What a rank has noted is the cause of its end when it has ended.
+        if known.order == 0 { Departure::of(known.fate) } else { known }
+    }
+
+    pub(crate) fn note_cause(&mut self, rank: Rank, cause: Option<Loss>) {
+        let noted = &mut self.departures[rank.index()].cause;
+        match cause {
+            None => {
+                *noted = None;
+                self.got_over[rank.index()] = self.departures();
+            }
+            Some(Loss { how: Ended::Left, .. }) if noted.is_some() => {}
+            Some(_) => *noted = cause,
+        }
     }
 
     pub(crate) fn expose(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -176,7 +197,7 @@ impl Store {
             return Ok(());
         }
         match self.fate(rank) {
-            Fate::Lost(how) => Err(Error::RankLost { rank, how }),
+            Fate::Lost(how) => Err(first_cause(rank, Loss { rank, how }, |rank| self.departure(rank)).error()),
             _ => Ok(()),
         }
     }
@@ -230,14 +251,30 @@ impl Store {
 
     /// A rank has left, or was lost.
     pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
-        self.fates[rank.index()] = match lost {
-            Some(how) => Fate::Lost(how),
-            None => Fate::Left,
+        let noted = self.departures[rank.index()].cause;
+        let cause = match lost {
+            // It comes from outside, whatever the rank knew.
+            Some(Ended::Signal(_)) => None,
+            _ => noted.or_else(|| self.loss_known_to(rank)),
         };
+        let order = self.departures() + 1;
+        self.departures[rank.index()] = Departure { fate: lost.map_or(Fate::Left, Fate::Lost), order, cause };
         if lost.is_some() {
             self.alarm.losses.fetch_add(1, Ordering::SeqCst);
         }
         self.alarm.departures.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The first loss that a rank has not got over.
+    fn loss_known_to(&self, rank: Rank) -> Option<Loss> {
+        let lost = |other: Rank| {
+            let departure = self.departure(other);
+            (departure.order > self.got_over[rank.index()])
+                .then_some((departure.order, Loss { rank: other, how: departure.lost()? }))
+        };
+        let all = self.topology.all().iter().copied().filter_map(lost);
+        let (_, loss) = all.min_by_key(|&(order, _)| order)?;
+        Some(first_cause(rank, loss, |rank| self.departure(rank)))
     }
 
     pub(crate) fn departures(&self) -> u32 {

@@ -228,6 +228,41 @@ impl Running {
         }
     }
 
+    /// Waits until the process of a rank has started, or the command has ended.
+    pub(crate) fn wait_for_rank(&mut self, rank: u64) {
+        while self.ranks(rank).is_empty() && !marked_pids(&self.mark).is_empty() {
+            if Instant::now() >= self.expires {
+                self.fail(&format!("no rank {rank}"));
+            }
+            // sleep: the system tells nobody but a parent when a process begins.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Kills the process of a rank, as soon as there is one; false if the command has ended before.
+    pub(crate) fn kill_rank(&mut self, rank: u64) -> bool {
+        loop {
+            self.wait_for_rank(rank);
+            // One that has ended in the meantime was not killed.
+            if self.ranks(rank).iter().any(|&pid| kill_process(pid, Signal::KILL).is_ok()) {
+                return true;
+            }
+            if marked_pids(&self.mark).is_empty() {
+                return false;
+            }
+        }
+    }
+
+    /// The processes that are this rank of a job.
+    fn ranks(&self, rank: u64) -> Vec<Pid> {
+        let wanted = format!("FARSIDE_RANK={rank}");
+        let is_it = |pid: &Pid| {
+            let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        };
+        marked_pids(&self.mark).into_iter().filter(is_it).collect()
+    }
+
     /// Kills the command and its helper processes that run the same program, the last one first, but none of the ranks.
     pub(crate) fn kill_all_of_the_program(&self) {
         let program = std::fs::canonicalize(FARSIDE).expect("the command exists");

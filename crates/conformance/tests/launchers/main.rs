@@ -1,5 +1,6 @@
 //! Jobs that somebody else's launcher has started: Open MPI's, MPICH's and Slurm's. They run what they start unchanged, and nobody hangs when a rank dies.
 
+mod culprits;
 mod hosts;
 mod slurm;
 mod support;

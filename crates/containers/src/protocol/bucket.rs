@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::{Ended, Error, Fate, Rank, Result};
+use farside_fabric::{Error, Fate, Rank, Result};
 use farside_rma::{Context, Place, Window};
 
 use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
@@ -394,9 +394,7 @@ impl<W: Variant> Volume<'_, W> {
         }
         match self.context.relax_among(&[self.rank, holder]) {
             // A lost holder is looked after in the next turn; who has left has released its bucket.
-            Err(Error::RankLost { rank, how }) if rank == self.rank && how != Ended::Left => {
-                Err(Error::RankLost { rank, how })
-            }
+            Err(error) if matches!(self.context.fabric().fate(self.rank), Fate::Lost(_)) => Err(error),
             _ => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Ended, Error, Fabric, Node, Rank, Result};
+use farside_fabric::{Ended, Error, Fabric, Fate, Loss, Node, Rank, Result, first_cause};
 use farside_nic::Address;
 use farside_pmi::Launcher;
 
@@ -205,9 +205,12 @@ fn attend(
                 }
             }
             if kind != Kind::Shm && rank == maker {
-                // With it went the node's interface.
+                // With it went the node's interface, and all who are elsewhere for those here.
+                let cause = Loss { rank: maker, how: Ended::Vanished };
+                let cause = first_cause(me, cause, |rank| job.departure(rank));
                 let far = job.topology().all().iter().filter(|rank| !near.contains(rank));
-                far.filter(|&&rank| !job.is_gone(rank)).for_each(|&rank| job.declare_lost(rank, Ended::Silent));
+                far.filter(|&&rank| !job.is_gone(rank))
+                    .for_each(|&rank| job.note_departure(rank, Fate::Lost(Ended::Silent), Some(cause)));
             }
         }
     };

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fate, Node, Rank, Result, Topology};
+use farside_fabric::{Departure, Ended, Error, Fate, Loss, Node, Rank, Result, Topology};
 use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
 use farside_ofi::Ofi;
 use farside_rma::root_bytes;
@@ -106,9 +106,23 @@ impl Nodes {
         self.of(rank).fate(rank)
     }
 
+    pub(crate) fn departure(&self, rank: Rank) -> Departure {
+        self.of(rank).departure(rank)
+    }
+
+    /// A rank of a node that is here is lost.
     pub(crate) fn declare_lost(&self, rank: Rank, how: Ended) {
+        let own = self.of(rank);
+        own.declare_lost(rank, how);
         // Those that are here hear of it at once; the others are told.
-        self.stations.iter().for_each(|station| station.declare_lost(rank, how));
+        let cause = own.departure(rank).cause;
+        let others = self.stations.iter().filter(|station| station.node() != own.node());
+        others.for_each(|station| station.note_lost(rank, how, cause));
+    }
+
+    /// A rank of a node that is elsewhere is lost, because of this loss.
+    pub(crate) fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
+        self.stations.iter().for_each(|station| station.note_lost(rank, how, cause));
     }
 
     pub(crate) fn lost(&self) -> Vec<u32> {

@@ -85,7 +85,7 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
     puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1)]);
     for (host, rank) in [("a", 0), ("b", 1)] {
         puppets.first(host, &[ToLauncher::NodeLost(2)]);
-        let end = ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive };
+        let end = ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive, cause: None };
         puppets.when_lost(host, &[end]);
     }
     let mut report = puppets.run("a,b,c");
@@ -99,7 +99,7 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
 #[test]
 fn a_lost_host_is_named_although_all_ranks_have_ended() {
     let puppets = Puppets::new("late");
-    let end = |rank| ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive };
+    let end = |rank| ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive, cause: None };
     puppets.first("a", &[ToLauncher::NodeLost(2), end(0)]);
     puppets.first("b", &[ToLauncher::NodeLost(2), end(1)]);
     puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1), end(2)]);
@@ -111,9 +111,9 @@ fn a_lost_host_is_named_although_all_ranks_have_ended() {
 #[test]
 fn the_ranks_of_all_hosts_hear_of_a_death() {
     let puppets = Puppets::new("death");
-    puppets.first("a", &[ToLauncher::Ended { rank: 0, how: Ended::Signal(9), fate: Fate::Alive }]);
+    puppets.first("a", &[ToLauncher::Ended { rank: 0, how: Ended::Signal(9), fate: Fate::Alive, cause: None }]);
     puppets.first("b", &[]);
-    puppets.when_lost("b", &[ToLauncher::Ended { rank: 1, how: Ended::Status(4), fate: Fate::Alive }]);
+    puppets.when_lost("b", &[ToLauncher::Ended { rank: 1, how: Ended::Status(4), fate: Fate::Alive, cause: None }]);
     let report = puppets.run("a,b");
     assert_eq!((report.status, report.timed_out), (128 + 9, false), "{report:?}");
     assert_eq!(report.failures, [failed(0, Ended::Signal(9)), failed(1, Ended::Status(4))]);
@@ -123,7 +123,7 @@ fn the_ranks_of_all_hosts_hear_of_a_death() {
 fn output_is_kept_if_asked_for() {
     let puppets = Puppets::new("kept");
     let line = |text: &str| ToLauncher::Output { rank: 0, is_error: false, line: text.as_bytes().to_vec() };
-    let end = ToLauncher::Ended { rank: 0, how: Ended::Status(0), fate: Fate::Left };
+    let end = ToLauncher::Ended { rank: 0, how: Ended::Status(0), fate: Fate::Left, cause: None };
     puppets.first("a", &[line("one\n"), line("two\n"), end]);
     let report = puppets.run("a");
     assert_eq!((report.status, report.stdout.as_slice()), (0, &b"one\ntwo\n"[..]));

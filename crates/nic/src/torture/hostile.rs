@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Ended, Fate, Node, Number, Rank, SegmentId, Sum, Word};
+use farside_fabric::{Atomic, Ended, Fate, Loss, Node, Number, Rank, SegmentId, Sum, Word};
 use farside_shm::Job;
 
 use super::memory::{BYTES, hosts, real_job};
@@ -212,15 +212,23 @@ fn fates_and_ports_of_others_are_not_believed() {
     for rank in [Rank(2), Rank(4), Rank(7), Rank(8), Rank(u32::MAX)] {
         let before = (0..8).map(|rank| victim.job.fate(Rank(rank))).collect::<Vec<_>>();
         for fate in [Fate::Left, Fate::Lost(Ended::Silent), Fate::Lost(Ended::Signal(9))] {
-            assert!(victim.request(&Request::Member { rank, fate }));
+            assert!(victim.request(&Request::Member { rank, fate, cause: None }));
         }
         assert_eq!((0..8).map(|rank| victim.job.fate(Rank(rank))).collect::<Vec<_>>(), before);
     }
-    // A fate that is none.
-    let mut body = Vec::new();
-    request::encode(&Request::Member { rank: Rank(1), fate: Fate::Left }, &mut body);
-    body[5..13].copy_from_slice(&99u64.to_le_bytes());
-    assert!(!victim.body(&body));
+    // A cause that is nobody's loss.
+    for rank in [Rank(8), Rank((1 << 27) - 1)] {
+        let cause = Some(Loss { rank, how: Ended::Signal(9) });
+        assert!(victim.request(&Request::Member { rank: Rank(1), fate: Fate::Left, cause }));
+        assert_ne!(victim.job.fate(Rank(1)), Fate::Left, "{rank}");
+    }
+    // A fate that is none, and a cause that is none.
+    for at in [5, 13] {
+        let mut body = Vec::new();
+        request::encode(&Request::Member { rank: Rank(1), fate: Fate::Left, cause: None }, &mut body);
+        body[at..at + 8].copy_from_slice(&99u64.to_le_bytes());
+        assert!(!victim.body(&body), "byte {at}");
+    }
     // Ports that cannot be.
     let ping = [12];
     let impossible = [

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Error, Fate, Node, Rank, Region, Result, SegmentId, Sum, Topology, Width, Word};
+use farside_fabric::{Atomic, Error, Fate, Loss, Node, Rank, Region, Result, SegmentId, Sum, Topology, Width, Word};
 use farside_shm::{Config, Job};
 use rustc_hash::FxHashMap;
 
@@ -162,7 +162,7 @@ impl Memory for Plain {
         }
     }
 
-    fn note_fate(&mut self, _rank: Rank, _fate: Fate) {}
+    fn note_departure(&mut self, _rank: Rank, _fate: Fate, _cause: Option<Loss>) {}
 
     fn segment(&mut self, _: Rank, _: SegmentId, _: About, _: bool) -> Result<u128> {
         Err(Error::Unsupported { what: "memory access without an agent".into() })

@@ -3,7 +3,7 @@
 //! A region of any shape is cut into [`Rows`] before it is sent: rows of equal length at equal distance, of which one contiguous run is the
 //! simplest case. So the server's part stays small: what it must check before it touches memory is four numbers.
 
-use farside_fabric::{Atomic, Fate, Number, Rank, SegmentId, Sum, Width, Word};
+use farside_fabric::{Atomic, Fate, Loss, Number, Rank, SegmentId, Sum, Width, Word};
 
 use super::{Reader, Refused, answer};
 
@@ -79,10 +79,11 @@ pub(crate) enum Request<'a> {
     Recall {
         slot: u32,
     },
-    /// A rank of the sender's node has joined, left or was lost.
+    /// A rank of the sender's node has joined, left or was lost, because of this loss.
     Member {
         rank: Rank,
         fate: Fate,
+        cause: Option<Loss>,
     },
     /// Asks at which port of this node's address a rank serves itself.
     Where {
@@ -183,10 +184,11 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
             into.push(RECALL);
             into.extend_from_slice(&slot.to_le_bytes());
         }
-        Request::Member { rank, fate } => {
+        Request::Member { rank, fate, cause } => {
             into.push(MEMBER);
             into.extend_from_slice(&rank.0.to_le_bytes());
             into.extend_from_slice(&farside_shm::fate_bits(fate).to_le_bytes());
+            into.extend_from_slice(&cause.map_or(0, Loss::to_bits).to_le_bytes());
         }
         Request::Where { tag, rank } => {
             into.push(WHERE);
@@ -320,7 +322,10 @@ impl<'a> Requests<'a> {
                 Request::Call { slot, handler, argument: reader.bytes(bytes as usize)? }
             }
             RECALL if !counts => Request::Recall { slot: reader.u32()? },
-            MEMBER if !counts => Request::Member { rank: Rank(reader.u32()?), fate: decode_fate(reader)? },
+            MEMBER if !counts => {
+                let (rank, fate) = (Rank(reader.u32()?), decode_fate(reader)?);
+                Request::Member { rank, fate, cause: decode_cause(reader)? }
+            }
             WHERE if !counts => Request::Where { tag: reader.u32()?, rank: Rank(reader.u32()?) },
             PING if !counts => Request::Ping,
             FROM if !counts => {
@@ -386,6 +391,12 @@ fn decode_fate(reader: &mut Reader<'_>) -> Result<Fate, Refused> {
     let bits = reader.u64()?;
     let fate = farside_shm::fate_from_bits(bits);
     if farside_shm::fate_bits(fate) == bits { Ok(fate) } else { Err(Refused::Malformed) }
+}
+
+fn decode_cause(reader: &mut Reader<'_>) -> Result<Option<Loss>, Refused> {
+    let bits = reader.u64()?;
+    let cause = Loss::from_bits(bits);
+    if cause.map_or(0, Loss::to_bits) == bits { Ok(cause) } else { Err(Refused::Malformed) }
 }
 
 /// A word, and the code of what is done to it.
@@ -473,7 +484,12 @@ mod tests {
             Request::Post { at: Word { width: Width::W32, ..wide }, op: Atomic::Add(3), counts: true },
             Request::Call { slot: 3, handler: 4, argument: data },
             Request::Recall { slot: 3 },
-            Request::Member { rank: Rank(9), fate: Fate::Lost(Ended::Signal(9)) },
+            Request::Member { rank: Rank(9), fate: Fate::Lost(Ended::Signal(9)), cause: None },
+            Request::Member {
+                rank: Rank(9),
+                fate: Fate::Left,
+                cause: Some(Loss { rank: Rank(3), how: Ended::Silent }),
+            },
             Request::Where { tag: 1, rank: Rank(2) },
             Request::Ping,
             Request::Changed { at: wide },

@@ -13,7 +13,7 @@ pub(crate) mod tree;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Width, Word};
+use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Loss, Rank, Result, SegmentId, Width, Word};
 
 use crate::poison::{Poison, concerns};
 use crate::team::Team;
@@ -268,9 +268,10 @@ impl Team<'_> {
                     return Err(self.poisoned_by(step, reason));
                 }
                 Err(Error::RankLost { rank, how }) => {
-                    // What was learned from one who left because of it, nobody else need ever hear of.
-                    if !matches!(context.fabric().fate(rank), Fate::Lost(_)) {
-                        self.poison(Poison::Lost { rank, how });
+                    // What was learned from one who left because of it, nobody else need ever hear
+                    // of, nor care if that is no member.
+                    if !matches!(context.fabric().fate(rank), Fate::Lost(_)) || !group.members.contains(&rank) {
+                        self.poison(Poison::Lost(Loss { rank, how }));
                     }
                     return Err(Error::RankLost { rank, how });
                 }
@@ -336,10 +337,14 @@ impl Team<'_> {
     /// What a poison means for a collective.
     fn poisoned_by(&self, step: &Step, poison: Poison) -> Error {
         match poison {
-            Poison::HasLeft { rank, .. } => Error::RankLost { rank, how: Ended::Left },
-            Poison::Lost { rank, how } => {
-                self.context().note_reason(rank, how);
-                Error::RankLost { rank, how }
+            Poison::HasLeft { rank, .. } => {
+                let left = Loss { rank, how: Ended::Left };
+                self.context().note_reason(left);
+                left.error()
+            }
+            Poison::Lost(loss) => {
+                self.context().note_reason(loss);
+                loss.error()
             }
             // The one who noticed need not be the one who differs: look for one who does.
             Poison::Disagreement { noticed_by, .. } => {

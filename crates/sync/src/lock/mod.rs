@@ -238,7 +238,7 @@ impl Lock {
                 self.algorithm.site().tally.note(|counts| counts.given_up += 1);
                 Ok(false)
             }
-            Err(error) => Err(self.explain(error)),
+            Err(error) => Err(self.explain(context, error)),
         }
     }
 
@@ -247,7 +247,7 @@ impl Lock {
         if !self.held.replace(false) {
             return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.handle.rank())));
         }
-        self.algorithm.release(context).map_err(|error| self.explain(error))
+        self.algorithm.release(context).map_err(|error| self.explain(context, error))
     }
 
     #[cold]
@@ -264,8 +264,8 @@ impl Lock {
     }
 
     #[cold]
-    fn explain(&self, error: Error) -> Error {
-        Handle::explain(error, self.members())
+    fn explain(&self, context: &Context, error: Error) -> Error {
+        Handle::explain(context, error, self.members())
     }
 }
 

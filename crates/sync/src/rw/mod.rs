@@ -270,7 +270,7 @@ impl RwLock {
                 self.reads.set(self.reads.get() + 1);
                 Ok(Some(ReadGuard { lock: self, context }))
             }
-            other => self.none(other),
+            other => self.none(context, other),
         }
     }
 
@@ -285,7 +285,7 @@ impl RwLock {
                 self.writes.set(self.writes.get() + 1);
                 Ok(Some(WriteGuard { lock: self, context }))
             }
-            other => self.none(other),
+            other => self.none(context, other),
         }
     }
 
@@ -304,13 +304,13 @@ impl RwLock {
 
     /// A request that has not got the lock.
     #[cold]
-    fn none<G>(&self, asked: Result<bool>) -> Result<Option<G>> {
+    fn none<G>(&self, context: &Context, asked: Result<bool>) -> Result<Option<G>> {
         match asked {
             Ok(_) => {
                 self.algorithm.tally().note(|tally| &tally.given_up);
                 Ok(None)
             }
-            Err(error) => Err(self.explain(error)),
+            Err(error) => Err(self.explain(context, error)),
         }
     }
 
@@ -323,7 +323,7 @@ impl RwLock {
             Held::Write => self.algorithm.end_write(context),
             _ => self.algorithm.end_read(context),
         };
-        released.map_err(|error| self.explain(error))
+        released.map_err(|error| self.explain(context, error))
     }
 
     #[cold]
@@ -345,8 +345,8 @@ impl RwLock {
     }
 
     #[cold]
-    fn explain(&self, error: Error) -> Error {
-        Handle::explain(error, self.members())
+    fn explain(&self, context: &Context, error: Error) -> Error {
+        Handle::explain(context, error, self.members())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A memory that remembers in which order operations changed it.
 
-use farside_fabric::{Atomic, Error, Fate, Rank, Result, SegmentId, Sum, Word};
+use farside_fabric::{Atomic, Error, Fate, Loss, Rank, Result, SegmentId, Sum, Word};
 
 use crate::service::{Asked, Memory};
 use crate::wire::request::{About, Rows};
@@ -35,6 +35,8 @@ impl Memory for Journal {
         absent()
     }
 
+    fn wake(&mut self, _: Word) {}
+
     fn count_landings(&mut self, _: u64) {}
 
     fn call(&mut self, _: Rank, _: u32, _: u32, _: &[u8]) {}
@@ -43,7 +45,7 @@ impl Memory for Journal {
         Asked::Forgotten
     }
 
-    fn note_fate(&mut self, _: Rank, _: Fate) {}
+    fn note_departure(&mut self, _: Rank, _: Fate, _: Option<Loss>) {}
 
     fn locate(&mut self, _: Rank) -> Result<u16> {
         absent()

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::{Ended, Error, Fate, Rank, Result};
+use farside_fabric::{Ended, Error, Fate, Loss, Rank, Result, first_loss};
 use farside_rma::{Context, Team};
 
 use super::Site;
@@ -44,12 +44,8 @@ impl Handle {
 
     #[cold]
     fn judge_losses(&self, context: &Context, members: &[Rank], losses: u32) -> Result<()> {
-        let lost = members.iter().find_map(|&rank| match context.fabric().fate(rank) {
-            Fate::Lost(how) => Some(Error::Poisoned { rank, how }),
-            _ => None,
-        });
-        match lost {
-            Some(error) => Err(error),
+        match first_loss(context.fabric(), members.iter().copied()) {
+            Some(Loss { rank, how }) => Err(Error::Poisoned { rank, how }),
             None => {
                 self.losses.set(losses);
                 Ok(())
@@ -59,9 +55,11 @@ impl Handle {
 
     /// That a member was lost means that the lock is poisoned. That it has left in order does not: it left the lock in order, too.
     #[cold]
-    pub fn explain(error: Error, members: &[Rank]) -> Error {
+    pub fn explain(context: &Context, error: Error, members: &[Rank]) -> Error {
+        let is_lost = |&rank: &Rank| matches!(context.fabric().fate(rank), Fate::Lost(_));
         match error {
-            Error::RankLost { rank, how } if how != Ended::Left && members.contains(&rank) => {
+            // The loss of somebody else may be the cause of that.
+            Error::RankLost { rank, how } if how != Ended::Left && members.iter().any(is_lost) => {
                 Error::Poisoned { rank, how }
             }
             other => other,
@@ -87,6 +85,7 @@ impl Handle {
         let mut home = [chosen.map_or(u32::MAX, |rank| rank.0)];
         survivors.broadcast(survivors.members()[0], &mut home)?;
         context.topology().check(Rank(home[0]))?;
+        context.go_on();
         Ok(Rank(home[0]))
     }
 }
