@@ -224,6 +224,10 @@ impl Watch<'_> {
             self.report_silence();
             for end in ends {
                 self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate });
+                match &mut self.forwarder {
+                    Some(forwarder) => forwarder.drain(end.rank),
+                    None => self.daemon.outbox.push(&ToLauncher::Drained { rank: end.rank.0 }),
+                }
             }
             if news && self.hear_forwarder() == Then::Leave {
                 return Ok(Then::Leave);
@@ -291,6 +295,7 @@ impl Watch<'_> {
         match self.forwarder.as_mut().map(Forwarder::hear) {
             // Nobody reads the channel any more.
             Some(News::Broken) => return Then::Leave,
+            Some(News::Drained(rank)) => self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 }),
             Some(News::Done) => self.forwarder = None,
             None => {}
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// What a daemon's first line begins with; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 /// No message is longer: the arguments and the environment of a program are the longest, and the system allows less.
 const BYTES_MAX: usize = 16 << 20;
 
@@ -74,6 +74,8 @@ pub(crate) enum ToLauncher {
     Failed(String),
     /// Nothing of the job is left here.
     Done,
+    /// All that a rank had written when it ended was passed on.
+    Drained { rank: u32 },
 }
 
 /// [`Address`], as it travels.
@@ -307,6 +309,7 @@ mod tests {
             any::<u32>().prop_map(ToLauncher::NodeLost),
             any::<String>().prop_map(ToLauncher::Failed),
             Just(ToLauncher::Done),
+            any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),
         ]
     }
 
