@@ -15,7 +15,7 @@ use farside_launch::{Hosts, Launch, Output, RSH};
 #[derive(Args, Clone)]
 pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts")]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts", allow_negative_numbers = true)]
     ranks: Option<u32>,
     /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm, or nic with --nodes or --hosts]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
@@ -32,13 +32,13 @@ pub(crate) struct Job {
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     patience: Option<Duration>,
     /// End the job after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// How long the other ranks may go on after one has failed, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, allow_negative_numbers = true)]
     grace: Duration,
     /// Let the other ranks go on after one has failed
     #[arg(long)]
@@ -48,7 +48,7 @@ pub(crate) struct Job {
     label: bool,
     /// Set a variable in the environment of the ranks; without a value, it has the one it has here
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
-    variables: Vec<(String, Option<String>)>,
+    variables: Vec<(String, OsString)>,
     /// Start the ranks in this directory, instead of the current one
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -79,15 +79,23 @@ struct Span {
     #[arg(long, value_name = "PATH", requires = "hosts")]
     remote_farside: Option<PathBuf>,
     /// How long the hosts may take until all are ready, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
     start_timeout: Duration,
 }
 
 fn ranks(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) => Err("a job needs at least one rank".into()),
-        Ok(ranks) => Ok(ranks),
+    match text.parse::<i64>() {
+        Ok(..=0) => Err("a job needs at least one rank".into()),
+        Ok(ranks) => u32::try_from(ranks).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A time that is not over before anything has happened.
+fn some_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("expected more than 0 seconds".into()),
+        some => Ok(some),
     }
 }
 
@@ -109,15 +117,18 @@ fn nodes(text: &str) -> Result<u32, String> {
     }
 }
 
-fn variable(text: &str) -> Result<(String, Option<String>), String> {
+fn variable(text: &str) -> Result<(String, OsString), String> {
     let (name, value) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (text, std::env::var(text).ok()),
+        Some((name, value)) => (name, Some(value.into())),
+        None => (text, std::env::var_os(text)),
     };
-    if name.is_empty() {
-        return Err("expected NAME or NAME=VALUE".into());
+    // Shells take fewer, and export functions under names that no shell takes; but none has a space
+    // in it.
+    if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        return Err("expected NAME or NAME=VALUE, and no space in NAME".into());
     }
-    Ok((name.to_owned(), value))
+    let unset = || format!("there is no such variable here; give it a value with --env {name}=VALUE");
+    Ok((name.to_owned(), value.ok_or_else(unset)?))
 }
 
 /// What the ranks run.
@@ -202,10 +213,7 @@ impl Job {
             .interactive()
             .keeper(me);
         for (name, value) in self.variables {
-            // A variable that does not exist here is left alone.
-            if let Some(value) = value {
-                launch = launch.variable(name, value);
-            }
+            launch = launch.variable(name, value);
         }
         if let Some(directory) = self.directory {
             launch = launch.directory(directory);

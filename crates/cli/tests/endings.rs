@@ -5,7 +5,7 @@ mod support;
 use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
-use support::{Scratch, shells};
+use support::{Scratch, farside_after, shells};
 
 /// Shell code that goes on for ever without a child that outlives it for long.
 const FOR_EVER: &str = "while :; do sleep 0.05; done";
@@ -122,6 +122,62 @@ fn a_job_that_is_asked_to_end_ends() {
 }
 
 #[test]
+fn a_job_that_was_asked_to_end_and_does_so_in_order_says_so_in_its_status() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2)] {
+        let script = format!("trap 'exit 0' TERM INT; echo ready; {FOR_EVER}");
+        let mut running = shells(&["-n", "2"], &script).start();
+        running.wait_for_lines("ready", 2);
+        running.signal(signal);
+        running.wait().ends_with(128 + number);
+    }
+}
+
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let script = format!("trap 'echo got' USR1; trap 'exit 0' USR2; echo ready; {FOR_EVER}");
+    let job = ["run", "-n", "2", "--grace", "0", "sh", "-c", &script];
+    let mut running = farside_after("trap '' HUP", job).start();
+    running.wait_for_lines("ready", 2);
+    running.signal(Signal::HUP);
+    running.signal(Signal::USR1);
+    running.wait_for_lines("got", 2);
+    running.signal(Signal::USR2);
+    running.wait().ends_with(0);
+}
+
+#[test]
+fn ranks_stop_and_go_on_with_the_launcher() {
+    let script = format!("trap 'exit 0' USR1; echo ready; {FOR_EVER}");
+    for options in [["-n", "2"].as_slice(), &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"]] {
+        let mut running = shells(options, &script).start();
+        running.wait_for_lines("ready", 2);
+        for _ in 0..2 {
+            running.signal(Signal::TSTP);
+            running.wait_until_stopped(2, true);
+            running.signal(Signal::CONT);
+            running.wait_until_stopped(2, false);
+        }
+        running.signal(Signal::USR1);
+        running.wait().ends_with(0);
+    }
+}
+
+#[test]
+fn the_last_lines_of_a_rank_come_before_the_news_of_its_end() {
+    for to in ["", ">&2"] {
+        for options in [["-n", "2"].as_slice(), &["--hosts", "localhost:2", "--rsh", "env HOST={host}"]] {
+            let script = format!("[ $FARSIDE_RANK = 0 ] || exec sleep 1000; seq 1 10000 {to}; exit 3");
+            let program = ["sh", "-c", script.as_str()];
+            let words = ["run", "--grace", "0"].iter().chain(options).chain(&program);
+            let lines = farside_after("exec 2>&1", words).run().ends_with(3).lines();
+            let at = |line: &str| lines.iter().position(|one| one == line);
+            let (last, news) = (at("10000"), at("farside: rank 0 exited with status 3"));
+            assert!(last.is_some() && last < news, "{to}: {last:?} {news:?} of {} lines", lines.len());
+        }
+    }
+}
+
+#[test]
 fn who_asks_twice_means_it() {
     let script = format!("trap 'echo no' INT TERM; echo ready; {FOR_EVER}");
     let mut running = shells(&["-n", "3", "--grace", "1000"], &script).start();
@@ -156,6 +212,17 @@ fn a_launcher_that_is_killed_leaves_nothing() {
         running.signal(Signal::KILL);
         running.wait_until_nothing_is_left();
         assert_eq!(running.wait().status.signal(), Some(9));
+    }
+}
+
+#[test]
+fn children_in_sessions_of_their_own_end_with_a_launcher_that_is_killed() {
+    for then in ["echo ready; wait", "echo ready; exit 0"] {
+        let scratch = Scratch::new();
+        let mut running = shells(&["-n", "2"], &with_daemons(then)).directory(&scratch.path).start();
+        running.wait_for_lines("ready", 2);
+        running.signal(Signal::KILL);
+        running.wait_until_nothing_is_left();
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::os::unix::fs::PermissionsExt;
 
-use support::{Scratch, farside, shells};
+use support::{Scratch, farside, farside_after, shells};
 
 #[test]
 fn a_job_in_which_all_is_well_ends_with_zero_and_says_nothing() {
@@ -116,6 +116,10 @@ fn bad_values_of_options_are_named() {
         ("--timeout", "abc"),
         ("--timeout", "nan"),
         ("--timeout", "-1"),
+        ("--timeout", "0"),
+        ("--env", "A B"),
+        ("--env", "A B=c"),
+        ("--env", "NO_SUCH_VARIABLE_HERE"),
         ("--grace", "later"),
     ] {
         let ranks = if option == "-n" { vec![] } else { vec!["-n", "2"] };
@@ -134,4 +138,45 @@ fn what_is_missing_is_named() {
     farside(["app", "-n", "2"]).run().fails_with(&["NAME"]);
     farside(["run", "-n", "2", "--fly", "true"]).run().fails_with(&["--fly"]);
     farside(["fly"]).run().fails_with(&["'fly'"]);
+}
+
+#[test]
+fn a_job_without_ranks_or_without_time_is_told_what_it_lacks() {
+    farside(["run", "-n", "-1", "echo", "started"]).run().fails_with(&["'-1'", "at least one rank"]);
+    farside(["run", "-n", "2", "--timeout", "0", "echo", "started"]).run().fails_with(&["--timeout", "more than 0"]);
+    let unset = ["run", "-n", "2", "--env", "NO_SUCH_VARIABLE_HERE", "echo", "started"];
+    farside(unset).run().fails_with(&["NO_SUCH_VARIABLE_HERE=VALUE"]);
+}
+
+#[test]
+fn too_few_open_files_come_with_advice() {
+    for files in ["8", "10", "16"] {
+        let limited = farside_after(&format!("ulimit -n {files}"), ["run", "-n", "2", "echo", "started"]);
+        limited.run().fails_with(&["Too many open files", "ulimit -n 4096"]);
+    }
+}
+
+#[test]
+fn a_job_fits_into_a_limited_address_space() {
+    for options in [["-n", "2"].as_slice(), &["-n", "4", "--nodes", "2"]] {
+        let hello = ["app", "hello"].iter().chain(options);
+        farside_after("ulimit -v 4000000", hello).run().ends_with(0);
+    }
+}
+
+#[test]
+fn memory_that_an_address_space_has_no_room_for_is_named_with_the_limit() {
+    let words = ["app", "hello", "-n", "2", "--memory", "64G"];
+    let finished = farside_after("ulimit -v 4000000", words).run();
+    finished.fails_with(&["address space", "4096000000", "68719476736", "--memory", "FARSIDE_MEMORY"]);
+}
+
+#[test]
+fn a_variable_that_is_misspelt_is_named_with_the_one_that_was_meant() {
+    let finished = shells(&["-n", "2"], "echo ready").variable("FARSIDE_MEMROY", "1G").run().ends_with(0);
+    let said = finished.stderr();
+    assert_eq!(said.matches("FARSIDE_MEMROY").count(), 1, "{said}");
+    assert!(said.contains("FARSIDE_MEMORY"), "{said}");
+    let given = shells(&["-n", "2", "--env", "FARSIDE_TOPOLGY=node:2"], "echo ready").run().ends_with(0);
+    given.says(&["FARSIDE_TOPOLGY", "FARSIDE_TOPOLOGY"]);
 }

@@ -4,7 +4,7 @@ mod support;
 
 use farside_namespaces::{Namespaces, RSH};
 use rustix::process::Signal;
-use support::{Farside, farside, sorted};
+use support::{Farside, farside, farside_after, sorted};
 
 /// A job with two ranks on each of these hosts, each of them a shell that runs `script`.
 fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Farside {
@@ -80,4 +80,16 @@ fn ranks_of_several_hosts_exchange_memory() {
         finished.stdout()
     );
     assert_eq!(finished.stderr(), "");
+}
+
+#[test]
+fn a_loopback_that_is_down_is_named_before_any_rank_starts() {
+    let Some(hosts) = Namespaces::wanted(1) else { return };
+    hosts.run(0, &["ip", "link", "set", "lo", "down"]).expect("the loopback can be taken down");
+    let inside = format!("exec ip netns exec {} \"$0\" \"$@\"", hosts.names()[0]);
+    let finished = farside_after(&inside, ["run", "-n", "2", "--nodes", "2", "echo", "started"]).run();
+    assert_eq!(finished.stdout(), "");
+    finished.fails_with(&["loopback", "127.0.0.1", "ip link set lo up"]);
+    // Ranks of one node need no network at all.
+    farside_after(&inside, ["app", "hello", "-n", "2"]).run().ends_with(0);
 }

@@ -37,11 +37,11 @@ pub const KINDS: [&str; 19] = [
 /// How many words are moved at a time where that is meant to take long.
 const LONG: usize = 100_000;
 /// The variable that names the rank that will be killed.
-pub const VICTIM: &str = "FARSIDE_CHURN_VICTIM";
+pub const VICTIM: &str = "FARSIDE_TEST_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
-pub const DELAY: &str = "FARSIDE_CHURN_DELAY_US";
+pub const DELAY: &str = "FARSIDE_TEST_CHURN_DELAY_US";
 /// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
-pub const HOST_LOST: &str = "FARSIDE_CHURN_HOST_LOST";
+pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
 /// The variable that says, whatever its value, that a survivor prints its error and fails, as most
 /// programs do.

@@ -187,6 +187,19 @@ pub enum Error {
         /// How much is allowed.
         limit: u64,
     },
+    /// The address space of this process is limited, and too small for the memory of the job.
+    #[error(
+        "the shared memory of {ranks} ranks, {each} bytes each, does not fit into the address space, which is limited \
+         to {limit} bytes (`ulimit -v`): take less with `farside run --memory` or FARSIDE_MEMORY, or raise the limit"
+    )]
+    AddressSpace {
+        /// How many ranks share memory.
+        ranks: u32,
+        /// How much each of them may share.
+        each: u64,
+        /// How much the process may map in all.
+        limit: u64,
+    },
     /// An operation that has no meaning for these operands, or that this machine cannot do.
     #[error("not supported: {what}")]
     Unsupported {

@@ -7,6 +7,7 @@
 pub mod address;
 mod assembly;
 mod board;
+pub mod environment;
 mod handover;
 mod nodes;
 mod plan;
@@ -30,6 +31,8 @@ pub const FABRIC: &str = "FARSIDE_FABRIC";
 pub const RANK: &str = "FARSIDE_RANK";
 /// The environment variable that names the inherited file of the job.
 pub const FILE: &str = "FARSIDE_JOB_FD";
+/// The environment variable that names the job, for whoever has to find what is left of it.
+pub const MARK: &str = "FARSIDE_JOB";
 /// The environment variable that limits the memory that each rank may share, in bytes or with a unit: `512M`, `4G`.
 pub const MEMORY: &str = "FARSIDE_MEMORY";
 /// The environment variable that overrides the topology: `node:2,socket:2`.
@@ -206,7 +209,8 @@ pub fn launcher() -> Result<Option<String>> {
     Ok(launcher.map(|launcher| launcher.to_string()))
 }
 
-/// Whether `farside run` has started this process.
+/// Whether `farside run` has started this process. [`FABRIC`] does not say so: users set it as
+/// well.
 fn is_of_farside() -> bool {
     [RANK, FILE].iter().any(|name| std::env::var_os(name).is_some())
 }
@@ -422,18 +426,31 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
     {
         return assembly::join(&launcher);
     }
-    let Ok(kind) = std::env::var(FABRIC) else {
+    if !is_of_farside() {
+        environment::warn_of_own();
+        // One rank reaches nobody, over no fabric; what there is not is refused all the same.
+        variable(FABRIC).map(|name| name.parse::<Kind>()).transpose()?;
         return Host::create(&Options::new(1)?)?.connect(Rank(0));
-    };
-    let number = |name: &str| {
-        let text = std::env::var(name).unwrap_or_default();
-        text.parse::<u32>().map_err(|_| {
-            Error::Join(format!("{name}={text:?} is no number; the variables FARSIDE_… are set by `farside run`"))
-        })
-    };
+    }
+    let kind = value(FABRIC)?.parse()?;
     let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
-    let kind = kind.parse()?;
     enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
+}
+
+/// What a variable says that `farside run` sets for each of its ranks.
+fn value(name: &str) -> Result<String> {
+    variable(name).ok_or_else(|| {
+        Error::Join(format!(
+            "{name} is not set, but {} is: `farside run` sets {FABRIC}, {RANK} and {FILE}. To run this program alone, \
+             unset all of them",
+            [RANK, FILE].iter().find(|other| variable(other).is_some()).unwrap_or(&RANK)
+        ))
+    })
+}
+
+fn number(name: &str) -> Result<u32> {
+    let text = value(name)?;
+    text.parse().map_err(|_| Error::Join(format!("{name}={text:?} is no number; it is set by `farside run`")))
 }
 
 /// Takes a rank's place. The companion is dropped when the rank has left.

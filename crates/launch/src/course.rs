@@ -7,7 +7,7 @@ use farside::{Ended, Fate, Rank};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
-use crate::signals::ENDING;
+use crate::signals::{self, ENDING};
 use crate::{Failure, Launch, Report};
 
 /// The status of a job whose time was up, as `timeout` has it.
@@ -16,6 +16,8 @@ const TIMED_OUT: i32 = 124;
 const OUTPUT_LOST: i32 = 141;
 /// How long ranks may take to end after they were asked to.
 const AFTER_TERM: Duration = Duration::from_secs(1);
+/// How long the news of a rank's end waits for its last lines, should nobody read them.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 pub(crate) struct Course<'a> {
     launch: &'a Launch,
@@ -23,8 +25,10 @@ pub(crate) struct Course<'a> {
     hosts_lost: Vec<String>,
     status: i32,
     timed_out: bool,
-    /// Whether somebody has asked for the end.
-    was_signalled: bool,
+    /// The signal with which somebody has asked for the end, first.
+    asked_with: Option<i32>,
+    /// Ends of ranks that are not told of yet: what the rank has written comes first.
+    unsaid: Vec<(Rank, String, Instant)>,
     /// When the time of the job is up.
     deadline: Option<Instant>,
     /// What is done to ranks that still run, and when.
@@ -41,7 +45,8 @@ impl<'a> Course<'a> {
             hosts_lost: Vec::new(),
             status: 0,
             timed_out: false,
-            was_signalled: false,
+            asked_with: None,
+            unsaid: Vec::new(),
             deadline: None,
             ending: None,
             is_unread: false,
@@ -55,12 +60,15 @@ impl<'a> Course<'a> {
 
     /// When there is something to be done, whatever happens before.
     pub(crate) fn next(&self) -> Option<Instant> {
-        [self.deadline, self.ending.map(|(when, _)| when)].into_iter().flatten().min()
+        let unsaid = self.unsaid.first().map(|&(_, _, when)| when);
+        [self.deadline, self.ending.map(|(when, _)| when), unsaid].into_iter().flatten().min()
     }
 
     /// What all ranks that still run are to be sent now.
     pub(crate) fn keep_time(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
         let now = Instant::now();
+        let is_overdue = |when: Instant| when <= now;
+        self.say_unsaid(|_, when| is_overdue(when));
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.deadline = None;
             self.timed_out = true;
@@ -82,25 +90,49 @@ impl<'a> Course<'a> {
         }
         // Who asks twice means it.
         let insists = matches!(self.ending, Some((_, Signal::KILL)));
-        self.was_signalled = true;
+        self.asked_with.get_or_insert(number);
         self.ending = Some((self.after_grace(), Signal::KILL));
         Some(if insists { Signal::KILL } else { signal })
     }
 
     /// Somebody has sent the launcher this signal before there were ranks.
     pub(crate) fn called_off(&mut self, number: i32) {
-        self.was_signalled = true;
-        self.status = 128 + number;
+        self.asked_with.get_or_insert(number);
     }
 
-    /// A rank has ended like this, when `fate` was what the job knew of it.
+    /// Stops this process until somebody lets it go on. The job has no less time for it.
+    pub(crate) fn pause(&mut self) {
+        let before = Instant::now();
+        signals::stop();
+        let later = |when: Instant| when.checked_add(before.elapsed()).unwrap_or(when);
+        self.deadline = self.deadline.map(later);
+        self.ending = self.ending.map(|(when, signal)| (later(when), signal));
+    }
+
+    /// A rank has ended like this, when `fate` was what the job knew of it. That is said when all
+    /// of its output was passed on, of which [`Course::drained`] tells.
     pub(crate) fn ended(&mut self, rank: Rank, how: Ended, fate: Fate) {
         // It has left in order; or it is a program that never joined, such as `hostname`, and has done nothing wrong.
         if how == Ended::Status(0) && matches!(fate, Fate::Left | Fate::Starting) {
             return;
         }
-        self.say(&Failure { rank, how }.to_string());
+        self.unsaid.push((rank, Failure { rank, how }.to_string(), Instant::now() + LAST_LINES));
         self.failed(&[rank], how);
+    }
+
+    /// What a rank that has ended had written was passed on.
+    pub(crate) fn drained(&mut self, rank: Rank) {
+        self.say_unsaid(|one, _| one == rank);
+    }
+
+    /// Says what is left to say, whatever has become of the output.
+    pub(crate) fn say_rest(&mut self) {
+        self.say_unsaid(|_, _| true);
+    }
+
+    fn say_unsaid(&mut self, which: impl Fn(Rank, Instant) -> bool) {
+        let said: Vec<_> = self.unsaid.extract_if(.., |(rank, _, when)| which(*rank, *when)).collect();
+        said.iter().for_each(|(_, news, _)| self.say(news));
     }
 
     /// A host is gone, and its ranks with it.
@@ -145,12 +177,14 @@ impl<'a> Course<'a> {
 
     /// Whether the job was ended, rather than done: then nobody waits long for its output.
     pub(crate) fn was_cut_short(&self) -> bool {
-        self.timed_out || self.was_signalled
+        self.timed_out || self.asked_with.is_some()
     }
 
     pub(crate) fn report(self, stdout: Vec<u8>) -> Report {
+        // Ranks that end in order when they are asked to do not make it a job that was done.
+        let asked = self.asked_with.map_or(0, |number| 128 + number);
         Report {
-            status: self.status,
+            status: if self.status == 0 { asked } else { self.status },
             failures: self.failures,
             stdout,
             timed_out: self.timed_out,

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::keeper::Keeper;
+use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
 use crate::processes::{self, Process};
 use crate::{Error, Launch};
@@ -44,11 +45,12 @@ pub(crate) struct End {
 impl<'a> Crew<'a> {
     /// Starts the ranks that belong on this host.
     pub(crate) fn start(launch: &'a Launch, host: &'a Host, sink: Sink) -> Result<Started<'a>, Error> {
-        let mut keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok());
+        let mark = Mark::new();
+        let mut keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program, Some(&mark)).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
-            match processes::start(launch, host, rank, group) {
+            match processes::start(launch, host, &mark, rank, group) {
                 Ok(process) => {
                     if let (Some(keeper), None) = (&mut keeper, group) {
                         keeper.watch_over(processes::pid(&process.child));

@@ -225,6 +225,10 @@ impl Watch<'_> {
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
                 self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate, cause });
+                match &mut self.forwarder {
+                    Some(forwarder) => forwarder.drain(end.rank),
+                    None => self.daemon.outbox.push(&ToLauncher::Drained { rank: end.rank.0 }),
+                }
             }
             if news && self.hear_forwarder() == Then::Leave {
                 return Ok(Then::Leave);
@@ -294,6 +298,7 @@ impl Watch<'_> {
         match self.forwarder.as_mut().map(Forwarder::hear) {
             // Nobody reads the channel any more.
             Some(News::Broken) => return Then::Leave,
+            Some(News::Drained(rank)) => self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 }),
             Some(News::Done) => self.forwarder = None,
             None => {}
         }

@@ -18,7 +18,7 @@ use crate::input::{may_read_stdin, read_stdin};
 use crate::keeper::Keeper;
 use crate::output::Sink;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
-use crate::signals::{ENDING, Signals};
+use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
 /// How long to wait for more complaints after the first one about a silent node, before judging who it is that was cut off.
@@ -27,6 +27,8 @@ const HEARING: Duration = Duration::from_secs(1);
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// How long a host may say nothing before it counts as gone, when everything is over.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long the word that ranks are to stop may take on its way, before this process stops.
+const BEFORE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a daemon may take to end when its channel is closed.
 const AFTER_CLOSE: Duration = Duration::from_secs(3);
 
@@ -39,6 +41,7 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
     let mut fleet = Fleet::new(launch, hosts, signals)?;
     let result = fleet.start().and_then(|()| fleet.gather()).and_then(|go| if go { fleet.watch() } else { Ok(()) });
     fleet.finish(result.is_ok());
+    fleet.course.say_rest();
     result?;
     let stdout = fleet.printer.kept();
     Ok(fleet.course.report(stdout))
@@ -92,7 +95,7 @@ impl<'a> Fleet<'a> {
             signals,
             printer: Arc::new(Printer::new(Sink::new(launch.output))),
             course: Course::new(launch),
-            keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program).ok()),
+            keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program, None).ok()),
             input: if launch.interactive { Input::Open } else { Input::Closed },
             trouble: None,
             start_deadline: Instant::now().checked_add(hosts.start_timeout),
@@ -155,6 +158,9 @@ impl<'a> Fleet<'a> {
     fn gather(&mut self) -> Result<bool, Error> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
+                if number == STOPPING {
+                    self.course.pause();
+                }
                 if ENDING.contains(&number) {
                     self.course.called_off(number);
                     return Ok(false);
@@ -204,7 +210,9 @@ impl<'a> Fleet<'a> {
             let next =
                 [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline].into_iter().flatten().min();
             for number in self.step(next)? {
-                if let Some(signal) = self.course.asked(number) {
+                if number == STOPPING {
+                    self.pause();
+                } else if let Some(signal) = self.course.asked(number) {
                     self.signal(signal);
                 }
             }
@@ -301,6 +309,7 @@ impl<'a> Fleet<'a> {
                     self.tell_others(node, &[rank], how, cause);
                 }
             }
+            ToLauncher::Drained { rank } => self.course.drained(Rank(rank)),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
@@ -428,6 +437,15 @@ impl<'a> Fleet<'a> {
         }
     }
 
+    /// Stops the ranks and this process, until somebody lets it go on.
+    fn pause(&mut self) {
+        self.signal(Signal::STOP);
+        let deadline = Instant::now() + BEFORE_PAUSE;
+        self.remotes.iter().for_each(|remote| _ = remote.outbox.wait_until_written(deadline));
+        self.course.pause();
+        self.signal(Signal::CONT);
+    }
+
     fn signal(&mut self, signal: Signal) {
         if signal == Signal::KILL {
             self.killed.get_or_insert_with(Instant::now);
@@ -504,7 +522,7 @@ impl<'a> Fleet<'a> {
 
 /// The variables of this process that the ranks get: those of farside, without what makes this process a rank itself.
 fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
-    let of_a_rank = [job::FABRIC, job::RANK, job::FILE];
+    let of_a_rank = [job::FABRIC, job::RANK, job::FILE, job::MARK];
     std::env::vars_os().filter(move |(name, _)| {
         name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
     })

@@ -78,6 +78,8 @@ pub(crate) enum ToLauncher {
     Failed(String),
     /// Nothing of the job is left here.
     Done,
+    /// All that a rank had written when it ended was passed on.
+    Drained { rank: u32 },
 }
 
 /// [`Address`], as it travels.
@@ -316,6 +318,7 @@ mod tests {
             any::<u32>().prop_map(ToLauncher::NodeLost),
             any::<String>().prop_map(ToLauncher::Failed),
             Just(ToLauncher::Done),
+            any::<u32>().prop_map(|rank| ToLauncher::Drained { rank }),
         ]
     }
 

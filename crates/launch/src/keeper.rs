@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::course::until;
+use crate::mark::{Mark, end_marked};
 
 /// The word that starts a keeper.
 pub(crate) const KEEP: &str = "__keep";
@@ -20,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a launcher says when everything is in order.
 const DONE: &str = "done";
 
+/// What the line begins with that says which mark the processes of the job bear.
+const MARKED: &str = "mark ";
+
 /// The launcher's end of its keeper.
 pub(crate) struct Keeper {
     child: Child,
@@ -27,8 +31,8 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Starts a keeper, before there is anything to keep: a launcher may be killed at any moment. It is in a group of its own, so that what ends
-    /// the job does not end it.
-    pub(crate) fn start(program: &Path) -> std::io::Result<Keeper> {
+    /// the job does not end it. With a `mark`, it ends all processes that bear it.
+    pub(crate) fn start(program: &Path, mark: Option<&Mark>) -> std::io::Result<Keeper> {
         let child = Command::new(program)
             .arg(KEEP)
             .stdin(Stdio::piped())
@@ -36,7 +40,9 @@ impl Keeper {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        Ok(Keeper { child })
+        let mut keeper = Keeper { child };
+        mark.inspect(|mark| keeper.say(&format!("{MARKED}{}\n", mark.name)));
+        Ok(keeper)
     }
 
     /// Tells the keeper which process group the job is. What happens before is short: a rank that has just been started dies with its launcher.
@@ -68,23 +74,27 @@ impl Keeper {
     }
 }
 
-/// What a keeper does: waits until its launcher says that it is done, or dies; then ends the group.
+/// What a keeper does: waits until its launcher says that it is done, or dies; then ends the group,
+/// and what else bears the mark.
 pub fn keep() -> Result<(), String> {
     let mut said = String::new();
     // An error here means that the launcher's end is gone, as the end of the file does.
     let _ = std::io::stdin().read_to_string(&mut said);
     let mut lines: Vec<&str> = said.lines().collect();
-    let is_done = lines.pop_if(|last| *last == DONE).is_some();
+    if lines.pop_if(|last| *last == DONE).is_some() {
+        return Ok(());
+    }
+    let mark = lines.first().and_then(|line| line.strip_prefix(MARKED));
+    lines.drain(..usize::from(mark.is_some()));
     let number =
         |word: &str| word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"));
     let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
-    if let Some((&group, patient_with)) = numbers.split_first()
-        && !is_done
-    {
+    if let Some((&group, patient_with)) = numbers.split_first() {
         wait_for(patient_with);
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }
+    mark.inspect(|mark| end_marked(mark));
     Ok(())
 }
 

@@ -22,17 +22,19 @@ mod frames;
 mod hosts;
 mod input;
 mod keeper;
+mod mark;
 mod output;
 mod processes;
 mod remote;
 mod signals;
 mod supervisor;
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farside::job::Options;
+use farside::job::{Options, environment};
 use farside::{Ended, Rank};
 
 pub use daemon::node;
@@ -53,8 +55,8 @@ pub enum Error {
         error: std::io::Error,
     },
     /// The job's memory could not be made, or its description is wrong.
-    #[error(transparent)]
-    Job(#[from] farside::Error),
+    #[error("{}{}", .0, job_advice(.0))]
+    Job(farside::Error),
     /// The ranks cannot start in this directory.
     #[error("cannot go to the directory {}: {error}", .directory.display())]
     Directory {
@@ -72,7 +74,7 @@ pub enum Error {
         why: String,
     },
     /// The system refused something that the launcher needs.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}{}", files_advice(.error))]
     System {
         /// What was asked for.
         what: &'static str,
@@ -88,9 +90,28 @@ fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
         }
         std::io::ErrorKind::NotFound => "; it is not on PATH (a program of this directory is called ./NAME)",
         std::io::ErrorKind::PermissionDenied => "; is it executable?",
-        _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
-            "; each rank needs three: raise the limit with `ulimit -n 4096`"
+        _ => files_advice(error),
+    }
+}
+
+fn files_advice(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(errno) if errno == rustix::io::Errno::MFILE.raw_os_error() => {
+            "; a launcher needs a dozen, and three for each rank: raise the limit with `ulimit -n 4096`"
         }
+        _ => "",
+    }
+}
+
+impl From<farside::Error> for Error {
+    fn from(error: farside::Error) -> Error {
+        Error::Job(error)
+    }
+}
+
+fn job_advice(error: &farside::Error) -> &'static str {
+    match error {
+        farside::Error::System { errno, .. } => files_advice(&std::io::Error::from_raw_os_error(*errno)),
         _ => "",
     }
 }
@@ -145,7 +166,8 @@ impl std::fmt::Display for Failure {
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Zero, or the status of the first rank that failed: 128 and the signal's number if a signal ended it; 124 if time was up.
+    /// Zero, or the status of the first rank that failed: 128 and the signal's number if a signal
+    /// ended it, or if one asked the job to end and no rank failed; 124 if time was up.
     pub status: i32,
     /// Who failed, in the order in which it was noticed.
     pub failures: Vec<Failure>,
@@ -284,6 +306,12 @@ impl Launch {
 
     /// Runs the job to its end.
     pub fn run(self) -> Result<Report, Error> {
+        if self.interactive {
+            let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+            let names: BTreeSet<&OsStr> =
+                own.iter().chain(self.environment.iter().map(|(name, _)| name)).map(OsString::as_os_str).collect();
+            environment::warn_of_unknown(names);
+        }
         match &self.hosts {
             None => supervisor::run(&self),
             Some(hosts) => fleet::run(&self, hosts),

@@ -18,9 +18,9 @@ const REST_MAX: usize = 1 << 20;
 /// The thread that passes output on.
 pub(crate) struct Forwarder {
     thread: JoinHandle<Vec<u8>>,
-    /// Ends the thread, once it has passed on what is there, when it is written to.
-    stop: UnixStream,
-    /// Becomes readable when nobody reads our output any more, and when the thread is done.
+    /// What the thread is asked for.
+    orders: UnixStream,
+    /// Becomes readable when the thread has something to say, or is done.
     pub(crate) news: UnixStream,
 }
 
@@ -29,31 +29,38 @@ pub(crate) struct Forwarder {
 pub(crate) enum News {
     /// Nobody reads our output any more.
     Broken,
+    /// What this rank had written when that was asked for was passed on.
+    Drained(Rank),
     /// All was passed on.
     Done,
 }
 
 impl Forwarder {
     pub(crate) fn start(streams: Vec<Stream>, sink: Sink) -> std::io::Result<Forwarder> {
-        let (stop, stopped) = UnixStream::pair()?;
+        let (orders, taken) = UnixStream::pair()?;
         let (news, tell) = UnixStream::pair()?;
-        let run = move || forward(streams, sink, &stopped, tell);
+        let run = move || forward(streams, sink, &taken, tell);
         let thread = std::thread::Builder::new().name("farside-output".into()).spawn(run)?;
-        Ok(Forwarder { thread, stop, news })
+        Ok(Forwarder { thread, orders, news })
     }
 
     /// Reads what the thread has said; to be called when `news` is readable.
     pub(crate) fn hear(&mut self) -> News {
-        match self.news.read(&mut [0]) {
-            Ok(1) => News::Broken,
-            _ => News::Done,
+        match receive(&self.news) {
+            Some((BROKEN, _)) => News::Broken,
+            Some((_, rank)) => News::Drained(rank),
+            None => News::Done,
         }
+    }
+
+    /// Asks the thread to pass on what a rank has written so far, and to say so.
+    pub(crate) fn drain(&mut self, rank: Rank) {
+        send(&self.orders, DRAIN, rank);
     }
 
     /// Asks the thread to end with what is there now.
     pub(crate) fn stop(&mut self) {
-        // If it has ended already, that is what was wanted.
-        let _ = self.stop.write_all(b"x");
+        send(&self.orders, STOP, Rank(0));
     }
 
     /// What was captured. Only after [`News::Done`], or this may take long.
@@ -63,11 +70,35 @@ impl Forwarder {
     }
 }
 
-fn forward(mut streams: Vec<Stream>, mut sink: Sink, stopped: &UnixStream, mut tell: UnixStream) -> Vec<u8> {
+/// The words of the launcher and of the thread to each other, each with a rank.
+const STOP: u8 = b'x';
+const DRAIN: u8 = b'd';
+const BROKEN: u8 = b'b';
+
+fn send(mut to: &UnixStream, word: u8, rank: Rank) {
+    let [a, b, c, d] = rank.0.to_le_bytes();
+    // If the other end is gone, there is nobody to tell.
+    let _ = to.write_all(&[word, a, b, c, d]);
+}
+
+fn receive(mut from: &UnixStream) -> Option<(u8, Rank)> {
+    let mut words = [0; 5];
+    from.read_exact(&mut words).ok()?;
+    let [word, rank @ ..] = words;
+    Some((word, Rank(u32::from_le_bytes(rank))))
+}
+
+fn forward(mut streams: Vec<Stream>, mut sink: Sink, orders: &UnixStream, tell: UnixStream) -> Vec<u8> {
     let mut buffer = vec![0; 64 * 1024];
     let mut broken = false;
+    let mut note = |passed_on: std::io::Result<()>| {
+        // Go on reading all the same: a rank that cannot write hangs.
+        if passed_on.is_err() && !std::mem::replace(&mut broken, true) {
+            send(&tell, BROKEN, Rank(0));
+        }
+    };
     while !streams.is_empty() {
-        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(stopped, PollFlags::IN)];
+        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(orders, PollFlags::IN)];
         polled.extend(streams.iter().map(|stream| PollFd::new(&stream.pipe, PollFlags::IN)));
         if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
             break;
@@ -75,28 +106,30 @@ fn forward(mut streams: Vec<Stream>, mut sink: Sink, stopped: &UnixStream, mut t
         let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         drop(polled);
         if happened[0] {
-            break;
+            let Some((DRAIN, rank)) = receive(orders) else { break };
+            streams.retain_mut(|stream| {
+                let (passed_on, open) =
+                    if stream.rank == rank { stream.drain(&mut buffer, &mut sink) } else { (Ok(()), true) };
+                note(passed_on);
+                open
+            });
+            send(&tell, DRAIN, rank);
+            continue;
         }
         let mut readable = happened[1..].iter();
         streams.retain_mut(|stream| {
             if readable.next() != Some(&true) {
                 return true;
             }
-            let (passed_on, open) = match rustix::io::read(&stream.pipe, &mut buffer) {
-                Ok(0) => (stream.finish(&mut sink), false),
-                Ok(count) => (stream.take(&buffer[..count], &mut sink), true),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (Ok(()), true),
-                Err(_) => (stream.finish(&mut sink), false),
-            };
-            // Go on reading all the same: a rank that cannot write hangs.
-            if passed_on.is_err() && !std::mem::replace(&mut broken, true) {
-                let _ = tell.write_all(b"b");
-            }
+            let (passed_on, open, _) = stream.read(&mut buffer, &mut sink);
+            note(passed_on);
             open
         });
     }
     for mut stream in streams {
-        stream.drain(&mut buffer, &mut sink);
+        // Output that cannot be written any more is lost; the job is over all the same.
+        let _ = stream.drain(&mut buffer, &mut sink);
+        let _ = stream.finish(&mut sink);
     }
     sink.kept()
 }
@@ -140,22 +173,32 @@ impl Stream {
         self.pass_on(sink)
     }
 
-    /// Passes on what is there, and no more.
-    fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink) {
-        let mut rest = 0;
+    /// Reads once: whether it was passed on, whether more can come, and how much it was.
+    fn read(&mut self, buffer: &mut [u8], sink: &mut Sink) -> (std::io::Result<()>, bool, usize) {
+        match rustix::io::read(&self.pipe, &mut *buffer) {
+            Ok(0) => (self.finish(sink), false, 0),
+            Ok(count) => (self.take(&buffer[..count], sink), true, count),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (Ok(()), true, 0),
+            Err(_) => (self.finish(sink), false, 0),
+        }
+    }
+
+    /// Passes on what is there, and no more: whether it could, and whether more can come.
+    fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink) -> (std::io::Result<()>, bool) {
+        let (mut rest, mut all_passed_on) = (0, Ok(()));
         while rest < REST_MAX {
             let mut polled = [PollFd::new(&self.pipe, PollFlags::IN)];
-            let ready = matches!(rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..));
-            match if ready { rustix::io::read(&self.pipe, &mut *buffer) } else { Ok(0) } {
-                Ok(count) if count > 0 => {
-                    rest += count;
-                    // Output that cannot be written any more is lost; the job is over all the same.
-                    let _ = self.take(&buffer[..count], sink);
-                }
-                _ => break,
+            if !matches!(rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {
+                break;
+            }
+            let (passed_on, open, count) = self.read(buffer, sink);
+            all_passed_on = all_passed_on.and(passed_on);
+            rest += count;
+            if !open {
+                return (all_passed_on, false);
             }
         }
-        let _ = self.finish(sink);
+        (all_passed_on, true)
     }
 
     fn pass_on(&mut self, sink: &mut Sink) -> std::io::Result<()> {

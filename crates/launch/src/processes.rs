@@ -1,15 +1,16 @@
 //! The processes of a job: starting them, and making sure that they are gone.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use farside::Rank;
-use farside::job::Host;
+use farside::job::{Host, MARK};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
+use crate::mark::Mark;
 use crate::{Error, Launch, system};
 
 /// A rank's process.
@@ -21,13 +22,20 @@ pub(crate) struct Process {
 }
 
 /// Starts one rank, in `group` if there is one already, else as the first of a new group.
-pub(crate) fn start(launch: &Launch, host: &Host, rank: Rank, group: Option<Pid>) -> Result<Process, Error> {
+pub(crate) fn start(
+    launch: &Launch,
+    host: &Host,
+    mark: &Mark,
+    rank: Rank,
+    group: Option<Pid>,
+) -> Result<Process, Error> {
     let file = host.file(rank).as_raw_fd();
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.arguments)
         .envs(launch.environment.iter().map(|(name, value)| (name, value)))
         .envs(host.environment(rank, file))
+        .env(MARK, mark.value())
         .stdin(if launch.interactive && rank == Rank(0) { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -36,23 +44,26 @@ pub(crate) fn start(launch: &Launch, host: &Host, rank: Rank, group: Option<Pid>
         command.current_dir(directory);
     }
     let parent = rustix::process::getpid();
-    let prepare = move || {
-        // The job's file is inherited by ranks and by nobody else.
-        // SAFETY: the file is open: the launcher holds it for longer than it starts processes.
-        let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
-        rustix::io::fcntl_setfd(file, FdFlags::empty())?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A launcher that died before this line will not be noticed by the line before.
-        if rustix::process::getppid() != Some(parent) {
-            return Err(std::io::Error::other("the launcher is gone"));
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock is taken.
-    unsafe { command.pre_exec(prepare) };
+    // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock
+    // is taken (`nothing_is_allocated_between_fork_and_exec`). The file is open: the launcher holds
+    // it for longer than it starts processes.
+    unsafe { command.pre_exec(move || prepare(BorrowedFd::borrow_raw(file), parent)) };
     let child = command.spawn().map_err(|error| Error::Start { program: launch.program.clone(), rank, error })?;
     let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty()).map_err(system("pidfd_open"))?;
     Ok(Process { rank, child, handle })
+}
+
+/// What a rank's process does before it becomes the program. It is a copy of a process whose other
+/// threads may have held any lock, that of the allocator among them.
+fn prepare(file: BorrowedFd<'_>, parent: Pid) -> std::io::Result<()> {
+    // The job's file is inherited by ranks and by nobody else.
+    rustix::io::fcntl_setfd(file, FdFlags::empty())?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A launcher that died before this line will not be noticed by the line before.
+    if rustix::process::getppid() != Some(parent) {
+        return Err(rustix::io::Errno::SRCH.into());
+    }
+    Ok(())
 }
 
 pub(crate) fn pid(child: &Child) -> Pid {
@@ -116,4 +127,56 @@ fn children() -> Vec<Pid> {
 
 fn parse(pid: &str) -> Option<Pid> {
     pid.parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    thread_local! {
+        static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Counts what each thread allocates.
+    struct Counting;
+
+    // SAFETY: the system's allocator does all the work.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+            // SAFETY: as the caller has promised.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+            // SAFETY: as the caller has promised.
+            unsafe { System.dealloc(at, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    #[test]
+    fn nothing_is_allocated_between_fork_and_exec() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // Every thread has its own wish of what becomes of it when its parent dies.
+        let run = move || {
+            let (parent, stranger) = (rustix::process::getppid().unwrap(), Pid::from_raw(1).unwrap());
+            let stranger = if parent == stranger { rustix::process::getpid() } else { stranger };
+            let before = ALLOCATIONS.get();
+            let (good, bad) = (prepare(file.as_fd(), parent), prepare(file.as_fd(), stranger));
+            let after = ALLOCATIONS.get();
+            rustix::process::set_parent_process_death_signal(None).unwrap();
+            assert!(good.is_ok() && bad.is_err());
+            assert_eq!(after, before);
+            drop(std::hint::black_box(Box::new(after)));
+            assert_eq!(ALLOCATIONS.get(), after + 1, "allocations are counted");
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
 }

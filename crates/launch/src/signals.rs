@@ -5,12 +5,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use crate::Error;
 
 /// The signals that are passed on to the ranks.
-const FORWARDED: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+const FORWARDED: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2];
+/// Those that are left alone where they are ignored: `nohup` does so, and shells without job
+/// control do.
+const RESPECTED: [i32; 2] = [SIGHUP, SIGTSTP];
+/// The one that asks to be stopped, until somebody lets us go on.
+pub(crate) const STOPPING: i32 = SIGTSTP;
 /// Those that ask for the end.
 pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
@@ -26,7 +31,8 @@ impl Signals {
         let (pipe, waker) = UnixStream::pair().map_err(refused)?;
         pipe.set_nonblocking(true).map_err(refused)?;
         let mut signals = Signals { pipe, registered: Vec::new(), flags: Vec::new() };
-        for number in FORWARDED {
+        let ignored = ignored();
+        for number in FORWARDED.into_iter().filter(|number| !(RESPECTED.contains(number) && ignored(*number))) {
             let flag = Arc::default();
             let waker = waker.try_clone().map_err(refused)?;
             // The flag first: whoever is woken finds it set.
@@ -43,6 +49,21 @@ impl Signals {
         let taken = |flag: &AtomicBool| flag.swap(false, Ordering::SeqCst);
         self.flags.iter().filter(|(_, flag)| taken(flag)).map(|&(number, _)| number).collect()
     }
+}
+
+/// Tells which signals this process ignores, and has from the beginning.
+fn ignored() -> impl Fn(i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    move |number| mask >> (number - 1) & 1 == 1
+}
+
+/// Stops this process until somebody lets it go on.
+pub(crate) fn stop() {
+    // Sent to this thread, so that it is stopped when this returns; the system stops all others
+    // with it.
+    let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
 }
 
 impl Drop for Signals {

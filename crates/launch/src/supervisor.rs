@@ -2,12 +2,13 @@
 
 use farside::job::Host;
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
 
 use crate::course::{Course, until};
 use crate::crew::{Crew, Started};
 use crate::input::{Feed, may_read_stdin, read_stdin};
 use crate::output::{Forwarder, News, Sink};
-use crate::signals::{ENDING, Signals};
+use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Launch, Report, processes, system};
 
 pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
@@ -34,6 +35,7 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
     let watched = supervisor.watch(&mut signals);
     supervisor.crew.clean_up();
     supervisor.flush_output(signals);
+    supervisor.course.say_rest();
     watched?;
     Ok(supervisor.course.report(supervisor.captured))
 }
@@ -74,20 +76,34 @@ impl Supervisor<'_> {
                 self.pass_input_on();
             }
             if let Some(signals) = signals.as_mut().filter(|_| signalled.first() == Some(&true)) {
-                let asked = signals.take().into_iter().filter_map(|number| self.course.asked(number));
-                asked.for_each(|signal| self.crew.signal(signal));
+                signals.take().into_iter().for_each(|number| self.obey(number));
             }
             if news.first() == Some(&true) {
                 self.hear();
             }
             for end in self.crew.reap(ended) {
                 self.course.ended(end.rank, end.how, end.fate);
+                match &mut self.forwarder {
+                    Some(forwarder) => forwarder.drain(end.rank),
+                    None => self.course.drained(end.rank),
+                }
             }
             if let Some(signal) = self.course.keep_time(|| self.crew.running()) {
                 self.crew.signal(signal);
             }
         }
         Ok(())
+    }
+
+    /// Somebody has sent this process a signal.
+    fn obey(&mut self, number: i32) {
+        if number == STOPPING {
+            self.crew.signal(Signal::STOP);
+            self.course.pause();
+            self.crew.signal(Signal::CONT);
+        } else if let Some(signal) = self.course.asked(number) {
+            self.crew.signal(signal);
+        }
     }
 
     /// Moves some of standard input on, until there is no more, or nobody who reads it.
@@ -106,6 +122,7 @@ impl Supervisor<'_> {
     fn hear(&mut self) {
         match self.forwarder.as_mut().map(Forwarder::hear) {
             Some(News::Broken) => self.course.output_broke(),
+            Some(News::Drained(rank)) => self.course.drained(rank),
             Some(News::Done) => {
                 let forwarder = self.forwarder.take();
                 self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
@@ -136,6 +153,7 @@ impl Supervisor<'_> {
                     break;
                 }
                 Some(News::Broken) => output_lost = true,
+                Some(News::Drained(rank)) => self.course.drained(rank),
                 None => {}
             }
             let told_to_end =

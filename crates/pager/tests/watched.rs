@@ -94,7 +94,7 @@ fn accesses_that_are_not_allowed_are_told_of_once() {
 /// Run by the tests below, in a process of its own.
 #[test]
 fn child() {
-    let Ok(what) = std::env::var("FARSIDE_PAGER_CHILD") else { return };
+    let Ok(what) = std::env::var("FARSIDE_TEST_PAGER_CHILD") else { return };
     let first = memory();
     // SAFETY: as above.
     let watched = Rc::new(unsafe { Watched::new(first, PAGES * page_bytes(), Method::Protect) }.unwrap());
@@ -118,7 +118,7 @@ fn ends_by_signal(what: &str, says: &str) {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program)
         .args(["--exact", "child", "--nocapture"])
-        .env("FARSIDE_PAGER_CHILD", what)
+        .env("FARSIDE_TEST_PAGER_CHILD", what)
         .output()
         .unwrap();
     assert_eq!(output.status.signal(), Some(11), "{output:?}");

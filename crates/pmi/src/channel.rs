@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::time::Instant;
+use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -16,14 +16,14 @@ pub(crate) struct Channel {
     socket: File,
     /// What was read and not yet asked for.
     ahead: Vec<u8>,
-    patience: Patience,
+    patience: Rc<Patience>,
     /// What to call it in errors.
     name: String,
 }
 
 impl Channel {
     /// The socket with this number, which the launcher has left open for this process.
-    pub(crate) fn inherited(number: RawFd, patience: Patience) -> Result<Channel> {
+    pub(crate) fn inherited(number: RawFd, patience: &Rc<Patience>) -> Result<Channel> {
         let name = format!("the launcher's socket (PMI_FD={number})");
         let closed = |error: std::io::Error| {
             Error(format!(
@@ -40,7 +40,7 @@ impl Channel {
         let socket = inherited.try_clone_to_owned().map_err(closed)?;
         // Programs that this one starts are no ranks.
         rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::CLOEXEC).map_err(|errno| closed(errno.into()))?;
-        Ok(Channel { socket: File::from(socket), ahead: Vec::new(), patience, name })
+        Ok(Channel { socket: File::from(socket), ahead: Vec::new(), patience: Rc::clone(patience), name })
     }
 
     pub(crate) fn write(&mut self, message: &str) -> Result<()> {
@@ -51,13 +51,12 @@ impl Channel {
 
     /// The next line, without its end.
     pub(crate) fn line(&mut self) -> Result<String> {
-        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(end) = self.ahead.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.ahead.drain(..=end).collect();
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
-            self.read_some(deadline)?;
+            self.read_some()?;
         }
     }
 
@@ -66,24 +65,16 @@ impl Channel {
         if count > MESSAGE_BYTES_MAX {
             return Err(Error(format!("{} announces a message of {count} bytes", self.name)));
         }
-        let deadline = Instant::now() + self.patience;
         while self.ahead.len() < count {
-            self.read_some(deadline)?;
+            self.read_some()?;
         }
         let bytes: Vec<u8> = self.ahead.drain(..count).collect();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn read_some(&mut self, deadline: Instant) -> Result<()> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Error(format!(
-                "{} has been silent for {} s; has one of the job's processes ended before it joined?",
-                self.name,
-                self.patience.as_secs()
-            )));
-        }
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    fn read_some(&mut self) -> Result<()> {
+        let pause = self.patience.pause(&format!("an answer of {}", self.name))?;
+        let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         match rustix::event::poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             Ok(_) => {}

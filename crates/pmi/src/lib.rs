@@ -11,13 +11,14 @@
 //! The crate knows nothing of farside: neither ranks' memory nor fabrics.
 
 mod channel;
+mod patience;
 mod pmi1;
 mod pmi2;
 mod pmix;
 mod recognise;
+mod siblings;
 
-use std::time::Duration;
-
+pub use patience::Patience;
 pub use pmix::library_version;
 pub use recognise::{Environment, Launcher, recognise};
 
@@ -53,6 +54,3 @@ pub trait Session {
     /// Says that this process has what it needs. A process that ends without that counts as failed.
     fn finish(self: Box<Self>) -> Result<()>;
 }
-
-/// How long the launcher may take to answer. A fence takes as long as the slowest process takes to start.
-pub(crate) type Patience = Duration;

@@ -1,7 +1,10 @@
 //! PMIx: the client library of the launcher's server, found when the program runs, so that building and running without it need nothing.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::rc::Rc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use crate::{Error, PMIX_LIBRARY, Patience, Result, Session};
 
@@ -66,6 +69,7 @@ mod abi {
     pub(super) type Symbol = *mut c_void;
 }
 
+#[derive(Clone, Copy)]
 struct Library {
     init: abi::Init,
     put: abi::Put,
@@ -139,20 +143,62 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// A thread on which the library is called. What it does when its server or another process is gone
+/// is not told: a call that does not return is given up, and the thread with it.
+struct Caller {
+    calls: Sender<Box<dyn FnOnce() + Send>>,
+    patience: Rc<Patience>,
+    /// The call that was given up.
+    stuck_in: Cell<Option<&'static str>>,
+}
+
+impl Caller {
+    fn start(patience: &Rc<Patience>) -> Result<Caller> {
+        let (calls, wanted) = channel::<Box<dyn FnOnce() + Send>>();
+        let run = move || wanted.into_iter().for_each(|call| call());
+        let thread = std::thread::Builder::new().name("farside-pmix".into()).spawn(run);
+        thread.map_err(|error| Error(format!("cannot start the thread that calls the PMIx library: {error}")))?;
+        Ok(Caller { calls, patience: Rc::clone(patience), stuck_in: Cell::new(None) })
+    }
+
+    fn call<T: Send + 'static>(&self, name: &'static str, call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        if let Some(stuck_in) = self.stuck_in.get() {
+            return Err(Error(format!("{name}: {stuck_in} has not returned")));
+        }
+        let (sender, answer) = channel();
+        let gone = || Error(format!("{name}: the thread that calls the PMIx library has ended"));
+        // Nobody waits for the answer to a call that was given up.
+        let call = move || drop(sender.send(call()));
+        self.calls.send(Box::new(call)).map_err(|_| gone())?;
+        loop {
+            let pause = self.patience.pause(name).inspect_err(|_| self.stuck_in.set(Some(name)))?;
+            match answer.recv_timeout(pause) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+}
+
 pub(crate) struct Pmix {
     library: Library,
+    caller: Caller,
     me: abi::Proc,
     size: u32,
-    patience: Patience,
 }
 
 impl Pmix {
-    pub(crate) fn open(named: Option<&str>, patience: Patience) -> Result<Pmix> {
+    pub(crate) fn open(named: Option<&str>, patience: &Rc<Patience>) -> Result<Pmix> {
         let library = Library::load(named)?;
-        let mut me = abi::Proc { space: [0; 256], rank: 0 };
-        // SAFETY: `me` is there to be filled in; no further information is given.
-        let status = unsafe { (library.init)(&mut me, null(), 0) };
-        let mut session = Pmix { library, me, size: 0, patience };
+        let caller = Caller::start(patience)?;
+        let init = library.init;
+        let (status, me) = caller.call("PMIx_Init", move || {
+            let mut me = abi::Proc { space: [0; 256], rank: 0 };
+            // SAFETY: `me` is there to be filled in; no further information is given.
+            (unsafe { init(&mut me, null(), 0) }, me)
+        })?;
+        let mut session = Pmix { library, caller, me, size: 0 };
         session.check(status, "PMIx_Init").map_err(|error| {
             Error(format!(
                 "{error}; is the launcher that set PMIX_NAMESPACE and PMIX_SERVER_URI… still there? To run this program alone, set {}=none",
@@ -182,38 +228,26 @@ impl Pmix {
         Err(Error(format!("{call}: {text} ({status})")))
     }
 
-    fn timeout(&self) -> abi::Info {
-        let seconds = self.patience.as_secs().clamp(1, c_int::MAX as u64) as c_int;
-        let mut data = abi::Data { whole: [0; 3] };
-        data.integer = seconds;
-        info("pmix.timeout", abi::INT, data)
+    /// What is left of the time for the start, for a server that keeps time as well.
+    fn seconds_left(&self) -> c_int {
+        self.caller.patience.seconds_left().min(c_int::MAX as u64) as c_int
     }
 
     fn look_up(&self, of: &abi::Proc, key: &str) -> Result<Found> {
         let name = CString::new(key).map_err(|_| Error(format!("the key {key:?} contains a zero")))?;
-        let timeout = self.timeout();
-        let mut value: *mut abi::Value = null_mut();
-        // SAFETY: all that is pointed to lives until the call returns; it fills in a value that is ours then.
-        let status = unsafe { (self.library.get)(of, name.as_ptr(), &timeout, 1, &mut value) };
+        let (get, of, seconds) = (self.library.get, *of, self.seconds_left());
+        let (status, found) = self.caller.call("PMIx_Get", move || {
+            let timeout = timeout(seconds);
+            let mut value: *mut abi::Value = null_mut();
+            // SAFETY: all that is pointed to lives until the call returns; it fills in a value that
+            // is ours then.
+            let status = unsafe { get(&of, name.as_ptr(), &timeout, 1, &mut value) };
+            let is_there = status == abi::SUCCESS && !value.is_null();
+            // SAFETY: the library has just filled it in, and it is looked at once.
+            (status, is_there.then(|| unsafe { take(value) }))
+        })?;
         self.check(status, "PMIx_Get").map_err(|error| Error(format!("{error}, asked for {key:?}")))?;
-        if value.is_null() {
-            return Err(Error(format!("PMIx_Get: no value of {key:?}")));
-        }
-        // SAFETY: on success it points to a value whose kind says which part of the union holds. It comes from the C heap, like the string in
-        // it, and belongs to the caller.
-        unsafe {
-            let found = match (*value).kind {
-                abi::UINT32 => Found::Number((*value).data.uint32),
-                abi::STRING if !(*value).data.string.is_null() => {
-                    let text = CStr::from_ptr((*value).data.string).to_string_lossy().into_owned();
-                    libc::free((*value).data.string.cast());
-                    Found::Text(text)
-                }
-                other => Found::Other(other),
-            };
-            libc::free(value.cast());
-            Ok(found)
-        }
+        found.ok_or_else(|| Error(format!("PMIx_Get: no value of {key:?}")))
     }
 }
 
@@ -222,6 +256,36 @@ enum Found {
     Text(String),
     /// A kind of value that we have not asked for.
     Other(u16),
+}
+
+/// Reads a value that the library has handed over, and frees it.
+///
+/// # Safety
+///
+/// It points to a value whose kind says which part of the union holds. It comes from the C heap,
+/// like the string in it, and belongs to the caller.
+unsafe fn take(value: *mut abi::Value) -> Found {
+    // SAFETY: as promised.
+    unsafe {
+        let found = match (*value).kind {
+            abi::UINT32 => Found::Number((*value).data.uint32),
+            abi::STRING if !(*value).data.string.is_null() => {
+                let text = CStr::from_ptr((*value).data.string).to_string_lossy().into_owned();
+                libc::free((*value).data.string.cast());
+                Found::Text(text)
+            }
+            other => Found::Other(other),
+        };
+        libc::free(value.cast());
+        found
+    }
+}
+
+/// The wish that a call end in time.
+fn timeout(seconds: c_int) -> abi::Info {
+    let mut data = abi::Data { whole: [0; 3] };
+    data.integer = seconds;
+    info("pmix.timeout", abi::INT, data)
 }
 
 fn info(key: &str, kind: u16, data: abi::Data) -> abi::Info {
@@ -248,23 +312,30 @@ impl Session for Pmix {
     fn put(&mut self, key: &str, value: &str) -> Result<()> {
         let bad = |_| Error(format!("the key {key:?} or its value contains a zero"));
         let (name, text) = (CString::new(key).map_err(bad)?, CString::new(value).map_err(bad)?);
-        let mut value = abi::Value { kind: abi::STRING, data: abi::Data { whole: [0; 3] } };
-        value.data.string = text.as_ptr().cast_mut();
-        // SAFETY: the library copies key and value before it returns.
-        let status = unsafe { (self.library.put)(abi::SCOPE_GLOBAL, name.as_ptr(), &mut value) };
+        let put = self.library.put;
+        let status = self.caller.call("PMIx_Put", move || {
+            let mut value = abi::Value { kind: abi::STRING, data: abi::Data { whole: [0; 3] } };
+            value.data.string = text.as_ptr().cast_mut();
+            // SAFETY: the library copies key and value before it returns.
+            unsafe { put(abi::SCOPE_GLOBAL, name.as_ptr(), &mut value) }
+        })?;
         self.check(status, "PMIx_Put")
     }
 
     fn fence(&mut self) -> Result<()> {
+        let commit = self.library.commit;
         // SAFETY: takes nothing.
-        let status = unsafe { (self.library.commit)() };
+        let status = self.caller.call("PMIx_Commit", move || unsafe { commit() })?;
         self.check(status, "PMIx_Commit")?;
+        let (fence, seconds) = (self.library.fence, self.seconds_left());
         let all = abi::Proc { rank: abi::RANK_WILDCARD, ..self.me };
-        let mut data = abi::Data { whole: [0; 3] };
-        data.flag = true;
-        let wishes = [info("pmix.collect", abi::BOOL, data), self.timeout()];
-        // SAFETY: all that is pointed to lives until the call returns.
-        let status = unsafe { (self.library.fence)(&all, 1, wishes.as_ptr(), wishes.len()) };
+        let status = self.caller.call("PMIx_Fence", move || {
+            let mut data = abi::Data { whole: [0; 3] };
+            data.flag = true;
+            let wishes = [info("pmix.collect", abi::BOOL, data), timeout(seconds)];
+            // SAFETY: all that is pointed to lives until the call returns.
+            unsafe { fence(&all, 1, wishes.as_ptr(), wishes.len()) }
+        })?;
         self.check(status, "PMIx_Fence")
             .map_err(|error| Error(format!("{error}; has one of the job's processes ended before it joined?")))
     }
@@ -278,8 +349,9 @@ impl Session for Pmix {
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
+        let finalize = self.library.finalize;
         // SAFETY: takes no further information. The library counts who uses it in this process.
-        let status = unsafe { (self.library.finalize)(null(), 0) };
+        let status = self.caller.call("PMIx_Finalize", move || unsafe { finalize(null(), 0) })?;
         self.check(status, "PMIx_Finalize")
     }
 }

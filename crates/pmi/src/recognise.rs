@@ -1,12 +1,17 @@
 //! Who has started this process: read from the environment, and nothing is guessed where it is half set.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::channel::Channel;
 use crate::pmi1::Pmi1;
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
-use crate::{Error, PMIX_LIBRARY, PROTOCOL, Result, Session};
+use crate::siblings::Family;
+use crate::{Error, PMIX_LIBRARY, PROTOCOL, Patience, Result, Session};
+
+/// Numbers of steps from here on stand for the batch script, for shells of `salloc` and the like.
+const STEPS_MAX: u32 = 0xffff_fff0;
 
 /// Looks a variable up; one that is empty is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -77,11 +82,19 @@ pub fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>> {
 
 /// Tasks of one step that know nothing of each other are hardly what somebody wanted.
 fn refuse_bare_slurm(environment: Environment<'_>) -> Result<()> {
-    let tasks = environment("SLURM_STEP_NUM_TASKS").and_then(|tasks| tasks.parse::<u32>().ok()).unwrap_or(1);
-    match environment("SLURM_PROCID") {
+    let number = |name: &str| environment(name).and_then(|text| text.parse::<u32>().ok());
+    let task = number("SLURM_PROCID");
+    // A batch script is task 0, and so is a shell of salloc; neither is in a step that has a number
+    // of its own. Whatever they start finds how many tasks the job has, and is none of them.
+    let is_in_step = task.is_some_and(|task| task > 0) || number("SLURM_STEP_ID").is_some_and(|step| step < STEPS_MAX);
+    let (name, tasks) = match number("SLURM_STEP_NUM_TASKS") {
+        Some(tasks) => ("SLURM_STEP_NUM_TASKS", tasks),
+        None => ("SLURM_NTASKS", number("SLURM_NTASKS").filter(|_| is_in_step).unwrap_or(1)),
+    };
+    match task {
         Some(task) if tasks > 1 => Err(Error(format!(
-            "this is task {task} of {tasks} (SLURM_PROCID, SLURM_STEP_NUM_TASKS), but srun was not told how its tasks meet: start it with `srun --mpi=pmix` \
-             or `srun --mpi=pmi2`. To run each task alone, set {PROTOCOL}=none"
+            "this is task {task} of {tasks} (SLURM_PROCID, {name}), but srun was not told how its tasks meet: start \
+             it with `srun --mpi=pmix` or `srun --mpi=pmi2`. To run each task alone, set {PROTOCOL}=none"
         ))),
         _ => Ok(()),
     }
@@ -133,8 +146,18 @@ impl std::fmt::Display for Launcher {
 }
 
 impl Launcher {
-    /// Begins to talk to it. It may take `patience` to answer: a fence takes as long as the slowest process takes to start.
-    pub fn open(&self, patience: Duration) -> Result<Box<dyn Session>> {
+    /// A start that begins now and may take this long, which users change with this variable.
+    pub fn patience(&self, limit: Duration, variable: &'static str, environment: Environment<'_>) -> Rc<Patience> {
+        let family = match self {
+            Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => Family::of_pmi(environment),
+            Launcher::Pmix { .. } => Family::of_pmix(environment),
+        };
+        Patience::new(limit, variable, family)
+    }
+
+    /// Begins to talk to it. All that is said to it together may take as long as the start may: a
+    /// fence takes as long as the slowest process takes to come.
+    pub fn open(&self, patience: &Rc<Patience>) -> Result<Box<dyn Session>> {
         match self {
             Launcher::Pmi1 { socket, rank, size } => {
                 Ok(Box::new(Pmi1::open(Channel::inherited(*socket, patience)?, *rank, *size)?))
@@ -191,7 +214,12 @@ mod tests {
         let step = [("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "8")];
         assert!(refused(&step).contains("srun --mpi=pmi2"));
         assert_eq!(found(&[step[0], ("SLURM_STEP_NUM_TASKS", "1")]), Ok(None));
-        // What a batch script finds, which starts this program without srun.
-        assert_eq!(found(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), Ok(None));
+        assert!(refused(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")]).contains("task 1 of 4"));
+        let first = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")];
+        assert!(refused(&[first[0], first[1], ("SLURM_STEP_ID", "0")]).contains("task 0 of 4"));
+        // What a batch script and a shell of salloc find, which start this program without srun.
+        assert_eq!(found(&first), Ok(None));
+        assert_eq!(found(&[first[0], first[1], ("SLURM_STEP_ID", "4294967290")]), Ok(None));
+        assert_eq!(found(&[first[1]]), Ok(None));
     }
 }

@@ -9,6 +9,11 @@ pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
+/// How many bytes this process may map, if that is limited.
+pub(crate) fn addresses_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::As).current
+}
+
 /// The topology of `ranks` ranks on this machine: one node, and the sockets, NUMA nodes and last-level caches inside it as far
 /// as there are several. Ranks are dealt out to the processors in blocks.
 pub fn topology_of_this_machine(ranks: u32) -> Result<Topology> {

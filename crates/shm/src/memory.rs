@@ -51,15 +51,18 @@ pub struct Config {
 }
 
 impl Config {
-    /// The default for a topology: as much memory per rank as the machine has, as long as addresses last.
+    /// The default for a topology: as much memory per rank as the machine has, as long as addresses
+    /// last. Of a limited address space (`ulimit -v`) half, divided by the nodes: a launcher maps
+    /// the memory of all of them.
     pub fn new(topology: Topology, root_bytes: u64) -> Config {
         let ranks = u64::from(topology.ranks());
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
+        let room = crate::machine::addresses_limit().map_or(u64::MAX, |limit| limit / 2 / u64::from(topology.nodes()));
         Config {
             topology,
             cores: crate::machine::cores(),
-            arena_bytes: ram.min((16 << 40) / ranks),
+            arena_bytes: ram.min((16 << 40) / ranks).min(room / ranks).max(1),
             root_bytes,
             beside_bytes: 0,
         }
@@ -167,13 +170,7 @@ impl Job {
         })?;
         let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC).map_err(system("memfd_create"))?;
         rustix::fs::ftruncate(&file, layout.total).map_err(system("ftruncate of the job's memory"))?;
-        let base = map(&file, layout.total).map_err(|error| match error {
-            Error::System { errno, .. } if errno == rustix::io::Errno::NOMEM.raw_os_error() => {
-                let limit = (16 << 40) / u64::from(ranks);
-                Error::TooMuch { what: "bytes of shared memory for each rank", value: arena_bytes, limit }
-            }
-            other => other,
-        })?;
+        let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, arena_bytes))?;
         let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
         let header = job.header();
         header.ranks.store(ranks, Ordering::Relaxed);
@@ -217,7 +214,7 @@ impl Job {
         let layout = Layout::new(ranks, nodes, sizes, page)
             .filter(|layout| layout.total == size)
             .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
-        let base = map(&file, layout.total)?;
+        let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, sizes.arena))?;
         let mut job = Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
         let mut text = vec![0; topology_bytes as usize];
         if !job.mapped(layout.topology, topology_bytes, Rank(0)).get(0, &mut text) {
@@ -442,6 +439,22 @@ fn map(file: &OwnedFd, bytes: u64) -> Result<NonNull<u8>> {
     // SAFETY: advice for a mapping that was just made; it changes no content.
     let _ = unsafe { rustix::mm::madvise(base, bytes as usize, rustix::mm::Advice::LinuxHugepage) };
     NonNull::new(base.cast()).ok_or(Error::System { call: "mmap of the job's memory", errno: 0 })
+}
+
+/// Why there was no room for a mapping, if that is what the system has said.
+fn no_room(error: Error, ranks: u32, each: u64) -> Error {
+    let fabric_limit = (16 << 40) / u64::from(ranks);
+    match (error, crate::machine::addresses_limit()) {
+        (Error::System { errno, .. }, Some(limit)) if errno == rustix::io::Errno::NOMEM.raw_os_error() => {
+            Error::AddressSpace { ranks, each, limit }
+        }
+        (Error::System { errno, .. }, None)
+            if errno == rustix::io::Errno::NOMEM.raw_os_error() && each > fabric_limit =>
+        {
+            Error::TooMuch { what: "bytes of shared memory for each rank", value: each, limit: fabric_limit }
+        }
+        (other, _) => other,
+    }
 }
 
 fn unmap(base: NonNull<u8>, bytes: u64) {

@@ -34,8 +34,19 @@ fn unique() -> String {
 
 /// The command with these arguments, not yet started.
 pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Farside {
+    prepared(Command::new(FARSIDE), arguments)
+}
+
+/// The command with these arguments, started by a shell that runs `shell` first: limits, traps,
+/// redirections.
+pub(crate) fn farside_after<S: AsRef<OsStr>>(shell: &str, arguments: impl IntoIterator<Item = S>) -> Farside {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\""), FARSIDE]);
+    prepared(command, arguments)
+}
+
+fn prepared<S: AsRef<OsStr>>(mut command: Command, arguments: impl IntoIterator<Item = S>) -> Farside {
     let mark = unique();
-    let mut command = Command::new(FARSIDE);
     // What the caller has set for jobs of its own must not change the tests.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FARSIDE_")) {
         command.env_remove(name);
@@ -294,6 +305,18 @@ impl Running {
         self.wait_until_left("end of all ranks", |left| left == [pid]);
     }
 
+    /// Waits until the command and so many shells of it are all stopped, or none of them is.
+    pub(crate) fn wait_until_stopped(&mut self, shells: usize, stopped: bool) {
+        let pid = self.pid;
+        self.wait_until_left("change of state", |left| {
+            let all: Vec<(String, char)> = left.iter().filter_map(|&pid| name_and_state(pid)).collect();
+            let named = all.iter().filter(|(name, _)| name == "sh");
+            let own = name_and_state(pid).map(|(_, state)| state == 'T');
+            let fits = |state: char| (state == 'T') == stopped;
+            named.clone().count() == shells && named.clone().all(|(_, state)| fits(*state)) && own == Some(stopped)
+        });
+    }
+
     fn wait_until_left(&mut self, what: &str, holds: impl Fn(&[Pid]) -> bool) {
         while !holds(&marked_pids(&self.mark)) {
             if Instant::now() >= self.expires {
@@ -421,6 +444,13 @@ pub(crate) fn sorted(text: &str) -> Vec<String> {
 /// The beginning of what a command has written, for messages.
 fn excerpt(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned()
+}
+
+/// What a process is called, and the letter for its state.
+fn name_and_state(pid: Pid) -> Option<(String, char)> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    Some((name.to_owned(), rest.trim_start().chars().next()?))
 }
 
 fn marked_pids(mark: &str) -> Vec<Pid> {

@@ -3,6 +3,7 @@
 mod culprits;
 mod hosts;
 mod slurm;
+mod starting;
 mod support;
 
 use farside_conformance::churn::{DELAY, VICTIM};
@@ -146,6 +147,7 @@ fn surroundings_that_are_half_there_are_named() {
     let nowhere = ("FARSIDE_PMIX_LIBRARY", "/nowhere/libpmix.so");
     refused(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job"), nowhere], &["/nowhere/libpmix.so", "libpmix2"]);
     refused(&[("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2")], &["srun --mpi=pmix"]);
+    refused(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")], &["task 1 of 4", "srun --mpi=pmix"]);
     refused(&[("FARSIDE_PMI", "smoke-signals")], &["smoke-signals", "pmi1, pmi2, pmix or none"]);
 }
 
@@ -153,6 +155,33 @@ fn surroundings_that_are_half_there_are_named() {
 fn without_a_launcher_there_is_one_rank() {
     assert!(alone(&[]).status.success());
     assert!(alone(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("FARSIDE_PMI", "none")]).status.success());
+    // What a batch script finds, which starts this program without srun.
+    assert!(alone(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")]).status.success());
+}
+
+#[test]
+fn without_a_launcher_there_is_one_rank_whatever_the_fabric() {
+    for fabric in ["shm", "nic", "ofi", ""] {
+        let ran = alone(&[("FARSIDE_FABRIC", fabric)]);
+        assert!(ran.status.success(), "{fabric}: {ran:?}");
+    }
+    let ran = alone(&[("FARSIDE_FABRIC", "carrier-pigeon")]);
+    assert!(!ran.status.success() && ran.output.contains("\"carrier-pigeon\""), "{ran:?}");
+    let ran = alone(&[("FARSIDE_RANK", "0")]);
+    assert!(!ran.status.success() && ran.output.contains("FARSIDE_JOB_FD"), "{ran:?}");
+}
+
+#[test]
+fn a_variable_that_is_misspelt_is_named_once() {
+    let (name, meant) = ("FARSIDE_PATEINCE", "FARSIDE_PATIENCE");
+    let mut jobs = vec![alone(&[(name, "3")])];
+    for launcher in [Launcher::Hydra, Launcher::OpenMpi].into_iter().filter(|launcher| wanted(launcher.programs())) {
+        jobs.push(run(launcher.command(2, &[PROGRAM, "tickets_are_unique"]).env(name, "3")));
+    }
+    for ran in jobs {
+        assert!(ran.status.success() && ran.output.matches(name).count() == 1, "{ran:?}");
+        assert!(ran.output.contains(meant), "{ran:?}");
+    }
 }
 
 #[test]

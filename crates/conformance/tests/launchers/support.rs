@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// What the ranks run.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_farside-conformance");
 /// A launcher that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// How long processes that were told to end may take for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The variable that marks the processes of a test, wherever they move in the tree.

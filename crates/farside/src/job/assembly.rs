@@ -18,7 +18,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farside_fabric::{Ended, Error, Fabric, Fate, Loss, Node, Rank, Result, first_cause};
 use farside_nic::Address;
@@ -28,10 +28,11 @@ use crate::job::board::Board;
 use crate::job::handover::{Offer, Processes, fetch};
 use crate::job::plan::{Card, Plan};
 use crate::job::watch::Watch;
-use crate::job::{Host, Kind, NETWORK, START_TIMEOUT, address, enter, variable};
+use crate::job::{Host, Kind, NETWORK, START_TIMEOUT, address, enter, environment, variable};
 
-/// How long the others may take to start, if nothing else is said.
-const START: Duration = Duration::from_secs(120);
+/// How long the start of a job may take, if nothing else is said. It is meant for hosts that do not
+/// answer: a rank whose process is gone is found much earlier (`farside_pmi::Patience`).
+const START: Duration = Duration::from_secs(60);
 /// How long an interface is kept after the last rank has left, in case a farewell has to be answered once more: longer than any farewell waits before it is repeated.
 const QUIET: Duration = Duration::from_millis(600);
 /// What a note begins with that tells of a failure.
@@ -39,11 +40,13 @@ const FAILURE: &str = "failed: ";
 
 /// Joins the job that `launcher` has started this process for.
 pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
-    let patience = start_timeout()?;
-    let deadline = Instant::now() + patience;
-    let session = launcher.open(patience).map_err(|error| Error::Join(error.to_string()))?;
+    let patience = launcher.patience(start_timeout()?, START_TIMEOUT, &variable);
+    let session = launcher.open(&patience).map_err(|error| Error::Join(error.to_string()))?;
     let mut board = Board::new(session);
     let me = board.me();
+    if me == Rank(0) {
+        environment::warn_of_own();
+    }
     let met = meet(&mut board);
     // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an error is reported by whoever got it.
     let finished = board.finish();
@@ -52,12 +55,12 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
     let neighbours = plan.neighbours(me);
     match made {
         Some(made) => {
-            let processes = made.offer.hand_out(&neighbours, made.host.file(me), deadline)?;
+            let processes = made.offer.hand_out(&neighbours, made.host.file(me), &patience)?;
             let job = made.host.memory(me);
             attend(&plan, me, job, &processes, Some(made.host))
         }
         None => {
-            let (file, processes) = fetch(&note.socket, me, &neighbours, deadline)?;
+            let (file, processes) = fetch(&note.socket, me, &neighbours, &patience)?;
             attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
         }
     }

@@ -8,9 +8,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
+use farside_pmi::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -43,17 +44,16 @@ impl Offer {
     }
 
     /// Waits until all neighbours have come, and gives each of them the file. The first of `neighbours` is this process.
-    pub(crate) fn hand_out(&self, neighbours: &[Rank], file: BorrowedFd<'_>, deadline: Instant) -> Result<Processes> {
+    pub(crate) fn hand_out(&self, neighbours: &[Rank], file: BorrowedFd<'_>, patience: &Patience) -> Result<Processes> {
         let mut come: Vec<Option<(UnixStream, Pid)>> = neighbours.iter().skip(1).map(|_| None).collect();
         while let Some(missing) = come.iter().position(Option::is_none) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Error::Join(format!(
-                    "{} of this node has not come for its memory; has its process ended, or does its program not join?",
+            let pause = patience.pause("handing the memory of this node to its ranks").map_err(|error| {
+                Error::Join(format!(
+                    "{} of this node has not come for its memory; has its process ended, or does its program not join? {error}",
                     neighbours[missing + 1]
-                )));
-            }
-            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+                ))
+            })?;
+            let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
             let _ = rustix::event::poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&timeout));
             let Ok((stream, _)) = self.listener.accept() else { continue };
             // Strangers are sent away; whoever is missing is named in the end.
@@ -100,7 +100,7 @@ fn give(mut stream: &UnixStream, file: BorrowedFd<'_>, list: &[u8]) -> std::io::
 }
 
 /// A neighbour's end: fetches the file from the rank that offers it.
-pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], deadline: Instant) -> Result<(OwnedFd, Processes)> {
+pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], patience: &Patience) -> Result<(OwnedFd, Processes)> {
     let maker = neighbours[0];
     let gone = |error: std::io::Error| {
         Error::Join(format!(
@@ -114,8 +114,17 @@ pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], deadline: Instant
         return Err(gone(std::io::Error::other("another user listens there")));
     }
     stream.write_all(&me.0.to_le_bytes()).map_err(gone)?;
-    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    stream.set_read_timeout(Some(left)).map_err(gone)?;
+    // When the maker has the last of its neighbours, all is said at once.
+    loop {
+        let pause = patience
+            .pause("the hand-over of this node's memory")
+            .map_err(|error| gone(std::io::Error::other(error.to_string())))?;
+        let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        if let Ok(1..) = rustix::event::poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&timeout)) {
+            break;
+        }
+    }
+    stream.set_read_timeout(Some(GREETING)).map_err(gone)?;
     let file = take(&stream).map_err(gone)?;
     let mut processes = Processes::new();
     for &neighbour in neighbours {
@@ -149,10 +158,19 @@ fn system(call: &'static str) -> impl Fn(std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use farside_pmi::Launcher;
+
     use super::*;
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(10)
+    fn for_ms(ms: u64) -> Rc<Patience> {
+        let launcher = Launcher::Pmi1 { socket: -1, rank: 0, size: 2 };
+        launcher.patience(Duration::from_millis(ms), "A_VARIABLE", &|_| None)
+    }
+
+    fn soon() -> Rc<Patience> {
+        for_ms(10_000)
     }
 
     #[test]
@@ -166,12 +184,12 @@ mod tests {
             for me in [Rank(7), Rank(5)] {
                 let name = &name;
                 threads.spawn(move || {
-                    let (file, processes) = fetch(name, me, &neighbours, soon()).unwrap();
+                    let (file, processes) = fetch(name, me, &neighbours, &soon()).unwrap();
                     assert_eq!(which(file.as_fd()), expected);
                     assert_eq!(processes, neighbours.map(|rank| (rank, own)));
                 });
             }
-            let processes = offer.hand_out(&neighbours, file.as_fd(), soon()).unwrap();
+            let processes = offer.hand_out(&neighbours, file.as_fd(), &soon()).unwrap();
             assert_eq!(processes.len(), 3);
         });
     }
@@ -183,8 +201,7 @@ mod tests {
         // Somebody who says nothing of use does not count.
         let stranger = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&offer.name).unwrap()).unwrap();
         (&stranger).write_all(&99u32.to_le_bytes()).unwrap();
-        let deadline = Instant::now() + Duration::from_millis(50);
-        let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), deadline).unwrap_err();
+        let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
         assert!(error.to_string().contains("rank 3"), "{error}");
     }
 
@@ -193,7 +210,7 @@ mod tests {
         let offer = Offer::new().unwrap();
         let name = offer.name.clone();
         drop(offer);
-        let error = fetch(&name, Rank(1), &[Rank(0), Rank(1)], soon()).unwrap_err();
+        let error = fetch(&name, Rank(1), &[Rank(0), Rank(1)], &soon()).unwrap_err();
         assert!(error.to_string().contains("rank 0"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The nodes of a job over nic or ofi that live in this process: all of them when one machine plays several, one of them when the job spans hosts.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,11 @@ use farside_ofi::Ofi;
 use farside_rma::root_bytes;
 
 use crate::job::{Kind, NodePlan, Options};
+
+/// How often a datagram is sent over the loopback interface before it counts as lost, and how long
+/// each may take.
+const ECHO_TRIES: u32 = 10;
+const ECHO_WAIT: Duration = Duration::from_millis(200);
 
 /// Stations of one job.
 pub(crate) struct Nodes {
@@ -134,7 +139,36 @@ impl Nodes {
     }
 }
 
+/// Refuses a loopback interface that does not work: otherwise that would be found when nodes are
+/// silent, long after the ranks have started.
+fn check_loopback(bind: IpAddr) -> Result<()> {
+    echo(bind).map_err(|error| {
+        Error::Misuse(format!(
+            "the loopback interface, over which nodes of one machine reach each other, does not work ({bind}: {error}); \
+             start it with `ip link set lo up`, or do without --nodes: ranks of one node need no network"
+        ))
+    })
+}
+
+/// Sends a datagram from an address to itself. An interface that was up before loses it without a
+/// word.
+fn echo(bind: IpAddr) -> std::io::Result<()> {
+    let socket = UdpSocket::bind((bind, 0))?;
+    socket.connect(socket.local_addr()?)?;
+    socket.set_read_timeout(Some(ECHO_WAIT))?;
+    for _ in 0..ECHO_TRIES {
+        socket.send(&[0])?;
+        if socket.recv(&mut [0]).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(std::io::Error::other("what is sent there does not arrive"))
+}
+
 fn station(options: &Options, topology: &Topology, node: Node, key: Key, bind: IpAddr) -> Result<Station> {
+    if bind.is_loopback() {
+        check_loopback(bind)?;
+    }
     let mut config = farside_shm::Config::new(topology.clone(), root_bytes(options.ranks));
     config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
     config.cores = options.cores.unwrap_or(config.cores);

@@ -1,0 +1,262 @@
+//! Which processes of a job are on this machine, found where the system lists them.
+//!
+//! No protocol tells who is missing at a fence. But a launcher's daemon is the parent of all ranks
+//! of its machine, and tells each in its environment which rank it is, and how many there are. So
+//! a rank that a daemon has started and that is none of its children any more is gone. Where that
+//! cannot be seen (a launcher that says less, ranks in spaces of process numbers of their own)
+//! nothing is concluded.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::Environment;
+use crate::patience::ranks_are;
+
+/// The processes that a launcher has started for a job, as each of them can tell them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Family {
+    /// The variable that says which rank a process is.
+    rank_variable: &'static str,
+    rank: String,
+    /// A variable that all ranks of the job have alike, and no others.
+    job: (&'static str, Option<String>),
+    /// How many ranks there are.
+    size: Option<u32>,
+    /// How many of them the daemon of this machine has started.
+    here: Option<u32>,
+    /// The process that has started them.
+    daemon: Option<u32>,
+}
+
+/// Who is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Census {
+    present: BTreeSet<u32>,
+    /// Whether the daemon has children that are about to become ranks.
+    is_growing: bool,
+}
+
+impl Family {
+    /// The ranks of a PMIx launcher.
+    pub(crate) fn of_pmix(environment: Environment<'_>) -> Family {
+        let job = ("PMIX_NAMESPACE", environment("PMIX_NAMESPACE"));
+        let (size, here) = match environment("OMPI_COMM_WORLD_LOCAL_SIZE") {
+            Some(here) => (number(environment("OMPI_COMM_WORLD_SIZE")), here.parse().ok()),
+            None => of_slurm(environment),
+        };
+        Family::new("PMIX_RANK", environment("PMIX_RANK"), job, size, here)
+    }
+
+    /// The ranks of a launcher that speaks PMI-1 or PMI-2.
+    pub(crate) fn of_pmi(environment: Environment<'_>) -> Family {
+        let job = ("PMI_JOBID", environment("PMI_JOBID"));
+        let (size, here) = match environment("MPI_LOCALNRANKS") {
+            Some(here) => (number(environment("PMI_SIZE")), here.parse().ok()),
+            None => of_slurm(environment),
+        };
+        Family::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
+    }
+
+    fn new(
+        rank_variable: &'static str,
+        rank: Option<String>,
+        job: (&'static str, Option<String>),
+        size: Option<u32>,
+        here: Option<u32>,
+    ) -> Family {
+        let rank = rank.unwrap_or_default();
+        let mut family = Family { rank_variable, rank, job, size, here, daemon: None };
+        family.daemon = family.daemon();
+        family
+    }
+
+    /// What this process is called in messages.
+    pub(crate) fn me(&self) -> String {
+        format!("rank {}", self.rank)
+    }
+
+    /// Who is waited for.
+    pub(crate) fn everybody(&self) -> String {
+        self.size.map_or("all ranks".to_owned(), |size| format!("all {size} ranks"))
+    }
+
+    /// What only the processes of this job and machine agree on.
+    pub(crate) fn name(&self) -> String {
+        let job = self.job.1.as_deref().unwrap_or_default();
+        format!("farside-start-{job}-{}", self.daemon.unwrap_or_else(std::process::id))
+    }
+
+    /// Looks who is there, as far as that can be seen.
+    pub(crate) fn census(&self) -> Option<Census> {
+        let daemon = self.daemon?;
+        let mut census = Census { present: BTreeSet::new(), is_growing: false };
+        let program = program(daemon);
+        for process in processes().into_iter().filter(|process| process.parent == daemon && !process.is_dead) {
+            match self.rank_of(process.pid) {
+                Some(rank) => _ = census.present.insert(rank),
+                // A copy of the daemon that has not become a rank yet, or one that nobody may look
+                // at.
+                None => census.is_growing |= self::program(process.pid).is_none_or(|own| Some(own) == program),
+            }
+        }
+        Some(census)
+    }
+
+    /// Who was gone at an earlier look and is gone still, in words. Those who have ended since then
+    /// may have given up for the same reason, and are not named.
+    pub(crate) fn gone_for_good(&self, before: &Census, now: &Census) -> Option<String> {
+        let has_come = !now.present.is_subset(&before.present);
+        if has_come || now.is_growing { None } else { self.gone(before) }
+    }
+
+    /// Who of those that were started here is gone, in words.
+    pub(crate) fn gone(&self, census: &Census) -> Option<String> {
+        let missing = self.missing(census)?;
+        match (&missing[..], self.size) {
+            _ if census.is_growing => None,
+            ([], _) => None,
+            (_, Some(size)) if self.here == Some(size) => {
+                let missing = missing.into_iter().collect();
+                Some(format!("{} gone: the launcher has no such process on this machine any more", ranks_are(&missing)))
+            }
+            _ => Some(format!("of the {} ranks of this machine, {} are gone", self.here?, missing.len())),
+        }
+    }
+
+    /// What was found, in words.
+    pub(crate) fn describe(&self, census: &Census) -> String {
+        match self.gone(census) {
+            Some(gone) => gone,
+            None => format!("{} ranks of it run on this machine", census.present.len()),
+        }
+    }
+
+    /// The ranks of this machine that are not there; their numbers mean nothing unless all ranks
+    /// are here.
+    fn missing(&self, census: &Census) -> Option<Vec<u32>> {
+        let (here, present) = (self.here?, &census.present);
+        if self.size == Some(here) {
+            return Some((0..here).filter(|rank| !present.contains(rank)).collect());
+        }
+        Some((present.len() as u32..here).collect())
+    }
+
+    /// The nearest ancestor of this process that is not the same rank: wrappers and shells are.
+    fn daemon(&self) -> Option<u32> {
+        let mut pid = std::process::id();
+        for _ in 0..100 {
+            let parent = process(pid)?.parent;
+            // The first process of all adopts, and starts no ranks.
+            if parent <= 1 {
+                return None;
+            }
+            if self.variable(parent, self.rank_variable).as_ref() != Some(&self.rank) || !self.is_of_job(parent) {
+                return Some(parent);
+            }
+            pid = parent;
+        }
+        None
+    }
+
+    fn rank_of(&self, pid: u32) -> Option<u32> {
+        let rank = number(self.variable(pid, self.rank_variable));
+        rank.filter(|_| self.is_of_job(pid))
+    }
+
+    fn is_of_job(&self, pid: u32) -> bool {
+        self.variable(pid, self.job.0) == self.job.1
+    }
+
+    /// A variable of another process, as it was started.
+    fn variable(&self, pid: u32, name: &str) -> Option<String> {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mut variables = environment.split(|&byte| byte == 0);
+        let value = variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        Some(String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
+    }
+}
+
+/// What Slurm says of a step: its tasks, and those of this node if it is the only one.
+fn of_slurm(environment: Environment<'_>) -> (Option<u32>, Option<u32>) {
+    let tasks = number(environment("SLURM_STEP_NUM_TASKS"));
+    (tasks, tasks.filter(|_| number(environment("SLURM_STEP_NUM_NODES")) == Some(1)))
+}
+
+fn number(text: Option<String>) -> Option<u32> {
+    text?.parse().ok()
+}
+
+struct Process {
+    pid: u32,
+    parent: u32,
+    is_dead: bool,
+}
+
+fn processes() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, in which anything may stand: the state, and the parent.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    Some(Process { pid, parent: fields.next()?.parse().ok()?, is_dead: matches!(state, "Z" | "X") })
+}
+
+fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn family(size: Option<u32>, here: Option<u32>) -> Family {
+        Family::new("NO_SUCH_RANK", Some("0".into()), ("NO_SUCH_JOB", None), size, here)
+    }
+
+    fn census(present: &[u32]) -> Census {
+        Census { present: present.iter().copied().collect(), is_growing: false }
+    }
+
+    #[test]
+    fn who_is_missing_is_named_where_all_ranks_are_here() {
+        let family = family(Some(4), Some(4));
+        assert_eq!(family.gone(&census(&[0, 1, 2, 3])), None);
+        assert!(family.gone(&census(&[0, 2, 3])).unwrap().starts_with("rank 1 is gone"));
+        assert!(family.gone(&census(&[2])).unwrap().starts_with("ranks 0, 1, 3 are gone"));
+        assert_eq!(family.gone(&Census { is_growing: true, ..census(&[0]) }), None);
+    }
+
+    #[test]
+    fn who_is_missing_is_counted_where_some_ranks_are_elsewhere() {
+        let family = family(Some(8), Some(4));
+        assert_eq!(family.gone(&census(&[4, 5, 6, 7])), None);
+        assert_eq!(family.gone(&census(&[4, 7])).unwrap(), "of the 4 ranks of this machine, 2 are gone");
+    }
+
+    #[test]
+    fn who_gives_up_because_of_another_is_not_named() {
+        let family = family(Some(4), Some(4));
+        let gone = |before: &[u32], now: &[u32]| family.gone_for_good(&census(before), &census(now));
+        assert!(gone(&[0, 2, 3], &[2, 3]).unwrap().starts_with("rank 1 is gone"));
+        assert_eq!(gone(&[0, 1, 2, 3], &[2, 3]), None);
+        // The launcher has not started all of them yet.
+        assert_eq!(gone(&[0, 1], &[0, 1, 2]), None);
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_nothing() {
+        assert_eq!(family(Some(4), None).gone(&census(&[0])), None);
+        assert_eq!(family(None, None).gone(&census(&[])), None);
+    }
+
+    #[test]
+    fn the_parent_is_who_has_started_this_process() {
+        let parent = process(std::process::id()).map(|process| process.parent);
+        assert_eq!(family(None, None).daemon, parent.filter(|&parent| parent > 1));
+    }
+}
