@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
     Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_shm::Job;
@@ -301,14 +301,10 @@ impl Fabric for Endpoint {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        let leader = self.seat.topology.leader_of(node)?;
         if node == self.seat.node {
             return self.near.call(node, handler, bytes);
         }
-        self.check_alive(leader)?;
-        if self.fate(leader) == Fate::Left {
-            return Err(Error::RankLost { rank: leader, how: Ended::Left });
-        }
+        self.check_agent(node)?;
         if bytes.len() as u64 > Job::CALL_BYTES {
             let (value, limit) = (bytes.len() as u64, Job::CALL_BYTES);
             return Err(Error::TooMuch { what: "bytes of a call's argument", value, limit });
@@ -320,7 +316,7 @@ impl Fabric for Endpoint {
             }
             // Other threads of the rank have all of them.
             let known = self.alarm().departures.load(Ordering::SeqCst);
-            self.check_alive(leader)?;
+            self.check_agent(node)?;
             self.port().drive();
             self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
         };

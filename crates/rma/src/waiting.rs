@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Rank, Result, SegmentId, Wait, Wake, Width, Word};
+use farside_fabric::{
+    Atomic, Condition, Ended, Error, Event, Fate, Node, Rank, Result, SegmentId, Wait, Wake, Width, Word,
+};
 
 use crate::collective::at;
 use crate::context::Context;
@@ -19,8 +21,8 @@ pub(crate) enum Concern<'a> {
     Among(&'a [Rank]),
     /// The loss of one rank. Its memory can be used after it has left.
     Peer(Rank),
-    /// The loss, or the leave, of the rank that an agent lives with.
-    Agent(Rank),
+    /// That nobody is left who could run the handlers of a node.
+    Agent(Node),
     /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
     Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
 }
@@ -233,10 +235,7 @@ impl Context {
                 all_others_left(&mut members.iter().copied())
             }
             Concern::Peer(rank) => lost(*rank),
-            Concern::Agent(rank) => {
-                lost(*rank)?;
-                if left(*rank) { Err(Error::RankLost { rank: *rank, how: Ended::Left }) } else { Ok(()) }
-            }
+            Concern::Agent(node) => self.fabric().check_agent(*node),
             Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
                 any_lost(&mut members.iter().copied())?;
@@ -254,7 +253,7 @@ impl Context {
         }
     }
 
-    /// What is worth knowing of a call that failed: whom the agent lives with may have left because another was lost.
+    /// What is worth knowing of a call that failed: all of a node may have left because another rank was lost.
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
         let loss = match error {
