@@ -60,6 +60,13 @@ fn doom(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// Stands for a program that computes until it is killed.
+fn await_the_end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
 fn is_lost(world: &World) -> bool {
     matches!(world.fabric().fate(VICTIM), Fate::Lost(_))
 }
@@ -68,11 +75,15 @@ fn is_served(world: &World) -> bool {
     world.topology().ranks_of(Node(0)).len() > 1
 }
 
-/// Every call is counted once, or ends with an error that names the victim; afterwards the next rank of the node answers, or all calls end so.
+/// Every call is counted once, or ends with an error that names the victim; afterwards the next rank of the node answers, or,
+/// if there is none, all calls end so.
 fn calls(world: &World, rest: &Team<'_>) -> Result<()> {
     let counter = counter(world)?;
     let lost = Error::RankLost { rank: VICTIM, how: HOW };
     doom(world)?;
+    if world.rank() == VICTIM {
+        await_the_end();
+    }
     let (mut good, mut bad, mut after, mut last) = (0, 0, 0, 0);
     while after < ROUNDS {
         after += u64::from(is_lost(world));
@@ -110,10 +121,7 @@ fn suicide(world: &World, rest: &Team<'_>) -> Result<()> {
         vec![1]
     })?;
     if is_victim {
-        // Computes, until it is killed by its agent.
-        loop {
-            std::thread::park();
-        }
+        await_the_end();
     }
     if world.rank() == Rank(1) {
         let lost = Error::RankLost { rank: VICTIM, how: HOW };

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region,
-    Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Mapped, Node, Rank, Region, Reply,
+    Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_shm::Job;
 

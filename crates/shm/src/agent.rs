@@ -22,9 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric::{
-    Effort, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket,
-};
+use farside_fabric::{Effort, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket};
 
 use crate::bell::ANYTHING;
 use crate::endpoint::{Neighbourhood, Surroundings};

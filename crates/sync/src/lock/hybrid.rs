@@ -22,7 +22,9 @@ use farside_rma::{Context, Words, World};
 
 use super::desk::{self, Desk, Entry};
 use super::frame::{Algorithm, Patience, Site, Variant};
-use super::server::{ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, handler, has_agent, next_request, with_agents};
+use super::server::{
+    ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, handler, has_agent, next_request, with_agents,
+};
 use super::ticket::{SERVING, TICKET, take_turn};
 
 /// Nobody writes it: a wait for it is a pause.
