@@ -254,9 +254,9 @@ pub(crate) fn locks_go_on_without_the_first_rank(world: World) -> Result<()> {
     rest.sync()?;
     let mut times = [entered.get()];
     rest.all_reduce(&mut times, |a, b| a + b)?;
-    for at in 0..locks.len() {
+    for (at, lock) in locks.iter().enumerate() {
         // Rank 0 has entered once.
-        ensure_eq(world.get_value(sums.at(Rank(1), at))?, times[0] + 1, locks[at].name())?;
+        ensure_eq(world.get_value(sums.at(Rank(1), at))?, times[0] + 1, lock.name())?;
     }
     rest.barrier()
 }
