@@ -1,8 +1,11 @@
 //! Calls: handlers that the agents run.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 
-use farside::{Atomic, Error, HandlerId, Node, Rank, Result, Width, Word, World};
+use farside::epoch::{self, Design, LockAgent, Mode};
+use farside::lock::Kind;
+use farside::{Atomic, Ended, Error, Fate, HandlerId, Lock, Node, Rank, Region, Result, Team, Width, Word, World};
 
 use crate::{ensure, ensure_eq};
 
@@ -26,16 +29,11 @@ pub(crate) fn calls_are_answered(world: World) -> Result<()> {
 }
 
 pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
-    // The handler's own state needs no lock: an agent runs one handler at a time.
-    let mut count = 0u64;
-    let counter = world.serve(move |_, _, _| {
-        count += 1;
-        count.to_le_bytes().to_vec()
-    })?;
+    // The count needs no atomic: an agent runs one handler at a time.
+    let counter = counter(&world)?;
     let mut last = 0;
     for _ in 0..200 {
-        let reply = world.call(Node(0), counter, &[])?;
-        let value = u64::from_le_bytes(reply.try_into().expect("eight bytes"));
+        let value = count(&world, counter)?;
         ensure(value > last, || "replies of one caller come in order".into())?;
         last = value;
     }
@@ -45,7 +43,8 @@ pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
 }
 
 pub(crate) fn a_handler_signals_a_waiter(world: World) -> Result<()> {
-    // A lock server in small: who calls is queued, and signalled when the one before says that it is done.
+    // A lock server in small: who calls is queued, and signalled when the one before says that it is done. It may keep the
+    // queue for itself, because nobody leaves before the end.
     let words = world.words(1)?;
     let word = |rank: Rank| words.at(rank, 0).word();
     let grants: Vec<Word> = world.ranks().map(word).collect();
@@ -113,8 +112,8 @@ pub(crate) fn a_handler_reads_and_writes(world: World) -> Result<()> {
     window.free(&world)
 }
 
-fn block_of(rank: Rank, segment: farside::SegmentId) -> farside::Region<'static> {
-    farside::Region::block(rank, segment, 16, 8)
+fn block_of(rank: Rank, segment: farside::SegmentId) -> Region<'static> {
+    Region::block(rank, segment, 16, 8)
 }
 
 pub(crate) fn a_call_that_nobody_serves_is_an_error(world: World) -> Result<()> {
@@ -162,4 +161,137 @@ pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()>
     ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("a reply too long: {refused:?}"))?;
     ensure_eq(world.call(Node(0), fine, &[]), Ok(vec![1]), "a call after all that")?;
     world.barrier()
+}
+
+/// A handler that counts its calls at the first node, in a word of rank 0: reads it, and then writes it.
+pub(crate) fn counter(world: &World) -> Result<HandlerId> {
+    let at = world.words(1)?.at(Rank(0), 0).word();
+    world.serve(move |agent, _, _| {
+        let count = |count: u128| agent.atomic(at, Atomic::Store(count + 1)).map(|_| count as u64 + 1);
+        let counted = agent.atomic(at, Atomic::Load).and_then(count);
+        counted.map_or(Vec::new(), |count| count.to_le_bytes().to_vec())
+    })
+}
+
+/// Calls the counter; what it has counted so far.
+pub(crate) fn count(world: &World, counter: HandlerId) -> Result<u64> {
+    let reply = world.call(Node(0), counter, &[])?;
+    let bytes = reply.try_into().map_err(|reply| Error::Misuse(format!("the counter has answered {reply:?}")))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Rank 0, whose process runs the handlers of its node, leaves in the middle of the work of all others. Gives them as a team
+/// once it is gone, and a rank of theirs, on the node of rank 0 if there is one.
+fn without_the_first<'w>(world: &'w World, work: impl Fn() -> Result<()>) -> Result<Option<(Team<'w>, Rank)>> {
+    let words = world.words(1)?;
+    let rest = world.split((world.rank() != Rank(0)).then_some(1), 0)?;
+    let Some(rest) = rest else {
+        return Ok(None);
+    };
+    for _ in 0..20 {
+        // It goes while calls are under way, and may be the last of its node.
+        match work() {
+            Ok(()) | Err(Error::RankLost { rank: Rank(0), how: Ended::Left }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    while world.fabric().fate(Rank(0)) != Fate::Left {
+        world.load(words.at(Rank(0), 0))?;
+        world.relax()?;
+    }
+    let near = world.topology().ranks_of(Node(0));
+    let next = if near.len() > 1 { near[1] } else { Rank(1) };
+    Ok(Some((rest, next)))
+}
+
+pub(crate) fn calls_go_on_without_the_first_rank(world: World) -> Result<()> {
+    let counter = counter(&world)?;
+    let first = Cell::new(0);
+    let Some((rest, next)) = without_the_first(&world, || count(&world, counter).map(|count| first.set(count)))? else {
+        return Ok(());
+    };
+    if world.topology().node_of(next) != Node(0) {
+        let gone = Err(Error::RankLost { rank: Rank(0), how: Ended::Left });
+        ensure_eq(count(&world, counter), gone, "a call of a node that everybody has left")?;
+        return rest.barrier();
+    }
+    let mut all = [first.get()];
+    rest.all_reduce(&mut all, u64::max)?;
+    for round in 1..=100 {
+        let seen = count(&world, counter)?;
+        ensure(seen >= all[0] + round, || format!("call {round} after {} gave {seen}", all[0]))?;
+    }
+    rest.barrier()?;
+    let last = count(&world, counter)? - all[0] - 100 * rest.size() as u64;
+    ensure((1..=rest.size() as u64).contains(&last), || format!("{last} calls too many or too few"))?;
+    rest.barrier()
+}
+
+pub(crate) fn locks_go_on_without_the_first_rank(world: World) -> Result<()> {
+    let alone = world.topology().ranks_of(Node(0)).len() == 1;
+    let home = Rank(u32::from(alone));
+    let locks = [Kind::Server, Kind::Hybrid].map(|kind| Lock::of_kind(&world, home, &kind));
+    let sums = world.window::<u64>(2)?;
+    let enter = |at: usize, lock: &Lock| {
+        let guard = lock.lock(&world)?;
+        let sum = sums.at(Rank(1), at);
+        // Not atomic: the lock must keep the others out.
+        world.put_value(world.get_value(sum)? + 1, sum)?;
+        guard.unlock()
+    };
+    let locks: Vec<Lock> = locks.into_iter().collect::<Result<_>>()?;
+    let entered = Cell::new(0);
+    let all = || {
+        entered.set(entered.get() + 1);
+        locks.iter().enumerate().try_for_each(|(at, lock)| enter(at, lock))
+    };
+    all()?;
+    world.barrier()?;
+    let Some((rest, _)) = without_the_first(&world, all)? else {
+        return Ok(());
+    };
+    (0..20).try_for_each(|_| all())?;
+    rest.sync()?;
+    let mut times = [entered.get()];
+    rest.all_reduce(&mut times, |a, b| a + b)?;
+    for (at, lock) in locks.iter().enumerate() {
+        // Rank 0 has entered once.
+        ensure_eq(world.get_value(sums.at(Rank(1), at))?, times[0] + 1, lock.name())?;
+    }
+    rest.barrier()
+}
+
+pub(crate) fn windows_go_on_without_the_first_rank(world: World) -> Result<()> {
+    let alone = world.topology().ranks_of(Node(0)).len() == 1;
+    let target = Rank(u32::from(alone));
+    let design = Design::Backoff(LockAgent::new(&world)?);
+    let window = epoch::Window::allocate(&world, 8, epoch::Options::new().unit(8).design(design))?;
+    let entered = Cell::new(0u64);
+    let visit = || {
+        window.lock(target, Mode::Shared)?;
+        let seen = window.get::<u64>(target, 0, 1)?;
+        window.unlock(target)?;
+        let seen = seen.take()?[0];
+        window.lock(target, Mode::Exclusive)?;
+        let now = window.get::<u64>(target, 0, 1)?;
+        window.flush(target)?;
+        let now = now.take()?[0];
+        window.put(&[now + 1], target, 0)?;
+        window.unlock(target)?;
+        entered.set(entered.get() + 1);
+        ensure(now >= seen, || format!("{now} after {seen}"))
+    };
+    visit()?;
+    world.barrier()?;
+    let Some((rest, _)) = without_the_first(&world, visit)? else {
+        return Ok(());
+    };
+    (0..20).try_for_each(|_| visit())?;
+    let mut times = [entered.get()];
+    rest.all_reduce(&mut times, |a, b| a + b)?;
+    window.lock(target, Mode::Shared)?;
+    let sum = window.get::<u64>(target, 0, 1)?;
+    window.unlock(target)?;
+    ensure_eq(sum.take()?[0], times[0] + 1, "visits")?;
+    rest.barrier()
 }

@@ -267,6 +267,6 @@ fn now_us() -> u64 {
 }
 
 /// Nothing runs after this: no destructor, no handler, as if somebody had called `kill -9`.
-fn kill_self() {
+pub(crate) fn kill_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }

@@ -8,6 +8,7 @@ mod atomics;
 pub mod churn;
 mod collectives;
 mod failures;
+pub mod heirs;
 mod memory;
 mod ordering;
 mod teams;
@@ -63,7 +64,8 @@ tests! { $
     teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node windows_of_a_team
         who_has_no_colour_has_no_team teams_come_and_go;
     agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter a_handler_reads_and_writes
-        calls_that_cannot_be_served_are_errors a_call_that_nobody_serves_is_an_error many_threads_call;
+        calls_that_cannot_be_served_are_errors a_call_that_nobody_serves_is_an_error many_threads_call
+        calls_go_on_without_the_first_rank locks_go_on_without_the_first_rank windows_go_on_without_the_first_rank;
     failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused misaligned_words_are_refused
         different_lengths_are_a_disagreement different_collectives_are_a_disagreement different_types_are_a_disagreement
         different_word_counts_are_a_disagreement who_left_early_is_missed who_left_in_order_is_not_missed

@@ -1,6 +1,7 @@
 //! Runs one test of the suite as a rank of a job: `farside run -n 4 farside-conformance NAME`.
 //!
 //! With `__node` it is the daemon of a host, so that the suite needs no other program there. With `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`].
+//! With `heirs-KIND` it goes on without the rank whose process ran handlers; see [`farside_conformance::heirs`].
 
 use std::process::ExitCode;
 
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
     }
     if let Some(kind) = name.strip_prefix("churn-") {
         return farside_conformance::churn::run(kind);
+    }
+    if let Some(kind) = name.strip_prefix("heirs-") {
+        return farside_conformance::heirs::run(kind);
     }
     let Some(run) = test(&name) else {
         eprintln!("there is no test {name:?}");

@@ -4,14 +4,13 @@
 //! Differs:   the pauses between attempts double, which the paper names as future work. Between two attempts the word is read, not changed. An agent
 //!            must not wait, so it refuses a request while somebody has the target exclusively, and the origin asks again when the word has changed;
 //!            in the paper the agent queues it. Unlocked is zero, which is what fresh memory holds.
-//! State:     1 word on every rank as a target; the agent of its node counts the readers.
-//! Invariant: the word is zero, or one more than the rank that has the target, or the mark of shared mode, and then the agent's count is not zero.
+//! State:     2 words on every rank as a target: the lock, and how many readers the agent of its node has counted. The count is
+//!            there, and not the agent's own, so that any process of the node can go on as its agent.
+//! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of shared mode, and then the count is not zero.
 //! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); the target is taken in one step
 //!            (`a_target_that_is_taken_in_two_steps_is_caught`); the agent frees it after the last reader (`an_agent_that_does_not_count_is_caught`).
 //! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load. Shared: 1 call each.
 //! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; a death.
-
-use std::collections::HashMap;
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, Words, World};
@@ -20,8 +19,10 @@ use farside_sync::lock::frame::{Handle, Site};
 use crate::variant::{Right, Variant};
 use crate::window::Mode;
 
-pub(crate) const WORDS: usize = 1;
+pub(crate) const WORDS: usize = 2;
 const WORD: usize = 0;
+/// The readers that are inside. Only agents change it, one call at a time.
+const READERS: u64 = 1;
 const FREE: u64 = 0;
 const SHARED: u64 = u64::MAX;
 /// The longest pause between two looks, in turns at the processor.
@@ -48,36 +49,37 @@ impl LockAgent {
 
     #[doc(hidden)]
     pub fn variant<V: Variant>(world: &World) -> Result<LockAgent> {
-        let mut readers: HashMap<Word, u64> = HashMap::new();
-        let handler = world.serve(move |agent, _, bytes| vec![answer::<V>(agent, &mut readers, bytes)])?;
+        let handler = world.serve(|agent, _, bytes| vec![answer::<V>(agent, bytes).unwrap_or(UNKNOWN)])?;
         Ok(LockAgent { handler })
     }
 }
 
 /// Counts a reader in or out.
-fn answer<V: Variant>(agent: &dyn Agent, readers: &mut HashMap<Word, u64>, bytes: &[u8]) -> u8 {
+fn answer<V: Variant>(agent: &dyn Agent, bytes: &[u8]) -> Result<u8> {
     let Some((what, at)) = decode(bytes) else {
-        return UNKNOWN;
+        return Ok(UNKNOWN);
     };
-    let count = readers.entry(at).or_default();
     let change = |expected: u64, desired: u64| {
         agent.atomic(at, Atomic::CompareSwap { expected: expected.into(), desired: desired.into() })
     };
+    let readers = Word { offset: at.offset.saturating_add(8 * READERS), ..at };
     match what {
-        ENTER => match change(FREE, SHARED).map(|held| held as u64) {
-            Ok(FREE | SHARED) => {
-                *count += 1;
-                GRANTED
+        ENTER => match change(FREE, SHARED)? as u64 {
+            FREE | SHARED => {
+                agent.atomic(readers, Atomic::Add(1))?;
+                Ok(GRANTED)
             }
-            Ok(_) => REFUSED,
-            Err(_) => UNKNOWN,
+            _ => Ok(REFUSED),
         },
         LEAVE => {
-            *count = count.saturating_sub(1);
-            let is_last = *count == 0 || !V::COUNTS;
-            if is_last && change(SHARED, FREE).is_err() { UNKNOWN } else { GRANTED }
+            let count = (agent.atomic(readers, Atomic::Load)? as u64).saturating_sub(1);
+            agent.atomic(readers, Atomic::Store(count.into()))?;
+            if count == 0 || !V::COUNTS {
+                change(SHARED, FREE)?;
+            }
+            Ok(GRANTED)
         }
-        _ => UNKNOWN,
+        _ => Ok(UNKNOWN),
     }
 }
 

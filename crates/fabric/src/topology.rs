@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::address::{Node, Rank};
-use crate::error::{Error, Result};
+use crate::error::{Ended, Error, Result};
+use crate::waist::Fate;
 
 /// One level: which element of it each rank belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,9 +142,25 @@ impl Topology {
         self.nodes.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The rank that a node's agent lives with.
+    /// The first rank of a node: whose process runs the node's handlers as long as it is there.
     pub fn leader_of(&self, node: Node) -> Result<Rank> {
         self.ranks_of(node).first().copied().ok_or(Error::UnknownNode { node, nodes: self.nodes() })
+    }
+
+    /// The first rank of a node that has not gone, as `fate` says. If all have, an error that names one of them that was
+    /// lost, or the first if they have left in order.
+    pub fn first_left(&self, node: Node, fate: impl Fn(Rank) -> Fate) -> Result<Rank> {
+        let leader = self.leader_of(node)?;
+        let fates = || self.ranks_of(node).iter().map(|&rank| (rank, fate(rank)));
+        if let Some((rank, _)) = fates().find(|(_, fate)| matches!(fate, Fate::Starting | Fate::Alive)) {
+            return Ok(rank);
+        }
+        let lost = fates().find_map(|(rank, fate)| match fate {
+            Fate::Lost(how) => Some((rank, how)),
+            _ => None,
+        });
+        let (rank, how) = lost.unwrap_or((leader, Ended::Left));
+        Err(Error::RankLost { rank, how })
     }
 
     /// Whether two ranks are on one node.

@@ -81,8 +81,13 @@ pub trait Fabric: Send {
 
     /// Asks the agent of `node` to run a handler; the reply's bytes come with the completion.
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started>;
-    /// Gives the agent of my node a handler, if I am the rank that the agent lives with; otherwise does nothing.
+    /// Gives the agent of my node a handler. One process of a node at a time runs handlers, with its own copies of
+    /// them; when its rank has left or was killed, that of the next rank of the node goes on.
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()>;
+    /// Fails if nobody of a node is left to run its handlers; names one that was lost, or the first if all have left.
+    fn check_agent(&self, node: Node) -> Result<()> {
+        self.topology().first_left(node, |rank| self.fate(rank)).map(drop)
+    }
 
     /// The reply of an operation if it has completed. A reply, or an error, uses up the ticket: the buffer is not touched any more.
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
@@ -273,7 +278,8 @@ pub enum Wake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub u32);
 
-/// What an agent runs for a call: gets the agent, the caller and the argument, gives the reply. It must not block.
+/// What an agent runs for a call: gets the agent, the caller and the argument, gives the reply. It must not block, nor rely on
+/// what its earlier calls have left in variables of its own: each rank has its copy, and another's may be the next to run.
 pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
 
 /// What a handler can reach.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use farside::sim::{
     Policy, Program, Reduction, Report, Verdict, exhaustive, explore, program, random, replay, simulation,
 };
-use farside::{Ended, Error, Rank};
+use farside::{Ended, Error, Node, Rank};
 
 fn explore_all(ranks: u32, program: &Program, reduction: Reduction) -> Report {
     exhaustive(&simulation(ranks, None).expect("a simulation"), program, reduction, 1_000_000)
@@ -187,4 +187,31 @@ fn one_seed_is_one_run() {
     let steps = |seed| random(&simulation, &polling, seed, 20).steps;
     assert_eq!(steps(1), steps(1));
     assert!((2..20).any(|seed| steps(seed) != steps(1)), "other seeds give other runs");
+}
+
+/// Rank 1 calls a handler that runs with rank 0 as long as that lives.
+#[test]
+fn a_call_goes_on_without_a_dead_rank_or_ends_with_its_loss() {
+    let answers = Rc::new(RefCell::new(BTreeSet::new()));
+    let seen = answers.clone();
+    let calls = program(
+        |world| {
+            let me = world.rank().0 as u8;
+            world.serve(move |_, _, _| vec![me])
+        },
+        move |world, handler| {
+            if world.rank() == Rank(0) {
+                return world.call(Node(0), handler, &[]).map(drop);
+            }
+            let answer = world.call(Node(0), handler, &[]);
+            seen.borrow_mut().insert(format!("{answer:?}"));
+            Ok(())
+        },
+    );
+    let simulation = simulation(2, None).expect("a simulation").deaths(1);
+    let report = exhaustive(&simulation, &calls, Reduction::Sources, 100_000);
+    assert_eq!((report.complete, report.failure), (true, None));
+    let lost = Err::<Vec<u8>, _>(Error::RankLost { rank: Rank(0), how: Ended::Signal(9) });
+    let expected = [Ok(vec![0]), Ok(vec![1]), lost].map(|answer| format!("{answer:?}"));
+    assert_eq!(*answers.borrow(), BTreeSet::from(expected));
 }

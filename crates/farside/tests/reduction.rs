@@ -130,9 +130,9 @@ fn subject(ops: Vec<Vec<Op>>) -> (Program, Outcomes) {
             let words = world.words(WORDS)?;
             let size = world.size();
             let all: Vec<Word> = (0..WORDS).map(|word| words.at(owner(word, size), word).word()).collect();
-            let mut calls = 0;
+            let calls = std::sync::atomic::AtomicU8::new(0);
             let handler = world.serve(move |agent, _, value| {
-                calls += 1;
+                let calls = 1 + calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let (own, other) = (all[agent.node().0 as usize * 2], all[(1 - agent.node().0 as usize) * 2]);
                 let value = value[0].into();
                 // The words are there, and of this and of the other node.

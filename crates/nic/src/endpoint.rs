@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Departure, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node,
-    Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node, Rank,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_shm::Job;
 
@@ -309,14 +309,10 @@ impl Fabric for Endpoint {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        let leader = self.seat.topology.leader_of(node)?;
         if node == self.seat.node {
             return self.near.call(node, handler, bytes);
         }
-        self.check_alive(leader)?;
-        if self.fate(leader) == Fate::Left {
-            return Err(Error::RankLost { rank: leader, how: Ended::Left });
-        }
+        self.check_agent(node)?;
         if bytes.len() as u64 > Job::CALL_BYTES {
             let (value, limit) = (bytes.len() as u64, Job::CALL_BYTES);
             return Err(Error::TooMuch { what: "bytes of a call's argument", value, limit });
@@ -328,7 +324,7 @@ impl Fabric for Endpoint {
             }
             // Other threads of the rank have all of them.
             let known = self.alarm().departures.load(Ordering::SeqCst);
-            self.check_alive(leader)?;
+            self.check_agent(node)?;
             self.port().drive();
             self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
         };

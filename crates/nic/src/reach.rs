@@ -1,4 +1,5 @@
-//! What handlers can reach: near memory directly, far memory through a port of their agent's thread.
+//! What handlers can reach: near memory directly, far memory through a port of their agent's thread. An agent opens its
+//! port when it is its turn to run handlers, and drains it before the next agent's turn.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use crate::line::{Line, Network};
 use crate::origin::Origin;
 use crate::port::Port;
 use crate::progress::Progress;
-use crate::seat::{lock, open_port};
+use crate::seat::{abandon_the_lost, drain, lock, open_port};
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 
@@ -82,6 +83,13 @@ impl Handlers {
         port.drive();
         drop(port);
         self.progress.arm();
+    }
+}
+
+/// Handlers run elsewhere from now on: what these have posted must have landed before what those post.
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        drain(&mut lock(&self.port), &self.job, |port| abandon_the_lost(&self.job, self.node, port));
     }
 }
 

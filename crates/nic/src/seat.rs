@@ -158,12 +158,7 @@ impl Seat {
 
     /// Forgets what is under way to nodes of which nobody is left.
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
-        for node in (0..self.topology.nodes()).map(Node) {
-            let is_lost = |&rank: &Rank| matches!(self.job.fate(rank), Fate::Lost(_));
-            if node != self.node && self.topology.ranks_of(node).iter().all(is_lost) {
-                port.origin.abandon(ServerId(node.0));
-            }
-        }
+        abandon_the_lost(&self.job, self.node, port);
         if self.host.is_some() {
             for rank in (0..self.topology.ranks()).map(Rank) {
                 if matches!(self.job.fate(rank), Fate::Lost(_) | Fate::Left) {
@@ -171,6 +166,32 @@ impl Seat {
                 }
             }
         }
+    }
+}
+
+/// Forgets what is under way to nodes of which nobody is left.
+pub(crate) fn abandon_the_lost(job: &Job, own: Node, port: &mut Port) {
+    let topology = job.topology();
+    for node in (0..topology.nodes()).map(Node).filter(|&node| node != own) {
+        if topology.ranks_of(node).iter().all(|&rank| matches!(job.fate(rank), Fate::Lost(_))) {
+            port.origin.abandon(ServerId(node.0));
+        }
+    }
+}
+
+/// Drives a port until everything that was posted through it has landed, or is nobody's any more.
+pub(crate) fn drain(port: &mut Port, job: &Job, abandon_the_lost: impl Fn(&mut Port)) {
+    loop {
+        port.origin.push();
+        port.drive();
+        if job.alarm().losses.load(Ordering::Relaxed) != 0 {
+            abandon_the_lost(port);
+        }
+        if !port.origin.is_busy() {
+            return;
+        }
+        let nap = port.patience().unwrap_or(NAP).min(NAP);
+        port.line().sleep(nap);
     }
 }
 
@@ -207,18 +228,7 @@ impl Drop for Seat {
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
             port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate, cause });
         }
-        loop {
-            port.origin.push();
-            port.drive();
-            if self.job.alarm().losses.load(Ordering::Relaxed) != 0 {
-                self.abandon_the_lost(&mut port);
-            }
-            if !port.origin.is_busy() {
-                break;
-            }
-            let nap = port.patience().unwrap_or(NAP).min(NAP);
-            port.line().sleep(nap);
-        }
+        drain(&mut port, &self.job, |port| self.abandon_the_lost(port));
         // This is what leaves the near part of the job.
         drop(membership);
         self.directory.nudge_sleepers(&**port.line());

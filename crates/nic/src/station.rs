@@ -405,7 +405,7 @@ impl Agent {
         let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask.unwrap_or(u64::MAX));
         let nap = Duration::from_nanos(due.saturating_sub(now).max(1));
         let nap = self.quiet().map_or(nap, |left| nap.min(left));
-        // The handler's thread wakes us when it has answered; should it die on the way, its callers hear of that by themselves.
+        // The handler's thread wakes us when it has answered; should it die on the way, another answers.
         if self.service.has_calls() { nap.min(Duration::from_millis(5)) } else { nap }
     }
 }

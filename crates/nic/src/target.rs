@@ -119,8 +119,8 @@ impl Memory for Target {
 
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]) {
         let index = slot::index(slot);
-        let asked = self.job.ask(self.node, caller, index, HandlerId(handler), argument);
-        self.calls.insert((caller, index), (slot, (!asked).then(FarAnswer::nobody)));
+        let refused = self.job.ask(self.node, caller, index, HandlerId(handler), argument);
+        self.calls.insert((caller, index), (slot, refused));
     }
 
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked {

@@ -343,11 +343,15 @@ impl Context {
     }
 
     /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
+    ///
+    /// The call is executed exactly once, if any rank of the node is there to run it. [`Error::RankLost`] names the rank
+    /// whose process was killed while it ran this call, or says that nobody of the node is left; the call may then have been
+    /// executed, in part, or not at all.
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
         let started = self.fabric.call(node, handler, bytes);
-        let reply = started.and_then(|started| self.finish_as(started, &Concern::Agent(leader)));
+        let reply = started.and_then(|started| self.finish_as(started, &Concern::Agent(node)));
         match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Ended, Error, Event, Fate, Loss, Rank, Result, SegmentId, Wait, Wake, Width, Word, first_cause,
-    first_loss,
+    Atomic, Condition, Ended, Error, Event, Fate, Loss, Node, Rank, Result, SegmentId, Wait, Wake, Width, Word,
+    first_cause, first_loss,
 };
 
 use crate::collective::at;
@@ -24,8 +24,8 @@ pub(crate) enum Concern<'a> {
     Among(&'a [Rank]),
     /// The loss of one rank. Its memory can be used after it has left.
     Peer(Rank),
-    /// The loss, or the leave, of the rank that an agent lives with.
-    Agent(Rank),
+    /// That nobody is left who could run the handlers of a node.
+    Agent(Node),
     /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
     Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
 }
@@ -253,10 +253,7 @@ impl Context {
                 all_others_left(&mut members.iter().copied())
             }
             Concern::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
-            Concern::Agent(rank) => {
-                any_lost(&mut std::iter::once(*rank))?;
-                if left(*rank) { Err(self.why_left(*rank).error()) } else { Ok(()) }
-            }
+            Concern::Agent(node) => fabric.check_agent(*node).map_err(|error| self.first_cause_of(error)),
             Concern::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
                 any_lost(&mut members.iter().copied())?;
@@ -278,7 +275,13 @@ impl Context {
         first_cause(self.rank(), left, |rank| self.fabric().departure(rank))
     }
 
-    /// What is worth knowing of a call that failed: whom the agent lives with may have left because another was lost.
+    /// The loss behind the one that an error names.
+    fn first_cause_of(&self, error: Error) -> Error {
+        let cause = |loss| first_cause(self.rank(), loss, |rank| self.fabric().departure(rank));
+        Loss::of(&error).map_or(error, |loss| cause(loss).error())
+    }
+
+    /// What is worth knowing of a call that failed: all of a node may have left because another rank was lost.
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
         let loss = match error {

@@ -52,23 +52,27 @@ impl World {
     }
 
     /// Registers a handler with the agent of every node. Collective: every rank registers the same program's handlers in
-    /// the same order; the node's first rank provides the one that runs. A handler must not block, and must not hold a [`Context`] or a
-    /// [`World`]: the rank would then never leave.
+    /// the same order. A handler must not block, and must not hold a [`Context`] or a [`World`]: the rank would then never leave.
+    ///
+    /// A node runs one handler at a time, in the process of its first rank, with that rank's copy of it. When that rank has left
+    /// or was killed, the process of the next rank of the node goes on with its own copy. So a handler keeps nothing in
+    /// variables of its own: what it must remember is in memory of a rank of its node, which stays when the rank is gone.
     ///
     /// ```
-    /// # use farside::Node;
+    /// # use farside::{Atomic, Node, Rank};
     /// # farside::local(3, |world| {
-    /// let mut visitors = 0;
-    /// let count = world.serve(move |_agent, _from, bytes| {
-    ///     visitors += bytes[0];
-    ///     vec![visitors]
+    /// let words = world.words(1)?;
+    /// let visitors = words.at(Rank(0), 0).word();
+    /// let count = world.serve(move |agent, _from, bytes| match agent.atomic(visitors, Atomic::Add(bytes[0].into())) {
+    ///     Ok(before) => vec![before as u8 + bytes[0]],
+    ///     Err(_) => vec![],
     /// })?;
     /// let seen = world.call(Node(0), count, &[1])?;
     /// assert!((1..=3).contains(&seen[0]));
-    /// world.barrier()
+    /// words.free(&world)
     /// # }).unwrap();
     /// ```
-    pub fn serve(&self, handler: impl FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static) -> Result<HandlerId> {
+    pub fn serve(&self, handler: impl Fn(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static) -> Result<HandlerId> {
         let id = HandlerId(self.handlers.get());
         self.handlers.set(id.0 + 1);
         // All meet, also when one of them has failed; who calls its agent then gets an error.

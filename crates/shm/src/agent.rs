@@ -1,8 +1,18 @@
 //! The agent: a thread that runs handlers for the ranks of its node, so that the ranks need not.
 //!
-//! It lives in the process of the node's first rank, whose program has registered the handlers. A call is a slot of its caller's:
-//! the caller fills it, sets the slot's bit, rings the agent's bell; the agent runs the handler, leaves the reply in the slot and rings
-//! the caller's. There is no queue that a dying caller could leave in an inconsistent state: its bits are set, or not.
+//! Every rank that has registered handlers has one, in its own process; the agent of one rank at a time runs them, the others
+//! sleep until it is their turn (`succession` says whose it is). A call is a slot of its caller's: the caller fills it, sets the
+//! slot's bit, rings the agent's bell; the agent runs the handler, leaves the reply in the slot and rings the caller's. There is
+//! no queue that a dying caller could leave in an inconsistent state: its bits are set, or not.
+//!
+//! State:     of each slot its state and the rank whose process executes it; of each node a bit for each slot that waits, and
+//!            which slot is being executed.
+//! Invariant: a call is executed once, or its caller gets an error: a slot goes from asked to running in one step, by the
+//!            agent whose turn it is, and nobody makes it asked again but its caller.
+//! Ordering:  the agent first writes down which slot it is at, then clears the slot's bit, then marks the slot as running. So
+//!            whoever takes over from a process that was killed finds every call: by its bit, or by what was written down. One
+//!            that was running may have been executed in part: its caller is told, and it is not executed again. One that was
+//!            only asked is executed now.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,11 +22,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric::{Effort, Error, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket};
+use farside_fabric::{Effort, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket};
 
 use crate::bell::ANYTHING;
-use crate::endpoint::Neighbourhood;
+use crate::endpoint::{Neighbourhood, Surroundings};
+use crate::fate::{fate_bits, fate_from_bits};
 use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
+use crate::succession::{FAILED, READY, STOPPED, Turn};
 use crate::waiting;
 
 /// The states of a slot.
@@ -26,47 +38,64 @@ const ANSWERED: u32 = 2;
 const NO_HANDLER: u32 = 3;
 const PANICKED: u32 = 4;
 const REPLY_TOO_LONG: u32 = 5;
+const RUNNING: u32 = 6;
+/// The rank that ran it, or would have, is gone: the reply says which and how it ended.
+const GONE: u32 = 7;
+/// Whoever took over cannot run handlers: the reply is the system's error.
+const REFUSED: u32 = 8;
 
 type Handlers = Mutex<HashMap<HandlerId, Handler>>;
 
 /// The thread and what it shares with the rank it lives with.
 pub(crate) struct Agent {
-    handlers: Arc<Handlers>,
-    stop: Arc<AtomicBool>,
-    job: Arc<Job>,
-    node: Node,
+    duty: Arc<Duty>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What an agent has to do, and where.
+struct Duty {
+    handlers: Handlers,
+    stop: AtomicBool,
+    job: Arc<Job>,
+    rank: Rank,
+    node: Node,
+    surroundings: Arc<dyn Surroundings>,
+}
+
 impl Agent {
-    pub(crate) fn start(job: Arc<Job>, node: Node, neighbourhood: Neighbourhood) -> Result<Agent> {
-        let handlers: Arc<Handlers> = Arc::default();
-        let stop = Arc::new(AtomicBool::new(false));
-        let run = {
-            let (job, handlers, stop) = (job.clone(), handlers.clone(), stop.clone());
-            move || serve(&job, node, &handlers, &stop, &neighbourhood)
-        };
-        let thread = std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| {
-            Error::System { call: "starting the agent's thread", errno: error.raw_os_error().unwrap_or(0) }
-        })?;
-        job.agent_is_there(node).store(1, Ordering::SeqCst);
-        Ok(Agent { handlers, stop, job, node, thread: Some(thread) })
+    pub(crate) fn start(job: Arc<Job>, rank: Rank, surroundings: Arc<dyn Surroundings>) -> Result<Agent> {
+        if job.serving(rank).load(Ordering::SeqCst) == FAILED {
+            // Another may run the handlers since.
+            return Err(Error::Misuse(format!("the agent of {rank} could not be started before; start the job again")));
+        }
+        let node = job.topology().node_of(rank);
+        let (handlers, stop) = (Handlers::default(), AtomicBool::new(false));
+        let duty = Arc::new(Duty { handlers, stop, job, rank, node, surroundings });
+        let begun = duty.begin();
+        duty.job.serving(rank).store(if begun.is_ok() { READY } else { FAILED }, Ordering::SeqCst);
+        // If this one cannot, it may be another's turn.
+        duty.job.standby_bell(node).ring();
+        Ok(Agent { thread: Some(begun?), duty })
     }
 
     pub(crate) fn register(&self, id: HandlerId, run: Handler) {
-        lock(&self.handlers).insert(id, run);
+        lock(&self.duty.handlers).insert(id, run);
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.job.agent_is_there(self.node).store(0, Ordering::SeqCst);
-        self.stop.store(true, Ordering::SeqCst);
-        self.job.agent_bell(self.node).ring();
+        let Duty { job, node, rank, stop, .. } = &*self.duty;
+        stop.store(true, Ordering::SeqCst);
+        job.agent_bell(*node).ring();
+        job.standby_bell(*node).ring();
         if let Some(thread) = self.thread.take() {
             // The thread catches the panics of handlers; should it have died all the same, there is nobody to tell.
             let _ = thread.join();
         }
+        // No thread of this rank runs a handler any more: the next may.
+        job.serving(*rank).store(STOPPED, Ordering::SeqCst);
+        job.standby_bell(*node).ring();
     }
 }
 
@@ -143,7 +172,7 @@ impl Calls {
 
     /// Whether the agent is done with the call.
     pub(crate) fn is_done(job: &Arc<Job>, ticket: Ticket) -> bool {
-        job.call_slot(ticket.0 as u32).0.state.load(Ordering::SeqCst) != ASKED
+        !is_waiting(job.call_slot(ticket.0 as u32).0.state.load(Ordering::SeqCst))
     }
 
     /// The reply, if the agent is done; the slot is free then.
@@ -154,7 +183,7 @@ impl Calls {
             return Err(Error::Misuse(format!("{ticket:?} names no call that is under way from {rank}")));
         }
         let state = slot.state.load(Ordering::SeqCst);
-        if state == ASKED {
+        if is_waiting(state) {
             return Ok(None);
         }
         let (node, handler) =
@@ -167,6 +196,11 @@ impl Calls {
     }
 }
 
+/// Whether the caller still has to wait.
+fn is_waiting(state: u32) -> bool {
+    matches!(state, ASKED | RUNNING)
+}
+
 /// Fills a slot and wakes the agent.
 fn ask(job: &Arc<Job>, index: u32, node: Node, handler: HandlerId, argument: &[u8]) {
     let (slot, memory) = job.call_slot(index);
@@ -176,8 +210,13 @@ fn ask(job: &Arc<Job>, index: u32, node: Node, handler: HandlerId, argument: &[u
     slot.handler.store(handler.0, Ordering::Relaxed);
     slot.node.store(node.0, Ordering::Relaxed);
     slot.state.store(ASKED, Ordering::Release);
-    job.waiting_calls(node)[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
+    announce(job, node, index);
     job.agent_bell(node).ring_if_watched(ANYTHING);
+}
+
+/// Sets the bit of a slot that waits.
+fn announce(job: &Job, node: Node, index: u32) {
+    job.waiting_calls(node)[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
 }
 
 /// How long the reply in a slot is, or would have been, and the reply.
@@ -195,8 +234,29 @@ fn outcome(state: u32, node: Node, handler: HandlerId, bytes: u64, reply: Vec<u8
         ANSWERED => Ok(Reply::Bytes(reply)),
         NO_HANDLER => Err(Error::NoHandler { node, handler: handler.0 }),
         REPLY_TOO_LONG => Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES }),
+        GONE => {
+            let (rank, how) = decode_gone(&reply);
+            Err(Error::RankLost { rank, how })
+        }
+        REFUSED => {
+            let errno = reply.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+            Err(Error::System { call: "opening the network for handlers that another rank ran before", errno })
+        }
         _ => Err(Error::HandlerPanicked { node, handler: handler.0 }),
     }
+}
+
+/// Who ran a call, or would have, and how it ended.
+fn encode_gone(rank: Rank, fate: Fate) -> Vec<u8> {
+    let mut bytes = fate_bits(fate).to_le_bytes().to_vec();
+    bytes.extend(rank.0.to_le_bytes());
+    bytes
+}
+
+fn decode_gone(bytes: &[u8]) -> (Rank, Ended) {
+    let fate = bytes.first_chunk().map_or(Fate::Left, |bits| fate_from_bits(u64::from_le_bytes(*bits)));
+    let rank = bytes.last_chunk().map_or(0, |number| u32::from_le_bytes(*number));
+    (Rank(rank), if let Fate::Lost(how) = fate { how } else { Ended::Left })
 }
 
 /// What an agent has answered to a caller that is elsewhere; [`FarAnswer::outcome`] says what it means.
@@ -210,7 +270,7 @@ pub struct FarAnswer {
 
 impl FarAnswer {
     /// Nobody serves here.
-    pub fn nobody() -> FarAnswer {
+    fn nobody() -> FarAnswer {
         FarAnswer { state: NO_HANDLER, reply: Vec::new() }
     }
 
@@ -228,15 +288,24 @@ impl Job {
     /// The longest argument.
     pub const CALL_BYTES: u64 = CALL_BYTES;
 
-    /// Asks the agent of `node` for `caller`. False if there is none, or if the numbers are out of range.
-    #[must_use]
-    pub fn ask(self: &Arc<Job>, node: Node, caller: Rank, slot: u32, handler: HandlerId, argument: &[u8]) -> bool {
+    /// Asks the agent of `node` for `caller`. If there is none, or if the numbers are out of range, that is the answer.
+    pub fn ask(
+        self: &Arc<Job>,
+        node: Node,
+        caller: Rank,
+        slot: u32,
+        handler: HandlerId,
+        argument: &[u8],
+    ) -> Option<FarAnswer> {
         let good = caller.0 < self.ranks() && slot < CALL_SLOTS && argument.len() as u64 <= CALL_BYTES;
-        if !good || self.agent_is_there(node).load(Ordering::SeqCst) == 0 {
-            return false;
+        match self.turn(node) {
+            Turn::Of(_) if good => {
+                ask(self, caller.0 * CALL_SLOTS + slot, node, handler, argument);
+                None
+            }
+            Turn::Over(rank) => Some(FarAnswer { state: GONE, reply: encode_gone(rank, self.fate(rank)) }),
+            _ => Some(FarAnswer::nobody()),
         }
-        ask(self, caller.0 * CALL_SLOTS + slot, node, handler, argument);
-        true
     }
 
     /// The answer, if there is one.
@@ -244,51 +313,160 @@ impl Job {
         let index = caller.0 * CALL_SLOTS + slot;
         let (slot, memory) = self.call_slot(index);
         let state = slot.state.load(Ordering::SeqCst);
-        (state != ASKED && state != FREE).then(|| FarAnswer { state, reply: read_reply(slot, &memory).1 })
+        (!is_waiting(state) && state != FREE).then(|| FarAnswer { state, reply: read_reply(slot, &memory).1 })
     }
 }
 
-/// The agent's life.
-fn serve(job: &Arc<Job>, node: Node, handlers: &Handlers, stop: &AtomicBool, neighbourhood: &Neighbourhood) {
-    let effort = Cell::new(Effort::default());
-    let calls = job.waiting_calls(node);
-    loop {
-        let known = job.alarm().departures.load(Ordering::SeqCst);
-        let wanted = || {
-            let asked = stop.load(Ordering::SeqCst) || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
-            asked.then_some(())
-        };
-        waiting::wait(job, (job.agent_bell(node), ANYTHING), wanted, known, (None, true), &effort);
-        for (at, word) in calls.iter().enumerate() {
-            let mut bits = word.swap(0, Ordering::SeqCst);
-            while bits != 0 {
-                let bit = bits.trailing_zeros();
-                bits &= bits - 1;
-                serve_one(job, handlers, neighbourhood, at as u32 * 64 + bit);
-            }
-        }
-        if stop.load(Ordering::SeqCst) {
+/// What runs handlers, or the error that keeps this process from running any.
+type Office = std::result::Result<Neighbourhood, i32>;
+
+impl Duty {
+    /// Starts the thread. If it is this rank's turn already, whatever the handlers need is there before that.
+    fn begin(self: &Arc<Duty>) -> Result<JoinHandle<()>> {
+        let opened = if self.job.is_turn_of(self.rank) { Some(self.surroundings.start()?) } else { None };
+        let duty = self.clone();
+        let run = move || duty.run(opened);
+        std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| Error::System {
+            call: "starting the agent's thread",
+            errno: error.raw_os_error().unwrap_or(0),
+        })
+    }
+
+    fn run(&self, opened: Option<Neighbourhood>) {
+        if !self.await_turn() {
             return;
         }
+        let open = || {
+            self.surroundings.start().map_err(|error| match error {
+                Error::System { errno, .. } => errno,
+                _ => 0,
+            })
+        };
+        let office = opened.map_or_else(open, Ok);
+        self.take_over();
+        self.serve(&office);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until it is this rank's turn. False if it never will be, because the rank leaves.
+    fn await_turn(&self) -> bool {
+        let bell = self.job.standby_bell(self.node);
+        let effort = Cell::new(Effort::default());
+        loop {
+            let known = self.job.alarm().departures.load(Ordering::SeqCst);
+            let over = || (self.is_stopped() || self.job.is_turn_of(self.rank)).then_some(());
+            waiting::wait(&self.job, (bell, ANYTHING), over, known, (None, false), &effort);
+            if self.is_stopped() {
+                return false;
+            }
+            if self.job.is_turn_of(self.rank) {
+                return true;
+            }
+        }
+    }
+
+    /// Sees to the call that the one before may have been at when its process was killed.
+    fn take_over(&self) {
+        let executing = self.job.executing(self.node);
+        let Some(index) = executing.load(Ordering::SeqCst).checked_sub(1) else { return };
+        let (slot, memory) = self.job.call_slot(index);
+        match slot.state.load(Ordering::SeqCst) {
+            ASKED => announce(&self.job, self.node, index),
+            RUNNING => {
+                let runner = Rank(slot.runner.load(Ordering::Relaxed));
+                let reply = encode_gone(runner, self.job.fate(runner));
+                answer(slot, &memory, Ok(reply), GONE);
+                self.job.bell(Rank(index / CALL_SLOTS)).ring_if_watched(ANYTHING);
+            }
+            _ => {}
+        }
+        executing.store(0, Ordering::SeqCst);
+    }
+
+    /// Executes calls until the rank leaves.
+    fn serve(&self, office: &Office) {
+        let Duty { job, node, .. } = self;
+        let effort = Cell::new(Effort::default());
+        let calls = job.waiting_calls(*node);
+        loop {
+            let known = job.alarm().departures.load(Ordering::SeqCst);
+            let wanted = || {
+                let asked = self.is_stopped() || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+                asked.then_some(())
+            };
+            waiting::wait(job, (job.agent_bell(*node), ANYTHING), wanted, known, (None, true), &effort);
+            for (at, word) in calls.iter().enumerate() {
+                let mut bits = word.load(Ordering::SeqCst);
+                while bits != 0 && !self.is_stopped() {
+                    let bit = bits.trailing_zeros();
+                    bits &= bits - 1;
+                    self.execute(office, at as u32 * 64 + bit);
+                }
+            }
+            if self.is_stopped() {
+                return;
+            }
+        }
+    }
+
+    /// Executes the call of a slot whose bit is set.
+    fn execute(&self, office: &Office, index: u32) {
+        let Duty { job, node, .. } = self;
+        let (slot, memory) = job.call_slot(index);
+        let caller = Rank(index / CALL_SLOTS);
+        job.executing(*node).store(index + 1, Ordering::SeqCst);
+        job.waiting_calls(*node)[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        slot.runner.store(self.rank.0, Ordering::Relaxed);
+        if slot.state.compare_exchange(ASKED, RUNNING, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            // Nobody waits for what the lost have asked. Those who go on without them rely on it that it is not done any more.
+            let result = match job.fate(caller) {
+                Fate::Lost(_) => Err(NO_HANDLER),
+                _ => self.run_handler(office, (slot, &memory), caller),
+            };
+            let refused = result.as_ref().is_ok_and(|_| office.is_err());
+            answer(slot, &memory, result, if refused { REFUSED } else { ANSWERED });
+            job.bell(caller).ring_if_watched(ANYTHING);
+        }
+        job.executing(*node).store(0, Ordering::SeqCst);
+        if let Ok(neighbourhood) = office {
+            (neighbourhood.answered)(caller);
+        }
+    }
+
+    /// The reply, or the state that says why there is none.
+    fn run_handler(
+        &self,
+        office: &Office,
+        (slot, memory): (&CallSlot, &Mapped),
+        caller: Rank,
+    ) -> std::result::Result<Vec<u8>, u32> {
+        let neighbourhood = match office {
+            Ok(neighbourhood) => neighbourhood,
+            Err(errno) => return Ok(errno.to_le_bytes().to_vec()),
+        };
+        let id = HandlerId(slot.handler.load(Ordering::Relaxed));
+        let mut argument = vec![0; slot.bytes.load(Ordering::Relaxed).min(CALL_BYTES) as usize];
+        let read = memory.get(0, &mut argument);
+        debug_assert!(read);
+        match lock(&self.handlers).get_mut(&id) {
+            None => Err(NO_HANDLER),
+            Some(run) => {
+                let run = AssertUnwindSafe(|| run(&*neighbourhood.reach, caller, &argument));
+                std::panic::catch_unwind(run).map_err(|_| PANICKED)
+            }
+        }
     }
 }
 
-fn serve_one(job: &Arc<Job>, handlers: &Handlers, neighbourhood: &Neighbourhood, index: u32) {
-    let (slot, memory) = job.call_slot(index);
-    let caller = Rank(index / CALL_SLOTS);
-    let id = HandlerId(slot.handler.load(Ordering::Relaxed));
-    let mut argument = vec![0; slot.bytes.load(Ordering::Relaxed).min(CALL_BYTES) as usize];
-    let read = memory.get(0, &mut argument);
-    debug_assert!(read);
-    let result = match lock(handlers).get_mut(&id) {
-        None => Err(NO_HANDLER),
-        Some(run) => std::panic::catch_unwind(AssertUnwindSafe(|| run(&*neighbourhood.reach, caller, &argument)))
-            .map_err(|_| PANICKED),
-    };
+/// Leaves an answer in a slot: the reply in the state `good`, or the state that stands in its place.
+fn answer(slot: &CallSlot, memory: &Mapped, result: std::result::Result<Vec<u8>, u32>, good: u32) {
     let state = match result {
         Ok(reply) => {
             slot.bytes.store(reply.len() as u64, Ordering::Relaxed);
-            if memory.put(0, &reply) { ANSWERED } else { REPLY_TOO_LONG }
+            if memory.put(0, &reply) { good } else { REPLY_TOO_LONG }
         }
         Err(state) => {
             slot.bytes.store(0, Ordering::Relaxed);
@@ -296,8 +474,6 @@ fn serve_one(job: &Arc<Job>, handlers: &Handlers, neighbourhood: &Neighbourhood,
         }
     };
     slot.state.swap(state, Ordering::SeqCst);
-    job.bell(caller).ring_if_watched(ANYTHING);
-    (neighbourhood.answered)(caller);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -15,6 +15,7 @@ use crate::arena::Arena;
 use crate::bell::ANYTHING;
 use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
 use crate::reach::{self, Reach};
+use crate::succession::Turn;
 use crate::waiting::{self, Waited};
 
 /// One thread's connection to a job on this machine.
@@ -54,7 +55,7 @@ struct Seat {
     caps: Caps,
     arena: Mutex<Arena>,
     calls: Calls,
-    surroundings: Box<dyn Surroundings>,
+    surroundings: Arc<dyn Surroundings>,
     agent: Mutex<Option<Agent>>,
     /// The last to go, when the rank has left.
     companion: Mutex<Option<Companion>>,
@@ -70,6 +71,8 @@ pub struct Membership {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        // First the agent: whoever runs the handlers next must not do so while this one still does.
+        drop(lock(&self.agent).take());
         // A rank that unwinds has not left in order, even if the program goes on without it.
         if std::thread::panicking() {
             self.job.declare_lost(self.rank, Ended::Panicked);
@@ -118,7 +121,7 @@ impl Endpoint {
             caps,
             arena,
             calls: Calls::new(rank),
-            surroundings,
+            surroundings: surroundings.into(),
             agent: Mutex::default(),
             companion: Mutex::default(),
         };
@@ -262,27 +265,22 @@ impl Fabric for Endpoint {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        let leader = self.seat.topology.leader_of(node)?;
-        self.check_alive(leader)?;
-        if self.fate(leader) == Fate::Left {
-            return Err(Error::RankLost { rank: leader, how: Ended::Left });
+        self.check_agent(node)?;
+        match self.seat.job.turn(node) {
+            Turn::Of(_) => {}
+            Turn::Over(rank) => return Err(Error::RankLost { rank, how: Ended::Left }),
+            Turn::Nobody => return Err(Error::NoHandler { node, handler: handler.0 }),
         }
-        if self.seat.job.agent_is_there(node).load(Ordering::SeqCst) == 0 {
-            return Err(Error::NoHandler { node, handler: handler.0 });
-        }
-        let alive = || self.check_alive(leader);
+        let alive = || self.check_agent(node);
         Ok(Started::Pending(self.seat.calls.begin(&self.seat.job, node, handler, bytes, &alive)?))
     }
 
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        let node = self.seat.topology.node_of(self.seat.rank);
-        if self.seat.topology.leader_of(node)? != self.seat.rank {
-            return Ok(());
-        }
+        let Seat { job, rank, surroundings, .. } = &*self.seat;
         let mut agent = lock(&self.seat.agent);
         let agent = match &mut *agent {
             Some(agent) => agent,
-            none => none.insert(Agent::start(self.seat.job.clone(), node, self.seat.surroundings.start()?)?),
+            none => none.insert(Agent::start(job.clone(), *rank, surroundings.clone())?),
         };
         agent.register(handler, run);
         Ok(())

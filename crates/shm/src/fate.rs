@@ -148,6 +148,7 @@ impl Job {
         }
         for node in 0..self.topology().nodes() {
             self.agent_bell(Node(node)).ring();
+            self.standby_bell(Node(node)).ring();
         }
     }
 }

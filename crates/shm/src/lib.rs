@@ -11,7 +11,7 @@
 //! - `arena`: which bytes of a rank's memory are free;
 //! - `endpoint`: the [`farside_fabric::Fabric`] itself;
 //! - `reach`: what is done to mapped memory, on whosever behalf;
-//! - `agent`: the thread that runs handlers;
+//! - `agent`: the thread that runs handlers, `succession`: whose does;
 //! - `machine`: sockets, NUMA nodes and caches, as the system tells them.
 
 mod agent;
@@ -23,6 +23,7 @@ mod layout;
 mod machine;
 mod memory;
 mod reach;
+mod succession;
 mod waiting;
 
 pub use agent::FarAnswer;

@@ -23,7 +23,7 @@ use crate::bell::Bell;
 use crate::layout::{Layout, SLOT_BYTES, Sizes};
 
 /// "farside" and the version of the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"farside\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x02");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
 /// How many segments a rank may have at a time.
@@ -97,7 +97,10 @@ struct Line<T>(T);
 #[repr(C, align(128))]
 pub(crate) struct AgentLine {
     bell: Bell,
-    is_there: AtomicU32,
+    /// Where those sleep who would run the handlers next.
+    standby: Bell,
+    /// See [`Job::executing`].
+    executing: AtomicU32,
 }
 
 /// What others know of a rank.
@@ -111,6 +114,8 @@ pub(crate) struct Member {
     /// How many of the departures it has got over.
     pub(crate) got_over: AtomicU32,
     pub(crate) cause: AtomicU64,
+    /// See `succession`.
+    serving: AtomicU32,
 }
 
 /// An entry of a rank's table of segments.
@@ -130,6 +135,8 @@ pub(crate) struct CallSlot {
     pub(crate) handler: AtomicU32,
     /// Which node's agent is asked.
     pub(crate) node: AtomicU32,
+    /// Whose process executes it.
+    pub(crate) runner: AtomicU32,
     /// How long the argument, then the reply, is.
     pub(crate) bytes: AtomicU64,
 }
@@ -271,9 +278,18 @@ impl Job {
         &self.agent(node).bell
     }
 
-    /// Whether a node has an agent.
-    pub(crate) fn agent_is_there(&self, node: Node) -> &AtomicU32 {
-        &self.agent(node).is_there
+    pub(crate) fn standby_bell(&self, node: Node) -> &Bell {
+        &self.agent(node).standby
+    }
+
+    /// The slot that a node's agent is at work on, one more than its index; zero if it is at none.
+    pub(crate) fn executing(&self, node: Node) -> &AtomicU32 {
+        &self.agent(node).executing
+    }
+
+    /// Whether a rank can run handlers: see `succession`.
+    pub(crate) fn serving(&self, rank: Rank) -> &AtomicU32 {
+        &self.member(rank).serving
     }
 
     fn agent(&self, node: Node) -> &AgentLine {

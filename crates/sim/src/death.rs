@@ -1,14 +1,16 @@
 //! Mishaps: ranks die, and what they had under way lands or is lost.
 //!
 //! The operations of a dead rank are like letters in the post: each may still arrive, or not, as the oracle says. One that a fence or a signal puts after
-//! another never arrives without it. Gets are gone, since nobody is there to read. What others had under way *to* the dead rank is over: they get an error, as on every fabric.
+//! another never arrives without it. Gets are gone, since nobody is there to read, and so are its calls: agents do nothing for the dead. What others had under way *to* the dead rank is over: they get an error, as on every fabric.
+//! Calls are to a node, and go on with the next of its ranks; one that the dead may have been at work on ends with an error, or does not, as the oracle says.
 
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Error, Fate, Rank, SegmentId};
+use farside_fabric::{Ended, Error, Fate, Node, Rank, SegmentId};
 
 use crate::event::{Access, Event, EventId, What};
 use crate::machine::{Doing, Flight, Machine};
+use crate::store::Body;
 
 /// How a rank ends that the oracle kills.
 const KILLED: Ended = Ended::Signal(9);
@@ -22,6 +24,10 @@ impl Machine {
         for flight in self.flights.iter().filter(|flight| self.is_dead(flight.id.rank)) {
             let accesses = Some(Rc::from([fate_of(flight.id)]));
             events.push(Event { id: EventId::vanishing(flight.id), accesses, what: What::Vanish(flight.target) });
+        }
+        for (flight, runner) in self.flights.iter().filter_map(|flight| Some((flight, flight.runner_died?))) {
+            let accesses = Some(Rc::from([fate_of(flight.id)]));
+            events.push(Event { id: EventId::vanishing(flight.id), accesses, what: What::Interrupt(runner) });
         }
         if self.mishaps.deaths > 0 {
             let alive = self.members.iter().enumerate().filter(|(_, member)| !matches!(member.doing, Doing::Over));
@@ -38,16 +44,20 @@ impl Machine {
     /// A rank dies. Its fiber has to be ended by who calls this.
     pub(crate) fn die(&mut self, rank: Rank) {
         self.mishaps.deaths = self.mishaps.deaths.saturating_sub(1);
+        let node = self.store.topology.node_of(rank);
+        let ran_handlers = self.runner(node) == Ok(rank);
         self.member(rank).doing = Doing::Over;
         self.store.set_gone(rank, Some(KILLED));
         let all = std::mem::take(&mut self.flights);
         for mut flight in all {
             let own = flight.id.rank == rank;
-            if flight.target == rank {
+            if matches!(flight.body, Body::Call { .. }) && !own {
+                self.pass_on(flight, (rank, node), ran_handlers);
+            } else if flight.target == rank {
                 if !own {
                     self.fail(&flight, rank);
                 }
-            } else if !(own && flight.is_get()) {
+            } else if !(own && (flight.is_get() || matches!(flight.body, Body::Call { .. }))) {
                 if own {
                     let known = flight.event.accesses.take();
                     flight.event.accesses =
@@ -56,6 +66,18 @@ impl Machine {
                 self.flights.push(flight);
             }
         }
+    }
+
+    /// A call is to a node: if that is the dead rank's, the next rank of the node goes on with it, if there is one.
+    fn pass_on(&mut self, mut flight: Flight, (dead, node): (Rank, Node), ran_handlers: bool) {
+        let is_there = matches!(flight.body, Body::Call { node: called, .. } if called == node);
+        if is_there && self.runner(node).is_err() {
+            return self.fail(&flight, dead);
+        }
+        if is_there && ran_handlers {
+            flight.runner_died = Some(dead);
+        }
+        self.flights.push(flight);
     }
 
     /// An operation on a rank that has died.
@@ -68,8 +90,17 @@ impl Machine {
         }
     }
 
-    /// An operation of a dead rank comes to nothing, and so does all that was to come after it.
-    pub(crate) fn vanish(&mut self, id: EventId) {
+    /// An operation of a dead rank comes to nothing, and so does all that was to come after it. Likewise a call that a dead
+    /// rank was at work on: its caller is told, and no other was being executed.
+    pub(crate) fn vanish(&mut self, id: EventId, step: Option<usize>) {
+        let called = self.flights.iter().find(|flight| flight.id == id && flight.runner_died.is_some());
+        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole(), flight.runner_died)) {
+            self.flights.retain(|flight| flight.id != id);
+            self.flights.iter_mut().for_each(|flight| flight.runner_died = None);
+            self.store.answer(whole, 0, Err(Error::RankLost { rank, how: KILLED }));
+            self.member(whole.rank).learned.borrow_mut().extend(step);
+            return;
+        }
         let mut gone: Vec<Flight> = Vec::new();
         let mut rest = std::mem::take(&mut self.flights);
         if let Some(at) = rest.iter().position(|flight| flight.id == id) {

@@ -113,6 +113,8 @@ pub enum What {
     Death,
     /// Something that a dead rank had under way to another comes to nothing.
     Vanish(Rank),
+    /// A call that this dead rank was at work on comes to nothing.
+    Interrupt(Rank),
 }
 
 impl fmt::Display for Event {
@@ -127,6 +129,7 @@ impl fmt::Display for Event {
             What::Wait => write!(f, "sees its word{}", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
+            What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),
         }
     }
 }

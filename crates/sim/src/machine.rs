@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
-use farside_fabric::{Ended, Error, Event as Awaited, Fate, Rank, Reply, Result, Ticket, Topology, Wait};
+use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait};
 
 use crate::bits::Bits;
 use crate::engine::Engine;
@@ -33,6 +33,8 @@ pub(crate) struct Flight {
     pub(crate) posted: bool,
     /// Whether a handler posted it: no flush or fence of its rank speaks of it.
     pub(crate) by_agent: bool,
+    /// Of a call: who may have been at work on it when it died.
+    pub(crate) runner_died: Option<Rank>,
     pub(crate) body: Body,
     /// Its landing.
     pub(crate) event: Event,
@@ -76,7 +78,7 @@ pub(crate) struct Member {
     /// Posted operations of this rank that have landed: to whom, after how many fences, at which step.
     landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
-    learned: RefCell<Vec<usize>>,
+    pub(crate) learned: RefCell<Vec<usize>>,
 }
 
 /// What may happen beside what the ranks do.
@@ -121,8 +123,22 @@ impl Engine for Machine {
                 all.push(word_access(count, true));
             }
             let event = Event { id, accesses: accesses.map(Into::into), what: body.what(target) };
-            let (after_steps, by_agent, known) = (Vec::new(), false, None);
-            Flight { id, whole, target, epoch, fenced, after, after_steps, posted, by_agent, body, event, known }
+            let (after_steps, by_agent, runner_died, known) = (Vec::new(), false, None, None);
+            Flight {
+                id,
+                whole,
+                target,
+                epoch,
+                fenced,
+                after,
+                after_steps,
+                posted,
+                by_agent,
+                runner_died,
+                body,
+                event,
+                known,
+            }
         };
         match self.mishaps.torn.then(|| parts(&body)).flatten() {
             None => self.flights.push(new(whole, body)),
@@ -243,10 +259,10 @@ impl Machine {
     }
 
     /// What a handler at `node` has posted to other nodes is in flight from now on.
-    fn launch_for_agent(&mut self, leader: Rank, all: Vec<Posted>) {
+    fn launch_for_agent(&mut self, runner: Rank, all: Vec<Posted>) {
         let mut previous = None;
         for Posted { target, body, after_previous } in all {
-            let id = self.store.next_id(leader);
+            let id = self.store.next_id(runner);
             let after = previous.filter(|_| after_previous);
             previous = Some(id);
             let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
@@ -260,6 +276,7 @@ impl Machine {
                 after_steps: Vec::new(),
                 posted: true,
                 by_agent: true,
+                runner_died: None,
                 body,
                 event,
                 known: None,
@@ -412,7 +429,7 @@ impl Machine {
             return self.die(id.rank);
         }
         if let Some(of) = id.vanishes() {
-            return self.vanish(of);
+            return self.vanish(of, step);
         }
         if let Some(at) = self.flights.iter().position(|flight| flight.id == id) {
             // The order of the rest is the order of age, and stays so.
@@ -433,14 +450,23 @@ impl Machine {
         }
     }
 
+    /// Who runs the handlers of a node, or why nobody does.
+    pub(crate) fn runner(&self, node: Node) -> Result<Rank> {
+        self.store.topology.first_left(node, |rank| match self.store.fate(rank) {
+            // The others have not seen it yet.
+            Fate::Alive if matches!(self.members[rank.index()].doing, Doing::Over) => Fate::Left,
+            fate => fate,
+        })
+    }
+
     fn land(&mut self, flight: Flight, step: Option<usize>) {
         let (origin, target) = (flight.id.rank, flight.target);
-        let outcome = match flight.body {
-            // An agent goes with the rank that it lives with.
-            Body::Call { .. } if matches!(self.members[target.index()].doing, Doing::Over) => {
-                Outcome { reply: Err(Error::RankLost { rank: target, how: Ended::Left }), posted: Vec::new() }
-            }
-            _ => self.store.execute(origin, target, &flight.body),
+        let (runner, outcome) = match flight.body {
+            Body::Call { node, .. } => match self.runner(node) {
+                Ok(runner) => (runner, self.store.execute(origin, target, &flight.body)),
+                Err(error) => (target, Outcome { reply: Err(error), posted: Vec::new() }),
+            },
+            _ => (target, self.store.execute(origin, target, &flight.body)),
         };
         // What was torn has landed with its last part.
         if flight.is_posted_by(origin) && !self.flights.iter().any(|other| other.whole == flight.whole) {
@@ -457,7 +483,7 @@ impl Machine {
                 later.after_steps.push(step);
             }
         }
-        self.launch_for_agent(target, outcome.posted);
+        self.launch_for_agent(runner, outcome.posted);
         let is_last = || self.flights.iter().all(|other| other.whole != flight.whole);
         match (flight.posted, outcome.reply) {
             (true, Err(error)) if !flight.by_agent => self.store.fail_later(origin, target, error),

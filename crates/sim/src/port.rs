@@ -191,11 +191,7 @@ impl<E: Engine> Fabric for Port<E> {
         Ok(self.launch(machine, leader, Body::Call { node, handler, bytes: bytes.to_vec() }))
     }
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        let mut machine = self.alive()?;
-        let node = self.topology.node_of(self.rank);
-        if self.topology.leader_of(node)? == self.rank {
-            machine.store().serve(node, handler, run);
-        }
+        self.alive()?.store().serve(self.rank, handler, run);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use farside_fabric::{Agent, Atomic, Error, Node, Rank, Region, Result, Word};
+use farside_fabric::{Agent, Atomic, Error, Node, Piece, Rank, Region, Result, Word};
 
 use crate::store::{Body, Store, atomic, packed};
 
@@ -35,12 +35,20 @@ impl<'a> Reach<'a> {
         self.store.topology.check(rank).is_ok() && self.store.topology.node_of(rank) == self.node
     }
 
+    fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
+        if self.is_here(at.rank) { self.store.check_word_kept(at, op) } else { self.store.check_word(at, op) }
+    }
+
+    fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
+        if self.is_here(region.rank) { self.store.pieces_kept(region) } else { self.store.pieces(region) }
+    }
+
     fn post_far(&self, target: Rank, body: Body, after_previous: bool) {
         self.posted.borrow_mut().push(Posted { target, body, after_previous });
     }
 
     fn post_as(&self, at: Word, op: Atomic, after_previous: bool) -> Result<()> {
-        self.store.check_word(at, op)?;
+        self.check_word(at, op)?;
         if self.is_here(at.rank) {
             return atomic(self.store.memory(at.rank, at.segment)?, at, op).map(|_| ());
         }
@@ -55,7 +63,7 @@ impl Agent for Reach<'_> {
     }
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
-        self.store.check_word(at, op)?;
+        self.check_word(at, op)?;
         atomic(self.store.memory(at.rank, at.segment)?, at, op)
     }
 
@@ -64,7 +72,7 @@ impl Agent for Reach<'_> {
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        let pieces = self.store.pieces(to)?;
+        let pieces = self.pieces(to)?;
         to.check_length(bytes.len())?;
         if !self.is_here(to.rank) {
             self.post_far(to.rank, Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() }, false);
@@ -76,13 +84,13 @@ impl Agent for Reach<'_> {
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-        self.store.check_word(at, op)?;
+        self.check_word(at, op)?;
         self.put(to, bytes)?;
         self.post_as(at, op, true)
     }
 
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        let pieces = self.store.pieces(from)?;
+        let pieces = self.pieces(from)?;
         from.check_length(into.len())?;
         let mapped = self.store.memory(from.rank, from.segment)?;
         let mut rest = into;

@@ -62,7 +62,8 @@ pub(crate) struct Store {
     got_over: Vec<u32>,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
-    handlers: HashMap<(Node, HandlerId), Handler>,
+    /// Each rank's copies of them.
+    handlers: HashMap<(Rank, HandlerId), Handler>,
     /// Whether landings are counted on any node.
     counting: bool,
 }
@@ -162,8 +163,8 @@ impl Store {
         }
     }
 
-    pub(crate) fn serve(&mut self, node: Node, id: HandlerId, handler: Handler) {
-        self.handlers.insert((node, id), handler);
+    pub(crate) fn serve(&mut self, rank: Rank, id: HandlerId, handler: Handler) {
+        self.handlers.insert((rank, id), handler);
     }
 
     /// A name for the next event of a rank.
@@ -176,6 +177,11 @@ impl Store {
     /// Whether a region is all there, and its pieces.
     pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         self.check_alive(region.rank)?;
+        self.pieces_kept(region)
+    }
+
+    /// Likewise, for a handler of the region's node: memory stays when its rank is lost.
+    pub(crate) fn pieces_kept(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         region.check(self.memory(region.rank, region.segment)?.bytes())?;
         let mut pieces = Vec::new();
         region.shape.for_each(|piece| pieces.push(piece));
@@ -184,6 +190,11 @@ impl Store {
 
     pub(crate) fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
         self.check_alive(at.rank)?;
+        self.check_word_kept(at, op)
+    }
+
+    /// Likewise, for a handler of the word's node.
+    pub(crate) fn check_word_kept(&self, at: Word, op: Atomic) -> Result<()> {
         op.check(at.width)?;
         at.check(self.memory(at.rank, at.segment)?.bytes())
     }
@@ -342,11 +353,13 @@ impl Store {
             Body::Atomic { at, op } => atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word),
             Body::Call { node, handler, bytes } => {
                 let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
-                let mut run = self.handlers.remove(&(*node, *handler)).ok_or(no_handler)?;
+                // The next one's copy, if the one before is gone.
+                let runner = self.topology.first_left(*node, |rank| self.fate(rank))?;
+                let mut run = self.handlers.remove(&(runner, *handler)).ok_or(no_handler)?;
                 let reach = Reach::new(self, *node);
                 let reply = run(&reach, origin, bytes);
                 *posted = reach.into_posted();
-                self.handlers.insert((*node, *handler), run);
+                self.handlers.insert((runner, *handler), run);
                 if reply.len() as u64 > CALL_BYTES {
                     let value = reply.len() as u64;
                     return Err(Error::TooMuch { what: "bytes of a call's reply", value, limit: CALL_BYTES });

@@ -190,9 +190,8 @@ fn time_limits_are_kept_and_leave_the_lock_usable() {
     }
 }
 
-/// Rank 2 dies with the lock (or in the queue), everybody hears of it, and the survivors go on.
-fn recovers(kind: &Kind, home: Rank, dies_queued: bool) {
-    let victim = Rank(2);
+/// A rank dies with the lock (or in the queue), everybody hears of it, and the survivors go on.
+fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
     let outcome = std::panic::catch_unwind(|| {
         farside::local(4, |world| {
             let team = world.split(Some(u64::from(world.rank() == victim)), 0)?.expect("a team");
@@ -206,7 +205,7 @@ fn recovers(kind: &Kind, home: Rank, dies_queued: bool) {
                     assert_eq!(late, Err(Error::TimedOut { after_ms: 5 }));
                 }
                 std::mem::forget(guard);
-                std::panic::resume_unwind(Box::new("rank 2 dies on purpose"));
+                std::panic::resume_unwind(Box::new("a rank dies on purpose"));
             }
             let poisoned = Error::Poisoned { rank: victim, how: Ended::Panicked };
             if guard.is_none() {
@@ -221,40 +220,49 @@ fn recovers(kind: &Kind, home: Rank, dies_queued: bool) {
             lock.recover(&team)?;
             assert_eq!(lock.members(), team.members());
             assert_ne!(lock.home(), victim);
-            let words = team.words(1)?;
+            let (words, first) = (team.words(1)?, team.members()[0]);
             for _ in 0..100 {
                 let guard = lock.lock(&world)?;
-                let seen = world.get_value(words.at(Rank(0), 0))?;
-                world.put_value(seen + 1, words.at(Rank(0), 0))?;
+                let seen = world.get_value(words.at(first, 0))?;
+                world.put_value(seen + 1, words.at(first, 0))?;
                 guard.unlock()?;
             }
             team.sync()?;
-            assert_eq!(world.get_value(words.at(Rank(0), 0))?, 300, "{kind:?}");
+            assert_eq!(world.get_value(words.at(first, 0))?, 300, "{kind:?}");
             team.sync()
         })
     });
     let panic = outcome.expect_err("the victim's panic is passed on");
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"rank 2 dies on purpose"), "{kind:?}: {panic:?}");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"a rank dies on purpose"), "{kind:?}: {panic:?}");
 }
 
 #[test]
 fn a_dead_holder_poisons_the_lock_until_it_is_recovered() {
     for kind in every_kind() {
-        recovers(&kind, Rank(0), false);
+        recovers(&kind, Rank(2), Rank(0), false);
     }
 }
 
 #[test]
 fn a_dead_waiter_poisons_the_lock_until_it_is_recovered() {
     for kind in every_kind() {
-        recovers(&kind, Rank(0), true);
+        recovers(&kind, Rank(2), Rank(0), true);
     }
 }
 
 #[test]
 fn a_dead_home_is_replaced() {
     for kind in every_kind() {
-        recovers(&kind, Rank(2), false);
+        recovers(&kind, Rank(2), Rank(2), false);
+    }
+}
+
+/// With rank 0 goes the agent that runs the handlers of its node, and the next rank's goes on.
+#[test]
+fn a_dead_first_rank_is_replaced() {
+    for kind in every_kind() {
+        recovers(&kind, Rank(0), Rank(0), false);
+        recovers(&kind, Rank(0), Rank(1), true);
     }
 }
 

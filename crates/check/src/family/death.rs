@@ -1,7 +1,7 @@
 //! Ranks that die: whatever the moment, nobody else waits for ever.
 
-use farside::Rank;
 use farside::sim::program;
+use farside::{Atomic, Node, Rank};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::example::{self, mcs::Mcs};
@@ -35,6 +35,33 @@ fn counter(setup: &Setup) -> Subject {
                 let call = history.call(());
                 let before = world.fetch_add(words.at(Rank(0), 0), 1)?;
                 history.answer(call, before);
+                history.check(&Count).map_err(super::wrong)?;
+            }
+            Ok(())
+        },
+    ))
+}
+
+/// Ranks have a handler count. Whose process runs it may leave early, or die: the next goes on, and each number was given once.
+fn calls(setup: &Setup) -> Subject {
+    let (history, rounds) = (History::new(), setup.rounds);
+    let cleared = history.clone();
+    Subject::new(program(
+        move |world| {
+            cleared.clear();
+            let at = world.words(1)?.at(Rank(0), 0).word();
+            world.serve(move |agent, _, _| {
+                let before = agent.atomic(at, Atomic::Load).unwrap_or_default();
+                let counted = agent.atomic(at, Atomic::Store(before + 1));
+                if counted.is_ok() { vec![before as u8] } else { vec![] }
+            })
+        },
+        move |world, handler| {
+            // The first is done first.
+            for _ in 0..rounds + world.rank().0 {
+                let call = history.call(());
+                let before = world.call(Node(0), handler, &[])?;
+                history.answer(call, u64::from(before[0]));
                 history.check(&Count).map_err(super::wrong)?;
             }
             Ok(())
@@ -91,6 +118,9 @@ pub fn checks() -> Vec<Check> {
         )
         .setup(Setup::new(2).deaths(1)),
         Check::new("death/counter", "a rank dies while all count", counter).setup(Setup::new(2).rounds(2).deaths(1)),
+        Check::new("death/calls-left", "who runs the handlers leaves while others call", calls).setup(Setup::new(3)),
+        Check::new("death/calls", "a rank dies while all call, or runs the handlers", calls)
+            .setup(Setup::new(2).deaths(1)),
         Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)
             .setup(Setup::new(2).deaths(1))
             .mutant("no end"),

@@ -1,10 +1,11 @@
 //! Hybrid lock: near ranks take a ticket themselves, for far ranks the agent of the home's node takes one and keeps a queue.
 //!
 //! Paper:     [ARMCI03] section 3.2.1, figures 3 and 4: the lock that ARMCI had.
-//! Differs:   near requests with a time limit take no ticket until it would be called at once; the ticket of a far request that is cancelled stays,
-//!            and the agent calls the next when its turn comes. A release waits for the agent's answer.
-//! State:     2 words (next ticket, now serving) at the home rank, the queue of far tickets at the agent; 2 words on every rank, of which
-//!            nobody writes one.
+//! Differs:   near requests with a time limit take no ticket until it would be called at once; the ticket of a far request
+//!            that is cancelled stays: its rank gets it back if it asks again, and else the agent calls the next when its
+//!            turn comes. A release waits for the agent's answer.
+//! State:     2 words (next ticket, now serving) and the queue of far tickets (`desk`) at the home rank, where any process of
+//!            its node finds them; 2 words on every rank, of which nobody writes one.
 //! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the one whose ticket that is.
 //! Ordering:  release flushes first (`a_hybrid_without_flush_is_caught`); a near ticket is taken in one step
 //!            (`a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught`).
@@ -14,21 +15,31 @@
 //!            limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 use farside_fabric::{Agent, Atomic, HandlerId, Rank, Result, Word};
 use farside_rma::{Context, Words, World};
 
+use super::desk::{self, Desk, Entry};
 use super::frame::{Algorithm, Patience, Site, Variant};
-use super::server::{ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, has_agent, number};
+use super::server::{
+    ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, handler, has_agent, next_request, with_agents,
+};
 use super::ticket::{SERVING, TICKET, take_turn};
 
-pub(super) const WORDS: usize = 4;
 /// Nobody writes it: a wait for it is a pause.
 const PAUSE: usize = 2;
 /// The number of the last request that was granted after it was queued.
 const GRANTED: usize = 3;
+const QUEUE: usize = 4;
+
+/// How many words every rank has.
+pub(super) fn words(ranks: u32) -> usize {
+    QUEUE + desk::words(ranks)
+}
+
+/// The number of no request.
+const CANCELLED: u64 = 0;
 
 pub(super) struct Hybrid<V> {
     site: Site,
@@ -38,102 +49,82 @@ pub(super) struct Hybrid<V> {
     variant: PhantomData<V>,
 }
 
-/// What the agent keeps: far tickets in their order, with whom they are for; those that were cancelled are for nobody.
-#[derive(Default)]
-struct Desk {
-    queue: VecDeque<(u64, Option<(Rank, u64)>)>,
-}
-
-impl Desk {
-    fn serve(&mut self, agent: &dyn Agent, word: Word, from: Rank, what: u8, request: u64) -> Result<Vec<u8>> {
-        let at = |index: usize| Word { offset: word.offset + 8 * index as u64, ..word };
-        let atomic = |index: usize, op| agent.atomic(at(index), op).map(|held| held as u64);
-        match what {
-            ASK => {
-                let ticket = atomic(TICKET, Atomic::Add(1))?;
-                let ahead = ticket.wrapping_sub(atomic(SERVING, Atomic::Load)?);
-                if ahead == 0 {
-                    return Ok(vec![YES]);
+/// Answers a request, with what is kept at the home: far tickets in their order, with whom they are for.
+fn serve(agent: &dyn Agent, home: Word, from: Rank, what: u8, request: u64) -> Result<Vec<u8>> {
+    let desk = Desk::new(agent, home, QUEUE);
+    match what {
+        ASK => {
+            let serving = desk.atomic(SERVING, Atomic::Load)?;
+            let ticket = match desk.entry_of(from)? {
+                // It has cancelled a request whose turn has not come.
+                Some(Entry { ticket, .. }) => {
+                    desk.renumber(from, request)?;
+                    ticket
                 }
-                self.queue.push_back((ticket, Some((from, request))));
-                let mut answer = vec![NO];
-                answer.extend(ahead.to_le_bytes());
-                Ok(answer)
-            }
-            TRY => {
-                let now = atomic(SERVING, Atomic::Load)?;
-                let op = Atomic::CompareSwap { expected: now.into(), desired: now.wrapping_add(1).into() };
-                Ok(vec![if atomic(TICKET, op)? == now { YES } else { NO }])
-            }
-            CANCEL => {
-                let place = self.queue.iter_mut().find(|(_, whose)| whose.is_some_and(|(rank, _)| rank == from));
-                Ok(vec![place.map_or(NO, |(_, whose)| {
-                    *whose = None;
-                    YES
-                })])
-            }
-            RELEASE => {
-                let passed = self.call_next(agent, &at)?;
-                let mut answer = vec![YES];
-                answer.extend(passed.map_or(vec![], |rank| u64::from(rank.0).to_le_bytes().to_vec()));
-                Ok(answer)
-            }
-            RESET => {
-                self.queue.clear();
+                None => {
+                    let ticket = desk.atomic(TICKET, Atomic::Add(1))?;
+                    if ticket == serving {
+                        return Ok(vec![YES]);
+                    }
+                    desk.push(Entry { rank: from, request, ticket })?;
+                    ticket
+                }
+            };
+            let mut answer = vec![NO];
+            answer.extend(ticket.wrapping_sub(serving).to_le_bytes());
+            Ok(answer)
+        }
+        TRY => {
+            let now = desk.atomic(SERVING, Atomic::Load)?;
+            let op = Atomic::CompareSwap { expected: now.into(), desired: now.wrapping_add(1).into() };
+            Ok(vec![if desk.atomic(TICKET, op)? == now { YES } else { NO }])
+        }
+        CANCEL => match desk.entry_of(from)? {
+            Some(Entry { request, .. }) if request != CANCELLED => {
+                desk.renumber(from, CANCELLED)?;
                 Ok(vec![YES])
             }
             _ => Ok(vec![NO]),
+        },
+        RELEASE => {
+            let passed = call_next(&desk)?;
+            let mut answer = vec![YES];
+            answer.extend(passed.map_or(vec![], |rank| u64::from(rank.0).to_le_bytes().to_vec()));
+            Ok(answer)
         }
+        RESET => desk.clear().map(|()| vec![YES]),
+        _ => Ok(vec![NO]),
     }
+}
 
-    /// Calls the next ticket, and the one after it as long as nobody wants them.
-    fn call_next(&mut self, agent: &dyn Agent, at: &dyn Fn(usize) -> Word) -> Result<Option<Rank>> {
-        loop {
-            let serving = (agent.atomic(at(SERVING), Atomic::Add(1))? as u64).wrapping_add(1);
-            if self.queue.front().is_none_or(|&(ticket, _)| ticket != serving) {
-                return Ok(None);
-            }
-            if let Some((_, Some((rank, request)))) = self.queue.pop_front() {
-                // Should that fail, the rank is lost, and all who wait hear of it.
-                let _ = agent.post(Word { rank, ..at(GRANTED) }, Atomic::Store(request.into()));
-                return Ok(Some(rank));
-            }
+/// Calls the next ticket, and the one after it as long as nobody wants them.
+fn call_next(desk: &Desk<'_>) -> Result<Option<Rank>> {
+    loop {
+        let serving = desk.atomic(SERVING, Atomic::Add(1))?.wrapping_add(1);
+        if desk.first()?.is_none_or(|first| first.ticket != serving) {
+            return Ok(None);
+        }
+        if let Some(Entry { rank, request, .. }) = desk.pop()?.filter(|first| first.request != CANCELLED) {
+            desk.grant(rank, GRANTED, request);
+            return Ok(Some(rank));
         }
     }
 }
 
 impl<V: Variant> Hybrid<V> {
     pub(super) fn new(site: Site, world: &World) -> Result<Hybrid<V>> {
-        let base = site.shared(0).word();
-        let mut desk = Desk::default();
-        // After the home was lost, requests name the new one.
-        let handler = world.serve(move |agent, from, bytes| {
-            let Some((&what, rest)) = bytes.split_first() else {
-                return Vec::new();
-            };
-            let packed = number(rest).unwrap_or(0);
-            let word = Word { rank: Rank((packed >> V::REQUEST_BITS) as u32), ..base };
-            desk.serve(agent, word, from, what, packed & request_mask::<V>()).unwrap_or_default()
-        })?;
+        let handler = handler::<V>(&site, world, serve)?;
         Ok(Hybrid { site, handler, requests: Cell::new(0), variant: PhantomData })
     }
 
     fn ask(&self, context: &Context, what: u8) -> Result<(u8, Option<u64>)> {
-        let home = self.site.home();
-        let packed = (u64::from(home.0) << V::REQUEST_BITS) | self.requests.get();
-        call(context, context.topology().node_of(home), self.handler, what, packed)
+        call::<V>(context, self.site.home(), self.handler, what, self.requests.get())
     }
 
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
-        let request = (self.requests.get() + 1) & request_mask::<V>();
-        self.requests.set(request);
+        let request = next_request::<V>(&self.requests);
         await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
-}
-
-/// Requests are numbered in the lowest bits; above them stands the home's rank.
-fn request_mask<V: Variant>() -> u64 {
-    (1 << V::REQUEST_BITS) - 1
 }
 
 impl<V: Variant> Algorithm for Hybrid<V> {
@@ -162,7 +153,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
     }
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
-        self.site.change(home, members);
+        self.site.change(home, &with_agents(context, home, members));
         self.requests.set(0);
         if context.rank() == home { self.ask(context, RESET).map(drop) } else { Ok(()) }
     }

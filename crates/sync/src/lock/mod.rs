@@ -28,6 +28,7 @@
 //! requests, until [`Lock::recover`].
 
 mod bypass;
+mod desk;
 #[doc(hidden)]
 pub mod frame;
 mod hybrid;

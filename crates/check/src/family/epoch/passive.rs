@@ -63,33 +63,20 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
         let (rounds, watch) = (setup.rounds, Watch::default());
         Subject::new(staged(move |world: &World, start: &dyn Fn()| {
             watch.clear();
-            let (window, done) = (make::<V>(world, base)?, world.words(world.size() as usize)?);
+            let window = make::<V>(world, base)?;
             start();
             for _ in 0..rounds {
                 for role in roles[world.rank().index() % roles.len()].chars() {
                     visit(world, &window, &watch, role)?;
                 }
             }
-            // Whoever serves others, or lends its process to an agent, stays until they are done.
+            // Whoever serves others stays until they are done; an agent goes with the last rank of its node.
             match base {
-                Base::Direct(_) => Ok(()),
-                Base::Backoff => stay(world, &done),
+                Base::Backoff if world.topology().nodes() > 1 => world.barrier(),
+                Base::Direct(_) | Base::Backoff => Ok(()),
                 Base::TwoSided => window.barrier(),
             }
         }))
-    }
-}
-
-/// Rank 0, with whom the agent lives, waits for all others.
-fn stay(world: &World, done: &farside::Words) -> Result<()> {
-    let mut others = 1..world.size() as usize;
-    // Where there are several nodes, there are several agents.
-    if world.topology().nodes() > 1 {
-        return world.barrier();
-    }
-    match world.rank().index() {
-        0 => others.try_for_each(|other| world.wait(done.at(Rank(0), other), |done| done != 0).map(drop)),
-        me => world.signal(done.at(Rank(0), me), 1),
     }
 }
 

@@ -13,7 +13,7 @@ fn narrow(name: &'static str, about: &'static str, base: Base, style: Style) -> 
     Check::new(name, about, exclusive(make, style))
 }
 
-const REQUESTS: &str = "requests to an agent are numbered with one bit";
+const REQUESTS: &str = "requests to an agent are numbered with two bits";
 const PLACES: &str = "places in the queue are numbered with two bits";
 
 /// All checks with narrow fields.

@@ -38,7 +38,8 @@ pub trait Variant: Send + 'static {
     const TURN_BITS: u32 = 5;
     /// Bits of a counter's arrivals: a T_R must fit, nothing else.
     const ARRIVAL_BITS: u32 = 18;
-    /// Bits of the number of a request to an agent: two in a row must differ, nothing else.
+    /// Bits of the number of a request to an agent, which is not zero: two in a row must differ,
+    /// nothing else.
     const REQUEST_BITS: u32 = 40;
     /// Bits of the number of a place in a queue: a rank that asks without waiting must not sleep
     /// through so many places of one other rank between two of its steps.

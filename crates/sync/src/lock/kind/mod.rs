@@ -95,8 +95,8 @@ impl Kind {
         match self {
             Kind::Default | Kind::Bypass { .. } => bypass::WORDS,
             Kind::Ticket => ticket::WORDS,
-            Kind::Server => server::WORDS,
-            Kind::Hybrid => hybrid::WORDS,
+            Kind::Server => server::words(team.context().size()),
+            Kind::Hybrid => hybrid::words(team.context().size()),
             Kind::Mcs => mcs::WORDS,
             Kind::Token => token::WORDS,
             Kind::Spin { .. } => spin::WORDS,

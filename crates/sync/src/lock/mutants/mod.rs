@@ -62,8 +62,8 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
             let bounds = bypass::Bounds { batch: Some(1), bound: 1, polls: 0 };
             Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, bounds)?)
         }
-        Base::Server => Box::new(server::Server::<V>::new(make(server::WORDS)?, world)?),
-        Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::WORDS)?, world)?),
+        Base::Server => Box::new(server::Server::<V>::new(make(server::words(world.size()))?, world)?),
+        Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::words(world.size()))?, world)?),
         Base::Tree => {
             let words = tree::words(world, world.team().members());
             Box::new(tree::Tree::<V>::new(make(words)?, world, &[2]))

@@ -30,7 +30,7 @@ pub struct Narrow;
 impl Variant for Narrow {
     const TURN_BITS: u32 = 1;
     const ARRIVAL_BITS: u32 = 2;
-    const REQUEST_BITS: u32 = 1;
+    const REQUEST_BITS: u32 = 2;
     const PLACE_BITS: u32 = 2;
 }
 
