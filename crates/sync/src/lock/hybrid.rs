@@ -127,7 +127,7 @@ impl<V: Variant> Hybrid<V> {
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = (self.requests.get() + 1) & ((1 << REQUEST_BITS) - 1);
         self.requests.set(request);
-        await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
+        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 }
 

@@ -30,7 +30,7 @@ use farside_fabric::{Rank, Result, Topology};
 use farside_rma::{Context, Place};
 
 use super::frame::Tally;
-use crate::lock::frame::{Patience, Site, Variant};
+use crate::lock::frame::{Patience, Site, Standing, Variant};
 
 /// How many words of every rank it takes.
 pub(super) const WORDS: usize = 3;
@@ -133,7 +133,7 @@ impl Counters {
         about: (&Tally, &impl Writers),
     ) -> Result<Arrival> {
         let old = context.fetch_add(self.word(site, self.mine), ARRIVAL)?;
-        if is_open(old) && arrivals(old) < self.t_r {
+        if is_open(old) && (arrivals(old) < self.t_r || !V::KEEPS_T_R) {
             return Ok(Arrival::Inside);
         }
         self.arrive_slowly::<V>(site, context, patience, about, old)
@@ -155,6 +155,7 @@ impl Counters {
             let phase = phase_of(old);
             if !is_open(old) {
                 tally.note(|tally| &tally.reads_queued);
+                V::waits(context, Standing::ShutOut)?;
                 let insists = passed >= self.yields;
                 if !insists && self.withdraw(site, context, phase)? {
                     return Ok(Arrival::Inside);

@@ -32,7 +32,7 @@ use farside_rma::{Context, Team};
 use super::counters::{self, Arrival, Counters, T_R_MAX, Writers};
 use super::frame::{Algorithm, Tally};
 use crate::lock;
-use crate::lock::frame::{Patience, Site, Variant};
+use crate::lock::frame::{Patience, Site, Standing, Variant};
 
 // What the home shares lies a cache line away from its own counter.
 pub(super) const WORDS: usize = 9;
@@ -108,6 +108,7 @@ impl<V: Variant> Slots<V> {
             return if self.writers.acquire(context, patience)? { context.load(row).map(Some) } else { Ok(None) };
         }
         context.fetch_add(row, WAITING)?;
+        V::waits(context, Standing::Queued(0))?;
         self.writers.acquire(context, patience)?;
         context.fetch_add(row, WAITING.wrapping_neg()).map(Some)
     }

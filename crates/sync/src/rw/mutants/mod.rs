@@ -21,6 +21,10 @@ farside_rma::wrong_variants! {
     ResetsInSteps: RESETS_AT_ONCE;
     /// Lets the next of its element go up before the wider queue is left.
     ClimbsTooEarly: CLIMBS_LAST;
+    /// Passes the lock from writer to writer for as long as there are any.
+    WithoutTW: KEEPS_T_W;
+    /// Lets readers in for as long as they come.
+    WithoutTR: KEEPS_T_R;
 }
 
 /// The algorithms that come in variants.
@@ -30,20 +34,26 @@ pub enum Base {
     FompiRw,
     /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
     RmaRw,
+    /// `rma-rw` with these T_DC, T_L and T_R.
+    RmaRwOf(Option<u32>, &'static [u32], u32),
     /// `default-rw` with readers that withdraw once and at most two writers in a row.
     Slots,
+    /// `default-rw` with this `t_w` and these `yields`.
+    SlotsOf(u32, u32),
 }
 
 /// Makes a lock of a variant.
 pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock> {
     let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
     let algorithm: Box<dyn Algorithm> = match base {
-        Base::RmaRw => {
-            let thresholds = Thresholds { name: "rma-rw", t_dc: Some(1), t_l: vec![1, 2], t_r: 1 };
+        Base::RmaRw => return lock::<V>(world, home, Base::RmaRwOf(Some(1), &[1, 2], 1)),
+        Base::RmaRwOf(t_dc, t_l, t_r) => {
+            let thresholds = Thresholds { name: "rma-rw", t_dc, t_l: t_l.to_vec(), t_r };
             Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds))
         }
-        Base::Slots => {
-            let bounds = Bounds { t_dc: None, t_w: 2, yields: 1 };
+        Base::Slots => return lock::<V>(world, home, Base::SlotsOf(2, 1)),
+        Base::SlotsOf(t_w, yields) => {
+            let bounds = Bounds { t_dc: None, t_w, yields };
             Box::new(Slots::<V>::new(make(slots::WORDS)?, &world.team(), bounds)?)
         }
         Base::FompiRw => Box::new(fompi_rw::FompiRw::<V>::new(make(fompi_rw::WORDS)?, false)),
