@@ -13,6 +13,7 @@ pub mod map;
 pub mod object;
 pub mod rw;
 pub mod sync;
+mod waiting;
 
 use crate::check::Check;
 

@@ -9,6 +9,7 @@ use farside::{Rank, Result, Words, World};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
+use crate::property::Promise;
 
 /// A litmus test.
 #[derive(Clone, Copy)]
@@ -367,12 +368,12 @@ pub fn checks() -> Vec<Check> {
             message_passing(w, x, unordered)
         })
         .check()
-        .mutant("is forbidden"),
+        .mutant(Promise::Order, "is forbidden"),
         Litmus::new("litmus/wrong-allowed", "says that a fence orders nothing", 2, ALL_OF_TWO, |w, x| {
             message_passing(w, x, fenced)
         })
         .check()
-        .mutant("never seen: 10"),
+        .mutant(Promise::Order, "never seen: 10"),
     ];
     let accumulate = Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
     let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| litmus.check());

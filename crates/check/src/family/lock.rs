@@ -1,5 +1,6 @@
 //! The exclusive locks that programs use: every kind by itself, and what is wrong on purpose.
 
+mod fairness;
 mod kinds;
 mod mutants;
 
@@ -79,13 +80,14 @@ fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<
 }
 
 /// An agent goes with the rank it lives with, so nobody leaves before the others are done.
-fn stay(world: &World, lock: &Lock) -> Result<()> {
+pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
     if ["server", "hybrid"].contains(&lock.name()) { world.barrier() } else { Ok(()) }
 }
 
 /// All checks of exclusive locks.
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
+    checks.extend(fairness::checks());
     checks.extend(mutants::checks());
     checks
 }

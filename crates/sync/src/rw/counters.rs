@@ -155,7 +155,6 @@ impl Counters {
             let phase = phase_of(old);
             if !is_open(old) {
                 tally.note(|tally| &tally.reads_queued);
-                V::waits(context, Standing::ShutOut)?;
                 let insists = passed >= self.yields;
                 if !insists && self.withdraw(site, context, phase)? {
                     return Ok(Arrival::Inside);
@@ -164,6 +163,7 @@ impl Counters {
                     let is_inside = insists && self.withdraw(site, context, phase)?;
                     return Ok(if is_inside { Arrival::Inside } else { Arrival::Shut });
                 }
+                V::waits(context, Standing::ShutOut)?;
                 if insists {
                     tally.note(|tally| &tally.insisted);
                     return self.await_opening(site, context, phase, patience).map(Arrival::inside);
