@@ -80,6 +80,10 @@ pub struct Budget {
 /// After so many steps an exhaustive check is cut off: it has grown beyond what anybody waits for. The largest has a tenth of that.
 const STEPS_MAX: u64 = 200_000_000;
 
+/// How many steps a run may take, and how many more for each round of each rank.
+const STEPS_MIN: usize = 100_000;
+const STEPS_EACH: usize = 500;
+
 /// What is explored.
 pub struct Subject {
     /// What every rank does.
@@ -198,7 +202,10 @@ impl Setup {
     }
 
     fn simulation(&self) -> Result<Simulation> {
-        let simulation = simulation(self.ranks, self.topology.as_deref())?.deaths(self.deaths).torn(self.torn);
+        // A run that takes more does not end: it polls for ever.
+        let steps_max = STEPS_MIN.max(self.ranks as usize * self.rounds as usize * STEPS_EACH);
+        let simulation = simulation(self.ranks, self.topology.as_deref())?;
+        let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,

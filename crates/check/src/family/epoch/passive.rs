@@ -260,7 +260,8 @@ pub(super) fn checks() -> Vec<Check> {
     checks.extend(design!("two-sided", Base::TwoSided, far));
     checks.push(
         check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
-            .setup(Setup::new(3).deaths(1)),
+            .setup(Setup::new(3).deaths(1))
+            .small(Setup::new(2).deaths(1)),
     );
     checks.push(check::<Right>(
         "epoch/direct-all",
