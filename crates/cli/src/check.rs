@@ -11,9 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use farside::sim::{Policy, Progress, Verdict};
-use farside_check::{
-    Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select,
-};
+use farside_check::{Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select};
 use indicatif::{ProgressBar, ProgressStyle};
 
 const EXAMPLES: &str = "\
@@ -285,10 +283,15 @@ impl One<'_> {
 
     fn to_json(&self, seed: u64) -> serde_json::Value {
         let report = &self.finding.report;
+        let promise = match self.check.expectation {
+            Expectation::Passes => None,
+            Expectation::Caught { promise, .. } | Expectation::Shown { promise, .. } => Some(promise),
+        };
         serde_json::json!({
             "check": self.check.name,
             "outcome": self.finding.outcome.to_string().to_lowercase(),
             "good": self.finding.outcome.is_good(),
+            "promise": promise.map(|promise| promise.to_string()),
             "mutant": self.check.is_mutant(),
             "ranks": self.setup.ranks,
             "topology": self.setup.topology,
