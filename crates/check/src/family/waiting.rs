@@ -44,7 +44,7 @@ impl Overtaken {
     }
 
     /// Counts from the moment on at which it stands in a queue of this level.
-    pub(super) fn from_level(self, level: usize) -> Overtaken {
+    pub(super) fn since_level(self, level: usize) -> Overtaken {
         Overtaken { level, ..self }
     }
 }

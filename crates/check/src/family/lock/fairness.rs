@@ -52,7 +52,7 @@ fn queues() -> Vec<Check> {
 
 /// The head of `default` is overtaken by whoever was inside, and by as many as the bound says, which is 1 here.
 fn head<V: Variant>(name: &'static str, about: &'static str) -> Check {
-    let rules = |_: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(2).from_level(1))] };
+    let rules = |_: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(2).since_level(1))] };
     Check::new(name, about, exclusive(of::<V>(Base::Bypass), rules))
 }
 
@@ -81,7 +81,7 @@ fn bypasses() -> Vec<Check> {
 /// `rma-mcs` on two nodes: T_L, and who stands in the widest queue waits for one turn of the other node.
 fn two_nodes<V: Variant>(name: &'static str, about: &'static str, t_l: &'static [u32; 1]) -> Check {
     let rules = move |_: &Setup| -> Vec<Box<dyn Rule>> {
-        vec![Box::new(Locality::new("node", 1, t_l[0])), Box::new(Overtaken::at_most(t_l[0] + 1).from_level(1))]
+        vec![Box::new(Locality::new("node", 1, t_l[0])), Box::new(Overtaken::at_most(t_l[0] + 1).since_level(1))]
     };
     Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules)).setup(Setup::new(3).topology("node:2"))
 }
