@@ -1,7 +1,12 @@
 //! A check: a protocol, what is expected of it, and how it is explored.
 
+use std::fmt;
+use std::time::{Duration, Instant};
+
 use farside::Result;
 use farside::sim::{Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, replay, simulation};
+
+use crate::property::Promise;
 
 /// A check.
 pub struct Check {
@@ -13,8 +18,10 @@ pub struct Check {
     pub setup: Setup,
     /// Which schedules are tried by default.
     pub policy: Policy,
-    /// After how many runs to stop by default.
-    pub runs_max: u64,
+    /// How many schedules are tried by default; all that there are if it is not said.
+    pub schedules: Option<u64>,
+    /// A smaller job of the same kind, for who has little time; the whole one if it is not said.
+    pub small: Option<Setup>,
     /// What must come out.
     pub expectation: Expectation,
     /// What is explored, for a job.
@@ -45,10 +52,37 @@ pub enum Expectation {
     Passes,
     /// It is wrong on purpose: a problem must be found that says so.
     Caught {
-        /// A part of what the problem must say.
+        /// What it breaks.
+        promise: Promise,
+        /// A part of what the problem must say; never empty.
+        saying: &'static str,
+    },
+    /// It is right, and makes no such promise: a schedule must be found that shows that.
+    Shown {
+        /// What it does not promise.
+        promise: Promise,
+        /// A part of what must be shown; never empty.
         saying: &'static str,
     },
 }
+
+/// How much may be tried. A check that is stopped by one of these limits is *bounded*.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// How many schedules.
+    pub schedules: Option<u64>,
+    /// How many steps, in all schedules together: the same on a busy machine as on an idle one.
+    pub steps: Option<u64>,
+    /// How long.
+    pub time: Option<Duration>,
+}
+
+/// After so many steps an exhaustive check is cut off: it has grown beyond what anybody waits for. The largest has a tenth of that.
+const STEPS_MAX: u64 = 200_000_000;
+
+/// How many steps a run may take, and how many more for each round of each rank.
+const STEPS_MIN: usize = 100_000;
+const STEPS_EACH: usize = 500;
 
 /// What is explored.
 pub struct Subject {
@@ -69,25 +103,57 @@ pub struct Finding {
     pub report: Report,
 }
 
-/// Whether what came out is what was expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What came out, and how much that says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Every schedule was tried, and nothing was found.
-    Passed,
-    /// Nothing was found, and not every schedule was tried.
-    NothingFound,
-    /// Something was found that should not be.
-    Failed,
+    Exhaustive,
+    /// As many random schedules were tried as were wanted, and nothing was found.
+    Sampled,
+    /// A limit ended it, and nothing was found until then: nothing is known of the rest.
+    Bounded,
     /// The fault was found that is there on purpose.
     Caught,
-    /// The fault that is there on purpose was not found.
+    /// The schedule was found that shows what is not promised.
+    Shown,
+    /// Something was found that should not be.
+    Failed,
+    /// What must be found was not: a fault that is there on purpose, or what is not promised.
     Survived,
 }
 
 impl Outcome {
-    /// Whether this is what was hoped for.
+    /// Whether nothing is wrong, as far as was tried.
     pub fn is_good(self) -> bool {
-        matches!(self, Outcome::Passed | Outcome::NothingFound | Outcome::Caught)
+        !matches!(self, Outcome::Failed | Outcome::Survived)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Outcome::Exhaustive => "exhaustive",
+            Outcome::Sampled => "sampled",
+            Outcome::Bounded => "bounded",
+            Outcome::Caught => "caught",
+            Outcome::Shown => "shown",
+            Outcome::Failed => "FAILED",
+            Outcome::Survived => "NOT FOUND",
+        })
+    }
+}
+
+impl Budget {
+    /// So many steps.
+    pub fn steps(steps: u64) -> Budget {
+        Budget { steps: Some(steps), ..Budget::default() }
+    }
+
+    /// Whether there is something left.
+    fn allows(&self, progress: &Progress, since: Instant) -> bool {
+        self.schedules.is_none_or(|schedules| progress.runs < schedules)
+            && self.steps.is_none_or(|steps| progress.steps < steps)
+            && self.time.is_none_or(|time| since.elapsed() < time)
     }
 }
 
@@ -136,7 +202,10 @@ impl Setup {
     }
 
     fn simulation(&self) -> Result<Simulation> {
-        let simulation = simulation(self.ranks, self.topology.as_deref())?.deaths(self.deaths).torn(self.torn);
+        // A run that takes more does not end: it polls for ever.
+        let steps_max = STEPS_MIN.max(self.ranks as usize * self.rounds as usize * STEPS_EACH);
+        let simulation = simulation(self.ranks, self.topology.as_deref())?;
+        let simulation = simulation.deaths(self.deaths).torn(self.torn).steps_max(steps_max);
         Ok(match self.processors {
             Some(processors) => simulation.processors(processors),
             None => simulation,
@@ -159,7 +228,8 @@ impl Check {
             about,
             setup: Setup::new(2),
             policy: Policy::Exhaustive(Reduction::Sources),
-            runs_max: u64::MAX,
+            schedules: None,
+            small: None,
             expectation: Expectation::Passes,
             subject: Box::new(subject),
         }
@@ -171,45 +241,93 @@ impl Check {
         Check { setup, ..self }
     }
 
-    /// Explored by this policy by default, with so many runs at most.
+    /// Explored by this policy by default, with so many schedules.
     #[must_use]
-    pub fn policy(self, policy: Policy, runs_max: u64) -> Check {
-        Check { policy, runs_max, ..self }
+    pub fn policy(self, policy: Policy, schedules: u64) -> Check {
+        Check { policy, schedules: Some(schedules), ..self }
     }
 
-    /// Wrong on purpose: it must be caught, by a problem that says this.
+    /// Explored with this job by who has little time.
     #[must_use]
-    pub fn mutant(self, saying: &'static str) -> Check {
-        Check { expectation: Expectation::Caught { saying }, ..self }
+    pub fn small(self, setup: Setup) -> Check {
+        Check { small: Some(setup), ..self }
+    }
+
+    /// Wrong on purpose: it breaks a promise, and must be caught by a problem that says this.
+    ///
+    /// # Panics
+    ///
+    /// If `saying` says nothing: any failure at all would do then, also one of another kind.
+    #[must_use]
+    pub fn mutant(self, promise: Promise, saying: &'static str) -> Check {
+        assert!(!saying.trim().is_empty(), "{}: what catches it must say something", self.name);
+        Check { expectation: Expectation::Caught { promise, saying }, ..self }
+    }
+
+    /// Right, without this promise: a schedule must be found that says this.
+    ///
+    /// # Panics
+    ///
+    /// If `saying` says nothing.
+    #[must_use]
+    pub fn shows(self, promise: Promise, saying: &'static str) -> Check {
+        assert!(!saying.trim().is_empty(), "{}: what is shown must say something", self.name);
+        Check { expectation: Expectation::Shown { promise, saying }, ..self }
     }
 
     /// Whether it is wrong on purpose.
     pub fn is_mutant(&self) -> bool {
+        matches!(self.expectation, Expectation::Caught { .. })
+    }
+
+    /// Whether a schedule must be found: of what is wrong on purpose, or of what is not promised.
+    pub fn expects_failure(&self) -> bool {
         self.expectation != Expectation::Passes
     }
 
-    /// Explores it, until everything was tried or `go_on` says that it is enough.
+    /// Whether every schedule is to be tried by default: then it must end.
+    pub fn is_exhaustive(&self) -> bool {
+        matches!(self.policy, Policy::Exhaustive(_)) && self.schedules.is_none()
+    }
+
+    /// What it may try by default. No limit of time: a busy machine would hit it sooner than an idle one.
+    pub fn budget(&self) -> Budget {
+        Budget { schedules: self.schedules, steps: Some(STEPS_MAX), time: None }
+    }
+
+    /// Explores it, until everything was tried or the budget is used up. `watch` is told after every schedule.
     pub fn run(
         &self,
         setup: &Setup,
         policy: Policy,
         seed: u64,
-        go_on: &mut dyn FnMut(&Progress) -> bool,
+        budget: &Budget,
+        watch: &mut dyn FnMut(&Progress),
     ) -> Result<Finding> {
         let subject = (self.subject)(setup);
-        let report = explore(&setup.simulation()?, &subject.program, policy, seed, go_on);
+        let start = Instant::now();
+        let mut go_on = |progress: &Progress| {
+            watch(progress);
+            budget.allows(progress, start)
+        };
+        let report = explore(&setup.simulation()?, &subject.program, policy, seed, &mut go_on);
         let mut problem = report.failure.as_ref().map(|failure| failure.problem.clone());
-        let is_done = report.complete || report.runs >= self.runs_max;
-        if is_done && problem.is_none() {
+        // Random schedules never end by themselves: their number is what was wanted, or else the time or the steps are.
+        let samples = !matches!(policy, Policy::Exhaustive(_));
+        let is_sampled = samples && budget.schedules.is_none_or(|schedules| report.runs >= schedules);
+        let has_all = report.complete || self.schedules.is_some_and(|schedules| report.runs >= schedules);
+        if has_all && problem.is_none() {
             problem = (subject.in_the_end)().err();
         }
         let outcome = match (self.expectation, &problem) {
-            (Expectation::Passes, None) if report.complete => Outcome::Passed,
-            (Expectation::Passes, None) => Outcome::NothingFound,
+            (Expectation::Passes, None) if report.complete => Outcome::Exhaustive,
+            (Expectation::Passes, None) if is_sampled => Outcome::Sampled,
+            (Expectation::Passes, None) => Outcome::Bounded,
             (Expectation::Passes, Some(_)) => Outcome::Failed,
-            (Expectation::Caught { saying }, Some(problem)) if problem.contains(saying) => Outcome::Caught,
-            (Expectation::Caught { .. }, Some(_)) => Outcome::Failed,
-            (Expectation::Caught { .. }, None) => Outcome::Survived,
+            (Expectation::Caught { saying, .. }, Some(problem)) if problem.contains(saying) => Outcome::Caught,
+            (Expectation::Shown { saying, .. }, Some(problem)) if problem.contains(saying) => Outcome::Shown,
+            (_, Some(_)) => Outcome::Failed,
+            (_, None) => Outcome::Survived,
         };
         Ok(Finding { outcome, problem, report })
     }

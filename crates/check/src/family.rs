@@ -13,8 +13,19 @@ pub mod map;
 pub mod object;
 pub mod rw;
 pub mod sync;
+mod waiting;
+
+use farside::sim::Policy;
 
 use crate::check::Check;
+
+/// Jobs of many ranks: how many, on which machine, by which policy, and how many schedules.
+const LARGE: [(u32, &str, Policy, u64); 4] = [
+    (64, "rack:2,node:4,socket:2", Policy::Pct { depth: 3 }, 10),
+    (64, "rack:2,node:4,socket:2", Policy::Random, 10),
+    (256, "rack:4,node:4,socket:2", Policy::Pct { depth: 3 }, 2),
+    (256, "rack:4,node:4,socket:2", Policy::Random, 2),
+];
 
 /// All checks.
 pub fn checks() -> Vec<Check> {

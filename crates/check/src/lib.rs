@@ -12,8 +12,8 @@
 //!
 //! let check = checks().into_iter().find(|check| check.name == "example/ticket").unwrap();
 //! let setup = check.setup.clone().ranks(2).rounds(1);
-//! let finding = check.run(&setup, check.policy, 0, &mut |_| true)?;
-//! assert_eq!(finding.outcome, Outcome::Passed);
+//! let finding = check.run(&setup, check.policy, 0, &check.budget(), &mut |_| ())?;
+//! assert_eq!(finding.outcome, Outcome::Exhaustive);
 //! # Ok::<(), farside::Error>(())
 //! ```
 
@@ -23,7 +23,7 @@ pub mod family;
 pub mod property;
 mod select;
 
-pub use check::{Check, Expectation, Finding, Outcome, Setup, Subject};
+pub use check::{Budget, Check, Expectation, Finding, Outcome, Setup, Subject};
 pub use describe::describe_trace;
 pub use family::checks;
 pub use select::{Unknown, select};

@@ -5,13 +5,17 @@
 //! the explorer itself finds deadlocks.
 
 mod bounded_bypass;
+mod in_a_row;
 mod linearizability;
 mod mutual_exclusion;
+mod promise;
 mod readers_writers;
 mod separation;
 
 pub use bounded_bypass::BoundedBypass;
+pub use in_a_row::{Counted, InARow};
 pub use linearizability::{History, Specification};
 pub use mutual_exclusion::{MutualExclusion, Room};
+pub use promise::Promise;
 pub use readers_writers::{Library, ReadersWriters};
 pub use separation::{Gate, Separation};

@@ -7,7 +7,7 @@ use farside_check::{Outcome, checks};
 fn is_caught(name: &str) {
     let check = checks().into_iter().find(|check| check.name == name).expect("a check of that name");
     assert!(check.is_mutant(), "{name}");
-    let finding = check.run(&check.setup, check.policy, 0, &mut |progress| progress.runs < check.runs_max);
+    let finding = check.run(&check.setup, check.policy, 0, &check.budget(), &mut |_| ());
     let finding = finding.expect("the job can be simulated");
     assert_eq!(finding.outcome, Outcome::Caught, "{name}: {:?}", finding.problem);
     let failure = finding.report.failure.expect("a failure");
@@ -48,7 +48,10 @@ caught! {
     fn a_spin_lock_that_is_taken_in_two_steps_is_caught: "lock/fompi-spin-in-two-steps";
     fn a_word_without_flush_is_caught: "lock/default-without-flush";
     fn a_head_that_nobody_wakes_is_caught: "lock/default-without-waking";
-    fn a_bypass_without_bound_is_caught: "lock/default-without-bound";
+    fn a_bypass_without_bound_is_caught: "lock/default-without-bound", "lock/default-bypass-without-bound";
+    fn a_tree_that_ignores_t_l_is_caught: "lock/rma-mcs-without-t-l", "lock/rma-mcs-racks-without-t-l";
+    fn writers_that_ignore_t_w_are_caught: "rw/rma-rw-without-t-w";
+    fn readers_that_ignore_t_r_are_caught: "rw/rma-rw-without-t-r";
     fn a_word_for_readers_without_flush_is_caught: "rw/fompi-rw-without-flush";
     fn a_word_for_readers_that_is_taken_in_two_steps_is_caught: "rw/fompi-rw-in-two-steps";
     fn a_tree_for_writers_without_flush_is_caught: "rw/rma-rw-without-flush";

@@ -1,5 +1,6 @@
 //! `farside check`: explores the schedules of protocols.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use farside::sim::{Policy, Progress, Verdict};
-use farside_check::{Check, Finding, Outcome, Setup, checks, describe_trace, select};
+use farside_check::{Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select};
 use indicatif::{ProgressBar, ProgressStyle};
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,8 @@ Examples:
   farside check lock rw barrier/central         all locks, and one barrier
   farside check 'litmus/*fence*' --list         which ones these are
   farside check --mutants                       the wrong variants as well: each must be caught
+  farside check lock --budget 60 --fail-on-bounded
+                                                a minute for each; an error if that is not enough
   farside check lock/d-mcs --ranks 4 --policy pct:3 --budget 30
                                                 random schedules that find bugs of depth 3
   farside check lock/d-mcs --ranks 2 --rounds 1 --policy unreduced
@@ -32,6 +35,9 @@ Examples:
 ///
 /// The code that is explored is the code that runs; ranks are simulated on one thread, and what happens in which order is chosen. A failure comes with the schedule that
 /// shows it again. The exit status is not zero if something failed, or if a variant that is wrong on purpose was not caught.
+///
+/// `exhaustive` means that every schedule was tried, `sampled` that as many random ones were tried as the check has, `bounded` that a limit
+/// ended it before that: nothing was found, and nothing is known of the rest.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -44,11 +50,17 @@ pub(crate) struct Arguments {
     /// Check the variants that are wrong on purpose as well; they are left out unless they are named in full
     #[arg(long)]
     mutants: bool,
-    /// How long each check may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
-    budget: Duration,
+    /// How long each check may take, in seconds; by default its size is counted in schedules and steps, and the time does not matter
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    budget: Option<Duration>,
+    /// How many schedules of each check to try at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: Option<u64>,
+    /// Take it for a failure if a limit ends a check before all was tried that it has
+    #[arg(long)]
+    fail_on_bounded: bool,
     /// With how many ranks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
     /// How often each rank does what is to be done
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -98,7 +110,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header(["check", "job", "policy", "outcome", "schedules", "steps", "depth", "seconds", "schedules/s"]);
-    let mut failures = Vec::new();
+    let (mut failures, mut counts) = (Vec::new(), BTreeMap::new());
     for check in &chosen {
         let one = One::explore(check, &arguments)?;
         table.add_row(one.row());
@@ -106,7 +118,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             writeln!(file, "{}", one.to_json(arguments.seed))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        if !one.finding.outcome.is_good() {
+        *counts.entry(one.finding.outcome).or_insert(0) += 1;
+        if !one.is_good(&arguments) {
             failures.push(one.describe(arguments.seed));
         }
     }
@@ -116,14 +129,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     }
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{table}")?;
+    writeln!(out, "{table}\n{}", summary(&counts))?;
     for failure in &failures {
         writeln!(out, "\n{failure}")?;
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// How many random schedules of a check that has no number of its own, unless it is said.
+const SCHEDULES: u64 = 10_000;
+
 impl Arguments {
+    /// Which schedules of a check to try, and how many. What it has by default counts for its own policy.
+    fn extent(&self, check: &Check) -> (Policy, Budget) {
+        let policy = self.policy.unwrap_or(check.policy);
+        let own = if self.policy.is_none() { check.schedules } else { None };
+        let samples = !matches!(policy, Policy::Exhaustive(_));
+        // Random schedules never end: without a number, the time says how many.
+        let usual = (samples && self.budget.is_none()).then_some(SCHEDULES);
+        let schedules = self.schedules.or(own).or(usual);
+        (policy, Budget { schedules, time: self.budget, ..check.budget() })
+    }
+
     /// The job of a check, as far as nothing else was asked for.
     fn setup(&self, check: &Check) -> Setup {
         let mut setup = check.setup.clone();
@@ -141,6 +168,13 @@ impl Arguments {
     }
 }
 
+/// How many checks came to what.
+fn summary(counts: &BTreeMap<Outcome, u32>) -> String {
+    let all: u32 = counts.values().sum();
+    let each: Vec<String> = counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    format!("{all} check{}: {}", if all == 1 { "" } else { "s" }, each.join(", "))
+}
+
 fn create(path: &Path) -> Result<(File, &Path)> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok((file, path))
@@ -149,7 +183,11 @@ fn create(path: &Path) -> Result<(File, &Path)> {
 fn list(chosen: &[Check]) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     for check in chosen {
-        let wrong = if check.is_mutant() { "  (wrong: must be caught)" } else { "" };
+        let wrong = match check.expectation {
+            Expectation::Passes => String::new(),
+            Expectation::Caught { promise, .. } => format!("  (wrong: breaks {promise}, and must be caught)"),
+            Expectation::Shown { promise, .. } => format!("  (has no {promise}: must be shown)"),
+        };
         writeln!(out, "{:32} {}{wrong}", check.name, check.about)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -184,16 +222,12 @@ struct One<'a> {
 impl One<'_> {
     fn explore<'a>(check: &'a Check, arguments: &Arguments) -> Result<One<'a>> {
         let setup = arguments.setup(check);
-        // What a check limits by default is not limited when something else was asked for.
-        let (policy, runs_max) = match arguments.policy {
-            Some(policy) => (policy, u64::MAX),
-            None => (check.policy, check.runs_max),
-        };
+        let (policy, budget) = arguments.extent(check);
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {prefix} {elapsed} {msg}")?);
         bar.set_prefix(check.name);
         let (start, mut told) = (Instant::now(), Instant::now());
-        let mut go_on = |progress: &Progress| {
+        let mut watch = |progress: &Progress| {
             if told.elapsed() > Duration::from_millis(100) {
                 told = Instant::now();
                 let rate = progress.runs as f64 / start.elapsed().as_secs_f64();
@@ -203,49 +237,61 @@ impl One<'_> {
                 ));
                 bar.tick();
             }
-            progress.runs < runs_max && start.elapsed() < arguments.budget
         };
-        let finding = check.run(&setup, policy, arguments.seed, &mut go_on);
+        let finding = check.run(&setup, policy, arguments.seed, &budget, &mut watch);
         bar.finish_and_clear();
         let finding = finding.with_context(|| check.name.to_owned())?;
         Ok(One { check, setup, policy, finding, time: start.elapsed() })
     }
 
-    fn outcome(&self) -> &'static str {
-        match self.finding.outcome {
-            Outcome::Passed => "passed",
-            Outcome::NothingFound => "nothing found",
-            Outcome::Failed => "FAILED",
-            Outcome::Caught => "caught",
-            Outcome::Survived => "NOT CAUGHT",
-        }
+    /// Whether nothing is wrong with what came out.
+    fn is_good(&self, arguments: &Arguments) -> bool {
+        let outcome = self.finding.outcome;
+        outcome.is_good() && !(arguments.fail_on_bounded && outcome == Outcome::Bounded)
+    }
+
+    /// Which schedules were tried. What was cut off was not all.
+    fn tried(&self) -> String {
+        let cut_off = if self.finding.outcome == Outcome::Bounded { ", cut off" } else { "" };
+        format!("{}{cut_off}", self.policy)
     }
 
     fn rate(&self) -> f64 {
         self.finding.report.runs as f64 / self.time.as_secs_f64().max(1e-9)
     }
 
-    fn row(&self) -> Vec<String> {
+    fn row(&self) -> Vec<Cell> {
         let report = &self.finding.report;
+        let color = match self.finding.outcome {
+            Outcome::Exhaustive | Outcome::Caught | Outcome::Shown => Color::Green,
+            Outcome::Sampled => Color::Cyan,
+            Outcome::Bounded => Color::Yellow,
+            Outcome::Failed | Outcome::Survived => Color::Red,
+        };
         vec![
-            self.check.name.to_owned(),
-            self.setup.describe(),
-            self.policy.to_string(),
-            self.outcome().to_owned(),
-            report.runs.to_string(),
-            report.steps.to_string(),
-            report.depth_max.to_string(),
-            format!("{:.2}", self.time.as_secs_f64()),
-            format!("{:.0}", self.rate()),
+            Cell::new(self.check.name),
+            Cell::new(self.setup.describe()),
+            Cell::new(self.tried()),
+            Cell::new(self.finding.outcome).fg(color),
+            Cell::new(report.runs),
+            Cell::new(report.steps),
+            Cell::new(report.depth_max),
+            Cell::new(format!("{:.2}", self.time.as_secs_f64())),
+            Cell::new(format!("{:.0}", self.rate())),
         ]
     }
 
     fn to_json(&self, seed: u64) -> serde_json::Value {
         let report = &self.finding.report;
+        let promise = match self.check.expectation {
+            Expectation::Passes => None,
+            Expectation::Caught { promise, .. } | Expectation::Shown { promise, .. } => Some(promise),
+        };
         serde_json::json!({
             "check": self.check.name,
-            "outcome": self.outcome().to_lowercase(),
+            "outcome": self.finding.outcome.to_string().to_lowercase(),
             "good": self.finding.outcome.is_good(),
+            "promise": promise.map(|promise| promise.to_string()),
             "mutant": self.check.is_mutant(),
             "ranks": self.setup.ranks,
             "topology": self.setup.topology,
@@ -268,7 +314,8 @@ impl One<'_> {
     fn describe(&self, seed: u64) -> String {
         let failure = self.finding.report.failure.as_ref();
         let problem = match (&self.finding.problem, self.finding.outcome) {
-            (_, Outcome::Survived) => "it is wrong on purpose, and nothing was found",
+            (_, Outcome::Survived) => "something must be found here, and nothing was",
+            (_, Outcome::Bounded) => "a limit ended it before all was tried",
             (Some(problem), _) => problem,
             (None, _) => "something is wrong",
         };

@@ -14,7 +14,9 @@ fn records(path: &str) -> Vec<Value> {
 fn a_check_passes_and_is_in_the_table() {
     let finished = farside(["check", "example/ticket-fair", "litmus/tickets"]).run().ends_with(0);
     let table = finished.stdout();
-    for words in ["example/ticket-fair", "litmus/tickets", "exhaustive", "passed", "2 ranks, one node, 2 rounds"] {
+    for words in
+        ["example/ticket-fair", "litmus/tickets", "exhaustive", "2 checks: 2 exhaustive", "2 ranks, one node, 2 rounds"]
+    {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert_eq!(finished.stderr(), "");
@@ -48,7 +50,7 @@ fn a_mutant_that_survives_is_a_failure() {
     let words = ["check", "example/mcs-without-flush", "--ranks", "1"];
     let finished = farside(words).run();
     assert_eq!(finished.status.code(), Some(1));
-    assert!(finished.stdout().contains("NOT CAUGHT"), "{}", finished.stdout());
+    assert!(finished.stdout().contains("NOT FOUND"), "{}", finished.stdout());
 }
 
 /// The part of a line that stands behind a word.
@@ -97,9 +99,29 @@ fn records_say_what_was_done() {
     assert!(!records.is_empty());
     for record in records {
         assert_eq!((&record["policy"], &record["seed"], &record["ranks"]), (&"random".into(), &7.into(), &2.into()));
-        assert_eq!((&record["outcome"], &record["complete"]), (&"nothing found".into(), &false.into()));
+        assert_eq!((&record["outcome"], &record["complete"]), (&"sampled".into(), &false.into()));
         assert!(record["schedules"].as_u64().is_some_and(|runs| runs > 0), "{record}");
     }
+}
+
+#[test]
+fn what_a_limit_cut_off_is_not_called_exhaustive() {
+    let scratch = Scratch::new();
+    let json = scratch.file("check.json");
+    for limit in [["--budget", "0"], ["--schedules", "2"]] {
+        let words = ["check", "example/ticket", limit[0], limit[1], "--json", &json];
+        let finished = farside(words).run().ends_with(0);
+        let text = finished.stdout();
+        assert!(text.contains("exhaustive, cut off") && text.contains("1 check: 1 bounded"), "{text}");
+        assert!(!text.contains(" exhaustive "), "{text}");
+        let record = &records(&json)[0];
+        assert_eq!((&record["outcome"], &record["complete"]), (&"bounded".into(), &false.into()));
+        let finished = farside(words.into_iter().chain(["--fail-on-bounded"])).run();
+        assert_eq!(finished.status.code(), Some(1), "{}", finished.stdout());
+        assert!(finished.stdout().contains("a limit ended it"), "{}", finished.stdout());
+    }
+    let words = ["check", "example/ticket", "--rounds", "1", "--fail-on-bounded"];
+    assert!(farside(words).run().ends_with(0).stdout().contains("1 check: 1 exhaustive"));
 }
 
 #[test]

@@ -87,7 +87,21 @@ fn the_help_of_bench_lists_every_option_and_case() {
 fn the_help_of_check_lists_every_option_with_examples() {
     let help = help(&["check", "--help"]);
     mentions(&help, &["PROTOCOL", "--list", "--mutants", "--budget", "--ranks", "--rounds", "--topology", "--policy"]);
-    mentions(&help, &["--seed", "--deaths", "--replay", "--json", "exhaustive", "unreduced", "random", "pct:DEPTH"]);
+    mentions(
+        &help,
+        &[
+            "--fail-on-bounded",
+            "--schedules",
+            "--seed",
+            "--deaths",
+            "--replay",
+            "--json",
+            "exhaustive",
+            "unreduced",
+            "random",
+            "pct:DEPTH",
+        ],
+    );
     mentions(&help, &["Examples:", "farside check lock/d-mcs"]);
 }
 

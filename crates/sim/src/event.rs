@@ -15,6 +15,7 @@ pub struct EventId {
 }
 
 // Numbers of events that are no operations.
+const UNHEARD: u32 = 1 << 29;
 const WAITS: u32 = 1 << 30;
 const VANISHINGS: u32 = 1 << 31;
 const DEATH: u32 = u32::MAX;
@@ -34,6 +35,17 @@ impl EventId {
     pub(crate) fn vanishes(self) -> Option<EventId> {
         let is = self.serial & VANISHINGS != 0 && !self.is_death();
         is.then_some(EventId { serial: self.serial & !VANISHINGS, ..self })
+    }
+
+    /// A plain put lands, and whoever waits for its word sleeps on.
+    pub(crate) fn unheard(of: EventId) -> EventId {
+        EventId { serial: UNHEARD | of.serial, ..of }
+    }
+
+    /// The operation that nobody hears of, if that is what this event is.
+    pub(crate) fn is_unheard(self) -> Option<EventId> {
+        let is = self.serial & (UNHEARD | WAITS | VANISHINGS) == UNHEARD;
+        is.then_some(EventId { serial: self.serial & !UNHEARD, ..self })
     }
 
     /// A rank dies.
@@ -109,6 +121,8 @@ pub enum What {
     Call(HandlerId, Node),
     /// A waiter sees that its word is as it should be.
     Wait,
+    /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
+    Unheard(Rank),
     /// The rank dies.
     Death,
     /// Something that a dead rank had under way to another comes to nothing.
@@ -127,6 +141,7 @@ impl fmt::Display for Event {
             What::Atomic(op, _) => write!(f, "{}{}", Operation(op), self.place()),
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
+            What::Unheard(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
             What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),

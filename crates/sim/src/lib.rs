@@ -26,6 +26,7 @@ mod prefetch;
 pub mod profile;
 mod reach;
 mod run;
+mod sleep;
 mod store;
 mod stuck;
 mod timed;

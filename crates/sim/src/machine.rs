@@ -64,6 +64,8 @@ pub(crate) struct Member {
     pub(crate) doing: Doing,
     /// How many of its looks at its words were good.
     looks: u32,
+    /// Whether it sleeps: a plain put has changed its word since it began to wait, and nobody has woken it.
+    pub(crate) asleep: bool,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
@@ -227,6 +229,7 @@ impl Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
             looks: 0,
+            asleep: false,
             known: Bits::default(),
             epoch: 0,
             time_outs: (0, 0),
@@ -289,7 +292,11 @@ impl Machine {
     pub(crate) fn pause(&mut self, rank: Rank, pause: Pause) {
         let departures = self.store.departures();
         let doing = match pause {
-            Pause::Wait(wait) => Doing::Waits { wait, id: EventId::wait(rank, self.member(rank).looks) },
+            Pause::Wait(wait) => {
+                let member = self.member(rank);
+                member.asleep = false;
+                Doing::Waits { wait, id: EventId::wait(rank, member.looks) }
+            }
             Pause::Flush(target) => Doing::Flushes(Rank(target)),
             Pause::Relax => {
                 let member = self.member(rank);
@@ -323,7 +330,7 @@ impl Machine {
                     let wait = unsafe { &*wait };
                     match wait.event {
                         Awaited::Done(asked) if self.store.reply_at(rank, asked).is_some() => Some(Resume::Go(0, 0)),
-                        Awaited::Words(_) if holds(wait).is_some() => None,
+                        Awaited::Words(_) if self.members[rank.index()].sees(wait).is_some() => None,
                         _ if self.store.departures() != wait.known_departures => Some(Resume::Alarm),
                         _ => None,
                     }
@@ -350,7 +357,8 @@ impl Machine {
 
     /// What is known of an event that is about to happen: the steps that its rank knew of when it came about, and those that a fence or a signal demands.
     pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
-        let Some(flight) = self.flights.iter().find(|flight| flight.id == id) else {
+        let of = id.is_unheard().unwrap_or(id);
+        let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
                 Doing::Waits { id: waits, .. } if waits == id => self.members[id.rank.index()].known.clone(),
                 _ => Bits::default(),
@@ -386,12 +394,13 @@ impl Machine {
             // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
             let wait = unsafe { &*wait };
             if let Awaited::Words(conditions) = wait.event
-                && holds(wait).is_some()
+                && member.sees(wait).is_some()
             {
                 let accesses = conditions.iter().map(|condition| word_access(condition.at, false)).collect();
                 events.push(Event { id, accesses: Some(accesses), what: What::Wait });
             }
         }
+        self.add_unheard(&mut events);
         self.add_mishaps(&mut events);
         events
     }
@@ -406,13 +415,15 @@ impl Machine {
 
     /// Whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
-        let of = id.vanishes().unwrap_or(id);
+        let of = id.vanishes().or(id.is_unheard()).unwrap_or(id);
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
             return true;
         }
         match self.members[id.rank.index()].doing {
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits { wait, id: waits } => waits == id && holds(unsafe { &*wait }).is_some(),
+            Doing::Waits { wait, id: waits } => {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                waits == id && self.members[id.rank.index()].sees(unsafe { &*wait }).is_some()
+            }
             _ => false,
         }
     }
@@ -431,7 +442,11 @@ impl Machine {
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);
         }
-        if let Some(at) = self.flights.iter().position(|flight| flight.id == id) {
+        let of = id.is_unheard().unwrap_or(id);
+        if let Some(at) = self.flights.iter().position(|flight| flight.id == of) {
+            if of != id {
+                self.put_to_sleep(at);
+            }
             // The order of the rest is the order of age, and stays so.
             let flight = self.flights.remove(at);
             self.land(flight, step);
@@ -468,9 +483,11 @@ impl Machine {
             },
             _ => (target, self.store.execute(origin, target, &flight.body)),
         };
+        self.wake_by(target, &flight.body);
         // What was torn has landed with its last part.
         if flight.is_posted_by(origin) && !self.flights.iter().any(|other| other.whole == flight.whole) {
-            self.store.count_landing(origin, target, &flight.body);
+            let counted = self.store.count_landing(origin, target, &flight.body);
+            counted.into_iter().for_each(|rank| self.member(rank).asleep = false);
         }
         self.note_accesses(origin, &flight, &outcome.reply);
         if let Some(step) = step {

@@ -227,6 +227,10 @@ impl Driver {
             }
             return None;
         }
+        // That others leave would wake it, too; but nobody may count on that.
+        if machine.somebody_oversleeps() {
+            return Some(Verdict::Failed(format!("deadlock: {}", machine.stuck())));
+        }
         if machine.publish_departures() {
             return None;
         }

@@ -9,8 +9,12 @@ impl Machine {
     pub(crate) fn stuck(&self) -> String {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits { wait, .. } => return waiting(rank, unsafe { &*wait }),
+                Doing::Waits { wait, .. } => {
+                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                    let waiting = waiting(rank, unsafe { &*wait });
+                    let why = if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
+                    return format!("{waiting}{why}");
+                }
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),
                 Doing::NeedsRoom => "waits for one of its posted operations to land".to_owned(),
                 Doing::Relaxes { .. } => "polls memory that nobody changes any more".to_owned(),

@@ -4,7 +4,7 @@ use farside::sim::program;
 use farside::{Rank, Result, Words, World};
 
 use crate::check::{Check, Setup, Subject};
-use crate::property::Separation;
+use crate::property::{Promise, Separation};
 
 /// Every rank comes to a barrier again and again. `make` is collective and not explored.
 pub fn separates<B: 'static>(
@@ -91,7 +91,7 @@ pub fn checks() -> Vec<Check> {
         Flags { sets: 1 }
             .check("barrier/flags-one-set", "uses a flag again before it was taken down")
             .setup(Setup::new(2).rounds(2))
-            .mutant("had left"),
+            .mutant(Promise::Progress, "had left"),
         Check::new(
             "barrier/without-waiting",
             "signals its neighbours and does not wait for them",
@@ -103,6 +103,6 @@ pub fn checks() -> Vec<Check> {
                 },
             ),
         )
-        .mutant("has left barrier"),
+        .mutant(Promise::Separation, "has left barrier"),
     ]
 }

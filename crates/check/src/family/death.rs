@@ -5,7 +5,7 @@ use farside::{Atomic, Node, Rank};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::example::{self, mcs::Mcs};
-use crate::property::{History, Specification};
+use crate::property::{History, Promise, Specification};
 
 /// Ranks meet; one may die.
 fn barrier(setup: &Setup) -> Subject {
@@ -123,6 +123,6 @@ pub fn checks() -> Vec<Check> {
             .setup(Setup::new(2).deaths(1)),
         Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)
             .setup(Setup::new(2).deaths(1))
-            .mutant("no end"),
+            .mutant(Promise::Progress, "no end"),
     ]
 }

@@ -7,6 +7,7 @@ use farside::dsm::{Access, BarrierKind, Config, Dsm, Start};
 use farside::sim::{Policy, staged};
 
 use crate::check::{Check, Setup, Subject};
+use crate::property::Promise;
 use programs as run;
 
 /// How often each does what is to be done.
@@ -171,56 +172,56 @@ fn wrong() -> Vec<Check> {
             "overlooks the first notice of each interval",
             subject::<DropsANotice>(tree(), run::message_passing),
         )
-        .mutant("without the data"),
+        .mutant(Promise::Consistency, "without the data"),
         Check::new(
             "dsm/applies-backwards",
             "applies the newest diff first",
             subject::<AppliesBackwards>(tree(), run::counting),
         )
         .setup(Setup::new(3))
-        .mutant("counted"),
+        .mutant(Promise::Consistency, "were counted"),
         Check::new(
             "dsm/keeps-its-twin",
             "compares with the twin of an earlier interval",
             subject::<KeepsItsTwin>(tree(), run::false_sharing),
         )
         .setup(Setup::new(3).rounds(2))
-        .mutant("sees"),
+        .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/reclaims-too-early",
             "throws diffs away while others still need them",
             subject::<ReclaimsTooEarly>(reclaiming(tree()), run::false_sharing),
         )
         .setup(Setup::new(3).rounds(2))
-        .mutant("sees"),
+        .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/confuses-subtrees",
             "sends a subtree what its sibling lacks",
             subject::<ConfusesSubtrees>(tree(), run::false_sharing),
         )
         .setup(Setup::new(3))
-        .mutant("sees"),
+        .mutant(Promise::Consistency, "instead of"),
         Check::new(
             "dsm/keeps-to-itself",
             "passes on its own notices only",
             subject::<KeepsToItself>(tree(), run::chain),
         )
         .setup(Setup::new(3))
-        .mutant("without what"),
+        .mutant(Promise::Consistency, "without what"),
         Check::new(
             "dsm/forgets-what-some-told",
             "keeps nothing that it hears in barriers for those who come for a lock",
             subject::<ForgetsWhatSomeTold>(tree(), run::told),
         )
         .setup(Setup::new(3))
-        .mutant("without what"),
+        .mutant(Promise::Consistency, "without what"),
         Check::new(
             "dsm/uses-one-place",
             "uses one place for all its requests of a lock",
             subject::<UsesOnePlace>(tree(), run::counting),
         )
         .setup(Setup::new(2).rounds(2))
-        .mutant(""),
+        .mutant(Promise::Progress, "deadlock"),
     ]
 }
 

@@ -9,7 +9,7 @@ use farside::sim::program;
 use farside::{Result, World};
 
 use crate::check::{Check, Setup, Subject};
-use crate::property::{BoundedBypass, MutualExclusion};
+use crate::property::{BoundedBypass, MutualExclusion, Promise};
 use mcs::Mcs;
 use readers_writers::Counted;
 use spin::Spin;
@@ -91,23 +91,23 @@ pub fn checks() -> Vec<Check> {
             "lets the next one in before its writes have landed",
             exclusive(Mcs::WithoutFlush),
         )
-        .mutant("was lost"),
+        .mutant(Promise::Visibility, "was lost"),
         Check::new(
             "example/mcs-without-second-look",
             "forgets a successor that is about to link itself",
             exclusive(Mcs::WithoutSecondLook),
         )
-        .mutant("had left"),
+        .mutant(Promise::Progress, "had left"),
         Check::new("example/ticket", "take a number, wait until it is served", exclusive(Ticket::Right))
             .setup(Setup::new(2).rounds(2)),
         Check::new("example/ticket-fair", "numbers are served in turn", fair(Ticket::Right, 1))
             .setup(Setup::new(2).rounds(2)),
         Check::new("example/ticket-plain", "takes its number with a load and a store", exclusive(Ticket::Plain))
-            .mutant("inside"),
+            .mutant(Promise::Exclusion, "are inside at the same time"),
         Check::new("example/spin", "swap until it was free", exclusive(Spin)).setup(Setup::new(2).rounds(2)),
         Check::new("example/spin-unfair", "swap until it was free: anybody may come first", fair(Spin, 1))
             .setup(Setup::new(2).rounds(3))
-            .mutant("was overtaken"),
+            .mutant(Promise::Fairness, "was overtaken"),
         Check::new("example/readers-writers", "readers and a writer count in one word", Counted::RIGHT.exclusive())
             .setup(Setup::new(2).rounds(2)),
         Check::new("example/readers-writers-3", "two readers and a writer", Counted::RIGHT.exclusive())
@@ -117,6 +117,6 @@ pub fn checks() -> Vec<Check> {
             "the writer does not wait for readers that are inside",
             Counted::IMPATIENT.exclusive(),
         )
-        .mutant("meets"),
+        .mutant(Promise::Exclusion, "meets"),
     ]
 }

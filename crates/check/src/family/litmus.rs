@@ -9,6 +9,7 @@ use farside::{Rank, Result, Words, World};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
+use crate::property::Promise;
 
 /// A litmus test.
 #[derive(Clone, Copy)]
@@ -357,8 +358,44 @@ const WITH_ORDER: &[Litmus] = &[
             Ok(format!("{}{}", w.get_value(x.at(Rank(1), 1))?, w.get_value(x.at(Rank(1), 2))?))
         })
     },
+    Litmus::new(
+        "litmus/wake",
+        "a put may be seen by who still looks, and a signal wakes who sleeps",
+        2,
+        &["1", "2"],
+        |w, x| {
+            if w.rank() == ZERO {
+                told_by_put(w, x)?;
+                w.fence()?;
+                w.signal(x.at(Rank(1), 0), 2)?;
+                return nothing();
+            }
+            waited(w, x)
+        },
+    ),
+    Litmus::new("litmus/wake-before", "a put that has landed before the wait begins is seen", 2, &["1"], |w, x| {
+        if w.rank() == ZERO {
+            told_by_put(w, x)?;
+            w.flush(Rank(1))?;
+            w.signal(x.at(Rank(1), 1), 1)?;
+            return nothing();
+        }
+        w.wait(x.at(Rank(1), 1), |flag| flag != 0)?;
+        waited(w, x)
+    }),
     Litmus::new("litmus/sync", "after a sync, what was put before is there", 2, &["1"], |w, x| met(w, x, World::sync)),
 ];
+
+/// Says that something is there by a plain put.
+fn told_by_put(w: &World, x: &Words) -> Result<String> {
+    w.put_value(1, x.at(Rank(1), 0))?;
+    nothing()
+}
+
+/// Waits until something is there.
+fn waited(w: &World, x: &Words) -> Result<String> {
+    Ok(w.wait(x.at(w.rank(), 0), |flag| flag != 0)?.to_string())
+}
 
 /// All litmus tests. Those whose promise is wrong must be caught.
 pub fn checks() -> Vec<Check> {
@@ -367,14 +404,29 @@ pub fn checks() -> Vec<Check> {
             message_passing(w, x, unordered)
         })
         .check()
-        .mutant("is forbidden"),
+        .mutant(Promise::Order, "is forbidden"),
         Litmus::new("litmus/wrong-allowed", "says that a fence orders nothing", 2, ALL_OF_TWO, |w, x| {
             message_passing(w, x, fenced)
         })
         .check()
-        .mutant("never seen: 10"),
+        .mutant(Promise::Order, "never seen: 10"),
+    ];
+    let woken = |name, about, rank| {
+        Litmus::new(name, about, 2, &["1"], rank).check().mutant(Promise::Progress, "a plain put wakes nobody")
+    };
+    let asleep = [
+        woken("litmus/wrong-put-wakes", "waits for a word that is only put to", |w, x| {
+            if w.rank() == ZERO { told_by_put(w, x) } else { waited(w, x) }
+        }),
+        woken("litmus/wrong-put-wakes-late", "does something else before it waits for a put", |w, x| {
+            if w.rank() == ZERO {
+                return told_by_put(w, x);
+            }
+            w.load(x.at(ZERO, 2))?;
+            waited(w, x)
+        }),
     ];
     let accumulate = Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
     let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| litmus.check());
-    litmus.chain([accumulate]).chain(wrong).collect()
+    litmus.chain([accumulate]).chain(wrong).chain(asleep).collect()
 }

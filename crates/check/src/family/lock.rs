@@ -1,5 +1,6 @@
 //! The exclusive locks that programs use: every kind by itself, and what is wrong on purpose.
 
+mod fairness;
 mod kinds;
 mod mutants;
 mod narrow;
@@ -80,7 +81,7 @@ fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<
 }
 
 /// An agent goes with the last rank of its node, so those of the home's stay until ranks of other nodes are done.
-fn stay(world: &World, lock: &Lock) -> Result<()> {
+pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
     let is_called_from_afar = world.topology().nodes() > 1 && ["server", "hybrid"].contains(&lock.name());
     if is_called_from_afar { world.barrier() } else { Ok(()) }
 }
@@ -88,6 +89,7 @@ fn stay(world: &World, lock: &Lock) -> Result<()> {
 /// All checks of exclusive locks.
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
+    checks.extend(fairness::checks());
     checks.extend(mutants::checks());
     checks.extend(narrow::checks());
     checks

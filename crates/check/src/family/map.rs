@@ -8,7 +8,7 @@ use farside::sim::{Policy, program};
 use farside::{Error, FixedMap, HashMap, Rank, Result, World, rw};
 
 use crate::check::{Check, Setup, Subject};
-use crate::property::{History, Specification};
+use crate::property::{History, Promise, Specification};
 
 /// What a map holds: values of two words, which are alike, so that a torn one is noticed.
 struct Entries;
@@ -205,7 +205,7 @@ fn right(name: &'static str, about: &'static str, script: Script) -> Check {
 
 fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -> Check {
     let check = Check::new(name, about, asks::<W>(ATOMICS, script));
-    check.setup(Setup::new(script.ranks.len() as u32).torn()).mutant("no order explains")
+    check.setup(Setup::new(script.ranks.len() as u32).torn()).mutant(Promise::Linearizability, "no order explains")
 }
 
 /// All checks of maps.
@@ -281,20 +281,20 @@ fn mutants() -> Vec<Check> {
             MORE_DEATH,
         )
         .setup(mortal())
-        .mutant("taken for lost"),
+        .mutant(Promise::Exclusion, "taken for lost"),
         Check::new(
             "map/fixed-without-order",
             "leads to an element before it has landed",
             fixed::<wrong::WithoutOrder>(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2))
-        .mutant(""),
+        .mutant(Promise::Linearizability, "no order explains"),
         Check::new(
             "map/fixed-without-second-look",
             "has a key twice that two ranks insert at once",
             fixed::<wrong::WithoutSecondLook>(ATOMICS, FIXED_PAIR),
         )
         .setup(Setup::new(2))
-        .mutant("no order explains"),
+        .mutant(Promise::Linearizability, "no order explains"),
     ]
 }

@@ -4,7 +4,7 @@ use farside::sim::program;
 use farside::{Rank, Result, Words, World};
 
 use crate::check::{Check, Setup, Subject};
-use crate::property::{History, Specification};
+use crate::property::{History, Promise, Specification};
 
 /// A number that goes up.
 struct Count;
@@ -73,6 +73,6 @@ pub fn checks() -> Vec<Check> {
         Check::new("object/counter-compare_swap", "a counter, by compare_swap", counts(by_compare_swap))
             .setup(Setup::new(3)),
         Check::new("object/counter-in-halves", "a counter, by a load and a store", counts(in_two_halves))
-            .mutant("no order explains"),
+            .mutant(Promise::Linearizability, "no order explains"),
     ]
 }

@@ -1,5 +1,6 @@
 //! The reader-writer locks that programs use: every kind by itself, and what is wrong on purpose.
 
+mod fairness;
 mod kinds;
 mod mutants;
 mod narrow;
@@ -103,6 +104,7 @@ fn request_write<'a>(lock: &'a RwLock, world: &'a World, limit: Limit) -> Result
 /// All checks of reader-writer locks.
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
+    checks.extend(fairness::checks());
     checks.extend(mutants::checks());
     checks.extend(narrow::checks());
     checks

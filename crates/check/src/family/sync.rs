@@ -9,6 +9,7 @@ use farside_sync::variant::{Right, Variant, mutants};
 
 use super::barrier::separates;
 use crate::check::{Check, Setup, Subject};
+use crate::property::Promise;
 
 fn meets<V: Variant>(kind: Kind) -> impl Fn(&Setup) -> Subject {
     separates(move |world| Barrier::variant::<V>(world, kind), |world, barrier: &Barrier, _| barrier.enter(world))
@@ -123,7 +124,7 @@ fn barriers() -> Vec<Check> {
             meets::<mutants::WithOneSetOfFlags>(Kind::Dissemination),
         )
         .setup(Setup::new(2).rounds(3))
-        .mutant("deadlock"),
+        .mutant(Promise::Progress, "deadlock"),
     );
     checks.push(
         Check::new(
@@ -131,7 +132,7 @@ fn barriers() -> Vec<Check> {
             "tells its parent before its children have come",
             meets::<mutants::WithoutGathering>(Kind::Binomial),
         )
-        .mutant("has left barrier"),
+        .mutant(Promise::Separation, "has left barrier"),
     );
     checks
 }
@@ -158,7 +159,7 @@ fn fences() -> Vec<Check> {
             fenced::<mutants::WithoutFence>(Style::Confirmed),
         )
         .setup(Setup::new(3))
-        .mutant("0 after the fence"),
+        .mutant(Promise::Visibility, "0 after the fence"),
     ]
 }
 
@@ -187,13 +188,13 @@ fn combined() -> Vec<Check> {
             synced::<mutants::WithoutAwaitingLandings>(counted),
         )
         .setup(Setup::new(2).topology("node:2"))
-        .mutant("is not there after it"),
+        .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "sync/combined-without-meeting",
             "goes on when its own memory is complete",
             synced::<mutants::WithoutMeetingAgain>(counted),
         )
         .setup(Setup::new(3).topology("node:3"))
-        .mutant("is not there after it"),
+        .mutant(Promise::Visibility, "is not there after it"),
     ]
 }

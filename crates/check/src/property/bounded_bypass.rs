@@ -1,4 +1,4 @@
-//! Bounded bypass: who has asked is not overtaken more than so often by anybody.
+//! Bounded bypass: who has asked is not overtaken more than so often, by anybody or by all together.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ use farside::{Error, Rank, Result, World};
 #[derive(Clone)]
 pub struct BoundedBypass {
     bound: u32,
+    /// Whether the bound is for all others together.
+    in_all: bool,
     /// For each rank that has asked, how often each of the others has entered since.
     overtaken: Rc<RefCell<Vec<Option<Vec<u32>>>>>,
 }
@@ -27,7 +29,23 @@ pub struct BoundedBypass {
 impl BoundedBypass {
     /// Nobody may be overtaken more than `bound` times by any other rank.
     pub fn new(bound: u32) -> BoundedBypass {
-        BoundedBypass { bound, overtaken: Rc::default() }
+        BoundedBypass { bound, in_all: false, overtaken: Rc::default() }
+    }
+
+    /// Nobody may be overtaken more than `bound` times, by all others together.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # use farside_check::property::BoundedBypass;
+    /// let watch = BoundedBypass::in_all(1);
+    /// watch.reset(3);
+    /// watch.asks(Rank(2));
+    /// watch.enters(Rank(0))?;
+    /// assert!(watch.enters(Rank(1)).unwrap_err().to_string().contains("overtaken 2 times, where 1 is the bound"));
+    /// # Ok::<(), farside::Error>(())
+    /// ```
+    pub fn in_all(bound: u32) -> BoundedBypass {
+        BoundedBypass { in_all: true, ..BoundedBypass::new(bound) }
     }
 
     /// Forgets everything, for a run.
@@ -40,11 +58,11 @@ impl BoundedBypass {
         *self.overtaken.borrow_mut() = vec![None; ranks as usize];
     }
 
-    /// A rank has asked to be let in, and has its place from now on.
+    /// A rank has asked to be let in, and has its place from now on, unless it had one.
     pub fn asks(&self, rank: Rank) {
         let mut overtaken = self.overtaken.borrow_mut();
         let ranks = overtaken.len();
-        overtaken[rank.index()] = Some(vec![0; ranks]);
+        overtaken[rank.index()].get_or_insert_with(|| vec![0; ranks]);
     }
 
     /// A rank was let in.
@@ -56,7 +74,13 @@ impl BoundedBypass {
                 continue;
             };
             counts[rank.index()] += 1;
-            if counts[rank.index()] > self.bound {
+            let times: u32 = counts.iter().sum();
+            if self.in_all && times > self.bound {
+                let bound = self.bound;
+                let problem = format!("rank {waits} was overtaken {times} times, where {bound} is the bound");
+                return Err(Error::Misuse(problem));
+            }
+            if !self.in_all && counts[rank.index()] > self.bound {
                 let times = counts[rank.index()];
                 return Err(Error::Misuse(format!("rank {waits} was overtaken {times} times by {rank}")));
             }

@@ -180,6 +180,8 @@ impl Search {
             // One that needs another of these does not come first.
             if !steps[step].before.meets(&sequence) {
                 let id = steps[step].event.id;
+                // A put that nobody heard of was an ordinary one before somebody waited for it.
+                let id = if node.event(id).is_some() { id } else { id.is_unheard().unwrap_or(id) };
                 if node.is_known(id) {
                     return;
                 }

@@ -9,8 +9,9 @@
 //!            then the lock is handed to it. Which of these apply follows from the topology (is the home near, are
 //!            there more ranks than processors) and from the word, which tells whether anybody queues at all.
 //! State:     1 word (holder, head, bypasses, whether the head is awake) and the queue's tail at the home rank; 3 words on every rank.
-//! Invariant: at most one rank is the word's holder; at most one is its head; a head is bypassed at most `bound` times, so one
-//!            with k ahead of it in the queue waits for at most (k + 1) x (`bound` + 1) others, and for (k + 1) x (`batch` + 1) if all of them run.
+//! Invariant: at most one rank is the word's holder; at most one is its head; a head is bypassed at most `bound` times
+//!            once its name is in the word, so one with k ahead of it in the queue waits from then on for at most (k + 1) x (`bound` + 1) others, and for
+//!            (k + 1) x (`batch` + 1) if all of them run.
 //! Ordering:  release flushes first (`a_word_without_flush_is_caught`); a head that sleeps is woken by the release that leaves the word
 //!            free (`a_head_that_nobody_wakes_is_caught`); the bound is kept (`a_bypass_without_bound_is_caught`).
 //! Cost:      alone: acquire 1 atomic, release 1 atomic. Queued: acquire 1 atomic more for each change of the word, and the queue's cost;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Words};
 
-use super::frame::{Algorithm, Patience, Site, Variant};
+use super::frame::{Algorithm, Patience, Site, Standing, Variant};
 use super::queue::{self, Entry, Queue};
 
 // The shared word and the words that their owner waits on lie a cache line apart.
@@ -219,6 +220,8 @@ impl<V: Variant> Bypass<V> {
         if entry != Entry::Passed(REGISTERED) && self.register(context, word, is_awake)? {
             return Ok(true);
         }
+        // From now on bypasses count: the word is, so to say, the queue of heads.
+        V::waits(context, Standing::Queued(1))?;
         self.queue.rouse_next(&self.site, context)?;
         loop {
             if is_awake && (self.poll(context, polls)? || self.fall_asleep(context)?) {

@@ -123,7 +123,7 @@ impl<V: Variant> Hybrid<V> {
 
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = next_request::<V>(&self.requests);
-        await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
+        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 }
 

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use farside_fabric::{Link, Rank, Result};
 use farside_rma::Context;
 
-use super::frame::{Patience, Site, Variant};
+use super::frame::{Patience, Site, Standing, Variant};
 
 /// How many words of every rank a queue takes.
 pub const WORDS: usize = 3;
@@ -55,6 +55,8 @@ pub struct Queue {
     link: Cell<Link>,
     /// Whether waiters sleep at once until they are roused or passed the lock.
     dozes: bool,
+    /// The level of the topology that it belongs to, the narrowest being 0.
+    level: usize,
 }
 
 /// How a request ended.
@@ -70,7 +72,12 @@ pub enum Entry {
 
 impl Queue {
     pub fn new(base: usize, tail: Rank) -> Queue {
-        Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false }
+        Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false, level: 0 }
+    }
+
+    /// The queue of an element of this level of the topology.
+    pub fn of_level(self, level: usize) -> Queue {
+        Queue { level, ..self }
     }
 
     /// Whether waiters that nobody has roused sleep at once: for ranks that outnumber processors.
@@ -118,6 +125,7 @@ impl Queue {
             return Ok(if before == 0 { Entry::First } else { Entry::GaveUp });
         }
         let before = Link::from_bits(context.swap(tail, mine.bits())?);
+        V::waits(context, Standing::Queued(self.level))?;
         let Some((pred, _)) = before.target() else {
             return Ok(Entry::First);
         };

@@ -18,7 +18,7 @@ use farside_fabric::{Agent, Atomic, Error, Fate, HandlerId, Rank, Result, Word};
 use farside_rma::{Context, Words, World};
 
 use super::desk::{self, Desk, Entry};
-use super::frame::{Algorithm, Patience, Site, Variant};
+use super::frame::{Algorithm, Patience, Site, Standing, Variant};
 
 /// The number of the last request that was granted after it was queued.
 const GRANTED: usize = 0;
@@ -107,7 +107,7 @@ impl<V: Variant> Algorithm for Server<V> {
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = next_request::<V>(&self.requests);
-        await_grant(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
+        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
     }
 
     fn release(&self, context: &Context) -> Result<()> {
@@ -140,7 +140,7 @@ impl<V: Variant> Algorithm for Server<V> {
 }
 
 /// Asks an agent for the lock, and waits until the word `granted` bears the number of the request if it is queued.
-pub(super) fn await_grant(
+pub(super) fn await_grant<V: Variant>(
     site: &Site,
     context: &Context,
     (granted, request): (usize, u64),
@@ -154,6 +154,7 @@ pub(super) fn await_grant(
     if answer == YES {
         return Ok(true);
     }
+    V::waits(context, Standing::Queued(0))?;
     site.tally.queued(ahead.unwrap_or(1));
     let in_time = site.wait_patiently(context, granted, |number| number == request, (patience, true))?;
     if in_time.is_none() && ask(CANCEL)?.0 == YES {

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
 
-use super::frame::{Algorithm, Patience, Site, Variant};
+use super::frame::{Algorithm, Patience, Site, Standing, Variant};
 
 pub(super) const WORDS: usize = 2;
 const HOLDER: usize = 0;
@@ -67,6 +67,7 @@ impl<V: Variant> Algorithm for Spin<V> {
         if patience == Patience::Never {
             return Ok(false);
         }
+        V::waits(context, Standing::Polling)?;
         self.site.tally.queued(1);
         let mut pause = 1;
         self.site.poll(context, PAUSE, patience, || {

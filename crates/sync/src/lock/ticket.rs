@@ -16,7 +16,7 @@ use std::time::Duration;
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
 
-use super::frame::{Algorithm, Patience, Site, Variant};
+use super::frame::{Algorithm, Patience, Site, Standing, Variant};
 
 pub(super) const WORDS: usize = 3;
 pub(super) const TICKET: usize = 0;
@@ -94,6 +94,7 @@ pub(super) fn take_turn<V: Variant>(site: &Site, context: &Context, pause: usize
         context.store(tickets, mine.wrapping_add(1))?;
         mine
     };
+    V::waits(context, Standing::Queued(0))?;
     let mut is_queued = false;
     site.poll(context, pause, Patience::Forever, || {
         let mut ahead = mine.wrapping_sub(context.load(serving)?);

@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use farside_fabric::{Link, Rank, Result};
 use farside_rma::{Context, Words};
 
-use super::frame::{Algorithm, Patience, Site, Variant};
+use super::frame::{Algorithm, Patience, Site, Standing, Variant};
 
 pub(super) const WORDS: usize = 5;
 const TAIL: usize = 0;
@@ -102,6 +102,7 @@ impl<V: Variant> Algorithm for Token<V> {
         }
         self.places.set(place);
         let before = Link::from_bits(context.swap(self.site.shared(TAIL), mine.bits())?);
+        V::waits(context, Standing::Queued(0))?;
         if !self.follow(context, before, mine)? {
             self.site.tally.queued(1);
             self.site.wait(context, STATUS, |status| status == GRANTED)?;

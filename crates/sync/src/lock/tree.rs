@@ -161,7 +161,11 @@ impl<V: Variant> Tree<V> {
             let limit = self.widest.filter(|_| is_widest);
             let named = self.thresholds.get((depth - number).saturating_sub(2)).or(self.thresholds.last());
             let base = number * WORDS;
-            Level { base, queue: Queue::new(base, tail), t_l: limit.or(named.copied()).unwrap_or(T_L).into() }
+            Level {
+                base,
+                queue: Queue::new(base, tail).of_level(number),
+                t_l: limit.or(named.copied()).unwrap_or(T_L).into(),
+            }
         };
         let levels = elements.into_iter().enumerate().map(level).collect();
         self.levels = levels;
@@ -248,7 +252,10 @@ impl<V: Variant> Tree<V> {
         };
         let is_widest = self.is_widest(number);
         let has_above = !is_widest || self.widest.is_some();
-        let stays = !has_above || (known.count < level.t_l && level.queue.has_next(&self.site, context, owner)?);
+        // At the widest level the threshold is about readers: the product of all is T_W.
+        let is_kept = if is_widest { V::KEEPS_T_W } else { V::KEEPS_T_L };
+        let may_stay = known.count < level.t_l || !is_kept;
+        let stays = !has_above || (may_stay && level.queue.has_next(&self.site, context, owner)?);
         let has_left = Cell::new(!stays);
         let release_above = || {
             if is_widest { give_back() } else { self.release_level(context, number + 1, known.above, give_back) }

@@ -33,7 +33,7 @@ use farside_fabric::{Error, Rank, Result, Topology};
 use farside_rma::{Context, Place};
 
 use super::frame::Tally;
-use crate::lock::frame::{Patience, Site, Variant};
+use crate::lock::frame::{Patience, Site, Standing, Variant};
 use fields::Fields;
 
 /// How many words of every rank it takes.
@@ -136,7 +136,7 @@ impl Counters {
     /// Whether so many may have arrived that a reader asks for writers.
     #[inline]
     fn at_limit<V: Variant>(&self, word: u64) -> bool {
-        self.limits.t_r.is_some_and(|t_r| Fields::<V>::arrivals(word) >= t_r.into())
+        V::KEEPS_T_R && self.limits.t_r.is_some_and(|t_r| Fields::<V>::arrivals(word) >= t_r.into())
     }
 
     /// Goes in as a reader.
@@ -179,6 +179,7 @@ impl Counters {
                     let is_inside = insists && self.withdraw::<V>(site, context, turn)?;
                     return Ok(if is_inside { Arrival::Inside } else { Arrival::Shut });
                 }
+                V::waits(context, Standing::ShutOut)?;
                 if insists {
                     tally.note(|tally| &tally.insisted);
                     return self.await_opening::<V>(site, context, turn, patience);

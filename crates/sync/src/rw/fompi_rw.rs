@@ -18,7 +18,7 @@ use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
 use super::frame::{Algorithm, Tally};
-use crate::lock::frame::{Patience, Site, Variant};
+use crate::lock::frame::{Patience, Site, Standing, Variant};
 
 pub(super) const WORDS: usize = 2;
 const WORD: usize = 0;
@@ -113,6 +113,7 @@ impl<V: Variant> Algorithm for FompiRw<V> {
             return Ok(false);
         }
         self.tally.note(|tally| &tally.reads_queued);
+        V::waits(context, Standing::Polling)?;
         self.poll(context, patience, |word| word & WRITER == 0, || self.enter(context))
     }
 
@@ -128,6 +129,7 @@ impl<V: Variant> Algorithm for FompiRw<V> {
             return Ok(false);
         }
         self.tally.note(|tally| &tally.writes_queued);
+        V::waits(context, Standing::Polling)?;
         self.poll(context, patience, |word| word == 0, || self.take(context))
     }
 

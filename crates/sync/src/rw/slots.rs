@@ -13,7 +13,8 @@
 //! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and drained. Counters are open whenever
 //!            the exclusive lock is free, no writer is announced and the lock does not linger; it does not begin to linger once a reader has said
 //!            that it waits. A writer that has the exclusive lock waits for no reader that comes later; a
-//!            reader waits for at most (`yields` + 2) rows of `t_w` writers, or as long as for the exclusive lock.
+//!            reader waits for at most 2 rows of `t_w` writers once it insists, which it does when it has seen `yields` openings, or as long as for the
+//!            exclusive lock. Openings that it does not see, because it does not run, do not count.
 //! Ordering:  release flushes first (`slots_without_flush_are_caught`); a writer waits for the readers inside (`slots_without_drain_are_caught`), and
 //!            they tell it (`a_writer_that_nobody_tells_is_caught`); lingering begins in one step (`slots_that_linger_in_two_steps_are_caught`).
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C counters: that of the exclusive lock, 1 load and C atomics; its end
@@ -32,7 +33,7 @@ use farside_rma::{Context, Team};
 use super::counters::{self, Arrival, Counters, Limits, Writers};
 use super::frame::{Algorithm, Tally};
 use crate::lock;
-use crate::lock::frame::{Patience, Site, Variant};
+use crate::lock::frame::{Patience, Site, Standing, Variant};
 
 // What the home shares lies a cache line away from its own counter.
 pub(super) const WORDS: usize = 9;
@@ -121,6 +122,7 @@ impl<V: Variant> Slots<V> {
             return if self.writers.acquire(context, patience)? { context.load(row).map(Some) } else { Ok(None) };
         }
         context.fetch_add(row, WAITING)?;
+        V::waits(context, Standing::Queued(0))?;
         self.writers.acquire(context, patience)?;
         context.fetch_add(row, WAITING.wrapping_neg()).map(Some)
     }
@@ -159,6 +161,7 @@ impl<V: Variant> Slots<V> {
 
     /// Reads under the exclusive lock, if the lock still lingers then. `Shut` if it does not.
     fn read_alone(&self, context: &Context, patience: Patience) -> Result<Arrival> {
+        V::waits(context, Standing::Queued(0))?;
         if !self.writers.acquire(context, patience)? {
             return Ok(Arrival::GaveUp);
         }

@@ -6,6 +6,7 @@ use farside_epoch::variant::{self, Right, Variant};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
+use crate::property::Promise;
 
 /// Everybody puts to everybody between fences, and finds what was put to itself and to its neighbour.
 fn fences<V: Variant>(setup: &Setup) -> Subject {
@@ -122,26 +123,26 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("epoch/post-death", GROUPS, groups::<Right>(false)).setup(far(3).deaths(1)),
         Check::new("epoch/fence-without-flush", "meets before all has landed", fences::<variant::WithoutFlush>)
             .setup(far(2))
-            .mutant("is not there after it"),
+            .mutant(Promise::Visibility, "is not there after it"),
         Check::new("epoch/fence-without-meeting", "waits for nobody", fences::<variant::WithoutMeeting>)
             .setup(far(2))
-            .mutant("is not there after it"),
+            .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "epoch/post-without-order",
             "says that it is done too early",
             groups::<variant::WithoutOrder>(false),
         )
         .setup(far(2))
-        .mutant(""),
+        .mutant(Promise::Visibility, "does not find what"),
         Check::new("epoch/post-without-posts", "comes before it may", groups::<variant::WithoutAwaitingPosts>(false))
             .setup(far(2))
-            .mutant(""),
+            .mutant(Promise::Separation, "finds round 0 at"),
         Check::new(
             "epoch/post-without-origins",
             "goes before all came",
             groups::<variant::WithoutAwaitingOrigins>(false),
         )
         .setup(far(2))
-        .mutant("does not find"),
+        .mutant(Promise::Visibility, "does not find what"),
     ]
 }

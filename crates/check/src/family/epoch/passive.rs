@@ -9,6 +9,7 @@ use farside::{Error, Rank, Result, World};
 use farside_epoch::variant::{self, Right, Variant};
 
 use crate::check::{Check, Setup, Subject};
+use crate::property::Promise;
 
 /// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a lock, with a flush between; `p` and `g` put
 /// and get a pair in one epoch without a flush, which two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next to
@@ -246,7 +247,8 @@ pub(super) fn checks() -> Vec<Check> {
     checks.extend(design!("two-sided", Base::TwoSided, far));
     checks.push(
         check::<Right>("epoch/direct-death-readers", DIES, Base::Direct(0), &["W", "R", "R"])
-            .setup(Setup::new(3).deaths(1)),
+            .setup(Setup::new(3).deaths(1))
+            .small(Setup::new(2).deaths(1)),
     );
     checks.push(check::<Right>(
         "epoch/direct-all",
@@ -263,35 +265,38 @@ fn mutants() -> Vec<Check> {
     const STEPS: &str = "looks whether a target is free, and then takes it";
     let direct = Base::Direct(0);
     vec![
-        check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"]).mutant("was written"),
+        check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])
+            .mutant(Promise::Visibility, "was written"),
         check::<variant::WithoutFlush>("epoch/backoff-without-flush", FLUSH, Base::Backoff, &["w", "w"])
-            .mutant("was written"),
+            .mutant(Promise::Visibility, "was written"),
         check::<variant::WithoutFlush>("epoch/two-sided-without-flush", FLUSH, Base::TwoSided, &["p", "g"])
             .setup(far(2))
-            .mutant("of one epoch"),
-        check::<variant::InTwoSteps>("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"]).mutant(""),
-        check::<variant::InTwoSteps>("epoch/backoff-in-two-steps", STEPS, Base::Backoff, &["w", "w"]).mutant(""),
+            .mutant(Promise::Visibility, "of one epoch"),
+        check::<variant::InTwoSteps>("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"])
+            .mutant(Promise::Exclusion, "meets the writer"),
+        check::<variant::InTwoSteps>("epoch/backoff-in-two-steps", STEPS, Base::Backoff, &["w", "w"])
+            .mutant(Promise::Exclusion, "meets the writer"),
         check::<variant::WithoutWithdrawing>(
             "epoch/direct-without-withdrawing",
             "a reader stays inside that has come too late",
             direct,
             PAIR,
         )
-        .mutant(""),
+        .mutant(Promise::Exclusion, "meets the writer"),
         check::<variant::WithoutGrant>(
             "epoch/direct-without-grant",
             "leaves without a word to the first of the queue",
             direct,
             &["w", "w"],
         )
-        .mutant("had left"),
+        .mutant(Promise::Progress, "had left"),
         check::<variant::WithoutCount>(
             "epoch/backoff-without-count",
             "the agent frees a target when the first reader leaves",
             Base::Backoff,
             &["R", "W", "R"],
         )
-        .mutant(""),
+        .mutant(Promise::Exclusion, "meets 1 readers inside"),
         check::<variant::WithoutExclusion>(
             "epoch/two-sided-without-exclusion",
             "a target grants every lock at once",
@@ -299,7 +304,7 @@ fn mutants() -> Vec<Check> {
             PAIR,
         )
         .setup(far(2))
-        .mutant(""),
+        .mutant(Promise::Visibility, "where 1 was written"),
         check::<variant::WithoutServing>(
             "epoch/two-sided-without-serving",
             "a rank that waits serves nobody",
@@ -307,6 +312,6 @@ fn mutants() -> Vec<Check> {
             &["p", "p"],
         )
         .setup(far(2))
-        .mutant(""),
+        .mutant(Promise::Progress, "deadlock"),
     ]
 }

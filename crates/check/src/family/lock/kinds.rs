@@ -6,6 +6,7 @@ use farside::{Lock, Rank, Result, World};
 
 use super::{exclusive, fair};
 use crate::check::{Check, Setup};
+use crate::family::LARGE;
 use crate::family::asking::Style;
 
 /// A machine of three levels.
@@ -80,6 +81,36 @@ fn of_kind(names: &Names, kind: &Kind, sizes: &Sizes) -> Vec<Check> {
     checks
 }
 
+/// As many processes as [RMALOCK16] has checked, and as often: the kinds, where the ranks are, and four names.
+fn large() -> Vec<Check> {
+    const MANY: &str = "many more ranks, 20 times each";
+    macro_rules! names {
+        ($name:literal) => {
+            [
+                concat!("lock/", $name, "-64"),
+                concat!("lock/", $name, "-64-random"),
+                concat!("lock/", $name, "-256"),
+                concat!("lock/", $name, "-256-random"),
+            ]
+        };
+    }
+    let tree = Kind::Tree { thresholds: vec![4, 2, 2] };
+    let kinds = [
+        (names!("d-mcs"), Kind::Mcs, true),
+        (names!("rma-mcs"), tree, true),
+        (names!("default"), Kind::Default, false),
+    ];
+    let checks = kinds.into_iter().flat_map(|(names, kind, is_deep)| {
+        names.into_iter().zip(LARGE).map(move |(name, (ranks, topology, policy, schedules))| {
+            let setup = Setup::new(ranks).rounds(20);
+            let setup = if is_deep { setup.topology(topology) } else { setup };
+            let check = Check::new(name, MANY, exclusive(of(&kind), Style::Wait)).small(setup.clone().rounds(2));
+            check.setup(setup).policy(policy, schedules)
+        })
+    });
+    checks.collect()
+}
+
 /// All checks of kinds.
 pub(super) fn checks() -> Vec<Check> {
     let queue = Sizes { near: (3, 2), deaths: 3, limits: (3, 1), ..USUAL };
@@ -101,6 +132,10 @@ pub(super) fn checks() -> Vec<Check> {
         (names!("default-turns"), turns.clone(), USUAL),
     ];
     let mut checks: Vec<Check> = kinds.iter().flat_map(|(names, kind, sizes)| of_kind(names, kind, sizes)).collect();
+    // The longest of them.
+    for check in checks.iter_mut().filter(|check| check.name == "lock/default-asleep-gives-up") {
+        check.small = Some(Setup::new(2));
+    }
     for (name, about, t_l) in [
         ("lock/rma-mcs-leaves", "a lock that leaves its node with every release", 1),
         ("lock/rma-mcs-stays", "a lock that stays on its node while somebody there waits", 32),
@@ -108,6 +143,7 @@ pub(super) fn checks() -> Vec<Check> {
         let check = Check::new(name, about, exclusive(of(&tree(vec![t_l])), Style::Wait));
         checks.push(check.setup(Setup::new(3).topology("node:2")));
     }
+    checks.extend(large());
     checks.push(
         Check::new("lock/default-bound", "the first that waits is overtaken once at most", fair(of(&asleep), 1))
             .setup(Setup::new(2).rounds(2)),

@@ -6,6 +6,7 @@ use farside::{Rank, Result, RwLock, World};
 
 use super::{Roles, visits};
 use crate::check::{Check, Setup};
+use crate::family::LARGE;
 use crate::family::asking::Style;
 
 /// A machine of three levels.
@@ -40,7 +41,7 @@ const DIES: &str = "a rank dies inside, or waiting";
 const GIVES_UP: &str = "who waits gives up its place, and comes back";
 const WALKS_AWAY: &str = "who waits gives up its place, and goes away";
 const TRIES: &str = "who does not get it at once comes back";
-const LARGE: &str = "many ranks, some with time limits, on three levels";
+const ON_LEVELS: &str = "many ranks, some with time limits, on three levels";
 
 /// Time limits, deaths, and many ranks: what every kind has.
 fn beyond(names: [&'static str; 6], kind: &Kind, many: &Kind, branches: &'static [&'static str]) -> Vec<Check> {
@@ -52,7 +53,7 @@ fn beyond(names: [&'static str; 6], kind: &Kind, many: &Kind, branches: &'static
         all(death, DIES, kind, (PAIR, Style::Wait), &[]).setup(Setup::new(2).deaths(1)),
     ];
     for (name, ranks) in [(eight, 8), (sixteen, 16)] {
-        let check = Check::new(name, LARGE, visits(of(many), (MANY, Style::Mixed), branches));
+        let check = Check::new(name, ON_LEVELS, visits(of(many), (MANY, Style::Mixed), branches));
         checks.push(check.setup(Setup::new(ranks).topology(DEEP)).policy(PCT, 1000));
     }
     checks
@@ -142,10 +143,14 @@ fn rma_rw() -> Vec<Check> {
         "writes_queued",
         "given_up",
     ];
-    checks.push(all("rw/rma-rw-death-readers", DIES, one, (READERS, wait), &[]).setup(Setup::new(3).deaths(1)));
+    checks.push(
+        all("rw/rma-rw-death-readers", DIES, one, (READERS, wait), &[])
+            .setup(Setup::new(3).deaths(1))
+            .small(Setup::new(2).deaths(1)),
+    );
     checks.extend(beyond!("rma-rw", one, &with(Some(3), &[1, 2], 1), ALL));
     let across = visits(of(&with(Some(3), &[2, 2, 1], 1)), (MANY, Style::Mixed), &["passed_across", "passed_within"]);
-    let check = Check::new("rw/rma-rw-across-8", LARGE, across);
+    let check = Check::new("rw/rma-rw-across-8", ON_LEVELS, across);
     checks.push(check.setup(Setup::new(8).topology(DEEP)).policy(PCT, 1000));
     checks
 }
@@ -192,14 +197,41 @@ fn default_rw() -> Vec<Check> {
     ];
     checks.extend(beyond!("default-rw", patient, &with(Some(3), 2, 1), ALL));
     checks.push(
-        Check::new("rw/default-rw-far-8", LARGE, visits(of(&Kind::Default), (MANY, Style::Mixed), &["given_up"]))
+        Check::new("rw/default-rw-far-8", ON_LEVELS, visits(of(&Kind::Default), (MANY, Style::Mixed), &["given_up"]))
             .setup(Setup::new(8).topology(DEEP))
             .policy(PCT, 1000),
     );
     checks
 }
 
+/// As many processes as [RMALOCK16] has checked, and as often.
+fn large() -> Vec<Check> {
+    const ABOUT: &str = "many more ranks, about 20 times each";
+    macro_rules! names {
+        ($name:literal) => {
+            [
+                concat!("rw/", $name, "-64"),
+                concat!("rw/", $name, "-64-random"),
+                concat!("rw/", $name, "-256"),
+                concat!("rw/", $name, "-256-random"),
+            ]
+        };
+    }
+    let rma_rw = Kind::RmaRw { t_dc: Some(16), t_l: vec![2, 2, 2], t_r: 4 };
+    let kinds = [(names!("rma-rw"), rma_rw, true), (names!("default-rw"), Kind::Default, false)];
+    let checks = kinds.into_iter().flat_map(|(names, kind, is_deep)| {
+        names.into_iter().zip(LARGE).map(move |(name, (ranks, topology, policy, schedules))| {
+            let setup = Setup::new(ranks).rounds(7);
+            let setup = if is_deep { setup.topology(topology) } else { setup };
+            let subject = visits(of(&kind), (MANY, Style::Wait), &["reads_queued", "writes_queued"]);
+            let check = Check::new(name, ABOUT, subject).small(setup.clone().rounds(1));
+            check.setup(setup).policy(policy, schedules)
+        })
+    });
+    checks.collect()
+}
+
 /// All checks of kinds.
 pub(super) fn checks() -> Vec<Check> {
-    [fompi_rw(), rma_rw(), default_rw()].into_iter().flatten().collect()
+    [fompi_rw(), rma_rw(), default_rw(), large()].into_iter().flatten().collect()
 }

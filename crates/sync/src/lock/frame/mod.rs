@@ -13,7 +13,7 @@ use farside_rma::{Context, Words};
 pub use handle::Handle;
 pub use site::Site;
 pub use statistics::{Statistics, Tally};
-pub use variant::{Right, Variant};
+pub use variant::{Right, Standing, Variant};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.
 pub trait Algorithm: Send {

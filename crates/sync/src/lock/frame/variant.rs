@@ -1,5 +1,19 @@
 //! What an algorithm must do and a known-wrong variant leaves out.
 
+use farside_fabric::Result;
+use farside_rma::Context;
+
+/// Where a request stands that has asked for a lock and does not have it yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// In a queue: that of this level of the topology, the narrowest being 0.
+    Queued(usize),
+    /// Outside, as a reader that has found the lock closed.
+    ShutOut,
+    /// Nowhere: it asks again and again, and nobody knows of it.
+    Polling,
+}
+
 /// The steps without which a lock is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
 /// each of them out. A protocol is compiled from the same lines for every variant.
 pub trait Variant: Send + 'static {
@@ -44,6 +58,19 @@ pub trait Variant: Send + 'static {
     /// Bits of the number of a place in a queue: a rank that asks without waiting must not sleep
     /// through so many places of one other rank between two of its steps.
     const PLACE_BITS: u32 = 38;
+    /// Leaves an element when the lock was passed inside it as often as T_L allows.
+    const KEEPS_T_L: bool = true;
+    /// Lets readers in when as many writers have followed each other as T_W allows.
+    const KEEPS_T_W: bool = true;
+    /// Keeps readers out while a writer waits, when as many have come as T_R allows.
+    const KEEPS_T_R: bool = true;
+
+    /// A request has taken its place, or has found that it must wait. Does nothing, unless a checker wants to know how often somebody who
+    /// waits is passed by others.
+    #[inline(always)]
+    fn waits(_context: &Context, _standing: Standing) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The right one.

@@ -29,6 +29,8 @@ farside_rma::wrong_variants! {
     WithoutWaking: WAKES;
     /// Lets running ranks be ahead of the head of the queue for ever.
     WithoutBound: BOUNDS_BYPASS;
+    /// Keeps the lock inside an element for as long as anybody there wants it.
+    WithoutTL: KEEPS_T_L;
 }
 
 /// The algorithms that come in variants.
@@ -44,10 +46,14 @@ pub enum Base {
     Hybrid,
     /// `rma-mcs`, with a threshold of 2.
     Tree,
+    /// `rma-mcs`, with these thresholds.
+    TreeOf(&'static [u32]),
     /// `d-mcs-token`.
     Token,
     /// `fompi-spin`.
     Spin,
+    /// `fompi-spin-backoff`.
+    SpinBackoff,
     /// `default`, with a bound of 1 and a head that sleeps at once.
     Bypass,
 }
@@ -64,12 +70,14 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
         }
         Base::Server => Box::new(server::Server::<V>::new(make(server::words(world.size()))?, world)?),
         Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::words(world.size()))?, world)?),
-        Base::Tree => {
+        Base::Tree => return lock::<V>(world, home, Base::TreeOf(&[2])),
+        Base::TreeOf(thresholds) => {
             let words = tree::words(world, world.team().members());
-            Box::new(tree::Tree::<V>::new(make(words)?, world, &[2]))
+            Box::new(tree::Tree::<V>::new(make(words)?, world, thresholds))
         }
         Base::Token => Box::new(token::Token::<V>::new(make(token::WORDS)?)),
         Base::Spin => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, false)),
+        Base::SpinBackoff => Box::new(spin::Spin::<V>::new(make(spin::WORDS)?, true)),
     };
     Ok(Lock::with(algorithm, world.rank()))
 }

@@ -21,6 +21,10 @@ farside_rma::wrong_variants! {
     ResetsInSteps: RESETS_AT_ONCE;
     /// Lets the next of its element go up before the wider queue is left.
     ClimbsTooEarly: CLIMBS_LAST;
+    /// Passes the lock from writer to writer for as long as there are any.
+    WithoutTW: KEEPS_T_W;
+    /// Lets readers in for as long as they come.
+    WithoutTR: KEEPS_T_R;
 }
 
 /// The right steps with fields so narrow that they run over in every run.
@@ -60,11 +64,14 @@ pub enum Base {
     FompiRw,
     /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
     RmaRw,
-    /// `rma-rw` with one counter for all ranks of a node, T_R = 2, and two writers in a row.
-    SharedRmaRw,
+    /// `rma-rw` with these T_DC, T_L and T_R.
+    RmaRwOf(Option<u32>, &'static [u32], u32),
     /// `default-rw` with readers that withdraw once and at most two writers in a row.
     Slots,
-    /// `default-rw` with one counter for all and readers that insist at once.
+    /// `default-rw` with this `t_w` and these `yields`.
+    SlotsOf(u32, u32),
+    /// `default-rw` with one counter for all, writers that do not follow each other, and readers
+    /// that insist at once.
     SharedSlots,
 }
 
@@ -72,17 +79,15 @@ pub enum Base {
 pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock> {
     let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
     let algorithm: Box<dyn Algorithm> = match base {
-        Base::RmaRw | Base::SharedRmaRw => {
-            let (t_dc, t_l, t_r) = match base {
-                Base::RmaRw => (Some(1), vec![1, 2], 1),
-                _ => (None, vec![2], 2),
-            };
-            let thresholds = Thresholds { name: "rma-rw", t_dc, t_l, t_r };
+        Base::RmaRw => return lock::<V>(world, home, Base::RmaRwOf(Some(1), &[1, 2], 1)),
+        Base::RmaRwOf(t_dc, t_l, t_r) => {
+            let thresholds = Thresholds { name: "rma-rw", t_dc, t_l: t_l.to_vec(), t_r };
             Box::new(RmaRw::<V>::new(make(rma_rw::words(&world.team()))?, world, thresholds)?)
         }
-        Base::Slots | Base::SharedSlots => {
+        Base::Slots => return lock::<V>(world, home, Base::SlotsOf(2, 1)),
+        Base::SlotsOf(..) | Base::SharedSlots => {
             let bounds = match base {
-                Base::Slots => Bounds { t_dc: None, t_w: 2, yields: 1 },
+                Base::SlotsOf(t_w, yields) => Bounds { t_dc: None, t_w, yields },
                 _ => Bounds { t_dc: Some(4), t_w: 1, yields: 0 },
             };
             Box::new(Slots::<V>::new(make(slots::WORDS)?, &world.team(), bounds)?)

@@ -1,0 +1,88 @@
+//! Sleep: who waits for a word is woken by atomics and signals, and by nothing else.
+//!
+//! A waiter looks at its word before it sleeps, so a put that landed before is seen. One that lands while it waits may find it still looking, or asleep: both are events, and after the
+//! second the waiter looks no more until somebody wakes it (`docs/memory-model.md`, *Waking*). What a handler writes wakes all whom it concerns.
+
+use farside_fabric::{Event as Awaited, Rank, Wait};
+
+use crate::event::{Access, Event, EventId, What};
+use crate::machine::{Doing, Flight, Machine, Member, holds};
+use crate::store::{Body, word_access};
+
+impl Member {
+    /// Which condition of its wait it sees to hold, and by which value. Who sleeps sees nothing.
+    pub(crate) fn sees(&self, wait: &Wait<'_>) -> Option<(usize, u64)> {
+        if self.asleep { None } else { holds(wait) }
+    }
+
+    /// Whether it waits for a word among these bytes.
+    fn waits_for(&self, accesses: &[Access]) -> bool {
+        let Doing::Waits { wait, .. } = self.doing else {
+            return false;
+        };
+        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+        let Awaited::Words(conditions) = (unsafe { &*wait }).event else {
+            return false;
+        };
+        let meets = |look: Access| accesses.iter().any(|access| access.conflicts(&look));
+        conditions.iter().any(|condition| meets(word_access(condition.at, false)))
+    }
+}
+
+impl Flight {
+    /// What a plain put or an accumulate will change: nobody is woken by that.
+    fn quiet_accesses(&self) -> Option<Vec<Access>> {
+        let is_quiet = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
+        if is_quiet { self.body.accesses(self.target) } else { None }
+    }
+}
+
+impl Machine {
+    /// Puts that would change a word which somebody waits for may also land while it sleeps.
+    pub(crate) fn add_unheard(&self, events: &mut Vec<Event>) {
+        // Mostly nobody puts where somebody waits.
+        let is_wait = |member: &Member| matches!(member.doing, Doing::Waits { .. }) && !member.asleep;
+        if !self.members.iter().any(is_wait) {
+            return;
+        }
+        for flight in &self.flights {
+            let Some(accesses) = flight.quiet_accesses() else {
+                continue;
+            };
+            let target = &self.members[flight.target.index()];
+            if is_wait(target) && target.waits_for(&accesses) && events.iter().any(|event| event.id == flight.id) {
+                let (id, what) = (EventId::unheard(flight.id), What::Unheard(flight.target));
+                events.push(Event { id, what, ..flight.event.clone() });
+            }
+        }
+    }
+
+    /// The put that is about to land finds its waiter asleep.
+    pub(crate) fn put_to_sleep(&mut self, at: usize) {
+        let target = self.flights[at].target;
+        self.member(target).asleep = true;
+    }
+
+    /// An operation has landed: whoever waits for what it has changed is awake, unless it was a plain put.
+    pub(crate) fn wake_by(&mut self, target: Rank, body: &Body) {
+        let accesses = match body {
+            Body::Atomic { op, .. } if op.writes() => body.accesses(target),
+            Body::Call { .. } => None,
+            _ => return,
+        };
+        for member in self.members.iter_mut().filter(|member| member.asleep) {
+            if accesses.as_ref().is_none_or(|accesses| member.waits_for(accesses)) {
+                member.asleep = false;
+            }
+        }
+    }
+
+    /// Whether somebody sleeps although its word is as it should be, and has no time limit that would wake it.
+    pub(crate) fn somebody_oversleeps(&self) -> bool {
+        self.members.iter().filter(|member| member.asleep).any(|member| match member.doing {
+            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+            Doing::Waits { wait, .. } => unsafe { &*wait }.timeout.is_none() && holds(unsafe { &*wait }).is_some(),
+            _ => false,
+        })
+    }
+}
