@@ -7,7 +7,8 @@
 //!            passed over, the level above is released, since nobody may be left.
 //! State:     for each level, 1 word (tail) at the first rank of the element (at the home for the widest), and 3 words on every rank.
 //! Invariant: who has the queue of an element, and was not passed the lock in it, takes part in the queue of the element around it; the holder's
-//!            elements all the way up are held by somebody's node. At most `t_l` passings in a row stay inside an element.
+//!            elements all the way up are held by somebody's node. At most `t_l` ranks of an element have it in a
+//!            row while another waits (`a_tree_that_ignores_t_l_is_caught`).
 //! Ordering:  release flushes first (`a_tree_without_flush_is_caught`); the level above is released before the own element's next is told
 //!            to go there, or before the own queue is empty (`a_tree_that_releases_the_leaf_first_is_caught`).
 //! Cost:      for each level entered that of a queue, above the first +1 store to itself; release: inside the element that of a queue and 1 load; each

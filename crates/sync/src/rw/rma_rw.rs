@@ -6,7 +6,8 @@
 //!            row. A writer with a time limit that finds readers inside for too long opens the counters again, and tells the next to close them.
 //! State:     for each level of the topology the 4 words of the tree, and 3 words for the counters, on every rank.
 //! Invariant: a writer is inside only if it holds the widest queue, by itself or for its element, and all counters are closed and drained. At most T_W writers are
-//!            inside one after the other before readers that wait get in; a reader waits for at most 2 T_W writers, or 66 T_W where ranks outnumber processors.
+//!            inside one after the other before readers that wait get in (`writers_that_ignore_t_w_are_caught`); a reader waits for at most 2 T_W writers once it
+//!            insists: at once, or where ranks outnumber processors when it has seen 64 openings. T_R: see `counters` (`readers_that_ignore_t_r_are_caught`).
 //! Ordering:  release flushes first (`a_tree_for_writers_without_flush_is_caught`); the wider queue is left before the own
 //!            (`a_tree_that_climbs_too_early_is_caught`); see also what stands in the files of counters and tree.
 //! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels and C counters: N + C atomics and N - 1 stores to
