@@ -84,7 +84,8 @@ pub fn fair<L: Queue>(lock: L, bound: u32) -> impl Fn(&Setup) -> Subject {
 pub fn checks() -> Vec<Check> {
     vec![
         Check::new("example/mcs", "a queue of waiters, each on a word of its own", exclusive(Mcs::Right))
-            .setup(Setup::new(3).rounds(2)),
+            .setup(Setup::new(3).rounds(2))
+            .small(Setup::new(3)),
         Check::new("example/mcs-fair", "a queue: first come, first served", fair(Mcs::Right, 1)).setup(Setup::new(3)),
         Check::new(
             "example/mcs-without-flush",

@@ -66,7 +66,7 @@ fn bypasses() -> Vec<Check> {
             .shows(Promise::Fairness, "was overtaken 4 times, where 3 is the bound")
     };
     vec![
-        head::<Watched>("lock/default-bypass", BOUNDED).setup(Setup::new(2).rounds(4)),
+        head::<Watched>("lock/default-bypass", BOUNDED).setup(Setup::new(2).rounds(4)).small(Setup::new(2).rounds(3)),
         head::<Watched>("lock/default-bypass-8", BOUNDED)
             .setup(Setup::new(8).rounds(6).topology(DEEP))
             .policy(PCT, 300),
