@@ -40,7 +40,7 @@ pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
 
 fn is_shared(source: &Source) -> bool {
     let of = |name: &&str| source.path.starts_with(&format!("crates/{name}/src/"));
-    !source.test_only && CRATES.iter().any(|name| of(&name))
+    !source.test_only && CRATES.iter().any(of)
 }
 
 /// The lines of the shifts to the left outside of tests.
