@@ -23,8 +23,8 @@ use crate::check::Check;
 const LARGE: [(u32, &str, Policy, u64); 4] = [
     (64, "rack:2,node:4,socket:2", Policy::Pct { depth: 3 }, 10),
     (64, "rack:2,node:4,socket:2", Policy::Random, 10),
-    (256, "rack:4,node:4,socket:2", Policy::Pct { depth: 3 }, 2),
-    (256, "rack:4,node:4,socket:2", Policy::Random, 2),
+    (256, "rack:4,node:4,socket:2", Policy::Pct { depth: 3 }, 1),
+    (256, "rack:4,node:4,socket:2", Policy::Random, 1),
 ];
 
 /// All checks.
