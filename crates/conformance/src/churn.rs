@@ -45,7 +45,7 @@ pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
 /// The variable that says, whatever its value, that a survivor prints its error and fails, as most
 /// programs do.
-pub const FAILS: &str = "FARSIDE_CHURN_FAILS";
+pub const FAILS: &str = "FARSIDE_TEST_CHURN_FAILS";
 
 /// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {

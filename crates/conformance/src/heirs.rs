@@ -123,6 +123,8 @@ fn suicide(world: &World, rest: &Team<'_>) -> Result<()> {
     if is_victim {
         await_the_end();
     }
+    // The others may still be in the collective before, and need rank 0 there.
+    rest.barrier()?;
     if world.rank() == Rank(1) {
         let lost = Error::RankLost { rank: VICTIM, how: HOW };
         ensure_eq(world.call(Node(0), die, &[]), Err(lost.clone()), "a call that kills who executes it")?;

@@ -66,7 +66,8 @@ impl<V: Variant> Core<'_, V> {
 
     /// Asks the one that asked before.
     fn ask(&mut self, lock: u32, last: Rank, turn: usize) -> Result<()> {
-        self.places.tickets = self.places.tickets.wrapping_add(1);
+        // Zero is no ticket: a rank that was never granted a lock has that.
+        self.places.tickets = self.places.tickets.checked_add(1).unwrap_or(1);
         let ticket = u64::from(self.places.tickets);
         let mut writer = Writer::default();
         writer.time(&self.seen);

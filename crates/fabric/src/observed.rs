@@ -120,6 +120,9 @@ impl Fabric for Observed {
     fn fate(&self, peer: Rank) -> Fate {
         self.observer.hears(self.inner.rank(), peer, self.inner.fate(peer))
     }
+    fn check_agent(&self, node: Node) -> Result<()> {
+        self.inner.check_agent(node)
+    }
     fn departure(&self, peer: Rank) -> Departure {
         Departure { fate: self.fate(peer), ..self.inner.departure(peer) }
     }

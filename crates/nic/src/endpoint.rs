@@ -109,6 +109,10 @@ impl Fabric for Endpoint {
         self.seat.job.fate(peer)
     }
 
+    fn check_agent(&self, node: Node) -> Result<()> {
+        self.near.check_agent(node)
+    }
+
     fn departure(&self, peer: Rank) -> Departure {
         self.seat.job.departure(peer)
     }

@@ -289,6 +289,10 @@ impl Fabric for Endpoint {
         self.inner.fate(peer)
     }
 
+    fn check_agent(&self, node: Node) -> Result<()> {
+        self.inner.check_agent(node)
+    }
+
     fn departure(&self, peer: Rank) -> Departure {
         self.inner.departure(peer)
     }

@@ -161,7 +161,8 @@ fn a_start_without_one_of_its_ranks_ends_and_names_it() {
 }
 
 /// A job of three ranks one of which does not live to join. The launcher hears of no failure, or it
-/// would end the others.
+/// would end the others. Under Hydra the first that gives up may take the other along: its proxy ends
+/// when a rank has closed its channel.
 fn without_one(launcher: Launcher, options: &[&str]) {
     let script = format!(
         "rank=$PMI_RANK$PMIX_RANK; [ $rank = 1 ] && {{ sh -c 'kill -9 $$'; exit 0; }}; \
@@ -169,9 +170,11 @@ fn without_one(launcher: Launcher, options: &[&str]) {
     );
     let mut job = launcher.command(3, options);
     let ran = run(job.args(["sh", "-c", &script]).env(NEVER.0, NEVER.1));
-    for word in ["rank 1 is gone", "rank 0 has failed", "rank 2 has failed"] {
-        assert!(ran.output.contains(word), "{launcher:?}: no {word:?} in {ran:?}");
-    }
+    assert!(ran.output.contains("rank 1 is gone"), "{launcher:?}: nobody is named in {ran:?}");
+    let failed = ["rank 0 has failed", "rank 2 has failed"];
+    let said = failed.iter().filter(|word| ran.output.contains(**word)).count();
+    let wanted = if matches!(launcher, Launcher::Hydra) { 1 } else { 2 };
+    assert!(said >= wanted, "{launcher:?}: {said} have failed in {ran:?}");
 }
 
 #[test]
