@@ -46,10 +46,14 @@ fn work(world: &World, kind: &str) -> Result<()> {
     }
 }
 
-/// All meet; then rank 0 dies, some time later.
+/// All meet; then rank 0 dies, some time later, when nobody needs it any more to leave the meeting.
 fn doom(world: &World) -> Result<()> {
-    world.barrier()?;
-    if world.rank() == VICTIM {
+    let left = world.words(1)?;
+    let have_left = left.at(VICTIM, 0);
+    if world.rank() != VICTIM {
+        world.fetch_add(have_left, 1)?;
+    } else {
+        world.wait(have_left, |count| count == u64::from(world.size() - 1))?;
         let delay_us = std::env::var(DELAY).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         std::thread::spawn(move || {
             // sleep: the moment of death is meant to be any moment of the work that goes on meanwhile.
