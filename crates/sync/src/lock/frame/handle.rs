@@ -58,8 +58,11 @@ impl Handle {
     pub fn explain(context: &Context, error: Error, members: &[Rank]) -> Error {
         let is_lost = |&rank: &Rank| matches!(context.fabric().fate(rank), Fate::Lost(_));
         match error {
-            // The loss of somebody else may be the cause of that.
-            Error::RankLost { rank, how } if how != Ended::Left && members.iter().any(is_lost) => {
+            // A member is named, of whose loss this node may not know yet; or somebody else, whose loss is the cause of
+            // a member's.
+            Error::RankLost { rank, how }
+                if how != Ended::Left && (members.contains(&rank) || members.iter().any(is_lost)) =>
+            {
                 Error::Poisoned { rank, how }
             }
             other => other,
