@@ -154,7 +154,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, &with_agents(context, home, members));
-        self.requests.set(0);
+        // Requests go on being numbered: a grant of one from before the loss may still be under way.
         if context.rank() == home { self.ask(context, RESET).map(drop) } else { Ok(()) }
     }
 
