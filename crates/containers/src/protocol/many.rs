@@ -10,6 +10,7 @@
 //!            compare-swaps of all keys together twice, 2 fetch-adds. Each number is for all keys of a volume together.
 //! Checked:   `farside check map/batches`: 2 ranks with batches of colliding keys, all schedules.
 
+use std::collections::HashSet;
 use std::sync::atomic::{Ordering, fence};
 
 use farside_fabric::{Error, Result};
@@ -87,7 +88,7 @@ impl<W: Variant> Volume<'_, W> {
                 // What was put in the last round is read again.
                 self.context.flush(self.rank)?;
             }
-            let mut taken = std::collections::HashSet::new();
+            let mut taken = HashSet::new();
             // Keys of one bucket take turns, in the order of the caller.
             let walks = self.look_at_all(&mut pending, |bucket, _| Ok(taken.insert(bucket)))?;
             let mut walks = self.hold_all(walks, &mut pending)?;
@@ -119,11 +120,18 @@ impl<W: Variant> Volume<'_, W> {
         let mut walks = Vec::new();
         let mut is_stale = false;
         let mut busy = None;
+        let mut held = HashSet::new();
         let mut left = Vec::new();
         for (&(item, bucket), &word) in pending.iter().zip(&states) {
             let state = State(word);
             if let Some(holder) = state.holder().filter(|_| !self.locked) {
                 busy.get_or_insert((bucket, state, holder));
+                held.insert(bucket);
+                left.push((item, bucket));
+                continue;
+            }
+            // It was held a moment ago, when a key before this one was looked at, which goes first.
+            if held.contains(&bucket) {
                 left.push((item, bucket));
                 continue;
             }
