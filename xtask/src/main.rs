@@ -94,8 +94,8 @@ fn run(cli: &Cli) -> Result<()> {
 /// Cargo says at run time where this crate is. The place known at compile time is only for a
 /// program started by hand, because a checkout may have moved since.
 fn workspace_root() -> Result<PathBuf> {
-    let own =
-        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = own.parent().unwrap_or(Path::new("/")).to_owned();
     if !root.join("Cargo.toml").is_file() {
         bail!("{} holds no Cargo.toml: run this as `cargo xtask`", root.display());

@@ -86,7 +86,8 @@ impl Runner {
     /// Begins to receive the signals that ask this process to end.
     pub(crate) fn start() -> Result<Self> {
         let group = Arc::new(Mutex::new(None));
-        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot receive signals")?;
+        let mut signals =
+            Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot receive signals")?;
         thread::spawn({
             let group = Arc::clone(&group);
             move || {
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_task_prints_as_a_line_for_a_shell() {
-        let mut task = Task::new("/", "cargo", "test --workspace").variable("RUSTFLAGS", "--cfg loom");
+        let mut task =
+            Task::new("/", "cargo", "test --workspace").variable("RUSTFLAGS", "--cfg loom");
         task.arguments.push("it's".to_owned());
         assert_eq!(task.to_string(), r"RUSTFLAGS='--cfg loom' cargo test --workspace 'it'\''s'");
     }

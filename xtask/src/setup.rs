@@ -79,7 +79,12 @@ const NEEDS: &[Need] = &[
         packages: &["slurm-wlm", "munge"],
         what_for: "a cluster of Slurm on this machine alone",
         lost: "the test of jobs under `srun`",
-        probes: &[Probe::Program("srun"), Probe::Daemon("slurmctld"), Probe::Daemon("slurmd"), Probe::Daemon("munged")],
+        probes: &[
+            Probe::Program("srun"),
+            Probe::Daemon("slurmctld"),
+            Probe::Daemon("slurmd"),
+            Probe::Daemon("munged"),
+        ],
     },
     Need {
         packages: &["iproute2"],
@@ -145,7 +150,8 @@ fn look(needs: &'static [Need]) -> Vec<&'static Need> {
 /// it cost, and that is what counts.
 fn install(missing: &[&Need], root: &Path, runner: &Runner, until: Instant) {
     let update = Task::new(root, "apt-get", "update");
-    let install = Task::new(root, "apt-get", &install_arguments(missing)).variable("DEBIAN_FRONTEND", "noninteractive");
+    let install = Task::new(root, "apt-get", &install_arguments(missing))
+        .variable("DEBIAN_FRONTEND", "noninteractive");
     for task in [update, install] {
         println!("$ {task}");
         if let Err(error) = runner.run(&task, until) {
@@ -199,7 +205,8 @@ impl Probe {
 fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| {
-        fs::metadata(directory.join(program)).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        fs::metadata(directory.join(program))
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     })
 }
 

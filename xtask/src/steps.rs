@@ -108,7 +108,11 @@ fn chosen(only: &[Step]) -> Vec<Step> {
 }
 
 /// Runs `steps` with `run`, and after a failure only if told to keep going.
-fn run_all(steps: &[Step], keep_going: bool, mut run: impl FnMut(usize, Step) -> Result<Outcome>) -> Vec<StepResult> {
+fn run_all(
+    steps: &[Step],
+    keep_going: bool,
+    mut run: impl FnMut(usize, Step) -> Result<Outcome>,
+) -> Vec<StepResult> {
     let mut stopped = false;
     let mut results = Vec::new();
     for (number, &step) in steps.iter().enumerate() {
@@ -126,7 +130,8 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
     let until = Instant::now() + options.deadline;
     match step {
         Step::Setup => {
-            return setup::run(root, runner, until).map_err(|error| alone(error, "cargo xtask setup"));
+            return setup::run(root, runner, until)
+                .map_err(|error| alone(error, "cargo xtask setup"));
         }
         Step::Tidy => {
             tidy::run(root).map_err(|error| alone(error, "cargo xtask tidy"))?;
@@ -141,7 +146,9 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
     }
     for task in tasks(step, root, options.long) {
         println!("$ {task}");
-        runner.run(&task, until).map_err(|error| alone(anyhow!("`{task}` {error:#}"), &task.to_string()))?;
+        runner
+            .run(&task, until)
+            .map_err(|error| alone(anyhow!("`{task}` {error:#}"), &task.to_string()))?;
     }
     Ok(Outcome::Passed)
 }
@@ -178,7 +185,8 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
 
 /// Where loom's build lives: other flags in the same directory would rebuild everything, twice.
 fn loom_target() -> String {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("loom").display().to_string()
 }
 
@@ -265,7 +273,12 @@ mod tests {
     #[test]
     fn a_failed_step_says_how_to_run_it_alone() {
         let runner = Runner::start().unwrap();
-        let options = Options { long: false, only: vec![], keep_going: false, deadline: Duration::from_secs(60) };
+        let options = Options {
+            long: false,
+            only: vec![],
+            keep_going: false,
+            deadline: Duration::from_secs(60),
+        };
         let nowhere = Path::new("/directory-that-is-not-there");
         let error = run_step(Step::Fmt, nowhere, &options, &runner).unwrap_err();
         assert!(format!("{error:#}").contains("to run it alone: cargo fmt --all --check"));

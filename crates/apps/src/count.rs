@@ -1,4 +1,5 @@
-//! Ranks count up one number under each lock, not atomically: what a lock that lets two in would lose is missed at the end.
+//! Ranks count up one number under each lock, not atomically: what a lock that lets two in would
+//! lose is missed at the end.
 
 use std::time::Instant;
 
@@ -36,9 +37,12 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             lock.free(world)?;
         }
         world.sync()?;
-        let (counted, expected) = (world.get_value(counter.at(Rank(0), 0))?, increments * u64::from(world.size()));
+        let (counted, expected) =
+            (world.get_value(counter.at(Rank(0), 0))?, increments * u64::from(world.size()));
         if counted != expected {
-            return Err(Error::Misuse(format!("{name}: {expected} increments under the lock came to {counted}")));
+            return Err(Error::Misuse(format!(
+                "{name}: {expected} increments under the lock came to {counted}"
+            )));
         }
         if world.rank() == Rank(0) {
             let seconds = begin.elapsed().as_secs_f64();
@@ -60,8 +64,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
     };
     let all = locks();
     if let Some(name) = names.iter().find(|&name| !all.contains(name)) {
-        let what =
-            format!("count takes a number and names of locks, and {name:?} is neither; there are: {}", all.join(", "));
+        let what = format!(
+            "count takes a number and names of locks, and {name:?} is neither; there are: {}",
+            all.join(", ")
+        );
         return Err(Error::Misuse(what));
     }
     Ok((increments, if names.is_empty() { all } else { names.to_vec() }))

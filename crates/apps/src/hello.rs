@@ -15,7 +15,8 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
     let arrivals = world.words(1)?;
 
     // Write into the neighbour's memory; it need not do anything for that.
-    let text = format!("hello, rank {}, this is rank {} (process {})", right.0, me.0, std::process::id());
+    let text =
+        format!("hello, rank {}, this is rank {} (process {})", right.0, me.0, std::process::id());
     world.put(text.as_bytes(), greetings.at(right, 0))?;
     // Count up a word of rank 0, which waits until all have come.
     world.fence()?;
@@ -24,7 +25,11 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 
     if me == Rank(0) {
         let count = world.wait(arrivals.at(me, 0), |count| count == u64::from(world.size()))?;
-        say(format_args!("{count} ranks on {}: {}", world.fabric().caps().name, world.topology().describe()))?;
+        say(format_args!(
+            "{count} ranks on {}: {}",
+            world.fabric().caps().name,
+            world.topology().describe()
+        ))?;
         for peer in world.ranks() {
             let mut line = [0; LINE];
             world.get(greetings.at(peer, 0), &mut line)?;
@@ -32,7 +37,11 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             say(format_args!("  in the memory of {peer}: {:?}", text.trim_end_matches('\0')))?;
         }
         let total = world.counters().total();
-        say(format_args!("rank 0 did {} operations and moved {} bytes", total.operations(), total.bytes()))?;
+        say(format_args!(
+            "rank 0 did {} operations and moved {} bytes",
+            total.operations(),
+            total.bytes()
+        ))?;
     }
     world.barrier()?;
     arrivals.free(world)?;
@@ -42,7 +51,9 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 /// Refuses arguments.
 pub(crate) fn check(arguments: &[String]) -> Result<()> {
     match arguments.first() {
-        Some(argument) => Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one"))),
+        Some(argument) => {
+            Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one")))
+        }
         None => Ok(()),
     }
 }

@@ -91,7 +91,8 @@ mod tests {
             if app.name == "wordcount" {
                 continue;
             }
-            let error = (app.check)(&["--sim".into(), "aries-xc30".into()]).unwrap_err().to_string();
+            let error =
+                (app.check)(&["--sim".into(), "aries-xc30".into()]).unwrap_err().to_string();
             assert!(error.contains("--sim"), "{}: {error}", app.name);
             assert!(!(app.help)().is_empty(), "{}", app.name);
         }

@@ -1,4 +1,5 @@
-//! What programs print and write: errors that a caller can tell apart, where `println!` would panic.
+//! What programs print and write: errors that a caller can tell apart, where `println!` would
+//! panic.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -23,12 +24,13 @@ pub fn unprinted(error: &io::Error) -> Error {
 
 /// Whether an error says that nobody reads any more what is printed.
 pub fn is_closed(error: &Error) -> bool {
-    let is_broken = |errno: i32| io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::BrokenPipe;
+    let is_broken =
+        |errno: i32| io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::BrokenPipe;
     matches!(error, Error::System { call: PRINTING, errno } if is_broken(*errno))
 }
 
-/// Refuses a file that cannot be written, ahead of the work whose result it is for. What it holds stays, and one that does not
-/// exist is not left behind.
+/// Refuses a file that cannot be written, ahead of the work whose result it is for. What it holds
+/// stays, and one that does not exist is not left behind.
 pub fn check_target(path: &Path) -> io::Result<()> {
     let before = path.metadata();
     // To open a pipe would be to take part in it.
@@ -56,7 +58,9 @@ impl Flag {
 
     /// What a help says of options, one a line.
     pub(crate) fn help(flags: &[Flag]) -> String {
-        let line = |flag: &Flag| format!("  {:24} {}\n", format!("{} {}", flag.name, flag.value), flag.about);
+        let line = |flag: &Flag| {
+            format!("  {:24} {}\n", format!("{} {}", flag.name, flag.value), flag.about)
+        };
         flags.iter().map(line).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Counts the words of files in a distributed hash table.
 //!
-//! Ranks read stretches of the files in turns, count up the words in them, and rank 0 prints what came out, in order.
+//! Ranks read stretches of the files in turns, count up the words in them, and rank 0 prints what
+//! came out, in order.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +25,8 @@ type Long = [u8; LONG];
 pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
     check(files)?;
     let short = HashMap::<Short, u64>::new(world)?;
-    let long = HashMap::<Long, u64>::with(&world.team(), &Options { slots: 1, ..Options::default() })?;
+    let long =
+        HashMap::<Long, u64>::with(&world.team(), &Options { slots: 1, ..Options::default() })?;
     let mut turn = 0;
     for name in files {
         let failed = |error: std::io::Error| Error::Misuse(format!("cannot read {name}: {error}"));
@@ -33,7 +35,8 @@ pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
         for start in (0..len).step_by(STRETCH_BYTES as usize) {
             if turn % u64::from(world.size()) == u64::from(world.rank().0) {
                 let words = stretch(&mut file, start, len).map_err(failed)?;
-                count(world, &short, &long, &words).map_err(|error| Error::Misuse(format!("{name}: {error}")))?;
+                count(world, &short, &long, &words)
+                    .map_err(|error| Error::Misuse(format!("{name}: {error}")))?;
             }
             turn += 1;
         }
@@ -42,8 +45,12 @@ pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
     if world.rank() == Rank(0) {
         let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for &member in short.members() {
-            short.for_each_of(world, member, |word, count| _ = counts.insert(trimmed(&word), count))?;
-            long.for_each_of(world, member, |word, count| _ = counts.insert(trimmed(&word), count))?;
+            short.for_each_of(world, member, |word, count| {
+                _ = counts.insert(trimmed(&word), count)
+            })?;
+            long.for_each_of(world, member, |word, count| {
+                _ = counts.insert(trimmed(&word), count)
+            })?;
         }
         print(&counts).map_err(|error| unprinted(&error))?;
     }
@@ -63,11 +70,18 @@ fn stretch(file: &mut File, start: u64, len: u64) -> std::io::Result<Vec<Vec<u8>
     // The last word goes on until there is none, or until it is too long anyway.
     let mut more = [0];
     let is_open = |text: &[u8]| text.last().is_some_and(|byte| !byte.is_ascii_whitespace());
-    while is_open(&text) && (text.len() as u64) < end - from + LONG as u64 + 1 && file.read(&mut more)? == 1 {
+    while is_open(&text)
+        && (text.len() as u64) < end - from + LONG as u64 + 1
+        && file.read(&mut more)? == 1
+    {
         text.push(more[0]);
     }
     let is_inside = start > 0 && !text[0].is_ascii_whitespace();
-    let skipped = if is_inside { text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()) } else { 0 };
+    let skipped = if is_inside {
+        text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len())
+    } else {
+        0
+    };
     // A word that begins beyond the end is the next stretch's.
     let inside = (end - from) as usize;
     let mut words = Vec::new();
@@ -76,7 +90,10 @@ fn stretch(file: &mut File, start: u64, len: u64) -> std::io::Result<Vec<Vec<u8>
         match text[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
             Some(gap) if at + gap < inside => {
                 let begin = at + gap;
-                let size = text[begin..].iter().position(u8::is_ascii_whitespace).unwrap_or(text.len() - begin);
+                let size = text[begin..]
+                    .iter()
+                    .position(u8::is_ascii_whitespace)
+                    .unwrap_or(text.len() - begin);
                 words.push(text[begin..begin + size].to_vec());
                 at = begin + size;
             }
@@ -86,7 +103,12 @@ fn stretch(file: &mut File, start: u64, len: u64) -> std::io::Result<Vec<Vec<u8>
     Ok(words)
 }
 
-fn count(world: &World, short: &HashMap<Short, u64>, long: &HashMap<Long, u64>, words: &[Vec<u8>]) -> Result<()> {
+fn count(
+    world: &World,
+    short: &HashMap<Short, u64>,
+    long: &HashMap<Long, u64>,
+    words: &[Vec<u8>],
+) -> Result<()> {
     // Each word of the stretch once.
     let mut sums: BTreeMap<&[u8], u64> = BTreeMap::new();
     words.iter().for_each(|word| *sums.entry(word).or_insert(0) += 1);
@@ -95,8 +117,9 @@ fn count(world: &World, short: &HashMap<Short, u64>, long: &HashMap<Long, u64>, 
         if let Some(key) = padded(word) {
             batch.push((key, sum));
         } else {
-            let too_long =
-                || Error::Unsupported { what: format!("a word of more than {LONG} bytes, or with a zero at its end") };
+            let too_long = || Error::Unsupported {
+                what: format!("a word of more than {LONG} bytes, or with a zero at its end"),
+            };
             long.fetch_add(world, padded(word).ok_or_else(too_long)?, sum)?;
         }
     }
@@ -120,7 +143,9 @@ fn trimmed(key: &[u8]) -> Vec<u8> {
 /// Refuses to count nothing.
 pub(crate) fn check(files: &[String]) -> Result<()> {
     if files.is_empty() {
-        return Err(Error::Misuse("which files? For example: farside app wordcount -n 4 README.md".into()));
+        return Err(Error::Misuse(
+            "which files? For example: farside app wordcount -n 4 README.md".into(),
+        ));
     }
     Ok(())
 }

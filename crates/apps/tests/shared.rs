@@ -1,4 +1,5 @@
-//! The programs on shared memory give what one rank gives in its own memory: on any number of ranks and nodes, with every barrier, start and front end.
+//! The programs on shared memory give what one rank gives in its own memory: on any number of ranks
+//! and nodes, with every barrier, start and front end.
 
 use farside::Local;
 use farside::dsm::{Access, BarrierKind, Start, has_userfault};
@@ -20,7 +21,9 @@ fn outcome(options: &Options, ranks: u32, nodes: u32, over_udp: bool) -> Outcome
     let job = Local::new(ranks).unwrap();
     let job = if over_udp { job.nodes(nodes) } else { job.topology(&format!("node:{nodes}")) };
     let outcomes = job.run(|world| run(&world, options));
-    outcomes.unwrap_or_else(|error| panic!("{ranks} ranks, {nodes} nodes, {options:?}: {error}")).remove(0)
+    outcomes
+        .unwrap_or_else(|error| panic!("{ranks} ranks, {nodes} nodes, {options:?}: {error}"))
+        .remove(0)
 }
 
 fn accesses() -> Vec<Access> {
@@ -44,8 +47,11 @@ fn gives_the_sequential_answer(program: Program) {
                         if !is_long && turn % 7 != 0 {
                             continue;
                         }
-                        let options = Options { barrier, start, access: Some(access), ..small(program) };
-                        for over_udp in [false, true].into_iter().filter(|&over_udp| nodes > 1 || !over_udp) {
+                        let options =
+                            Options { barrier, start, access: Some(access), ..small(program) };
+                        for over_udp in
+                            [false, true].into_iter().filter(|&over_udp| nodes > 1 || !over_udp)
+                        {
                             let outcome = outcome(&options, ranks, nodes, over_udp);
                             runs += 1;
                             assert_eq!(outcome.difference, Some(0.0));
@@ -84,10 +90,16 @@ fn jacobi() {
 /// At the sizes of the paper, by explicit accesses, which count the same.
 #[test]
 fn zeroed_pages_save_what_the_paper_says() {
-    for (program, saved) in [(Program::Sor, 0.9), (Program::Jacobi, 0.9), (Program::Fft3d, 0.2), (Program::Barnes, 0.1)]
+    for (program, saved) in
+        [(Program::Sor, 0.9), (Program::Jacobi, 0.9), (Program::Fft3d, 0.2), (Program::Barnes, 0.1)]
     {
         let of = |start| {
-            let options = Options { start, access: Some(Access::Explicit), verify: false, ..Options::new(program) };
+            let options = Options {
+                start,
+                access: Some(Access::Explicit),
+                verify: false,
+                ..Options::new(program)
+            };
             outcome(&options, 8, 8, false).statistics
         };
         let (original, zero) = (of(Start::Original), of(Start::Zero));

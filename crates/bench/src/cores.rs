@@ -14,7 +14,9 @@ impl Cores {
     /// The first of them, and the rest; nothing if there is but one.
     pub fn split_first(&self) -> Option<(Cores, Cores)> {
         match &self.0[..] {
-            [first, rest @ ..] if !rest.is_empty() => Some((Cores(vec![*first]), Cores(rest.to_vec()))),
+            [first, rest @ ..] if !rest.is_empty() => {
+                Some((Cores(vec![*first]), Cores(rest.to_vec())))
+            }
             _ => None,
         }
     }
@@ -52,7 +54,8 @@ impl FromStr for Cores {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Cores> {
-        let number = |part: &str| part.parse().with_context(|| format!("{text:?} is no list of processors"));
+        let number =
+            |part: &str| part.parse().with_context(|| format!("{text:?} is no list of processors"));
         Ok(Cores(text.split(',').map(number).collect::<Result<_>>()?))
     }
 }
@@ -65,7 +68,9 @@ mod tests {
     fn what_runs_pinned_runs_there_and_nothing_after_it() {
         let all = usable().unwrap();
         let Some((first, rest)) = all.split_first() else { return };
-        let inside = first.pinned(|| (usable().unwrap(), std::thread::spawn(|| usable().unwrap()).join().unwrap()));
+        let inside = first.pinned(|| {
+            (usable().unwrap(), std::thread::spawn(|| usable().unwrap()).join().unwrap())
+        });
         assert_eq!(inside.unwrap(), (first.clone(), first));
         assert_eq!(usable().unwrap(), all);
         assert_eq!(rest.to_string().parse::<Cores>().unwrap(), rest);

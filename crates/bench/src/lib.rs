@@ -1,7 +1,8 @@
 //! Measurements of farside, beside its rivals and its limits.
 //!
-//! A bench interleaves what it compares in one run, round by round, because on a shared machine only ratios hold. Every system prints
-//! *samples*, one a line; a figure is the median of the rounds' samples.
+//! A bench interleaves what it compares in one run, round by round, because on a shared machine
+//! only ratios hold. Every system prints *samples*, one a line; a figure is the median of the
+//! rounds' samples.
 //!
 //! - [`ops`]: latency and rate of every one-sided operation, and the barrier;
 //! - [`sync`]: fences and barriers, apart and combined;

@@ -1,7 +1,8 @@
 //! Charts as SVG documents, without any dependency: curves, bars and a page that lists them.
 //!
-//! Every series differs from the others in colour *and* marker, the legend stands beside the data, and a point that
-//! cannot be drawn (not finite, or not positive on a logarithmic scale) leaves a gap instead of a wrong line.
+//! Every series differs from the others in colour *and* marker, the legend stands beside the data,
+//! and a point that cannot be drawn (not finite, or not positive on a logarithmic scale) leaves a
+//! gap instead of a wrong line.
 //!
 //! ```
 //! use farside_bench::plot::{Axis, Chart, Scale, Series, Unit};
@@ -75,10 +76,15 @@ impl Chart {
     /// The chart as an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        // A point counts only if both coordinates can be drawn; else an odd x would widen the range for nothing.
-        let drawable = |(x, y): &(f64, f64)| self.x.scale.forward(*x).is_some() && self.y.scale.forward(*y).is_some();
-        let points = || self.series.iter().flat_map(|series| &series.points).copied().filter(drawable);
-        let domains = self.x.padded(points().map(|(x, _)| x)).zip(self.y.rounded(points().map(|(_, y)| y)));
+        // A point counts only if both coordinates can be drawn; else an odd x would widen the range
+        // for nothing.
+        let drawable = |(x, y): &(f64, f64)| {
+            self.x.scale.forward(*x).is_some() && self.y.scale.forward(*y).is_some()
+        };
+        let points =
+            || self.series.iter().flat_map(|series| &series.points).copied().filter(drawable);
+        let domains =
+            self.x.padded(points().map(|(x, _)| x)).zip(self.y.rounded(points().map(|(_, y)| y)));
 
         let y_ticks = domains.map(|(_, y)| self.y.ticks(&y)).unwrap_or_default();
         let texts = Texts {
@@ -121,25 +127,33 @@ impl Chart {
                 frame.drawing.curve(&run, index, series.dashed);
             }
         }
-        // Markers lie above all lines, and the first series, usually the one of interest, above the others.
+        // Markers lie above all lines, and the first series, usually the one of interest, above the
+        // others.
         for (index, series) in self.series.iter().enumerate().rev() {
             for point in &series.points {
                 if let Some(at) = place(frame, point) {
                     let (x, y) = (self.x.unit.format(point.0), self.y.unit.format(point.1));
-                    frame.drawing.marker("marker", at, index, &format!("{}: {x}, {y}", series.name));
+                    frame.drawing.marker(
+                        "marker",
+                        at,
+                        index,
+                        &format!("{}: {x}, {y}", series.name),
+                    );
                 }
             }
         }
     }
 }
 
-/// A page without scripts or outside resources that shows plots lying beside it, each given as caption and SVG file name.
+/// A page without scripts or outside resources that shows plots lying beside it, each given as
+/// caption and SVG file name.
 #[must_use]
 pub fn index_html(title: &str, plots: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {
     let title = escape(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n\
          <style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
     if plots.is_empty() {
@@ -147,14 +161,16 @@ pub fn index_html(title: &str, plots: &[(impl AsRef<str>, impl AsRef<str>)]) -> 
     } else {
         page.push_str("<nav>\n<ol>\n");
         for (number, (caption, _)) in (1..).zip(plots) {
-            writeln!(page, "<li><a href=\"#plot{number}\">{}</a></li>", escape(caption.as_ref())).expect(INFALLIBLE);
+            writeln!(page, "<li><a href=\"#plot{number}\">{}</a></li>", escape(caption.as_ref()))
+                .expect(INFALLIBLE);
         }
         page.push_str("</ol>\n</nav>\n<main>\n");
         for (number, (caption, file)) in (1..).zip(plots) {
             let (caption, file) = (escape(caption.as_ref()), url(file.as_ref()));
             write!(
                 page,
-                "<figure id=\"plot{number}\">\n<a href=\"{file}\"><img src=\"{file}\" alt=\"{caption}\"></a>\n\
+                "<figure id=\"plot{number}\">\n<a href=\"{file}\"><img src=\"{file}\" \
+                 alt=\"{caption}\"></a>\n\
                  <figcaption>{caption}</figcaption>\n</figure>\n"
             )
             .expect(INFALLIBLE);

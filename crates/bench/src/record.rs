@@ -53,7 +53,14 @@ pub struct Record {
 impl Record {
     /// A record without figures.
     #[must_use]
-    pub fn new(bench: &str, case: &str, system: &str, fabric: &str, ranks: usize, nodes: usize) -> Self {
+    pub fn new(
+        bench: &str,
+        case: &str,
+        system: &str,
+        fabric: &str,
+        ranks: usize,
+        nodes: usize,
+    ) -> Self {
         Self {
             bench: bench.into(),
             case: case.into(),
@@ -74,7 +81,10 @@ impl Record {
     /// If `key` is one of [`KEYS`], which are fields of their own.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        assert!(!KEYS.contains(&key), "`{key}` is a field of every record, not a further attribute");
+        assert!(
+            !KEYS.contains(&key),
+            "`{key}` is a field of every record, not a further attribute"
+        );
         let value = value.into();
         let place = self.further.iter().position(|(known, _)| known == key);
         match (value, place) {
@@ -87,7 +97,8 @@ impl Record {
         self
     }
 
-    /// Adds a figure; its name carries the unit, as in `median_ns`, `per_s`, `bytes_per_s` or `messages`.
+    /// Adds a figure; its name carries the unit, as in `median_ns`, `per_s`, `bytes_per_s` or
+    /// `messages`.
     ///
     /// A figure that is not finite was not measured: it is left out.
     ///
@@ -136,8 +147,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If the line is no JSON object, lacks one of [`KEYS`], repeats a key or has a value that is neither text nor
-    /// number.
+    /// If the line is no JSON object, lacks one of [`KEYS`], repeats a key or has a value that is
+    /// neither text nor number.
     pub fn from_json_line(line: &str) -> Result<Self, ParseError> {
         let Fields(fields) = serde_json::from_str(line)?;
         let mut record = Self::new("", "", "", "", 0, 0);
@@ -242,7 +253,9 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(key) = map.next_key::<String>()? {
-                    let value = map.next_value().map_err(|error| A::Error::custom(format!("`{key}`: {error}")))?;
+                    let value = map
+                        .next_value()
+                        .map_err(|error| A::Error::custom(format!("`{key}`: {error}")))?;
                     fields.push((key, value));
                 }
                 Ok(Fields(fields))
@@ -287,7 +300,8 @@ impl Value {
         match json {
             serde_json::Value::String(text) => Some(Self::Text(text.clone())),
             serde_json::Value::Number(number) => {
-                let integer = number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from));
+                let integer =
+                    number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from));
                 integer.map(Self::Integer).or_else(|| number.as_f64().map(Self::Float))
             }
             _ => None,
@@ -346,14 +360,16 @@ pub struct Pivot<'a> {
     pub column_key: &'a str,
     /// The figure in the cells. Records without it are passed over.
     pub figure: &'a str,
-    /// The column, mostly `farside`, that a last column `ratio` compares with the best of the others except
+    /// The column, mostly `farside`, that a last column `ratio` compares with the best of the
+    /// others except
     /// [`LIMIT`]: how many times better it is, so above 1 it wins. More is better for rates, less for all else.
     pub ratio_for: Option<&'a str>,
 }
 
 /// The records as a table with human units.
 ///
-/// Where several records fall into one cell the last one counts, since a file may hold a run and its repetition.
+/// Where several records fall into one cell the last one counts, since a file may hold a run and
+/// its repetition.
 #[must_use]
 pub fn table(records: &[Record], pivot: &Pivot<'_>) -> Table {
     let cells = Cells::gather(records, pivot);
@@ -368,13 +384,15 @@ pub fn table(records: &[Record], pivot: &Pivot<'_>) -> Table {
     let unit = Unit::of(pivot.figure);
     for (labels, values) in &cells.rows {
         let left = labels.iter().map(|label| {
-            let alignment = if label.is_number { CellAlignment::Right } else { CellAlignment::Left };
+            let alignment =
+                if label.is_number { CellAlignment::Right } else { CellAlignment::Left };
             Cell::new(&label.text).set_alignment(alignment)
         });
-        let figures = (0..cells.columns.len()).map(|column| match values.get(column).copied().flatten() {
-            Some(value) => unit.format(value),
-            None => "-".into(),
-        });
+        let figures =
+            (0..cells.columns.len()).map(|column| match values.get(column).copied().flatten() {
+                Some(value) => unit.format(value),
+                None => "-".into(),
+            });
         let ratio = pivot.ratio_for.map(|own| match cells.ratio(values, own, unit) {
             Some(ratio) => times(ratio),
             None => "-".into(),
@@ -396,11 +414,17 @@ impl Cells {
     fn gather(records: &[Record], pivot: &Pivot<'_>) -> Self {
         let mut cells = Self { columns: Vec::new(), rows: Vec::new() };
         for record in records {
-            let (Some(value), Some(column)) = (record.number(pivot.figure), record.attribute(pivot.column_key)) else {
+            let (Some(value), Some(column)) =
+                (record.number(pivot.figure), record.attribute(pivot.column_key))
+            else {
                 continue;
             };
             let labels: Vec<_> = pivot.row_keys.iter().map(|key| Label::of(record, key)).collect();
-            let row = index_of(&mut cells.rows, |(known, _)| *known == labels, || (labels.clone(), Vec::new()));
+            let row = index_of(
+                &mut cells.rows,
+                |(known, _)| *known == labels,
+                || (labels.clone(), Vec::new()),
+            );
             let column = column.to_string();
             let column = index_of(&mut cells.columns, |known| *known == column, || column.clone());
             let figures = &mut cells.rows[row].1;
@@ -415,14 +439,18 @@ impl Cells {
     /// How many times better the column `own` is than the best of its rivals.
     fn ratio(&self, values: &[Option<f64>], own: &str, unit: Unit) -> Option<f64> {
         let more_is_better = matches!(unit, Unit::PerS | Unit::BytesPerS);
-        let named = || self.columns.iter().zip(values).filter_map(|(name, value)| Some((name, (*value)?)));
+        let named =
+            || self.columns.iter().zip(values).filter_map(|(name, value)| Some((name, (*value)?)));
         let (_, own_value) = named().find(|(name, _)| *name == own)?;
         // The same system in another manner is no rival.
         let system = own.split(' ').next().unwrap_or(own);
         let is_rival = |name: &str| !name.starts_with(system) && !name.starts_with(LIMIT);
         let rivals = named().filter(|(name, _)| is_rival(name)).map(|(_, value)| value);
-        let ratio =
-            if more_is_better { own_value / rivals.reduce(f64::max)? } else { rivals.reduce(f64::min)? / own_value };
+        let ratio = if more_is_better {
+            own_value / rivals.reduce(f64::max)?
+        } else {
+            rivals.reduce(f64::min)? / own_value
+        };
         ratio.is_finite().then_some(ratio)
     }
 }
@@ -434,7 +462,11 @@ pub(crate) fn times(ratio: f64) -> String {
 }
 
 /// The place of the first entry that matches, which is added if there is none.
-fn index_of<T>(entries: &mut Vec<T>, matches: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+fn index_of<T>(
+    entries: &mut Vec<T>,
+    matches: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) -> usize {
     entries.iter().position(matches).unwrap_or_else(|| {
         entries.push(new());
         entries.len() - 1
@@ -478,7 +510,9 @@ mod tests {
     use super::*;
 
     fn put(system: &str, bytes: i32, median_ns: f64) -> Record {
-        Record::new("ops", "put", system, "shm", 2, 1).with("bytes", bytes).figure("median_ns", median_ns)
+        Record::new("ops", "put", system, "shm", 2, 1)
+            .with("bytes", bytes)
+            .figure("median_ns", median_ns)
     }
 
     fn rows(table: &Table) -> Vec<Vec<String>> {
@@ -487,7 +521,12 @@ mod tests {
     }
 
     fn by_bytes(figure: &str) -> Pivot<'_> {
-        Pivot { row_keys: &["case", "bytes"], column_key: "system", figure, ratio_for: Some("farside") }
+        Pivot {
+            row_keys: &["case", "bytes"],
+            column_key: "system",
+            figure,
+            ratio_for: Some("farside"),
+        }
     }
 
     #[test]
@@ -540,7 +579,10 @@ mod tests {
             ("[1]", "expected an object"),
             ("{\"bench\":", "not a JSON object"),
             (&good.replace("\"system\":\"farside\",", ""), "the record lacks `system`"),
-            (&good.replace("\"ranks\":2", "\"ranks\":-2"), "`ranks` must be a whole number, but is -2"),
+            (
+                &good.replace("\"ranks\":2", "\"ranks\":-2"),
+                "`ranks` must be a whole number, but is -2",
+            ),
             (&good.replace("\"ops\"", "7"), "`bench` must be text, but is 7"),
             (&good.replace("3.0", "null"), "`median_ns` must be text or a number, but is null"),
             (&good.replace("3.0", "1e999"), "`median_ns`"),
@@ -577,7 +619,8 @@ mod tests {
 
     #[test]
     fn more_is_better_for_rates() {
-        let rate = |system, per_s| Record::new("ops", "rate", system, "shm", 2, 1).figure("per_s", per_s);
+        let rate =
+            |system, per_s| Record::new("ops", "rate", system, "shm", 2, 1).figure("per_s", per_s);
         let records = [rate("farside", 12.3e6), rate("mpich", 4.1e6), rate("openmpi", 1e6)];
         let table = table(&records, &by_bytes("per_s"));
         assert_eq!(rows(&table)[1], ["rate", "-", "12.3 M/s", "4.1 M/s", "1 M/s", "3.00x"]);
@@ -587,7 +630,10 @@ mod tests {
     fn the_last_of_several_records_counts_and_none_gives_an_empty_table() {
         let pivot = Pivot { ratio_for: None, ..by_bytes("median_ns") };
         let table_of = |records: &[Record]| rows(&table(records, &pivot));
-        assert_eq!(table_of(&[put("farside", 8, 9.0), put("farside", 8, 4.0)])[1], ["put", "8 B", "4 ns"]);
+        assert_eq!(
+            table_of(&[put("farside", 8, 9.0), put("farside", 8, 4.0)])[1],
+            ["put", "8 B", "4 ns"]
+        );
         assert_eq!(table_of(&[]), [["case", "bytes"]]);
         assert_eq!(size(0), "0 B");
         assert_eq!(size(4 << 20), "4 MiB");

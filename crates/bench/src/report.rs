@@ -1,4 +1,5 @@
-//! What the reports of all benches have in common: plain tables, and a directory of plots with a page of them all.
+//! What the reports of all benches have in common: plain tables, and a directory of plots with a
+//! page of them all.
 
 use std::path::Path;
 
@@ -40,7 +41,8 @@ pub(crate) type Plot = (String, String, Option<String>);
 
 /// Writes the drawings that there are into a directory, and a page that shows them.
 pub(crate) fn write_plots(title: &str, directory: &Path, plots: &[Plot]) -> Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

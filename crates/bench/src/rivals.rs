@@ -1,4 +1,5 @@
-//! The rivals: small C programs over MPI, OpenSHMEM and Global Arrays, compiled where the command runs; and servers.
+//! The rivals: small C programs over MPI, OpenSHMEM and Global Arrays, compiled where the command
+//! runs; and servers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,7 +40,10 @@ impl Rival {
             "redis" => Ok(vec![Rival::Redis]),
             "memcached" => Ok(vec![Rival::Memcached]),
             other => {
-                bail!("there is no rival {other:?}; there are: mpich, openmpi, openshmem, ga, redis, memcached")
+                bail!(
+                    "there is no rival {other:?}; there are: mpich, openmpi, openshmem, ga, redis, \
+                     memcached"
+                )
             }
         }
     }
@@ -65,9 +69,15 @@ impl Rival {
     /// What its programs are linked with.
     fn libraries(self) -> &'static [&'static str] {
         match self {
-            Rival::Ga => {
-                &["ga-openmpi", "armci-openmpi", "scalapack-openmpi", "lapack", "blas", "m", ":libgfortran.so.5"]
-            }
+            Rival::Ga => &[
+                "ga-openmpi",
+                "armci-openmpi",
+                "scalapack-openmpi",
+                "lapack",
+                "blas",
+                "m",
+                ":libgfortran.so.5",
+            ],
             _ => &[],
         }
     }
@@ -76,12 +86,15 @@ impl Rival {
     fn recipe(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Rival::Mpich => ("mpicc.mpich", "mpi", "mpich libmpich-dev"),
-            Rival::OpenMpi | Rival::OpenMpiSm => ("mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev"),
+            Rival::OpenMpi | Rival::OpenMpiSm => {
+                ("mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev")
+            }
             Rival::OpenShmem => ("oshcc", "shmem", "openmpi-bin libopenmpi-dev"),
             Rival::Ga => (
                 "mpicc.openmpi",
                 "ga",
-                "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
+                "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev liblapack-dev \
+                 libblas-dev openmpi-bin libopenmpi-dev",
             ),
             // Nothing is compiled for them.
             Rival::Redis => ("true", "redis", "redis-server"),
@@ -94,10 +107,12 @@ impl Rival {
         matches!(self, Rival::Mpich | Rival::OpenMpi)
     }
 
-    /// The launcher and its flags for so many ranks, which reach each other over TCP only if they are `far`.
+    /// The launcher and its flags for so many ranks, which reach each other over TCP only if they
+    /// are `far`.
     fn launcher(self, ranks: u32, far: bool) -> (&'static str, Vec<String>) {
         // Without yielding, waiting ranks keep the others from running.
-        let open_mpi = ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"];
+        let open_mpi =
+            ["--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"];
         let tcp = ["osc", "pt2pt", "pml", "ob1", "btl", "tcp,self", "btl_tcp_if_include", "lo"];
         let tcp: Vec<&str> = tcp.chunks(2).flat_map(|pair| ["--mca", pair[0], pair[1]]).collect();
         let (launcher, flags): (&str, Vec<&str>) = match self {
@@ -105,10 +120,19 @@ impl Rival {
             Rival::Mpich => ("mpirun.mpich", vec![]),
             Rival::OpenMpi | Rival::Ga => ("mpirun.openmpi", open_mpi.to_vec()),
             Rival::Redis | Rival::Memcached => ("true", vec![]),
-            Rival::OpenMpiSm => ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat()),
+            Rival::OpenMpiSm => {
+                ("mpirun.openmpi", [&open_mpi[..], &["--mca", "osc", "sm"]].concat())
+            }
             // The memory hooks crash when the program ends.
             Rival::OpenShmem => {
-                let mca = ["--mca", "btl_vader_single_copy_mechanism", "none", "--mca", "memory", "^patcher"];
+                let mca = [
+                    "--mca",
+                    "btl_vader_single_copy_mechanism",
+                    "none",
+                    "--mca",
+                    "memory",
+                    "^patcher",
+                ];
                 ("oshrun", [&open_mpi[..], &mca].concat())
             }
         };
@@ -119,7 +143,9 @@ impl Rival {
     /// What it must find in its environment in order to use TCP only.
     fn far_environment(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Rival::Mpich => &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
+            Rival::Mpich => {
+                &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")]
+            }
             _ => &[],
         }
     }
@@ -157,10 +183,12 @@ const SOURCES: [(&str, &str); 12] = [
 impl Compiled {
     /// Compiles a rival's program of a bench into `directory`.
     pub fn new(rival: Rival, bench: &str, directory: &Path) -> Result<Compiled> {
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
         for (name, text) in SOURCES {
             let path = directory.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         let (compiler, library, packages) = rival.recipe();
         let program = directory.join(format!("{bench}-{}", rival.name()));
@@ -170,7 +198,9 @@ impl Compiled {
             .arg(directory.join(format!("{bench}_{library}.c")))
             .args(rival.libraries().iter().map(|library| format!("-l{library}")))
             .output()
-            .with_context(|| format!("{compiler} is not there; on Debian: apt-get install {packages}"))?;
+            .with_context(|| {
+                format!("{compiler} is not there; on Debian: apt-get install {packages}")
+            })?;
         if !compiled.status.success() {
             bail!("{compiler} failed:\n{}", String::from_utf8_lossy(&compiled.stderr));
         }
@@ -178,20 +208,33 @@ impl Compiled {
     }
 
     /// Runs it, and returns what it printed.
-    pub fn run(&self, ranks: u32, far: bool, arguments: &[String], deadline: Duration) -> Result<String> {
+    pub fn run(
+        &self,
+        ranks: u32,
+        far: bool,
+        arguments: &[String],
+        deadline: Duration,
+    ) -> Result<String> {
         let (launcher, flags) = self.rival.launcher(ranks, far);
         let mut command = Command::new(launcher);
         command.args(flags).arg(&self.program).args(arguments);
         if far {
             command.envs(self.rival.far_environment().iter().copied());
         }
-        output_within(&mut command, deadline).with_context(|| format!("{} at {ranks} ranks", self.rival.name()))
+        output_within(&mut command, deadline)
+            .with_context(|| format!("{} at {ranks} ranks", self.rival.name()))
     }
 }
 
-/// The standard output of a command that must end within a time; if it does not, its whole process group is ended.
+/// The standard output of a command that must end within a time; if it does not, its whole process
+/// group is ended.
 pub fn output_within(command: &mut Command, deadline: Duration) -> Result<String> {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn();
     let child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
     let group = Pid::from_child(&child);
     let (sender, receiver) = mpsc::channel();
@@ -237,8 +280,10 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_says_why() {
-        let result =
-            output_within(Command::new("sh").args(["-c", "echo because >&2; exit 3"]), Duration::from_secs(30));
+        let result = output_within(
+            Command::new("sh").args(["-c", "echo because >&2; exit 3"]),
+            Duration::from_secs(30),
+        );
         assert!(result.unwrap_err().to_string().contains("because"));
     }
 

@@ -5,14 +5,15 @@ use std::time::Duration;
 /// The shortest batch that is timed: a thousand times what reading the clock takes.
 const BATCH: Duration = Duration::from_micros(20);
 
-/// Times `run`, which does as many operations as it is told, for about `time` by `clock_ns`; returns the nanoseconds of one operation, as the
-/// median over batches.
+/// Times `run`, which does as many operations as it is told, for about `time` by `clock_ns`;
+/// returns the nanoseconds of one operation, as the median over batches.
 pub fn measure<E>(
     clock_ns: &dyn Fn() -> u64,
     time: Duration,
     mut run: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<f64, E> {
-    let (start_ns, time_ns, batch_ns) = (clock_ns(), time.as_nanos() as u64, BATCH.as_nanos() as u64);
+    let (start_ns, time_ns, batch_ns) =
+        (clock_ns(), time.as_nanos() as u64, BATCH.as_nanos() as u64);
     let mut count = 1;
     let mut samples = Vec::new();
     loop {
@@ -48,7 +49,8 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Numbers that look random and are the same in every run, here and in the rivals' programs (xorshift with multiplication).
+/// Numbers that look random and are the same in every run, here and in the rivals' programs
+/// (xorshift with multiplication).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

@@ -1,7 +1,8 @@
-//! What all benches have in common: systems take turns, round by round, print samples, and samples become records.
+//! What all benches have in common: systems take turns, round by round, print samples, and samples
+//! become records.
 //!
-//! A sample is a line `sample CASE ATTRIBUTE… FIGURE…`; a [`Layout`] says which attributes and figures. An attribute or a figure that does not
-//! apply is a `-`.
+//! A sample is a line `sample CASE ATTRIBUTE… FIGURE…`; a [`Layout`] says which attributes and
+//! figures. An attribute or a figure that does not apply is a `-`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,8 @@ pub struct Setting {
     pub program: PathBuf,
     /// The machine to measure on in virtual time, instead of this one.
     pub sim: Option<Machine>,
-    /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals over TCP.
+    /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals
+    /// over TCP.
     pub nodes: Option<u32>,
     /// Who serves far memory; each in turn.
     pub servers: Vec<String>,
@@ -66,16 +68,29 @@ impl Setting {
         ensure!(self.rounds > 0, "--rounds 0 measures nothing; at least 1 is needed");
         ensure!(!self.time.is_zero(), "--time 0 measures nothing; at least 1 ms is needed");
         for &ranks in &self.ranks {
-            ensure!(ranks >= ranks_least, "{ranks} ranks are too few here; at least {ranks_least} are needed");
+            ensure!(
+                ranks >= ranks_least,
+                "{ranks} ranks are too few here; at least {ranks_least} are needed"
+            );
             if let Some(nodes) = self.nodes {
-                ensure!((1..=ranks).contains(&nodes), "{ranks} ranks cannot be divided into {nodes} nodes");
+                ensure!(
+                    (1..=ranks).contains(&nodes),
+                    "{ranks} ranks cannot be divided into {nodes} nodes"
+                );
             }
         }
         for rival in &self.against {
-            ensure!(self.nodes.is_none() || rival.goes_far(), "{} is not measured between nodes", rival.name());
+            ensure!(
+                self.nodes.is_none() || rival.goes_far(),
+                "{} is not measured between nodes",
+                rival.name()
+            );
         }
         for server in &self.servers {
-            ensure!(self.nodes.is_some() || self.sim.is_some(), "nobody serves far memory on one node: add --nodes");
+            ensure!(
+                self.nodes.is_some() || self.sim.is_some(),
+                "nobody serves far memory on one node: add --nodes"
+            );
             match &self.sim {
                 Some(machine) => drop(machine.profile.served_by(server)?),
                 None if server == OFI => {}
@@ -87,7 +102,11 @@ impl Setting {
 
     /// Refuses to compare servers.
     pub fn check_one_server(&self) -> Result<()> {
-        ensure!(self.servers.len() <= 1, "one server at a time here, not {}", self.servers.join(", "));
+        ensure!(
+            self.servers.len() <= 1,
+            "one server at a time here, not {}",
+            self.servers.join(", ")
+        );
         Ok(())
     }
 
@@ -107,7 +126,11 @@ pub fn choose(asked: &[String], all: &[&str]) -> Result<Vec<String>> {
         return Ok(all.iter().map(|&case| case.to_owned()).collect());
     }
     for case in asked {
-        ensure!(all.contains(&case.as_str()), "there is no case {case:?}; there are: {}", all.join(", "));
+        ensure!(
+            all.contains(&case.as_str()),
+            "there is no case {case:?}; there are: {}",
+            all.join(", ")
+        );
     }
     Ok(asked.to_vec())
 }
@@ -120,7 +143,8 @@ pub trait Plan: Clone + 'static {
     const LAYOUT: Layout;
     /// Whether there is a limit that no system can beat.
     const HAS_LIMIT: bool = false;
-    /// Whether every round in virtual time is another run of the machine, with the next seed: where a few losses of messages decide, one run says little.
+    /// Whether every round in virtual time is another run of the machine, with the next seed: where
+    /// a few losses of messages decide, one run says little.
     const VARIES: bool = false;
 
     /// What every system's program is given on its command line.
@@ -145,11 +169,13 @@ pub trait Plan: Clone + 'static {
     }
     /// What of it a rival can do, on one node or between nodes; nothing if that is nothing.
     fn for_rival(&self, rival: Rival, far: bool) -> Option<Self>;
-    /// Runs it with as many clients of a server as there would be ranks; `program` is the running one.
+    /// Runs it with as many clients of a server as there would be ranks; `program` is the running
+    /// one.
     fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
         bail!("{} is no rival here", rival.name())
     }
-    /// On which processors everything runs that does not say otherwise; anywhere if that is nothing.
+    /// On which processors everything runs that does not say otherwise; anywhere if that is
+    /// nothing.
     fn launcher_cores(&self) -> Option<Cores> {
         None
     }
@@ -164,7 +190,8 @@ pub trait Plan: Clone + 'static {
 pub enum Limit {
     /// Bare instructions on one node.
     Near,
-    /// Bare datagrams between a thread that waits as ports do and one that waits as this server does.
+    /// Bare datagrams between a thread that waits as ports do and one that waits as this server
+    /// does.
     Far(String),
     /// Bare datagrams between threads that sleep at once.
     FarAsleep,
@@ -186,7 +213,8 @@ pub struct Layout {
 pub enum Fold {
     /// Their median; of `median_ns` the smallest and the largest are kept, too.
     Median,
-    /// In virtual time, where nothing but chance makes rounds differ, their mean; otherwise their median.
+    /// In virtual time, where nothing but chance makes rounds differ, their mean; otherwise their
+    /// median.
     Mean,
     /// The smallest.
     Smallest,
@@ -195,9 +223,15 @@ pub enum Fold {
 }
 
 /// A sample as a line.
-pub fn sample(case: &str, attributes: &[&dyn std::fmt::Display], figures: &[Option<f64>]) -> String {
+pub fn sample(
+    case: &str,
+    attributes: &[&dyn std::fmt::Display],
+    figures: &[Option<f64>],
+) -> String {
     let attributes = attributes.iter().map(|attribute| format!(" {attribute}"));
-    let figures = figures.iter().map(|figure| figure.map_or(format!(" {NOTHING}"), |figure| format!(" {figure:.4}")));
+    let figures = figures
+        .iter()
+        .map(|figure| figure.map_or(format!(" {NOTHING}"), |figure| format!(" {figure:.4}")));
     format!("sample {case}{}", attributes.chain(figures).collect::<String>())
 }
 
@@ -234,7 +268,8 @@ impl System {
         let servers = setting.in_turn();
         let mut systems: Vec<System> = servers.iter().cloned().map(System::Farside).collect();
         if P::HAS_LIMIT && setting.sim.is_none() {
-            let far = |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
+            let far =
+                |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
             systems.extend(servers.into_iter().map(far));
             systems.extend(setting.nodes.map(|_| System::Limit(Limit::FarAsleep)));
         }
@@ -260,27 +295,43 @@ pub fn left_out(what: &[String], ranks: u32, why: &str) -> String {
     format!("{} at {ranks} ranks: {why}", what.join(", "))
 }
 
-/// Measures all plans, each at its number of ranks; returns the records, and what a reader of them should know: what of all that was
-/// asked for was left out of the plans, and what went wrong on the way with rivals.
-pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)], left_out: &[String]) -> Result<(Vec<Record>, Vec<String>)> {
-    ensure!(!plans.is_empty(), "nothing of what was asked for is measured: {}", left_out.join("; "));
+/// Measures all plans, each at its number of ranks; returns the records, and what a reader of them
+/// should know: what of all that was asked for was left out of the plans, and what went wrong on
+/// the way with rivals.
+pub fn run<P: Plan>(
+    setting: &Setting,
+    plans: &[(u32, P)],
+    left_out: &[String],
+) -> Result<(Vec<Record>, Vec<String>)> {
+    ensure!(
+        !plans.is_empty(),
+        "nothing of what was asked for is measured: {}",
+        left_out.join("; ")
+    );
     let systems = System::all::<P>(setting)?;
     let progress = progress(setting, plans.len() * systems.len());
     let mut samples = Samples::new(P::LAYOUT);
-    let mut troubles: Vec<String> = left_out.iter().map(|what| format!("not measured: {what}")).collect();
+    let mut troubles: Vec<String> =
+        left_out.iter().map(|what| format!("not measured: {what}")).collect();
     for rival in &setting.against {
         if plans.iter().all(|(_, plan)| plan.for_rival(*rival, setting.nodes.is_some()).is_none()) {
-            troubles.push(format!("not measured: {}: it has none of the cases asked for", rival.name()));
+            troubles.push(format!(
+                "not measured: {}: it has none of the cases asked for",
+                rival.name()
+            ));
         }
     }
     for round in 1..=setting.rounds {
         for (ranks, plan) in plans {
             for system in &systems {
-                let server = system.server().map_or(String::new(), |server| format!(" served by {server}"));
+                let server =
+                    system.server().map_or(String::new(), |server| format!(" served by {server}"));
                 let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
                 progress.set_message(format!("round {round}: {what}"));
                 match run_one(setting, system, *ranks, plan, round) {
-                    Ok(output) => samples.collect(&output, *ranks, system.name(), system.server())?,
+                    Ok(output) => {
+                        samples.collect(&output, *ranks, system.name(), system.server())?
+                    }
                     // What a rival cannot do is a finding; what we cannot do is a failure.
                     Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
                         let trouble = format!("a rival failed: {}: {error:#}", system.name());
@@ -303,12 +354,19 @@ pub fn run<P: Plan>(setting: &Setting, plans: &[(u32, P)], left_out: &[String]) 
 fn progress(setting: &Setting, steps: usize) -> ProgressBar {
     let steps = u64::from(setting.rounds) * steps as u64;
     let progress = if setting.progress { ProgressBar::new(steps) } else { ProgressBar::hidden() };
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  ({elapsed}, {eta} left)");
+    let style =
+        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  ({elapsed}, {eta} left)");
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     progress
 }
 
-fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P, round: u32) -> Result<String> {
+fn run_one<P: Plan>(
+    setting: &Setting,
+    system: &System,
+    ranks: u32,
+    plan: &P,
+    round: u32,
+) -> Result<String> {
     match system {
         System::Limit(limit) => plan.run_limit(limit, setting),
         System::Farside(server) => {
@@ -319,15 +377,18 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P, ro
                 let outcome = job.run(move |world| program.run(&world))?;
                 return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
             }
-            let launch = Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
-                if setting.nodes.is_some() {
-                    (options.fabric, options.nodes, options.server) = (Kind::Nic, setting.nodes, server.clone());
-                    if server.as_deref() == Some(OFI) {
-                        (options.fabric, options.server) = (Kind::Ofi, None);
-                        options.provider = setting.provider.clone().or(options.provider.take());
+            let launch = Launch::new(&setting.program, ranks)?
+                .arguments(["__bench", P::BENCH])
+                .options(|options| {
+                    if setting.nodes.is_some() {
+                        (options.fabric, options.nodes, options.server) =
+                            (Kind::Nic, setting.nodes, server.clone());
+                        if server.as_deref() == Some(OFI) {
+                            (options.fabric, options.server) = (Kind::Ofi, None);
+                            options.provider = setting.provider.clone().or(options.provider.take());
+                        }
                     }
-                }
-            });
+                });
             let launch = launch.arguments(plan.arguments()).timeout(plan.deadline());
             let report = match plan.launcher_cores() {
                 Some(cores) => cores.pinned(|| launch.run())??,
@@ -337,7 +398,9 @@ fn run_one<P: Plan>(setting: &Setting, system: &System, ranks: u32, plan: &P, ro
             Ok(String::from_utf8_lossy(&report.stdout).into_owned())
         }
         System::Rival(compiled) => match plan.for_rival(compiled.rival, setting.nodes.is_some()) {
-            Some(plan) => compiled.run(ranks, setting.nodes.is_some(), &plan.arguments(), plan.deadline()),
+            Some(plan) => {
+                compiled.run(ranks, setting.nodes.is_some(), &plan.arguments(), plan.deadline())
+            }
             None => Ok(String::new()),
         },
         System::Server(rival) => match plan.for_rival(*rival, setting.nodes.is_some()) {
@@ -403,11 +466,20 @@ impl Samples {
         Attribute(order, text.to_owned())
     }
 
-    fn collect(&mut self, output: &str, ranks: u32, system: &str, server: Option<&str>) -> Result<()> {
+    fn collect(
+        &mut self,
+        output: &str,
+        ranks: u32,
+        system: &str,
+        server: Option<&str>,
+    ) -> Result<()> {
         for line in output.lines().filter(|line| line.starts_with("sample ")) {
             let words: Vec<&str> = line.split_whitespace().skip(1).collect();
             let (attributes, figures) = (self.layout.attributes.len(), self.layout.figures.len());
-            ensure!(words.len() == 1 + attributes + figures, "{system} printed {line:?}, which is no sample");
+            ensure!(
+                words.len() == 1 + attributes + figures,
+                "{system} printed {line:?}, which is no sample"
+            );
             let Some(case) = self.layout.cases.iter().position(|&known| known == words[0]) else {
                 bail!("{system} printed a sample of {:?}, which nobody asked for", words[0]);
             };
@@ -416,7 +488,8 @@ impl Samples {
                 text => text.parse::<f64>().with_context(|| format!("{system} printed {line:?}")),
             });
             let values: Vec<f64> = values.collect::<Result<_>>()?;
-            let attributes = words[1..=attributes].iter().map(|text| self.attribute(text)).collect();
+            let attributes =
+                words[1..=attributes].iter().map(|text| self.attribute(text)).collect();
             let server = server.map(|server| self.attribute(server));
             let key = Key { ranks, case, attributes, server, system: self.word(system) };
             self.values.entry(key).or_default().push(values);
@@ -429,12 +502,20 @@ impl Samples {
     }
 
     fn record<P: Plan>(&self, key: &Key, rounds: &[Vec<f64>], setting: &Setting) -> Result<Record> {
-        let (case, system, ranks) = (self.layout.cases[key.case], self.words[key.system].as_str(), key.ranks as usize);
+        let (case, system, ranks) =
+            (self.layout.cases[key.case], self.words[key.system].as_str(), key.ranks as usize);
         let mut record = match (&setting.sim, setting.nodes) {
             (Some(machine), _) => machine.record(P::BENCH, case, system, key.ranks)?,
             (None, Some(nodes)) => {
                 let is_ofi = key.server.as_ref().and_then(Attribute::value) == Some(OFI.into());
-                Record::new(P::BENCH, case, system, if is_ofi { OFI } else { USUAL_SERVER }, ranks, nodes as usize)
+                Record::new(
+                    P::BENCH,
+                    case,
+                    system,
+                    if is_ofi { OFI } else { USUAL_SERVER },
+                    ranks,
+                    nodes as usize,
+                )
             }
             (None, None) => Record::new(P::BENCH, case, system, "shm", ranks, 1),
         };
@@ -487,7 +568,11 @@ mod tests {
         const LAYOUT: Layout = Layout {
             cases: &["spin", "jump"],
             attributes: &["height", "shoe"],
-            figures: &[("median_ns", Fold::Median), ("wait_max_ns", Fold::Largest), ("share_min", Fold::Smallest)],
+            figures: &[
+                ("median_ns", Fold::Median),
+                ("wait_max_ns", Fold::Largest),
+                ("share_min", Fold::Smallest),
+            ],
         };
 
         fn arguments(&self) -> Vec<String> {
@@ -548,7 +633,9 @@ mod tests {
     #[test]
     fn samples_become_records_in_order() {
         let mut samples = Samples::new(Toy::LAYOUT);
-        let say = |case, height: f64, shoe: &str, figures: [Option<f64>; 3]| sample(case, &[&height, &shoe], &figures);
+        let say = |case, height: f64, shoe: &str, figures: [Option<f64>; 3]| {
+            sample(case, &[&height, &shoe], &figures)
+        };
         for (ns, wait, share) in [(4.0, 7.0, 0.5), (2.0, 9.0, 0.25), (3.0, 8.0, 0.75)] {
             let lines = [
                 say("jump", 16.0, "left", [Some(ns), Some(wait), Some(share)]),
@@ -558,7 +645,8 @@ mod tests {
             ];
             samples.collect(&lines.join("\n"), 2, FARSIDE, None).unwrap();
         }
-        let lines: Vec<String> = samples.records::<Toy>(&setting()).unwrap().iter().map(Record::to_json_line).collect();
+        let lines: Vec<String> =
+            samples.records::<Toy>(&setting()).unwrap().iter().map(Record::to_json_line).collect();
         let of = |case: &str, rest: &str| {
             let start = r#""system":"farside","fabric":"shm","ranks":2,"nodes":1"#;
             format!(r#"{{"bench":"toy","case":"{case}",{start},{rest}}}"#)
@@ -567,7 +655,10 @@ mod tests {
         let expected = [
             of("spin", &format!(r#""height":16,"shoe":"left",{times}"#)),
             of("jump", &format!(r#""height":0.25,{times}"#)),
-            of("jump", &format!(r#""height":16,"shoe":"left",{times},"wait_max_ns":9.0,"share_min":0.25"#)),
+            of(
+                "jump",
+                &format!(r#""height":16,"shoe":"left",{times},"wait_max_ns":9.0,"share_min":0.25"#),
+            ),
         ];
         assert_eq!(lines, expected);
     }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use farside::Result;
-use farside::sim::{Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, replay, simulation};
+use farside::sim::{
+    Policy, Program, Progress, Reduction, Report, Run, Simulation, explore, replay, simulation,
+};
 
 use crate::property::Promise;
 
@@ -77,7 +79,8 @@ pub struct Budget {
     pub time: Option<Duration>,
 }
 
-/// After so many steps an exhaustive check is cut off: it has grown beyond what anybody waits for. The largest has a tenth of that.
+/// After so many steps an exhaustive check is cut off: it has grown beyond what anybody waits for.
+/// The largest has a tenth of that.
 const STEPS_MAX: u64 = 200_000_000;
 
 /// How many steps a run may take, and how many more for each round of each rank.
@@ -88,7 +91,8 @@ const STEPS_EACH: usize = 500;
 pub struct Subject {
     /// What every rank does.
     pub program: Program,
-    /// What must hold when every schedule was tried, or as many as the check has by default: some outcomes may have to appear.
+    /// What must hold when every schedule was tried, or as many as the check has by default: some
+    /// outcomes may have to appear.
     pub in_the_end: Box<dyn Fn() -> Result<(), String>>,
 }
 
@@ -222,7 +226,11 @@ impl Subject {
 
 impl Check {
     /// A check of a protocol that is right: all schedules of two ranks, one round.
-    pub fn new(name: &'static str, about: &'static str, subject: impl Fn(&Setup) -> Subject + 'static) -> Check {
+    pub fn new(
+        name: &'static str,
+        about: &'static str,
+        subject: impl Fn(&Setup) -> Subject + 'static,
+    ) -> Check {
         Check {
             name,
             about,
@@ -290,12 +298,14 @@ impl Check {
         matches!(self.policy, Policy::Exhaustive(_)) && self.schedules.is_none()
     }
 
-    /// What it may try by default. No limit of time: a busy machine would hit it sooner than an idle one.
+    /// What it may try by default. No limit of time: a busy machine would hit it sooner than an
+    /// idle one.
     pub fn budget(&self) -> Budget {
         Budget { schedules: self.schedules, steps: Some(STEPS_MAX), time: None }
     }
 
-    /// Explores it, until everything was tried or the budget is used up. `watch` is told after every schedule.
+    /// Explores it, until everything was tried or the budget is used up. `watch` is told after
+    /// every schedule.
     pub fn run(
         &self,
         setup: &Setup,
@@ -312,10 +322,13 @@ impl Check {
         };
         let report = explore(&setup.simulation()?, &subject.program, policy, seed, &mut go_on);
         let mut problem = report.failure.as_ref().map(|failure| failure.problem.clone());
-        // Random schedules never end by themselves: their number is what was wanted, or else the time or the steps are.
+        // Random schedules never end by themselves: their number is what was wanted, or else the
+        // time or the steps are.
         let samples = !matches!(policy, Policy::Exhaustive(_));
-        let is_sampled = samples && budget.schedules.is_none_or(|schedules| report.runs >= schedules);
-        let has_all = report.complete || self.schedules.is_some_and(|schedules| report.runs >= schedules);
+        let is_sampled =
+            samples && budget.schedules.is_none_or(|schedules| report.runs >= schedules);
+        let has_all =
+            report.complete || self.schedules.is_some_and(|schedules| report.runs >= schedules);
         if has_all && problem.is_none() {
             problem = (subject.in_the_end)().err();
         }
@@ -324,8 +337,12 @@ impl Check {
             (Expectation::Passes, None) if is_sampled => Outcome::Sampled,
             (Expectation::Passes, None) => Outcome::Bounded,
             (Expectation::Passes, Some(_)) => Outcome::Failed,
-            (Expectation::Caught { saying, .. }, Some(problem)) if problem.contains(saying) => Outcome::Caught,
-            (Expectation::Shown { saying, .. }, Some(problem)) if problem.contains(saying) => Outcome::Shown,
+            (Expectation::Caught { saying, .. }, Some(problem)) if problem.contains(saying) => {
+                Outcome::Caught
+            }
+            (Expectation::Shown { saying, .. }, Some(problem)) if problem.contains(saying) => {
+                Outcome::Shown
+            }
             (_, Some(_)) => Outcome::Failed,
             (_, None) => Outcome::Survived,
         };

@@ -9,7 +9,8 @@ use crate::check::{Check, Setup};
 impl Setup {
     /// The job in a few words, such as `3 ranks, node:3, 2 rounds`.
     pub fn describe(&self) -> String {
-        let count = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let count =
+            |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let mut text = count(self.ranks, "rank");
         text += &format!(", {}", self.topology.as_deref().unwrap_or("one node"));
         text += &format!(", {}", count(self.rounds, "round"));
@@ -26,7 +27,10 @@ impl Setup {
 impl Check {
     /// The command that runs a schedule of this check again.
     pub fn replay_command(&self, setup: &Setup, schedule: &str) -> String {
-        let mut command = format!("farside check {} --ranks {} --rounds {}", self.name, setup.ranks, setup.rounds);
+        let mut command = format!(
+            "farside check {} --ranks {} --rounds {}",
+            self.name, setup.ranks, setup.rounds
+        );
         if let Some(topology) = &setup.topology {
             command += &format!(" --topology {topology}");
         }
@@ -51,7 +55,8 @@ impl Check {
         let _ = writeln!(text, "  job       {}", setup.describe());
         let _ = writeln!(text, "  policy    {policy}, seed {seed}");
         if let Some((schedule, trace)) = failure {
-            let _ = writeln!(text, "  schedule  {}", if schedule.is_empty() { "0" } else { schedule });
+            let _ =
+                writeln!(text, "  schedule  {}", if schedule.is_empty() { "0" } else { schedule });
             text += &describe_trace(setup.ranks, trace);
             let _ = writeln!(text, "  again     {}", self.replay_command(setup, schedule));
         }
@@ -71,7 +76,8 @@ impl Check {
 pub fn describe_trace(ranks: u32, trace: &[Event]) -> String {
     let mut text = String::new();
     for (step, event) in trace.iter().enumerate() {
-        let column = |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
+        let column =
+            |rank: u32| if rank == event.id.rank.0 { rank.to_string() } else { ".".into() };
         let columns: Vec<String> = (0..ranks).map(column).collect();
         let what = event.to_string();
         let what = what.split_once(": ").map_or(&*what, |(_, what)| what);

@@ -4,8 +4,9 @@
 //! - [`checks`]: all that there are, one list for each family of protocols ([`family`]);
 //! - [`property`]: what can be promised, each in a file of its own, apart from the protocols.
 //!
-//! A family is added by a module with a function `checks() -> Vec<Check>`, and its name in the list in [`family`]. A wrong variant of a protocol is a check as well: one that must be
-//! caught. `docs/checking.md` tells the rest.
+//! A family is added by a module with a function `checks() -> Vec<Check>`, and its name in the list
+//! in [`family`]. A wrong variant of a protocol is a check as well: one that must be caught.
+//! `docs/checking.md` tells the rest.
 //!
 //! ```
 //! use farside_check::{Outcome, checks};

@@ -25,8 +25,9 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// The checks that the words name: a whole name means that one alone, another word all names that begin with it, or that are as it says, where `*` stands for anything. All of them if there are no
-/// words.
+/// The checks that the words name: a whole name means that one alone, another word all names that
+/// begin with it, or that are as it says, where `*` stands for anything. All of them if there are
+/// no words.
 ///
 /// ```
 /// use farside_check::{checks, select};
@@ -42,14 +43,19 @@ pub fn select(checks: Vec<Check>, words: &[&str]) -> Result<Vec<Check>, Unknown>
             let mut close: Vec<(usize, &'static str)> =
                 checks.iter().map(|check| (distance(word, check.name), check.name)).collect();
             close.sort_unstable();
-            let near = |(distance, name): (usize, &'static str)| (distance <= word.len() / 3 + 1).then_some(name);
+            let near = |(distance, name): (usize, &'static str)| {
+                (distance <= word.len() / 3 + 1).then_some(name)
+            };
             let close = close.into_iter().filter_map(near).take(3).collect();
             return Err(Unknown { name: word.to_owned(), close });
         }
     }
     let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
-    let means = |word: &str, name: &str| if names.contains(&word) { word == name } else { matches(word, name) };
-    let wanted = |check: &Check| words.is_empty() || words.iter().any(|word| means(word, check.name));
+    let means = |word: &str, name: &str| {
+        if names.contains(&word) { word == name } else { matches(word, name) }
+    };
+    let wanted =
+        |check: &Check| words.is_empty() || words.iter().any(|word| means(word, check.name));
     Ok(checks.into_iter().filter(wanted).collect())
 }
 
@@ -72,7 +78,8 @@ fn matches(word: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// How many letters have to be put in, taken out or changed to get from one word to another, of which the end may be missing.
+/// How many letters have to be put in, taken out or changed to get from one word to another, of
+/// which the end may be missing.
 fn distance(word: &str, name: &str) -> usize {
     let name: Vec<char> = name.chars().collect();
     let mut row: Vec<usize> = (0..=name.len()).collect();

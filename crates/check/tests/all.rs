@@ -1,11 +1,14 @@
-//! Every check. Those that try every schedule must end; those that try random ones try fewer than `farside check` does.
+//! Every check. Those that try every schedule must end; those that try random ones try fewer than
+//! `farside check` does.
 //!
-//! All limits are counts, of steps or of schedules: on a busy machine a test takes longer, and tests the same.
+//! All limits are counts, of steps or of schedules: on a busy machine a test takes longer, and
+//! tests the same.
 
 use farside::sim::Verdict;
 use farside_check::{Budget, Check, Outcome, checks};
 
-/// Steps of an exhaustive check: twice what the largest has. One that takes more has grown, and needs a smaller job.
+/// Steps of an exhaustive check: twice what the largest has. One that takes more has grown, and
+/// needs a smaller job.
 const STEPS_MAX: u64 = 4_000_000;
 /// Schedules of a check that tries random ones.
 const SCHEDULES: u64 = 100;
@@ -56,7 +59,8 @@ fn run(check: &Check) {
     }
 }
 
-/// Each family in tests of its own, the large ones in several, so that they take turns on all processors.
+/// Each family in tests of its own, the large ones in several, so that they take turns on all
+/// processors.
 macro_rules! families {
     ($($name:ident: $family:literal $($part:literal of $parts:literal)?;)*) => {
         const FAMILIES: &[&str] = &[$($family),*];

@@ -1,11 +1,13 @@
-//! Locks, maps and shared memory that are wrong on purpose: each is caught, and what was caught can be seen again. The headers of the protocols name these tests.
+//! Locks, maps and shared memory that are wrong on purpose: each is caught, and what was caught can
+//! be seen again. The headers of the protocols name these tests.
 
 use farside::sim::Verdict;
 use farside_check::{Outcome, checks};
 
 /// A check is wrong on purpose, is caught, and its schedule shows the same problem again.
 fn is_caught(name: &str) {
-    let check = checks().into_iter().find(|check| check.name == name).expect("a check of that name");
+    let check =
+        checks().into_iter().find(|check| check.name == name).expect("a check of that name");
     assert!(check.is_mutant(), "{name}");
     let finding = check.run(&check.setup, check.policy, 0, &check.budget(), &mut |_| ());
     let finding = finding.expect("the job can be simulated");
@@ -98,8 +100,9 @@ caught! {
 
 #[test]
 fn every_wrong_protocol_has_a_test() {
-    let is_meant =
-        |name: &str| ["dsm/", "epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family));
+    let is_meant = |name: &str| {
+        ["dsm/", "epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family))
+    };
     for check in checks().iter().filter(|check| check.is_mutant() && is_meant(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);
     }

@@ -1,4 +1,5 @@
-//! T_DC says where readers count themselves: as many neighbours as it says share a counter, at the first of them.
+//! T_DC says where readers count themselves: as many neighbours as it says share a counter, at the
+//! first of them.
 
 use farside::rw::Kind;
 use farside::sim::{Policy, What, explore, program, replay, simulation};
@@ -7,7 +8,10 @@ use farside::{Rank, RwLock};
 /// Whose memory each rank goes to when it reads, alone, under a lock with this T_DC.
 fn counters(ranks: u32, topology: &str, t_dc: Option<u32>) -> Vec<u32> {
     let kind = Kind::RmaRw { t_dc, t_l: vec![4], t_r: 1000 };
-    let reads = program(move |world| RwLock::of_kind(world, Rank(0), &kind), |world, lock| lock.read(world)?.unlock());
+    let reads = program(
+        move |world| RwLock::of_kind(world, Rank(0), &kind),
+        |world, lock| lock.read(world)?.unlock(),
+    );
     let simulation = simulation(ranks, Some(topology)).expect("a topology");
     let one: Policy = "random".parse().expect("a policy");
     assert!(explore(&simulation, &reads, one, 0, &mut |_| false).failure.is_none());
@@ -20,7 +24,10 @@ fn counters(ranks: u32, topology: &str, t_dc: Option<u32>) -> Vec<u32> {
                 _ => None,
             })
             .collect();
-        assert!(targets.windows(2).all(|pair| pair[0] == pair[1]), "rank {rank} goes to {targets:?}");
+        assert!(
+            targets.windows(2).all(|pair| pair[0] == pair[1]),
+            "rank {rank} goes to {targets:?}"
+        );
         targets[0]
     };
     (0..ranks).map(target).collect()

@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     job: Job,
     #[command(flatten)]
     simulate: Simulate,
-    /// Write what every simulated rank did into this file: a page to look at if it ends in .html, otherwise JSON for Perfetto or chrome://tracing
+    /// Write what every simulated rank did into this file: a page to look at if it ends in .html,
+    /// otherwise JSON for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", requires = "sim")]
     trace: Option<PathBuf>,
     /// Let the ranks be threads of one process
@@ -39,7 +40,11 @@ fn list() -> String {
     let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
-        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 -- --size 2048 --block 128\n  farside app sor -n 4 -- --barrier central --start original --plot sor.svg\n  farside app fft3d -n 32 --sim ibm-sp -- --barrier tree",
+        "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 \
+         README.md\n  farside app hello -n 16 --sim aries-xc30 --trace hello.html\n  farside app \
+         count -n 64 --threads -- 10000 default d-mcs\n  farside app lu -n 4 -- --size 2048 \
+         --block 128\n  farside app sor -n 4 -- --barrier central --start original --plot \
+         sor.svg\n  farside app fft3d -n 32 --sim ibm-sp -- --barrier tree",
         lines.join("\n")
     )
 }
@@ -54,7 +59,8 @@ fn long_list() -> String {
             None => groups.push((vec![app.name], help)),
         }
     }
-    let group = |(names, help): &(Vec<&str>, String)| format!("Arguments of {}:\n{help}", names.join(", "));
+    let group =
+        |(names, help): &(Vec<&str>, String)| format!("Arguments of {}:\n{help}", names.join(", "));
     let groups: Vec<String> = groups.iter().map(group).collect();
     format!("{}\n\n{}", list(), groups.join("\n").trim_end())
 }
@@ -65,7 +71,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         let name = app.name;
         write!(
             std::io::stdout(),
-            "{name}: {}\n\nUsage: farside app {name} [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\nArguments:\n{}",
+            "{name}: {}\n\nUsage: farside app {name} [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\n\
+             Arguments:\n{}",
             app.about,
             (app.help)()
         )?;
@@ -77,7 +84,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.simulate.is_asked_for() {
-        let machine = arguments.simulate.machine(arguments.job.simulated()?)?.context("no machine to simulate")?;
+        let machine = arguments
+            .simulate
+            .machine(arguments.job.simulated()?)?
+            .context("no machine to simulate")?;
         return simulate(app, &machine.served_by(arguments.job.server())?, arguments);
     }
     if arguments.threads {
@@ -85,11 +95,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let words = ["__app", app.name].map(Into::into).into_iter().chain(arguments.arguments.into_iter().map(Into::into));
+    let words = ["__app", app.name]
+        .map(Into::into)
+        .into_iter()
+        .chain(arguments.arguments.into_iter().map(Into::into));
     arguments.job.run(Program::Own, words.collect())
 }
 
-/// Refuses arguments that the program does not take, before there are ranks that would all complain.
+/// Refuses arguments that the program does not take, before there are ranks that would all
+/// complain.
 fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
     let Err(error) = (app.check)(words) else {
         return Ok(());
@@ -99,13 +113,16 @@ fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
         let name = word.split('=').next().unwrap_or(word);
         let is = |option: &clap::Arg| {
             option.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
-                || option.get_short().is_some_and(|short| name.strip_prefix('-') == Some(short.to_string().as_str()))
+                || option
+                    .get_short()
+                    .is_some_and(|short| name.strip_prefix('-') == Some(short.to_string().as_str()))
         };
         job.get_arguments().any(is)
     };
     match words.iter().find(is_of_job) {
         Some(word) => bail!(
-            "{error}; {word} is an option of the job, and those come before the program's own: farside app {} [OPTIONS OF THE JOB] \
+            "{error}; {word} is an option of the job, and those come before the program's own: \
+             farside app {} [OPTIONS OF THE JOB] \
              -- [ARGUMENTS]",
             app.name
         ),
@@ -114,7 +131,11 @@ fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
 }
 
 /// Runs it in virtual time.
-fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Arguments) -> Result<ExitCode> {
+fn simulate(
+    app: &'static farside_apps::App,
+    machine: &Machine,
+    arguments: Arguments,
+) -> Result<ExitCode> {
     let ranks = arguments.job.ranks()?;
     let mut job = machine.job(ranks)?;
     if arguments.trace.is_some() {
@@ -129,7 +150,8 @@ fn simulate(app: &'static farside_apps::App, machine: &Machine, arguments: Argum
     let timing = &outcome.timing;
     writeln!(
         std::io::stdout(),
-        "{ranks} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash {:016x})",
+        "{ranks} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash \
+         {:016x})",
         machine.profile.name,
         timing.virtual_ns as f64 / 1e3,
         timing.operations,

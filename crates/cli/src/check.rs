@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use farside::sim::{Policy, Progress, Verdict};
-use farside_check::{Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select};
+use farside_check::{
+    Budget, Check, Expectation, Finding, Outcome, Setup, checks, describe_trace, select,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 const EXAMPLES: &str = "\
@@ -33,11 +35,14 @@ Examples:
 
 /// Explores the schedules of protocols, and says whether they keep what they promise.
 ///
-/// The code that is explored is the code that runs; ranks are simulated on one thread, and what happens in which order is chosen. A failure comes with the schedule that
-/// shows it again. The exit status is not zero if something failed, or if a variant that is wrong on purpose was not caught.
+/// The code that is explored is the code that runs; ranks are simulated on one thread, and what
+/// happens in which order is chosen. A failure comes with the schedule that shows it again. The
+/// exit status is not zero if something failed, or if a variant that is wrong on purpose was not
+/// caught.
 ///
-/// `exhaustive` means that every schedule was tried, `sampled` that as many random ones were tried as the check has, `bounded` that a limit
-/// ended it before that: nothing was found, and nothing is known of the rest.
+/// `exhaustive` means that every schedule was tried, `sampled` that as many random ones were tried
+/// as the check has, `bounded` that a limit ended it before that: nothing was found, and nothing is
+/// known of the rest.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -47,10 +52,12 @@ pub(crate) struct Arguments {
     /// List them and what they do, and do nothing else
     #[arg(long)]
     list: bool,
-    /// Check the variants that are wrong on purpose as well; they are left out unless they are named in full
+    /// Check the variants that are wrong on purpose as well; they are left out unless they are
+    /// named in full
     #[arg(long)]
     mutants: bool,
-    /// How long each check may take, in seconds; by default its size is counted in schedules and steps, and the time does not matter
+    /// How long each check may take, in seconds; by default its size is counted in schedules and
+    /// steps, and the time does not matter
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     budget: Option<Duration>,
     /// How many schedules of each check to try at most
@@ -95,21 +102,36 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let in_full = |check: &Check| words.contains(&check.name);
     let mut chosen = select(checks(), &words)?;
     if !arguments.list || !words.is_empty() {
-        chosen.retain(|check| arguments.mutants || arguments.list || !check.is_mutant() || in_full(check));
+        chosen.retain(|check| {
+            arguments.mutants || arguments.list || !check.is_mutant() || in_full(check)
+        });
     }
     if arguments.list {
         return list(&chosen);
     }
     if let Some(schedule) = &arguments.replay {
         let [check] = &chosen[..] else {
-            bail!("a schedule belongs to one check, and {} were chosen: name it in full", chosen.len());
+            bail!(
+                "a schedule belongs to one check, and {} were chosen: name it in full",
+                chosen.len()
+            );
         };
         return replay(check, &arguments.setup(check), schedule);
     }
     let mut json = arguments.json.as_deref().map(create).transpose()?;
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["check", "job", "policy", "outcome", "schedules", "steps", "depth", "seconds", "schedules/s"]);
+    table.set_header([
+        "check",
+        "job",
+        "policy",
+        "outcome",
+        "schedules",
+        "steps",
+        "depth",
+        "seconds",
+        "schedules/s",
+    ]);
     let (mut failures, mut counts) = (Vec::new(), BTreeMap::new());
     for check in &chosen {
         let one = One::explore(check, &arguments)?;
@@ -140,7 +162,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 const SCHEDULES: u64 = 10_000;
 
 impl Arguments {
-    /// Which schedules of a check to try, and how many. What it has by default counts for its own policy.
+    /// Which schedules of a check to try, and how many. What it has by default counts for its own
+    /// policy.
     fn extent(&self, check: &Check) -> (Policy, Budget) {
         let policy = self.policy.unwrap_or(check.policy);
         let own = if self.policy.is_none() { check.schedules } else { None };
@@ -171,7 +194,8 @@ impl Arguments {
 /// How many checks came to what.
 fn summary(counts: &BTreeMap<Outcome, u32>) -> String {
     let all: u32 = counts.values().sum();
-    let each: Vec<String> = counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    let each: Vec<String> =
+        counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
     format!("{all} check{}: {}", if all == 1 { "" } else { "s" }, each.join(", "))
 }
 
@@ -185,7 +209,9 @@ fn list(chosen: &[Check]) -> Result<ExitCode> {
     for check in chosen {
         let wrong = match check.expectation {
             Expectation::Passes => String::new(),
-            Expectation::Caught { promise, .. } => format!("  (wrong: breaks {promise}, and must be caught)"),
+            Expectation::Caught { promise, .. } => {
+                format!("  (wrong: breaks {promise}, and must be caught)")
+            }
             Expectation::Shown { promise, .. } => format!("  (has no {promise}: must be shown)"),
         };
         writeln!(out, "{:32} {}{wrong}", check.name, check.about)?;
@@ -285,7 +311,9 @@ impl One<'_> {
         let report = &self.finding.report;
         let promise = match self.check.expectation {
             Expectation::Passes => None,
-            Expectation::Caught { promise, .. } | Expectation::Shown { promise, .. } => Some(promise),
+            Expectation::Caught { promise, .. } | Expectation::Shown { promise, .. } => {
+                Some(promise)
+            }
         };
         serde_json::json!({
             "check": self.check.name,

@@ -17,18 +17,22 @@ pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts", allow_negative_numbers = true)]
     ranks: Option<u32>,
-    /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm, or nic with --nodes or --hosts]
+    /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm,
+    /// or nic with --nodes or --hosts]
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
-    /// Divide the ranks into so many nodes on this machine, which reach each other over its loopback interface; with `app --sim`, nodes of the simulated machine
+    /// Divide the ranks into so many nodes on this machine, which reach each other over its
+    /// loopback interface; with `app --sim`, nodes of the simulated machine
     #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
     nodes: Option<u32>,
     #[command(flatten)]
     span: Span,
-    /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll, host-spin-block or host-block, the process they are meant for
+    /// Who executes far operations: nic, nic-poll or nic-block, an agent of the node; host-poll,
+    /// host-spin-block or host-block, the process they are meant for
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
-    /// With --fabric ofi, the provider of libfabric, such as tcp;ofi_rxm [default: the best that fits; `fi_info` lists them]
+    /// With --fabric ofi, the provider of libfabric, such as tcp;ofi_rxm [default: the best that
+    /// fits; `fi_info` lists them]
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
@@ -65,14 +69,17 @@ pub(crate) struct Job {
 struct Span {
     /// Run on these hosts, as NAME, NAME:RANKS or NAME=ADDRESS:RANKS
     ///
-    /// A list such as a:4,b:4. Each host is a node; ranks are numbered host by host. A host without a number has one rank, or its share of -n. ADDRESS
-    /// is where the other hosts reach it; if it is not given, the host looks for it: what its own name means there, where ssh has reached it, from where
-    /// it would reach the others, its only address. The ranks have the environment of their host, with the variables FARSIDE_… from here and those of --env.
+    /// A list such as a:4,b:4. Each host is a node; ranks are numbered host by host. A host without
+    /// a number has one rank, or its share of -n. ADDRESS is where the other hosts reach it; if it
+    /// is not given, the host looks for it: what its own name means there, where ssh has reached
+    /// it, from where it would reach the others, its only address. The ranks have the environment
+    /// of their host, with the variables FARSIDE_… from here and those of --env.
     #[arg(long, value_name = "HOST,…")]
     hosts: Option<String>,
     /// How to reach a host: a command that runs another one there, with {host} for its name
     ///
-    /// It is split into words as a shell does, and must pass standard input, output and error through. Passwords cannot be asked for.
+    /// It is split into words as a shell does, and must pass standard input, output and error
+    /// through. Passwords cannot be asked for.
     #[arg(long, value_name = "TEMPLATE", env = "FARSIDE_RSH", default_value = RSH)]
     rsh: String,
     /// Where this program is on the hosts, if not where it is here
@@ -124,10 +131,13 @@ fn variable(text: &str) -> Result<(String, OsString), String> {
     };
     // Shells take fewer, and export functions under names that no shell takes; but none has a space
     // in it.
-    if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+    if name.is_empty()
+        || name.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+    {
         return Err("expected NAME or NAME=VALUE, and no space in NAME".into());
     }
-    let unset = || format!("there is no such variable here; give it a value with --env {name}=VALUE");
+    let unset =
+        || format!("there is no such variable here; give it a value with --env {name}=VALUE");
     Ok((name.to_owned(), value.ok_or_else(unset)?))
 }
 
@@ -156,12 +166,17 @@ impl Job {
             bail!("threads are on this machine; --nodes divides them into nodes");
         }
         let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
-        let job = if fabric == Kind::Ofi { job.ofi(self.provider.as_deref().unwrap_or_default()) } else { job };
+        let job = if fabric == Kind::Ofi {
+            job.ofi(self.provider.as_deref().unwrap_or_default())
+        } else {
+            job
+        };
         let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
         Ok(self.memory.into_iter().fold(job, Local::memory))
     }
 
-    /// How simulated ranks are to be arranged, if that was said. Refuses what would say nothing to them.
+    /// How simulated ranks are to be arranged, if that was said. Refuses what would say nothing to
+    /// them.
     pub(crate) fn simulated(&self) -> Result<Option<String>> {
         for (option, is_given) in [
             ("--hosts", self.span.hosts.is_some()),
@@ -174,7 +189,10 @@ impl Job {
             return Ok(self.topology.clone());
         };
         if let Some(topology) = &self.topology {
-            bail!("--nodes {nodes} and --topology {topology} both arrange the simulated ranks: leave out one of them");
+            bail!(
+                "--nodes {nodes} and --topology {topology} both arrange the simulated ranks: leave \
+                 out one of them"
+            );
         }
         self.check_nodes(self.ranks()?)?;
         Ok(Some(format!("node:{nodes}")))
@@ -234,7 +252,10 @@ impl Job {
         self.check_nodes(ranks)?;
         match self.fabric {
             Some(Kind::Shm) if several => {
-                bail!("--fabric shm is for one node; ranks of several reach each other over nic or ofi")
+                bail!(
+                    "--fabric shm is for one node; ranks of several reach each other over nic or \
+                     ofi"
+                )
             }
             Some(kind) => Ok(kind),
             None if several => Ok(Kind::between_nodes()?),
@@ -257,7 +278,8 @@ impl Span {
         let Some(list) = &self.hosts else {
             return Ok(None);
         };
-        let mut hosts = Hosts::parse(list, ranks)?.rsh(&self.rsh)?.start_timeout(self.start_timeout);
+        let mut hosts =
+            Hosts::parse(list, ranks)?.rsh(&self.rsh)?.start_timeout(self.start_timeout);
         if let Some(program) = &self.remote_farside {
             hosts = hosts.program(program.clone());
         }

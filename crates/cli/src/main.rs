@@ -67,14 +67,17 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
-        Command::Keep => farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg),
+        Command::Keep => {
+            farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
+        }
         Command::Node => farside_launch::node().map(ExitCode::from).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };
     result.unwrap_or_else(|error| {
         if is_closed_output(&error) {
-            // What becomes of commands that do not look: a check that has failed must not end well because of it.
+            // What becomes of commands that do not look: a check that has failed must not end well
+            // because of it.
             return ExitCode::from(128 + 13);
         }
         complain(&format!("{error:#}"));
@@ -87,12 +90,15 @@ fn complain(what: &str) {
     let _ = writeln!(std::io::stderr(), "farside: {what}");
 }
 
-/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain of. All that the command and its
-/// programs print comes here as an error if it cannot be printed, whether ranks are processes, threads or simulated. Errors of other
-/// files say which, and are no bare ones.
+/// Whether nobody reads the output any more, as after `farside info | head -3`: nothing to complain
+/// of. All that the command and its programs print comes here as an error if it cannot be printed,
+/// whether ranks are processes, threads or simulated. Errors of other files say which, and are no
+/// bare ones.
 fn is_closed_output(error: &anyhow::Error) -> bool {
     let bare = error.chain().len() == 1;
     let own = error.downcast_ref::<std::io::Error>().filter(|_| bare);
     own.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-        || error.chain().any(|cause| cause.downcast_ref().is_some_and(farside_apps::output::is_closed))
+        || error
+            .chain()
+            .any(|cause| cause.downcast_ref().is_some_and(farside_apps::output::is_closed))
 }

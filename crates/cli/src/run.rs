@@ -11,10 +11,12 @@ use crate::job::{Job, Program};
 /// What `--help` says.
 pub(crate) const ABOUT: &str = "Start a program as the ranks of a job
 
-Output comes line by line, standard input goes to rank 0, signals go to all: Ctrl-Z stops ranks and launcher. When a rank dies, the \
+Output comes line by line, standard input goes to rank 0, signals go to all: Ctrl-Z stops ranks \
+and launcher. When a rank dies, the \
 others hear of it at once.
 
-The exit status is that of the first rank that failed; 128 and the signal's number if a signal ended it, or asked the job to end; 124 if \
+The exit status is that of the first rank that failed; 128 and the signal's number if a signal \
+ended it, or asked the job to end; 124 if \
 time was up; 141 if the output could not be written.";
 
 /// The arguments of `farside run`.

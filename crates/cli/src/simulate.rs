@@ -8,7 +8,8 @@ use farside_bench::machine::Machine;
 /// Where to run, if not here.
 #[derive(Args, Clone)]
 pub(crate) struct Simulate {
-    /// Run in virtual time, on a machine as this profile describes it: a name that `farside info` lists, or a file that ends in .toml
+    /// Run in virtual time, on a machine as this profile describes it: a name that `farside info`
+    /// lists, or a file that ends in .toml
     #[arg(long, value_name = "PROFILE")]
     sim: Option<String>,
     /// Which run of the simulated machine: the same seed gives the same delays

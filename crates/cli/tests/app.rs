@@ -1,4 +1,5 @@
-//! `farside app`: the built-in programs, jobs inside of jobs, and what the environment says about jobs.
+//! `farside app`: the built-in programs, jobs inside of jobs, and what the environment says about
+//! jobs.
 
 mod support;
 
@@ -10,7 +11,9 @@ fn greets(finished: &Finished, ranks: u32) {
     let stdout = finished.stdout();
     for rank in 0..ranks {
         let left = (rank + ranks - 1) % ranks;
-        let greeting = format!("in the memory of rank {rank}: \"hello, rank {rank}, this is rank {left} (process ");
+        let greeting = format!(
+            "in the memory of rank {rank}: \"hello, rank {rank}, this is rank {left} (process "
+        );
         assert_eq!(stdout.matches(&greeting).count(), 1, "{greeting} in {stdout}");
     }
     assert_eq!(stdout.matches("in the memory of").count(), ranks as usize, "{stdout}");
@@ -35,8 +38,14 @@ fn a_program_that_does_not_exist_is_named() {
 
 #[test]
 fn an_argument_that_a_program_does_not_take_is_named() {
-    let finished = farside(["app", "hello", "-n", "2", "--", "loudly"]).run().fails_with(&["\"loudly\""]);
-    assert_eq!(finished.stderr().lines().count(), 1, "once, and not once for each rank: {}", finished.stderr());
+    let finished =
+        farside(["app", "hello", "-n", "2", "--", "loudly"]).run().fails_with(&["\"loudly\""]);
+    assert_eq!(
+        finished.stderr().lines().count(),
+        1,
+        "once, and not once for each rank: {}",
+        finished.stderr()
+    );
 }
 
 #[test]
@@ -47,51 +56,90 @@ fn an_option_of_the_job_behind_those_of_the_program_is_explained() {
         (&["sor", "-n", "2", "--", "-l"], "-l"),
     ] {
         let finished = farside(["app"].iter().chain(words)).run();
-        let finished = finished.fails_with(&[&format!("{option} is an option of the job"), "before the program's own"]);
+        let finished = finished.fails_with(&[
+            &format!("{option} is an option of the job"),
+            "before the program's own",
+        ]);
         assert_eq!(finished.stderr().lines().count(), 1, "{}", finished.stderr());
     }
     // What the job does not have either is not said to be its.
-    let finished = farside(["app", "lu", "-n", "2", "--sise", "64"]).run().fails_with(&["--sise", "--size"]);
+    let finished =
+        farside(["app", "lu", "-n", "2", "--sise", "64"]).run().fails_with(&["--sise", "--size"]);
     assert!(!finished.stderr().contains("of the job"), "{}", finished.stderr());
 }
 
 #[test]
 fn a_program_says_what_it_takes() {
-    for words in [&["sor", "-n", "2", "--", "--help"][..], &["sor", "-n", "2", "--size", "20x20", "--help"]] {
+    for words in
+        [&["sor", "-n", "2", "--", "--help"][..], &["sor", "-n", "2", "--size", "20x20", "--help"]]
+    {
         let finished = farside(["app"].iter().chain(words)).run().ends_with(0);
         let text = finished.stdout();
-        assert_eq!(text.matches("--iterations").count(), 1, "once, and not once for each rank: {text}");
+        assert_eq!(
+            text.matches("--iterations").count(),
+            1,
+            "once, and not once for each rank: {text}"
+        );
         assert!(text.contains("--barrier") && !text.contains("__app"), "{text}");
     }
     let all = farside(["app", "sor", "--help"]).run().ends_with(0).stdout();
-    for word in ["Arguments of fft3d, barnes, sor, jacobi:", "--iterations", "Arguments of lu:", "--block"] {
+    for word in
+        ["Arguments of fft3d, barnes, sor, jacobi:", "--iterations", "Arguments of lu:", "--block"]
+    {
         assert!(all.contains(word), "{word:?} is not in {all}");
     }
 }
 
 #[test]
 fn a_job_inside_a_job_works() {
-    let finished = farside(["run", "-n", "2", "-l", FARSIDE, "app", "hello", "--ranks", "2"]).run().ends_with(0);
+    let finished = farside(["run", "-n", "2", "-l", FARSIDE, "app", "hello", "--ranks", "2"])
+        .run()
+        .ends_with(0);
     for outer in 0..2 {
         for inner in 0..2 {
             let line = format!("[{outer}]   in the memory of rank {inner}: ");
-            assert_eq!(finished.stdout().matches(&line).count(), 1, "{line} in {}", finished.stdout());
+            assert_eq!(
+                finished.stdout().matches(&line).count(),
+                1,
+                "{line} in {}",
+                finished.stdout()
+            );
         }
     }
 }
 
 /// A job whose ranks each are the launcher of a job that does not end.
 fn endless() -> Farside {
-    farside(["run", "-n", "2", FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "echo ready; sleep 1000"])
+    farside([
+        "run",
+        "-n",
+        "2",
+        FARSIDE,
+        "run",
+        "--ranks=2",
+        "--",
+        "sh",
+        "-c",
+        "echo ready; sleep 1000",
+    ])
 }
 
 #[test]
 fn a_job_inside_a_job_fails_as_a_whole() {
-    let finished = farside(["run", "-n", "2", "-l", FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "exit 5"]).run();
-    let of_inner = ["[0] farside: rank 0 exited with status 5\n", "[1] farside: rank 1 exited with status 5\n"];
+    let finished =
+        farside(["run", "-n", "2", "-l", FARSIDE, "run", "--ranks=2", "--", "sh", "-c", "exit 5"])
+            .run();
+    let of_inner = [
+        "[0] farside: rank 0 exited with status 5\n",
+        "[1] farside: rank 1 exited with status 5\n",
+    ];
     let finished = finished.ends_with(5).says(&of_inner);
-    let own: Vec<String> = sorted(&finished.stderr()).into_iter().filter(|line| !line.starts_with('[')).collect();
-    assert_eq!(own, ["farside: rank 0 exited with status 5", "farside: rank 1 exited with status 5"]);
+    let own: Vec<String> =
+        sorted(&finished.stderr()).into_iter().filter(|line| !line.starts_with('[')).collect();
+    assert_eq!(
+        own,
+        ["farside: rank 0 exited with status 5", "farside: rank 1 exited with status 5"]
+    );
 }
 
 #[test]
@@ -112,12 +160,17 @@ fn a_job_inside_a_job_does_not_survive_the_outer_launcher() {
 
 #[test]
 fn the_topology_can_be_pretended() {
-    let finished = farside(["app", "hello", "-n", "4", "--topology", "node:2,socket:2"]).run().ends_with(0);
+    let finished =
+        farside(["app", "hello", "-n", "4", "--topology", "node:2,socket:2"]).run().ends_with(0);
     assert!(finished.stdout().contains("2 node, 4 socket, 4 ranks"), "{}", finished.stdout());
-    let finished = farside(["app", "hello", "-n", "4"]).variable("FARSIDE_TOPOLOGY", "node:4").run().ends_with(0);
+    let finished = farside(["app", "hello", "-n", "4"])
+        .variable("FARSIDE_TOPOLOGY", "node:4")
+        .run()
+        .ends_with(0);
     assert!(finished.stdout().contains("4 node, 4 ranks"), "{}", finished.stdout());
     // What is said on the command line holds.
-    let both = farside(["app", "hello", "-n", "4", "--topology", "node:2"]).variable("FARSIDE_TOPOLOGY", "node:4");
+    let both = farside(["app", "hello", "-n", "4", "--topology", "node:2"])
+        .variable("FARSIDE_TOPOLOGY", "node:4");
     assert!(both.run().ends_with(0).stdout().contains("2 node, 4 ranks"));
 }
 
@@ -129,7 +182,8 @@ fn memory_can_be_limited() {
     ] {
         limited.run().fails_with(&["4096 bytes of shared memory", "--memory", "FARSIDE_MEMORY"]);
     }
-    let enough = farside(["app", "hello", "-n", "2", "--memory", "16M"]).variable("FARSIDE_MEMORY", "4K");
+    let enough =
+        farside(["app", "hello", "-n", "2", "--memory", "16M"]).variable("FARSIDE_MEMORY", "4K");
     greets(&enough.run().ends_with(0), 2);
 }
 
@@ -160,7 +214,14 @@ fn nothing_is_lost_under_any_lock() {
     for fabric in [&["--timeout", "60"][..], &["--threads"], &["--sim", "aries-xc30"]] {
         let words = ["app", "count", "-n", "8"].iter().chain(fabric).chain(&["--", "50"]);
         let finished = farside(words.copied()).run().ends_with(0);
-        assert_eq!(finished.stdout().matches(" 400 increments, all there").count(), 13, "{}", finished.stdout());
+        assert_eq!(
+            finished.stdout().matches(" 400 increments, all there").count(),
+            13,
+            "{}",
+            finished.stdout()
+        );
     }
-    farside(["app", "count", "-n", "2", "--", "5", "bakery"]).run().fails_with(&["\"bakery\"", "d-mcs"]);
+    farside(["app", "count", "-n", "2", "--", "5", "bakery"])
+        .run()
+        .fails_with(&["\"bakery\"", "d-mcs"]);
 }

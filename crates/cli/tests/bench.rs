@@ -24,12 +24,18 @@ const CASES: [&str; 11] = [
 
 /// A measurement that takes but a moment.
 fn quick(options: &[&str]) -> Farside {
-    farside(["bench", "ops", "--ranks", "2", "--sizes", "8", "--rounds", "1", "--time", "1"].iter().chain(options))
+    farside(
+        ["bench", "ops", "--ranks", "2", "--sizes", "8", "--rounds", "1", "--time", "1"]
+            .iter()
+            .chain(options),
+    )
 }
 
 fn records(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("the file is there");
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 #[test]
@@ -37,14 +43,22 @@ fn figures_come_as_table_as_json_and_as_plots() {
     let scratch = Scratch::new();
     let (json, plots) = (scratch.file("ops.json"), scratch.file("deep/plots"));
     let stdout = quick(&["--json", &json, "--plot", &plots]).run().ends_with(0).stdout();
-    for word in ["ranks", "case", "bytes", "target", "farside", "limit", "idle", "computing"].iter().chain(&CASES) {
+    for word in ["ranks", "case", "bytes", "target", "farside", "limit", "idle", "computing"]
+        .iter()
+        .chain(&CASES)
+    {
         assert!(stdout.contains(word), "{word} is not in {stdout}");
     }
     let records = records(&json);
     for record in &records {
-        let text = |key: &str| record[key].as_str().unwrap_or_else(|| panic!("no {key} in {record}"));
+        let text =
+            |key: &str| record[key].as_str().unwrap_or_else(|| panic!("no {key} in {record}"));
         assert_eq!((text("bench"), text("fabric")), ("ops", "shm"), "{record}");
-        assert_eq!((record["ranks"].as_u64(), record["nodes"].as_u64()), (Some(2), Some(1)), "{record}");
+        assert_eq!(
+            (record["ranks"].as_u64(), record["nodes"].as_u64()),
+            (Some(2), Some(1)),
+            "{record}"
+        );
         assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
         assert!(CASES.contains(&text("case")), "{record}");
     }
@@ -53,19 +67,26 @@ fn figures_come_as_table_as_json_and_as_plots() {
         own.map(|record| record["case"].as_str().expect("a case is text")).collect()
     };
     assert_eq!(of("farside"), BTreeSet::from(CASES));
-    assert!(of("limit").is_superset(&BTreeSet::from(["put", "get", "fetch_add", "barrier"])), "{:?}", of("limit"));
+    assert!(
+        of("limit").is_superset(&BTreeSet::from(["put", "get", "fetch_add", "barrier"])),
+        "{:?}",
+        of("limit")
+    );
     check_plots(&plots, &stdout);
 }
 
 fn check_plots(directory: &str, stdout: &str) {
     assert!(stdout.contains(&format!("{directory}/index.html")), "{stdout}");
-    let page = std::fs::read_to_string(format!("{directory}/index.html")).expect("the page is there");
+    let page =
+        std::fs::read_to_string(format!("{directory}/index.html")).expect("the page is there");
     let names = std::fs::read_dir(directory).expect("the directory is there").flatten();
-    let names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let names: Vec<String> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let plots: Vec<&String> = names.iter().filter(|name| name.ends_with(".svg")).collect();
     assert!(plots.len() >= 6, "{plots:?}");
     for plot in plots {
-        let svg = std::fs::read_to_string(format!("{directory}/{plot}")).expect("the plot is there");
+        let svg =
+            std::fs::read_to_string(format!("{directory}/{plot}")).expect("the plot is there");
         assert!(svg.contains("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}: {svg}");
         assert!(page.contains(plot.as_str()), "{plot} is not on the page");
     }
@@ -75,10 +96,12 @@ fn check_plots(directory: &str, stdout: &str) {
 fn only_the_cases_and_ranks_asked_for_are_measured() {
     let scratch = Scratch::new();
     let json = scratch.file("ops.json");
-    let words = ["bench", "ops", "--ranks", "2,3", "--cases", "barrier", "--rounds", "2", "--time", "1"];
+    let words =
+        ["bench", "ops", "--ranks", "2,3", "--cases", "barrier", "--rounds", "2", "--time", "1"];
     farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
     let own = records(&json).into_iter().filter(|record| record["system"] == "farside");
-    let own: Vec<(Value, Value)> = own.map(|record| (record["case"].clone(), record["ranks"].clone())).collect();
+    let own: Vec<(Value, Value)> =
+        own.map(|record| (record["case"].clone(), record["ranks"].clone())).collect();
     assert_eq!(own, [("barrier".into(), 2.into()), ("barrier".into(), 3.into())]);
 }
 
@@ -86,9 +109,11 @@ fn only_the_cases_and_ranks_asked_for_are_measured() {
 fn sizes_have_units() {
     let scratch = Scratch::new();
     let json = scratch.file("ops.json");
-    let words = ["bench", "ops", "--cases", "put", "--sizes", "16,1K", "--rounds", "1", "--time", "1"];
+    let words =
+        ["bench", "ops", "--cases", "put", "--sizes", "16,1K", "--rounds", "1", "--time", "1"];
     farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
-    let sizes: BTreeSet<u64> = records(&json).iter().map(|record| record["bytes"].as_u64().expect("a size")).collect();
+    let sizes: BTreeSet<u64> =
+        records(&json).iter().map(|record| record["bytes"].as_u64().expect("a size")).collect();
     assert_eq!(sizes, BTreeSet::from([16, 1024]));
 }
 
@@ -110,7 +135,11 @@ fn bad_values_of_options_are_named() {
         ("--time", "-1"),
     ] {
         // Of a list, the part that is wrong; of a number with a unit, what it stands for.
-        let wrong = if value == "1G" { "1073741824" } else { value.rsplit(',').next().expect("it has a part") };
+        let wrong = if value == "1G" {
+            "1073741824"
+        } else {
+            value.rsplit(',').next().expect("it has a part")
+        };
         let finished = farside(["bench", "ops", option, value]).run();
         assert_eq!(finished.stdout(), "", "{option} {value}: nothing is measured");
         finished.fails_with(&[wrong]);
@@ -153,9 +182,18 @@ fn what_is_not_measured_is_said() {
     for (words, why) in [
         (&["ops", "--ranks", &many, "--cases", "put", "--sizes", "8"][..], pairs.as_str()),
         (&["ops", "--ranks", "5000", "--cases", "put", "--sizes", "8"], "put at 5000 ranks"),
-        (&["overlap", "--ranks", "3", "--cases", "latency"], "latency at 3 ranks: a pair is measured at 2"),
-        (&["locks", "--locks", "ticket", "--writers", "5"], "ticket: locks that readers cannot share"),
-        (&["interference", "--sim", "myrinet-2000", "--ranks", "2", "--cases", "bandwidth"], "bandwidth at 2 ranks"),
+        (
+            &["overlap", "--ranks", "3", "--cases", "latency"],
+            "latency at 3 ranks: a pair is measured at 2",
+        ),
+        (
+            &["locks", "--locks", "ticket", "--writers", "5"],
+            "ticket: locks that readers cannot share",
+        ),
+        (
+            &["interference", "--sim", "myrinet-2000", "--ranks", "2", "--cases", "bandwidth"],
+            "bandwidth at 2 ranks",
+        ),
     ] {
         let finished = short(words);
         assert_eq!(finished.stdout(), "", "{words:?}");
@@ -164,10 +202,33 @@ fn what_is_not_measured_is_said() {
     for (words, why) in [
         (&["ops", "--ranks", &many, "--cases", "put,barrier", "--sizes", "8"][..], pairs.as_str()),
         (
-            &["overlap", "--sim", "aries-xc30", "--ranks", "3", "--sizes", "8", "--operations", "2"],
+            &[
+                "overlap",
+                "--sim",
+                "aries-xc30",
+                "--ranks",
+                "3",
+                "--sizes",
+                "8",
+                "--operations",
+                "2",
+            ],
             "latency, sender at 3",
         ),
-        (&["locks", "--sim", "aries-xc30", "--locks", "ticket,rma-rw", "--writers", "5", "--ranks", "2"], "ticket: "),
+        (
+            &[
+                "locks",
+                "--sim",
+                "aries-xc30",
+                "--locks",
+                "ticket,rma-rw",
+                "--writers",
+                "5",
+                "--ranks",
+                "2",
+            ],
+            "ticket: ",
+        ),
     ] {
         let finished = short(words).ends_with(0).says(&["not measured: ", why]);
         assert_ne!(finished.stdout(), "", "{words:?}");
@@ -197,7 +258,11 @@ fn fences_and_barriers_are_measured_on_real_ranks() {
         assert_eq!(algorithms("barrier", ranks), barriers);
     }
     for record in &records {
-        assert_eq!((&record["bench"], &record["system"]), (&"sync".into(), &"farside".into()), "{record}");
+        assert_eq!(
+            (&record["bench"], &record["system"]),
+            (&"sync".into(), &"farside".into()),
+            "{record}"
+        );
         assert!(record["median_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{record}");
         assert!(record["messages"].as_f64().is_some(), "{record}");
     }
@@ -210,9 +275,11 @@ fn fences_and_barriers_are_measured_on_real_ranks() {
 fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = ["sync", "--sim", "myrinet-2000", "--ranks", "4,8", "--bytes", "64", "--plot", &plots];
+    let words =
+        ["sync", "--sim", "myrinet-2000", "--ranks", "4,8", "--bytes", "64", "--plot", &plots];
     let (records, _) = measured(&words);
-    let counted = records.iter().find(|record| record["algorithm"] == "counted" && record["ranks"] == 8);
+    let counted =
+        records.iter().find(|record| record["algorithm"] == "counted" && record["ranks"] == 8);
     let counted = counted.expect("it was measured");
     assert_eq!((&counted["messages"], &counted["bytes"]), (&6.0.into(), &64.into()));
     assert_eq!((&counted["fabric"], &counted["nodes"]), (&"sim".into(), &8.into()));
@@ -223,27 +290,40 @@ fn fences_and_barriers_are_measured_in_virtual_time_and_drawn() {
 
 #[test]
 fn bad_options_of_sync_are_named() {
-    for (option, value) in [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")] {
+    for (option, value) in
+        [("--ranks", "1"), ("--bytes", "7"), ("--bytes", "2M"), ("--cases", "put")]
+    {
         let wrong = if value == "2M" { "2097152" } else { value };
         farside(["bench", "sync", option, value]).run().fails_with(&[wrong]);
     }
-    farside(["bench", "sync", "--sim", "myrinet-2000", "--against", "mpich"]).run().fails_with(&["--against"]);
+    farside(["bench", "sync", "--sim", "myrinet-2000", "--against", "mpich"])
+        .run()
+        .fails_with(&["--against"]);
 }
 
 #[test]
 fn locks_are_measured_on_real_ranks() {
-    let (records, stdout) = measured(&["locks", "--ranks", "2,3", "--writers", "5,100", "--cases", "lb,release,wcsb"]);
+    let (records, stdout) =
+        measured(&["locks", "--ranks", "2,3", "--writers", "5,100", "--cases", "lb,release,wcsb"]);
     let count = |lock: &str, case: &str| {
         records.iter().filter(|record| record["lock"] == lock && record["case"] == case).count()
     };
     for case in ["lb", "release", "wcsb"] {
-        // A lock that readers can share is measured with readers, too; both at two numbers of ranks.
+        // A lock that readers can share is measured with readers, too; both at two numbers of
+        // ranks.
         assert_eq!((count("d-mcs", case), count("rma-rw", case)), (2, 4), "{case}");
     }
     for record in &records {
-        let figure = |name: &str| record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"));
-        assert!(figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0, "{record}");
-        assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0 && figure("fairness") <= 1.0, "{record}");
+        let figure =
+            |name: &str| record[name].as_f64().unwrap_or_else(|| panic!("no {name} in {record}"));
+        assert!(
+            figure("median_ns") > 0.0 && figure("per_s") > 0.0 && figure("wait_max_ns") > 0.0,
+            "{record}"
+        );
+        assert!(
+            figure("share_min") <= 1.0 && figure("share_max") >= 1.0 && figure("fairness") <= 1.0,
+            "{record}"
+        );
         // One at a time, each for a microsecond at least.
         if record["case"] == "wcsb" && record["writers_pct"] == 100 {
             assert!(figure("per_s") <= 1e6, "{record}");
@@ -258,9 +338,29 @@ fn locks_are_measured_on_real_ranks() {
 fn thresholds_of_locks_are_swept_in_virtual_time() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = ["locks", "--sim", "aries-xc30", "--ranks", "32", "--locks", "rma-rw,fompi-rw", "--writers", "25"];
-    let sweep =
-        ["--cases", "ecsb", "--t-r", "10,1000", "--t-l", "20-50,10-100", "--operations", "10", "--plot", &plots];
+    let words = [
+        "locks",
+        "--sim",
+        "aries-xc30",
+        "--ranks",
+        "32",
+        "--locks",
+        "rma-rw,fompi-rw",
+        "--writers",
+        "25",
+    ];
+    let sweep = [
+        "--cases",
+        "ecsb",
+        "--t-r",
+        "10,1000",
+        "--t-l",
+        "20-50,10-100",
+        "--operations",
+        "10",
+        "--plot",
+        &plots,
+    ];
     let (records, _) = measured(&[&words[..], &sweep].concat());
     let of = |t_l: &str, t_r: u64| {
         let is = |record: &&Value| record["t_l"] == t_l && record["t_r"] == t_r;

@@ -14,9 +14,13 @@ fn records(path: &str) -> Vec<Value> {
 fn a_check_passes_and_is_in_the_table() {
     let finished = farside(["check", "example/ticket-fair", "litmus/tickets"]).run().ends_with(0);
     let table = finished.stdout();
-    for words in
-        ["example/ticket-fair", "litmus/tickets", "exhaustive", "2 checks: 2 exhaustive", "2 ranks, one node, 2 rounds"]
-    {
+    for words in [
+        "example/ticket-fair",
+        "litmus/tickets",
+        "exhaustive",
+        "2 checks: 2 exhaustive",
+        "2 ranks, one node, 2 rounds",
+    ] {
         assert!(table.contains(words), "{words}: {table}");
     }
     assert_eq!(finished.stderr(), "");
@@ -27,7 +31,10 @@ fn names_may_have_stars_and_beginnings() {
     let all = farside(["check", "--list"]).run().ends_with(0).lines();
     let some = farside(["check", "--list", "litmus/*fence*", "object"]).run().ends_with(0).lines();
     assert!(some.len() > 5 && some.len() < all.len(), "{some:?}");
-    assert!(some.iter().all(|line| line.starts_with("object/") || line.contains("fence")), "{some:?}");
+    assert!(
+        some.iter().all(|line| line.starts_with("object/") || line.contains("fence")),
+        "{some:?}"
+    );
     assert!(all.iter().any(|line| line.contains("must be caught")), "{all:?}");
 }
 
@@ -66,10 +73,23 @@ fn a_failure_comes_with_a_command_that_shows_it_again() {
     farside(["check", "example/mcs-without-second-look", "--json", &json]).run().ends_with(0);
     let record = &records(&json)[0];
     let schedule = record["schedule"].as_str().expect("a schedule");
-    let words = ["check", "example/mcs-without-second-look", "--ranks", "2", "--rounds", "1", "--replay", schedule];
+    let words = [
+        "check",
+        "example/mcs-without-second-look",
+        "--ranks",
+        "2",
+        "--rounds",
+        "1",
+        "--replay",
+        schedule,
+    ];
     let again = farside(words).run();
     assert_eq!(again.status.code(), Some(1));
-    assert!(again.stdout().contains(record["problem"].as_str().expect("a problem")), "{}", again.stdout());
+    assert!(
+        again.stdout().contains(record["problem"].as_str().expect("a problem")),
+        "{}",
+        again.stdout()
+    );
     assert!(again.stdout().contains("compare_swap"), "{}", again.stdout());
 }
 
@@ -83,7 +103,8 @@ fn a_failure_is_described() {
     assert_eq!(value(&text, "job"), "1 rank, one node, 1 round");
     assert_eq!(value(&text, "policy "), "exhaustive, seed 1");
     let command = value(&text, "again");
-    let words: Vec<String> = command.split(' ').skip(1).map(|word| word.replace('\'', "")).collect();
+    let words: Vec<String> =
+        command.split(' ').skip(1).map(|word| word.replace('\'', "")).collect();
     let again = farside(&words).run();
     assert_eq!(again.status.code(), Some(1));
     assert!(again.stdout().contains("forbidden"), "{}", again.stdout());
@@ -93,12 +114,26 @@ fn a_failure_is_described() {
 fn records_say_what_was_done() {
     let scratch = Scratch::new();
     let json = scratch.file("check.json");
-    let words = ["check", "object/counter", "--policy", "random", "--budget", "0.2", "--seed", "7", "--ranks", "2"];
+    let words = [
+        "check",
+        "object/counter",
+        "--policy",
+        "random",
+        "--budget",
+        "0.2",
+        "--seed",
+        "7",
+        "--ranks",
+        "2",
+    ];
     farside(words.into_iter().chain(["--json", &json])).run().ends_with(0);
     let records = records(&json);
     assert!(!records.is_empty());
     for record in records {
-        assert_eq!((&record["policy"], &record["seed"], &record["ranks"]), (&"random".into(), &7.into(), &2.into()));
+        assert_eq!(
+            (&record["policy"], &record["seed"], &record["ranks"]),
+            (&"random".into(), &7.into(), &2.into())
+        );
         assert_eq!((&record["outcome"], &record["complete"]), (&"sampled".into(), &false.into()));
         assert!(record["schedules"].as_u64().is_some_and(|runs| runs > 0), "{record}");
     }
@@ -112,7 +147,10 @@ fn what_a_limit_cut_off_is_not_called_exhaustive() {
         let words = ["check", "example/ticket", limit[0], limit[1], "--json", &json];
         let finished = farside(words).run().ends_with(0);
         let text = finished.stdout();
-        assert!(text.contains("exhaustive, cut off") && text.contains("1 check: 1 bounded"), "{text}");
+        assert!(
+            text.contains("exhaustive, cut off") && text.contains("1 check: 1 bounded"),
+            "{text}"
+        );
         assert!(!text.contains(" exhaustive "), "{text}");
         let record = &records(&json)[0];
         assert_eq!((&record["outcome"], &record["complete"]), (&"bounded".into(), &false.into()));
@@ -127,11 +165,21 @@ fn what_a_limit_cut_off_is_not_called_exhaustive() {
 #[test]
 fn policies_and_deaths_can_be_chosen() {
     for policy in ["unreduced", "random", "pct:2"] {
-        let words = ["check", "object/counter-compare_swap", "--ranks", "2", "--budget", "0.3", "--policy", policy];
+        let words = [
+            "check",
+            "object/counter-compare_swap",
+            "--ranks",
+            "2",
+            "--budget",
+            "0.3",
+            "--policy",
+            policy,
+        ];
         let finished = farside(words).run().ends_with(0);
         assert!(finished.stdout().contains(policy), "{}", finished.stdout());
     }
-    let finished = farside(["check", "example/ticket", "--rounds", "1", "--deaths", "1"]).run().ends_with(0);
+    let finished =
+        farside(["check", "example/ticket", "--rounds", "1", "--deaths", "1"]).run().ends_with(0);
     assert!(finished.stdout().contains("up to 1 death"), "{}", finished.stdout());
 }
 
@@ -152,5 +200,7 @@ fn bad_values_of_options_are_named() {
     farside(["check", "litmus", "--replay", "0"]).run().fails_with(&["one check"]);
     let scratch = Scratch::new();
     let json = scratch.file("nowhere/check.json");
-    farside(["check", "litmus/tickets", "--json", &json]).run().fails_with(&[&json, "cannot write"]);
+    farside(["check", "litmus/tickets", "--json", &json])
+        .run()
+        .fails_with(&[&json, "cannot write"]);
 }

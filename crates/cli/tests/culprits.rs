@@ -1,8 +1,8 @@
 //! Ranks of the built-in programs and of the benches are killed at random moments: every survivor
 //! that fails must name the killed rank, and nobody whose end is a consequence.
 //!
-//! `FARSIDE_LONG=1 cargo test -p farside-cli --test culprits -- --nocapture` kills 320 and prints how
-//! many there were on each fabric.
+//! `FARSIDE_LONG=1 cargo test -p farside-cli --test culprits -- --nocapture` kills 320 and prints
+//! how many there were on each fabric.
 
 mod support;
 
@@ -61,7 +61,11 @@ fn programs(file: &str) -> Vec<Vec<String>> {
 fn fabric(name: &str, random: &mut Random) -> Vec<String> {
     let nodes = match name {
         "shm" => return Vec::new(),
-        "hosts" => return ["--hosts", HOSTS, "--rsh", "sh -c 'exec \"$@\"' {host}"].map(str::to_owned).to_vec(),
+        "hosts" => {
+            return ["--hosts", HOSTS, "--rsh", "sh -c 'exec \"$@\"' {host}"]
+                .map(str::to_owned)
+                .to_vec();
+        }
         _ => 2 + random.below(2) * 2,
     };
     let mut options = vec!["--nodes".to_owned(), nodes.to_string()];
@@ -76,9 +80,13 @@ fn job(program: &[String], fabric: &[String]) -> Vec<String> {
     let ranks = if program[0] == "bench" { "--ranks" } else { "-n" };
     // Hosts say how many ranks each of them has.
     let says_ranks = fabric.first().is_none_or(|option| option != "--hosts");
-    let mut options = if says_ranks { vec![ranks.to_owned(), RANKS.to_string()] } else { Vec::new() };
+    let mut options =
+        if says_ranks { vec![ranks.to_owned(), RANKS.to_string()] } else { Vec::new() };
     options.extend_from_slice(fabric);
-    program.iter().flat_map(|word| if word == "JOB" { options.clone() } else { vec![word.clone()] }).collect()
+    program
+        .iter()
+        .flat_map(|word| if word == "JOB" { options.clone() } else { vec![word.clone()] })
+        .collect()
 }
 
 /// Runs a job and kills one of its ranks; nothing if it had ended before.
@@ -94,7 +102,9 @@ fn kill(arguments: &[String], victim: u64, alone_ms: u64) -> Option<Finished> {
 
 /// Who is named as lost in a line.
 fn named(line: &str) -> Vec<u64> {
-    let numbers = line.match_indices(" is lost").filter_map(|(at, _)| line[..at].rsplit_once("rank ")?.1.parse().ok());
+    let numbers = line
+        .match_indices(" is lost")
+        .filter_map(|(at, _)| line[..at].rsplit_once("rank ")?.1.parse().ok());
     numbers.collect()
 }
 
@@ -105,8 +115,10 @@ fn wrong(finished: &Finished, victim: u64) -> Vec<String> {
         let said = line.trim_start_matches("farside: ");
         // What a rank says begins with its number and a colon; what the launcher says of it does
         // not.
-        let is_a_rank_s =
-            said.strip_prefix("rank ").and_then(|rest| rest.split_once(' ')).is_some_and(|it| it.0.ends_with(':'));
+        let is_a_rank_s = said
+            .strip_prefix("rank ")
+            .and_then(|rest| rest.split_once(' '))
+            .is_some_and(|it| it.0.ends_with(':'));
         let named = named(line);
         named.iter().any(|&rank| rank != victim) || (is_a_rank_s && named.is_empty())
     };
@@ -117,7 +129,8 @@ fn wrong(finished: &Finished, victim: u64) -> Vec<String> {
 fn every_survivor_names_the_killed_rank() {
     let scratch = Scratch::new();
     let file = scratch.file("words");
-    let text: String = (0..200_000).map(|number| format!("word{} ", number * 7919 % 50_021)).collect();
+    let text: String =
+        (0..200_000).map(|number| format!("word{} ", number * 7919 % 50_021)).collect();
     std::fs::write(&file, text).expect("a file can be written");
     let programs = programs(&file);
     let fabrics = ["shm", "nic", "ofi", "hosts"];
@@ -139,23 +152,28 @@ fn every_survivor_names_the_killed_rank() {
             alone_ms /= 2;
             finished
         });
-        let finished = finished.unwrap_or_else(|| panic!("{arguments:?}: ended before rank {victim} could be killed"));
+        let finished = finished
+            .unwrap_or_else(|| panic!("{arguments:?}: ended before rank {victim} could be killed"));
         let wrong = wrong(&finished, victim);
         let (kills, named, blames) = counts.entry(name).or_default();
-        (*kills, *named, *blames) = (*kills + 1, *named + said(&finished), *blames + u64::from(!wrong.is_empty()));
+        (*kills, *named, *blames) =
+            (*kills + 1, *named + said(&finished), *blames + u64::from(!wrong.is_empty()));
         if !wrong.is_empty() {
             blamed.push(format!(
                 "kill {number}: {:?}, rank {victim} was killed: {wrong:#?}",
                 &arguments[..arguments.len().min(12)]
             ));
         }
-        let (killed, stderr) = (format!("rank {victim} was ended by signal 9"), finished.leaves_nothing().stderr());
+        let (killed, stderr) =
+            (format!("rank {victim} was ended by signal 9"), finished.leaves_nothing().stderr());
         if !stderr.contains(&killed) {
             blamed.push(format!("kill {number}: nobody says {killed:?}: {stderr}"));
         }
     }
     for (name, (kills, named, blames)) in &counts {
-        println!("{name}: {kills} kills, {named} survivors named a rank, {blames} kills with wrong names");
+        println!(
+            "{name}: {kills} kills, {named} survivors named a rank, {blames} kills with wrong names"
+        );
     }
     assert_eq!(blamed, [] as [&str; 0], "somebody else is blamed");
     let all: u64 = counts.values().map(|(_, named, _)| named).sum();
@@ -170,6 +188,9 @@ fn said(finished: &Finished) -> u64 {
 #[test]
 fn names_are_found_in_lines() {
     assert_eq!(named("farside: rank 3: lu: rank 12 is lost: it was ended by signal 9"), [12]);
-    assert_eq!(named("the lock is poisoned: rank 1 is lost, it exited with status 1; rank 2 is lost"), [1, 2]);
+    assert_eq!(
+        named("the lock is poisoned: rank 1 is lost, it exited with status 1; rank 2 is lost"),
+        [1, 2]
+    );
     assert_eq!(named("farside: rank 3 was ended by signal 9"), [] as [u64; 0]);
 }

@@ -1,4 +1,5 @@
-//! However a job ends, nothing of it is left: time is up, a signal comes, nobody reads, the launcher is killed.
+//! However a job ends, nothing of it is left: time is up, a signal comes, nobody reads, the
+//! launcher is killed.
 
 mod support;
 
@@ -45,11 +46,14 @@ fn a_job_that_ends_in_time_is_not_ended() {
 
 #[test]
 fn children_of_ranks_end_with_the_job() {
-    let finished = shells(&["-n", "2"], "sleep 1000 & (sleep 1000 & sleep 1000 &) ; echo done").run().ends_with(0);
+    let finished = shells(&["-n", "2"], "sleep 1000 & (sleep 1000 & sleep 1000 &) ; echo done")
+        .run()
+        .ends_with(0);
     assert_eq!(finished.stdout(), "done\ndone\n");
 }
 
-/// Shell code that starts processes in a session of their own and waits until they are there, and then does `then`.
+/// Shell code that starts processes in a session of their own and waits until they are there, and
+/// then does `then`.
 fn with_daemons(then: &str) -> String {
     let daemon = "sleep 1000 & : >up$FARSIDE_RANK; wait";
     format!("setsid sh -c '{daemon}' & until [ -e up$FARSIDE_RANK ]; do sleep 0.01; done; {then}")
@@ -66,7 +70,10 @@ fn children_in_sessions_of_their_own_end_with_the_job() {
 #[test]
 fn children_in_sessions_of_their_own_end_when_time_is_up() {
     let scratch = Scratch::new();
-    shells(&["-n", "2", "--timeout", "1"], &with_daemons("wait")).directory(&scratch.path).run().ends_with(124);
+    shells(&["-n", "2", "--timeout", "1"], &with_daemons("wait"))
+        .directory(&scratch.path)
+        .run()
+        .ends_with(124);
 }
 
 #[test]
@@ -117,7 +124,10 @@ fn a_job_that_is_asked_to_end_ends() {
         let mut running = shells(&["-n", "3"], "echo ready; sleep 1000").start();
         running.wait_for_lines("ready", 3);
         running.signal(signal);
-        running.wait().ends_with(128 + number).says(&[&format!("rank 1 was ended by signal {number}\n")]);
+        running
+            .wait()
+            .ends_with(128 + number)
+            .says(&[&format!("rank 1 was ended by signal {number}\n")]);
     }
 }
 
@@ -148,7 +158,10 @@ fn a_hangup_that_is_ignored_stays_ignored() {
 #[test]
 fn ranks_stop_and_go_on_with_the_launcher() {
     let script = format!("trap 'exit 0' USR1; echo ready; {FOR_EVER}");
-    for options in [["-n", "2"].as_slice(), &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"]] {
+    for options in [
+        ["-n", "2"].as_slice(),
+        &["--hosts", "a=127.0.0.1:1,b=127.0.0.2:1", "--rsh", "env HOST={host}"],
+    ] {
         let mut running = shells(options, &script).start();
         running.wait_for_lines("ready", 2);
         for _ in 0..2 {
@@ -165,14 +178,21 @@ fn ranks_stop_and_go_on_with_the_launcher() {
 #[test]
 fn the_last_lines_of_a_rank_come_before_the_news_of_its_end() {
     for to in ["", ">&2"] {
-        for options in [["-n", "2"].as_slice(), &["--hosts", "localhost:2", "--rsh", "env HOST={host}"]] {
-            let script = format!("[ $FARSIDE_RANK = 0 ] || exec sleep 1000; seq 1 10000 {to}; exit 3");
+        for options in
+            [["-n", "2"].as_slice(), &["--hosts", "localhost:2", "--rsh", "env HOST={host}"]]
+        {
+            let script =
+                format!("[ $FARSIDE_RANK = 0 ] || exec sleep 1000; seq 1 10000 {to}; exit 3");
             let program = ["sh", "-c", script.as_str()];
             let words = ["run", "--grace", "0"].iter().chain(options).chain(&program);
             let lines = farside_after("exec 2>&1", words).run().ends_with(3).lines();
             let at = |line: &str| lines.iter().position(|one| one == line);
             let (last, news) = (at("10000"), at("farside: rank 0 exited with status 3"));
-            assert!(last.is_some() && last < news, "{to}: {last:?} {news:?} of {} lines", lines.len());
+            assert!(
+                last.is_some() && last < news,
+                "{to}: {last:?} {news:?} of {} lines",
+                lines.len()
+            );
         }
     }
 }
@@ -205,7 +225,8 @@ fn a_launcher_that_is_killed_leaves_nothing() {
         "sleep 1000 & echo ready; wait".to_owned(),
         "(trap '' HUP TERM; sleep 1000 & sleep 1000 &); echo ready; sleep 1000".to_owned(),
         // The ranks are gone: only their children are left to be ended.
-        "trap '' HUP; sh -c 'echo ready; sleep 1000' & [ $FARSIDE_RANK = 0 ] && wait; exit 0".to_owned(),
+        "trap '' HUP; sh -c 'echo ready; sleep 1000' & [ $FARSIDE_RANK = 0 ] && wait; exit 0"
+            .to_owned(),
     ] {
         let mut running = shells(&["-n", "3"], &script).start();
         running.wait_for_lines("ready", 3);
@@ -219,7 +240,8 @@ fn a_launcher_that_is_killed_leaves_nothing() {
 fn children_in_sessions_of_their_own_end_with_a_launcher_that_is_killed() {
     for then in ["echo ready; wait", "echo ready; exit 0"] {
         let scratch = Scratch::new();
-        let mut running = shells(&["-n", "2"], &with_daemons(then)).directory(&scratch.path).start();
+        let mut running =
+            shells(&["-n", "2"], &with_daemons(then)).directory(&scratch.path).start();
         running.wait_for_lines("ready", 2);
         running.signal(Signal::KILL);
         running.wait_until_nothing_is_left();
@@ -245,7 +267,10 @@ fn a_job_whose_output_nobody_reads_ends() {
 
 #[test]
 fn a_job_whose_output_nobody_reads_ends_even_if_it_ignores_being_asked() {
-    shells(&["-n", "2"], "trap '' TERM PIPE; while :; do echo y; done").hang_up().run().leaves_nothing();
+    shells(&["-n", "2"], "trap '' TERM PIPE; while :; do echo y; done")
+        .hang_up()
+        .run()
+        .leaves_nothing();
 }
 
 #[test]

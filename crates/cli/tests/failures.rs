@@ -15,9 +15,16 @@ fn a_job_in_which_all_is_well_ends_with_zero_and_says_nothing() {
 #[test]
 fn the_status_of_a_failed_rank_is_that_of_the_job() {
     for status in [1, 7, 255] {
-        let finished = shells(&["-n", "4"], &format!("[ $FARSIDE_RANK != 2 ] || exit {status}")).run();
-        let finished = finished.ends_with(status).says(&[&format!("rank 2 exited with status {status}\n")]);
-        assert_eq!(finished.stderr().lines().count(), 1, "the others did not fail: {}", finished.stderr());
+        let finished =
+            shells(&["-n", "4"], &format!("[ $FARSIDE_RANK != 2 ] || exit {status}")).run();
+        let finished =
+            finished.ends_with(status).says(&[&format!("rank 2 exited with status {status}\n")]);
+        assert_eq!(
+            finished.stderr().lines().count(),
+            1,
+            "the others did not fail: {}",
+            finished.stderr()
+        );
     }
 }
 
@@ -34,30 +41,39 @@ fn a_signal_that_ended_a_rank_is_in_the_status() {
 #[test]
 fn the_first_failure_wins() {
     let scratch = Scratch::new();
-    // Rank 0 fails when the process of rank 1 is gone, that is, when the launcher has heard of its end.
+    // Rank 0 fails when the process of rank 1 is gone, that is, when the launcher has heard of its
+    // end.
     let script = "if [ $FARSIDE_RANK = 1 ]; then echo $$ >new; mv new pid; exit 7; fi
         until [ -e pid ]; do sleep 0.01; done
         while [ -d /proc/$(cat pid) ]; do sleep 0.01; done
         exit 3";
     let finished = shells(&["-n", "2"], script).directory(&scratch.path).run().ends_with(7);
-    assert_eq!(finished.stderr(), "farside: rank 1 exited with status 7\nfarside: rank 0 exited with status 3\n");
+    assert_eq!(
+        finished.stderr(),
+        "farside: rank 1 exited with status 7\nfarside: rank 0 exited with status 3\n"
+    );
 }
 
 #[test]
 fn ranks_that_hang_after_a_failure_are_ended() {
-    let finished = shells(&["-n", "3", "--grace", "0.2"], "[ $FARSIDE_RANK = 1 ] && exit 7; sleep 1000").run();
+    let finished =
+        shells(&["-n", "3", "--grace", "0.2"], "[ $FARSIDE_RANK = 1 ] && exit 7; sleep 1000").run();
     finished.ends_with(7).says(&["rank 1 exited with status 7\n"]);
 }
 
 #[test]
 fn ranks_that_ignore_being_asked_are_ended_too() {
     let script = "[ $FARSIDE_RANK = 1 ] && exit 7; trap '' TERM; while :; do sleep 0.1; done";
-    shells(&["-n", "3", "--grace", "0.2"], script).run().ends_with(7).says(&["rank 1 exited with status 7\n"]);
+    shells(&["-n", "3", "--grace", "0.2"], script)
+        .run()
+        .ends_with(7)
+        .says(&["rank 1 exited with status 7\n"]);
 }
 
 #[test]
 fn ranks_may_end_in_their_own_way_after_a_failure() {
-    let script = "trap 'echo asked; exit 0' TERM; echo ready; read line && exit 7; while :; do sleep 0.01; done";
+    let script = "trap 'echo asked; exit 0' TERM; echo ready; read line && exit 7; while :; do \
+                  sleep 0.01; done";
     let script = format!("[ $FARSIDE_RANK = 0 ] || exec </dev/null; {script}");
     let (mut running, input) = shells(&["-n", "3", "--grace", "0.1"], &script).start_with_input();
     running.wait_for_lines("ready", 3);
@@ -69,12 +85,15 @@ fn ranks_may_end_in_their_own_way_after_a_failure() {
 #[test]
 fn ranks_within_their_grace_finish() {
     let scratch = Scratch::new();
-    // Rank 0 goes on after the launcher has heard of the failure, and has all the time that it needs.
+    // Rank 0 goes on after the launcher has heard of the failure, and has all the time that it
+    // needs.
     let script = "if [ $FARSIDE_RANK = 1 ]; then echo $$ >new; mv new pid; exit 7; fi
         until [ -e pid ]; do sleep 0.01; done
         while [ -d /proc/$(cat pid) ]; do sleep 0.01; done
         echo finished";
-    for options in [["-n", "2", "--grace", "1000"].as_slice(), &["-n", "2", "--grace", "0", "--keep-going"]] {
+    for options in
+        [["-n", "2", "--grace", "1000"].as_slice(), &["-n", "2", "--grace", "0", "--keep-going"]]
+    {
         let finished = shells(options, script).directory(&scratch.path).run().ends_with(7);
         assert_eq!(finished.stdout(), "finished\n");
         assert_eq!(finished.stderr(), "farside: rank 1 exited with status 7\n");
@@ -84,8 +103,14 @@ fn ranks_within_their_grace_finish() {
 
 #[test]
 fn a_program_that_does_not_exist_is_named() {
-    farside(["run", "-n", "4", "no-such-program"]).run().fails_with(&["\"no-such-program\"", "PATH", "./NAME"]);
-    farside(["run", "-n", "4", "./no/such/program"]).run().fails_with(&["\"./no/such/program\"", "no such file"]);
+    farside(["run", "-n", "4", "no-such-program"]).run().fails_with(&[
+        "\"no-such-program\"",
+        "PATH",
+        "./NAME",
+    ]);
+    farside(["run", "-n", "4", "./no/such/program"])
+        .run()
+        .fails_with(&["\"./no/such/program\"", "no such file"]);
 }
 
 #[test]
@@ -93,7 +118,8 @@ fn a_program_that_cannot_be_executed_is_named() {
     let scratch = Scratch::new();
     let file = scratch.file("plain");
     std::fs::write(&file, "#!/bin/sh\n").expect("a file can be written");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("permissions can be set");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))
+        .expect("permissions can be set");
     farside(["run", "-n", "4", &file]).run().fails_with(&[&file, "executable"]);
     let directory = scratch.file("");
     farside(["run", "-n", "4", &directory]).run().fails_with(&[&directory, "executable"]);
@@ -142,8 +168,12 @@ fn what_is_missing_is_named() {
 
 #[test]
 fn a_job_without_ranks_or_without_time_is_told_what_it_lacks() {
-    farside(["run", "-n", "-1", "echo", "started"]).run().fails_with(&["'-1'", "at least one rank"]);
-    farside(["run", "-n", "2", "--timeout", "0", "echo", "started"]).run().fails_with(&["--timeout", "more than 0"]);
+    farside(["run", "-n", "-1", "echo", "started"])
+        .run()
+        .fails_with(&["'-1'", "at least one rank"]);
+    farside(["run", "-n", "2", "--timeout", "0", "echo", "started"])
+        .run()
+        .fails_with(&["--timeout", "more than 0"]);
     let unset = ["run", "-n", "2", "--env", "NO_SUCH_VARIABLE_HERE", "echo", "started"];
     farside(unset).run().fails_with(&["NO_SUCH_VARIABLE_HERE=VALUE"]);
 }
@@ -151,7 +181,8 @@ fn a_job_without_ranks_or_without_time_is_told_what_it_lacks() {
 #[test]
 fn too_few_open_files_come_with_advice() {
     for files in ["8", "10", "16"] {
-        let limited = farside_after(&format!("ulimit -n {files}"), ["run", "-n", "2", "echo", "started"]);
+        let limited =
+            farside_after(&format!("ulimit -n {files}"), ["run", "-n", "2", "echo", "started"]);
         limited.run().fails_with(&["Too many open files", "ulimit -n 4096"]);
     }
 }
@@ -168,15 +199,23 @@ fn a_job_fits_into_a_limited_address_space() {
 fn memory_that_an_address_space_has_no_room_for_is_named_with_the_limit() {
     let words = ["app", "hello", "-n", "2", "--memory", "64G"];
     let finished = farside_after("ulimit -v 4000000", words).run();
-    finished.fails_with(&["address space", "4096000000", "68719476736", "--memory", "FARSIDE_MEMORY"]);
+    finished.fails_with(&[
+        "address space",
+        "4096000000",
+        "68719476736",
+        "--memory",
+        "FARSIDE_MEMORY",
+    ]);
 }
 
 #[test]
 fn a_variable_that_is_misspelt_is_named_with_the_one_that_was_meant() {
-    let finished = shells(&["-n", "2"], "echo ready").variable("FARSIDE_MEMROY", "1G").run().ends_with(0);
+    let finished =
+        shells(&["-n", "2"], "echo ready").variable("FARSIDE_MEMROY", "1G").run().ends_with(0);
     let said = finished.stderr();
     assert_eq!(said.matches("FARSIDE_MEMROY").count(), 1, "{said}");
     assert!(said.contains("FARSIDE_MEMORY"), "{said}");
-    let given = shells(&["-n", "2", "--env", "FARSIDE_TOPOLGY=node:2"], "echo ready").run().ends_with(0);
+    let given =
+        shells(&["-n", "2", "--env", "FARSIDE_TOPOLGY=node:2"], "echo ready").run().ends_with(0);
     given.says(&["FARSIDE_TOPOLGY", "FARSIDE_TOPOLOGY"]);
 }

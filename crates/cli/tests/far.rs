@@ -12,7 +12,8 @@ fn measured(words: &[&str]) -> (Vec<Value>, String) {
     let quick = ["--rounds", "1", "--json", &json];
     let stdout = farside(["bench"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
     let text = std::fs::read_to_string(&json).expect("the file is there");
-    let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let read =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     (text.lines().map(read).collect(), stdout)
 }
 
@@ -22,8 +23,10 @@ fn figure(record: &Value, name: &str) -> f64 {
 
 /// The one record that has these values.
 fn only<'a>(records: &'a [Value], values: &[(&str, Value)]) -> &'a Value {
-    let found: Vec<&Value> =
-        records.iter().filter(|record| values.iter().all(|(key, value)| record[*key] == *value)).collect();
+    let found: Vec<&Value> = records
+        .iter()
+        .filter(|record| values.iter().all(|(key, value)| record[*key] == *value))
+        .collect();
     assert_eq!(found.len(), 1, "{values:?}: {found:?}");
     found[0]
 }
@@ -33,7 +36,8 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
     let cases = ["put", "get", "fetch_add", "compare_swap", "compare_swap_miss", "rate"];
     let servers = ["nic", "nic-block", "host-poll", "host-spin-block", "host-block"];
     let (list, who) = (cases.join(","), servers.join(","));
-    let words = ["ops", "--nodes", "2", "--time", "2", "--sizes", "8", "--cases", &list, "--servers", &who];
+    let words =
+        ["ops", "--nodes", "2", "--time", "2", "--sizes", "8", "--cases", &list, "--servers", &who];
     let (records, stdout) = measured(&words);
     for record in &records {
         assert_eq!((&record["fabric"], &record["nodes"]), (&"nic".into(), &2.into()), "{record}");
@@ -42,10 +46,15 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
     for case in cases {
         for server in servers {
             for target in ["idle", "computing"] {
-                let keys = [("case", case), ("server", server), ("target", target), ("system", "farside")];
+                let keys =
+                    [("case", case), ("server", server), ("target", target), ("system", "farside")];
                 only(&records, &keys.map(|(key, value)| (key, value.into())));
             }
-            only(&records, &[("case", case), ("server", server), ("system", "limit")].map(|(k, v)| (k, v.into())));
+            only(
+                &records,
+                &[("case", case), ("server", server), ("system", "limit")]
+                    .map(|(k, v)| (k, v.into())),
+            );
         }
         only(&records, &[("case", case), ("system", "limit-asleep")].map(|(k, v)| (k, v.into())));
     }
@@ -56,10 +65,27 @@ fn operations_between_nodes_are_measured_for_each_server_and_beside_bare_datagra
 
 #[test]
 fn locks_and_barriers_are_measured_between_nodes() {
-    let (records, _) = measured(&["sync", "--nodes", "2", "--ranks", "3", "--time", "1", "--cases", "sync"]);
-    assert!(records.iter().all(|record| record["fabric"] == "nic" && record["server"] == "nic"), "{records:?}");
-    let locks = ["locks", "--nodes", "2", "--ranks", "2", "--time", "1", "--cases", "wcsb", "--writers", "100"];
-    let (records, _) = measured(&[&locks[..], &["--locks", "d-mcs", "--server", "host-block"]].concat());
+    let (records, _) =
+        measured(&["sync", "--nodes", "2", "--ranks", "3", "--time", "1", "--cases", "sync"]);
+    assert!(
+        records.iter().all(|record| record["fabric"] == "nic" && record["server"] == "nic"),
+        "{records:?}"
+    );
+    let locks = [
+        "locks",
+        "--nodes",
+        "2",
+        "--ranks",
+        "2",
+        "--time",
+        "1",
+        "--cases",
+        "wcsb",
+        "--writers",
+        "100",
+    ];
+    let (records, _) =
+        measured(&[&locks[..], &["--locks", "d-mcs", "--server", "host-block"]].concat());
     assert_eq!((&records[0]["server"], &records[0]["nodes"]), (&"host-block".into(), &2.into()));
 }
 
@@ -67,7 +93,17 @@ fn locks_and_barriers_are_measured_between_nodes() {
 fn interference_is_measured_on_real_ranks() {
     let scratch = Scratch::new();
     let plots = scratch.file("plots");
-    let words = ["interference", "--ranks", "3", "--time", "5", "--loads", "1000", "--servers", "nic,host-block"];
+    let words = [
+        "interference",
+        "--ranks",
+        "3",
+        "--time",
+        "5",
+        "--loads",
+        "1000",
+        "--servers",
+        "nic,host-block",
+    ];
     let (records, stdout) = measured(&[&words[..], &["--plot", &plots]].concat());
     // Where there is one processor only, there is no choice.
     let cores = |name: &str| records.iter().any(|record| record["cores"] == name);
@@ -76,7 +112,9 @@ fn interference_is_measured_on_real_ranks() {
         assert_eq!((&record["fabric"], &record["nodes"]), (&"nic".into(), &3.into()), "{record}");
         assert!(record["home_core"].is_number() && !record["server_core"].is_null(), "{record}");
         match record["case"].as_str() {
-            Some("lock") => assert!(figure(record, "median_ns") > 0.0 && record["contenders"] == 2, "{record}"),
+            Some("lock") => {
+                assert!(figure(record, "median_ns") > 0.0 && record["contenders"] == 2, "{record}")
+            }
             _ => assert!(figure(record, "kept_pct") > 0.0, "{record}"),
         }
     }
@@ -86,7 +124,11 @@ fn interference_is_measured_on_real_ranks() {
             only(&records, &[&keys[..], &[("load_per_s", load.into())]].concat());
         }
     }
-    for plot in ["interference-cpu-apart.svg", "interference-bandwidth-shared.svg", "interference-lock-apart.svg"] {
+    for plot in [
+        "interference-cpu-apart.svg",
+        "interference-bandwidth-shared.svg",
+        "interference-lock-apart.svg",
+    ] {
         assert!(std::path::Path::new(&plots).join(plot).exists(), "{plot}");
     }
 }
@@ -96,15 +138,35 @@ fn the_times_of_figure_4_come_out_of_the_profiles_that_were_set_by_them() {
     for (profile, points) in [
         (
             "myrinet-lanai4",
-            [("nic", 42_100.0), ("host-poll", 49_900.0), ("host-spin-block", 50_200.0), ("host-block", 94_300.0)],
+            [
+                ("nic", 42_100.0),
+                ("host-poll", 49_900.0),
+                ("host-spin-block", 50_200.0),
+                ("host-block", 94_300.0),
+            ],
         ),
         (
             "myrinet-lanai7",
-            [("nic", 29_700.0), ("host-poll", 32_200.0), ("host-spin-block", 32_400.0), ("host-block", 45_400.0)],
+            [
+                ("nic", 29_700.0),
+                ("host-poll", 32_200.0),
+                ("host-spin-block", 32_400.0),
+                ("host-block", 45_400.0),
+            ],
         ),
     ] {
         let servers = "nic,host-poll,host-spin-block,host-block";
-        let words = ["ops", "--sim", profile, "--cases", "compare_swap", "--servers", servers, "--time", "20"];
+        let words = [
+            "ops",
+            "--sim",
+            profile,
+            "--cases",
+            "compare_swap",
+            "--servers",
+            servers,
+            "--time",
+            "20",
+        ];
         let (records, _) = measured(&words);
         for (server, published_ns) in points {
             let record = only(&records, &[("server", server.into()), ("target", "idle".into())]);
@@ -116,8 +178,18 @@ fn the_times_of_figure_4_come_out_of_the_profiles_that_were_set_by_them() {
 
 #[test]
 fn in_virtual_time_the_interface_does_not_disturb_its_host_and_runs_repeat() {
-    let servers = ["--servers", "nic,host-poll,host-block", "--cases", "cpu,lock", "--loads", "5000", "--time", "20"];
-    let words = [&["interference", "--sim", "myrinet-lanai4", "--ranks", "3"][..], &servers].concat();
+    let servers = [
+        "--servers",
+        "nic,host-poll,host-block",
+        "--cases",
+        "cpu,lock",
+        "--loads",
+        "5000",
+        "--time",
+        "20",
+    ];
+    let words =
+        [&["interference", "--sim", "myrinet-lanai4", "--ranks", "3"][..], &servers].concat();
     let (records, stdout) = measured(&words);
     let kept = |server: &str| {
         let keys = [("case", "cpu".into()), ("server", server.into()), ("load_per_s", 5000.into())];
@@ -125,8 +197,9 @@ fn in_virtual_time_the_interface_does_not_disturb_its_host_and_runs_repeat() {
     };
     assert_eq!((kept("nic"), kept("host-poll")), (100.0, 100.0));
     assert!(kept("host-block") < 90.0, "{}", kept("host-block"));
-    let lock =
-        |server: &str| figure(only(&records, &[("case", "lock".into()), ("server", server.into())]), "median_ns");
+    let lock = |server: &str| {
+        figure(only(&records, &[("case", "lock".into()), ("server", server.into())]), "median_ns")
+    };
     assert!(lock("nic") < lock("host-poll") && lock("host-poll") < lock("host-block"));
     assert_eq!(measured(&words).1, stdout, "one seed, one run");
 }

@@ -21,15 +21,33 @@ fn mentions(help: &str, words: &[&str]) {
 fn the_help_lists_every_command() {
     for words in [["--help"], ["-h"], ["help"]] {
         let help = help(&words);
-        mentions(&help, &["Usage: farside <COMMAND>", "run", "app", "bench", "check", "info", "--help", "--version"]);
+        mentions(
+            &help,
+            &[
+                "Usage: farside <COMMAND>",
+                "run",
+                "app",
+                "bench",
+                "check",
+                "info",
+                "--help",
+                "--version",
+            ],
+        );
         assert!(!help.contains("__"), "commands that are none of the user's business: {help}");
     }
 }
 
 #[test]
 fn the_command_alone_prints_its_help_and_fails() {
-    let finished =
-        farside([""; 0]).run().fails_with(&["Usage: farside <COMMAND>", "run", "app", "bench", "check", "info"]);
+    let finished = farside([""; 0]).run().fails_with(&[
+        "Usage: farside <COMMAND>",
+        "run",
+        "app",
+        "bench",
+        "check",
+        "info",
+    ]);
     assert_eq!(finished.stdout(), "");
 }
 
@@ -77,16 +95,37 @@ fn the_help_of_app_lists_every_option_and_program() {
 fn the_help_of_bench_lists_every_option_and_case() {
     mentions(&help(&["bench", "--help"]), &["ops", "sync", "locks", "array", "dht"]);
     let help = help(&["bench", "ops", "--help"]);
-    mentions(&help, &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"]);
+    mentions(
+        &help,
+        &["--ranks", "--against", "--cases", "--sizes", "--time", "--rounds", "--json", "--plot"],
+    );
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
-    mentions(&help, &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"]);
-    mentions(&help, &["signal", "rate", "barrier", "--sim <PROFILE>", "--seed <N>", "farside bench ops --sim"]);
+    mentions(
+        &help,
+        &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"],
+    );
+    mentions(
+        &help,
+        &["signal", "rate", "barrier", "--sim <PROFILE>", "--seed <N>", "farside bench ops --sim"],
+    );
 }
 
 #[test]
 fn the_help_of_check_lists_every_option_with_examples() {
     let help = help(&["check", "--help"]);
-    mentions(&help, &["PROTOCOL", "--list", "--mutants", "--budget", "--ranks", "--rounds", "--topology", "--policy"]);
+    mentions(
+        &help,
+        &[
+            "PROTOCOL",
+            "--list",
+            "--mutants",
+            "--budget",
+            "--ranks",
+            "--rounds",
+            "--topology",
+            "--policy",
+        ],
+    );
     mentions(
         &help,
         &[
@@ -150,7 +189,9 @@ fn the_version_is_that_of_the_package() {
 fn row(info: &str, section: &str, word: &str) -> serde_json::Value {
     let info: serde_json::Value = serde_json::from_str(info).expect("one JSON object");
     let rows = info[section].as_array().unwrap_or_else(|| panic!("no {section} in {info}"));
-    let begins = |row: &&serde_json::Value| row.as_object().is_some_and(|row| row.values().any(|value| value == word));
+    let begins = |row: &&serde_json::Value| {
+        row.as_object().is_some_and(|row| row.values().any(|value| value == word))
+    };
     rows.iter().find(begins).unwrap_or_else(|| panic!("no {word} in {rows:?}")).clone()
 }
 
@@ -160,14 +201,28 @@ fn the_machine_is_described() {
     let processors = std::thread::available_parallelism().expect("the system knows").get();
     assert_eq!(row(&info, "machine", "processors")["count"], processors);
     assert_eq!(row(&info, "machine", "node")["count"], 1);
-    assert!(row(&info, "machine", "memory")["count"].as_u64().is_some_and(|mebibytes| mebibytes > 0), "{info}");
+    assert!(
+        row(&info, "machine", "memory")["count"].as_u64().is_some_and(|mebibytes| mebibytes > 0),
+        "{info}"
+    );
     for fabric in ["shm", "nic", "sim"] {
         assert_eq!(row(&info, "fabrics", fabric)["here"], true, "{info}");
     }
-    for limit in ["open files", "locked memory", "huge pages", "UDP buffer", "userfaultfd", "process handles"] {
+    for limit in [
+        "open files",
+        "locked memory",
+        "huge pages",
+        "UDP buffer",
+        "userfaultfd",
+        "process handles",
+    ] {
         assert!(!row(&info, "limits", limit)["value"].is_null(), "{info}");
     }
-    assert!(row(&info, "launchers", "this process")["note"].as_str().is_some_and(|note| note.contains("nobody")));
+    assert!(
+        row(&info, "launchers", "this process")["note"]
+            .as_str()
+            .is_some_and(|note| note.contains("nobody"))
+    );
     assert!(row(&info, "libfabric", "libfabric")["here"].is_boolean(), "{info}");
 }
 
@@ -193,7 +248,8 @@ fn the_tables_say_the_same() {
 
 #[test]
 fn the_machine_is_described_inside_a_job_too() {
-    let finished = shells(&["-n", "2"], &format!("'{FARSIDE}' info | grep processors")).run().ends_with(0);
+    let finished =
+        shells(&["-n", "2"], &format!("'{FARSIDE}' info | grep processors")).run().ends_with(0);
     assert_eq!(finished.lines().len(), 2);
 }
 
@@ -202,9 +258,16 @@ fn a_low_limit_of_open_files_comes_with_advice() {
     let script = format!("ulimit -n 64 && exec '{FARSIDE}' info --json");
     let info = shells(&["-n", "1"], &script).run().ends_with(0).stdout();
     let files = row(&info, "limits", "open files");
-    assert_eq!((&files["value"], &files["enough"]), (&serde_json::json!(64), &serde_json::json!(false)));
+    assert_eq!(
+        (&files["value"], &files["enough"]),
+        (&serde_json::json!(64), &serde_json::json!(false))
+    );
     assert!(files["note"].as_str().is_some_and(|note| note.contains("ulimit -n")), "{info}");
-    assert!(row(&info, "launchers", "this process")["note"].as_str().is_some_and(|note| note.contains("farside run")));
+    assert!(
+        row(&info, "launchers", "this process")["note"]
+            .as_str()
+            .is_some_and(|note| note.contains("farside run"))
+    );
 }
 
 #[test]
@@ -228,13 +291,18 @@ fn who_reads_no_further_hears_no_complaint() {
     ] {
         // Read by nobody from the start.
         let ended = farside(words).unread().run();
-        assert_eq!((ended.stderr().as_str(), ended.status.code()), ("", Some(128 + 13)), "{words:?}");
+        assert_eq!(
+            (ended.stderr().as_str(), ended.status.code()),
+            ("", Some(128 + 13)),
+            "{words:?}"
+        );
     }
 }
 
 #[test]
 fn a_complaint_that_nobody_hears_changes_no_status() {
-    for words in [&["app", "goodbye", "-n", "2"][..], &["app", "hello", "-n", "2", "--sim", "cray"]] {
+    for words in [&["app", "goodbye", "-n", "2"][..], &["app", "hello", "-n", "2", "--sim", "cray"]]
+    {
         farside(words).unheard().run().ends_with(1);
     }
 }

@@ -1,4 +1,5 @@
-//! `farside run --hosts`: one job, several daemons. The hosts are this machine, reached through a shell; `namespaces.rs` has others.
+//! `farside run --hosts`: one job, several daemons. The hosts are this machine, reached through a
+//! shell; `namespaces.rs` has others.
 
 mod support;
 
@@ -18,12 +19,19 @@ const FOR_EVER: &str = "while :; do sleep 0.05; done";
 
 /// A job on two hosts, each rank of which is a shell that runs `script`.
 fn shells(options: &[&str], script: &str) -> Farside {
-    farside(["run", "--hosts", HOSTS, "--rsh", LOCAL].iter().chain(options).chain(&["sh", "-c", script]))
+    farside(
+        ["run", "--hosts", HOSTS, "--rsh", LOCAL]
+            .iter()
+            .chain(options)
+            .chain(&["sh", "-c", script]),
+    )
 }
 
 /// Like [`shells`], with another way to reach the hosts.
 fn reached(rsh: &str, options: &[&str]) -> Farside {
-    farside(["run", "--hosts", HOSTS, "--rsh", rsh].iter().chain(options).chain(&["echo", "started"]))
+    farside(
+        ["run", "--hosts", HOSTS, "--rsh", rsh].iter().chain(options).chain(&["echo", "started"]),
+    )
 }
 
 #[test]
@@ -40,7 +48,18 @@ fn ranks_are_numbered_host_by_host() {
 
 #[test]
 fn ranks_are_dealt_out() {
-    let words = ["run", "-n", "5", "--hosts", "localhost,localhost", "--rsh", LOCAL, "sh", "-c", "echo $PPID"];
+    let words = [
+        "run",
+        "-n",
+        "5",
+        "--hosts",
+        "localhost,localhost",
+        "--rsh",
+        LOCAL,
+        "sh",
+        "-c",
+        "echo $PPID",
+    ];
     let lines = farside(words).run().ends_with(0).lines();
     let mut counts: Vec<usize> =
         lines.iter().map(|daemon| lines.iter().filter(|&other| other == daemon).count()).collect();
@@ -51,7 +70,8 @@ fn ranks_are_dealt_out() {
 #[test]
 fn lines_of_all_ranks_arrive_whole_and_in_order() {
     let script = "i=0; while [ $i -lt 500 ]; do
-        printf 'rank %d line %d %0300d end\\n' $FARSIDE_RANK $i 0; i=$((i+1)); done; printf 'no end'";
+        printf 'rank %d line %d %0300d end\\n' $FARSIDE_RANK $i 0; i=$((i+1)); done; printf 'no \
+        end'";
     let lines = shells(&["-l"], script).run().ends_with(0).lines();
     assert_eq!(lines.len(), 4 * 501);
     for rank in 0..4 {
@@ -66,7 +86,19 @@ fn lines_of_all_ranks_arrive_whole_and_in_order() {
 
 #[test]
 fn bytes_that_are_no_text_pass_unchanged() {
-    let words = ["run", "--hosts", "a=127.0.0.1", "--rsh", LOCAL, "printf", "<%s>", "two  words", "", "*", "--help"];
+    let words = [
+        "run",
+        "--hosts",
+        "a=127.0.0.1",
+        "--rsh",
+        LOCAL,
+        "printf",
+        "<%s>",
+        "two  words",
+        "",
+        "*",
+        "--help",
+    ];
     let words = words.map(OsStr::new).into_iter().chain([OsStr::from_bytes(b"\xff\n")]);
     let finished = farside(words).run().ends_with(0);
     assert_eq!(finished.stdout, b"<two  words><><*><--help><\xff\n>");
@@ -75,10 +107,12 @@ fn bytes_that_are_no_text_pass_unchanged() {
 #[test]
 fn the_environment_is_that_of_the_host_with_what_was_asked_for() {
     let bare = "sh -c 'exec env -i THERE=yes PATH=\"$PATH\" \"$@\"' {host}";
-    let words = ["run", "--hosts", HOSTS, "--rsh", bare, "--env", "ASKED", "--env", "SET=two  words"];
+    let words =
+        ["run", "--hosts", HOSTS, "--rsh", bare, "--env", "ASKED", "--env", "SET=two  words"];
     let script = "echo \"$THERE $HERE $ASKED $SET $FARSIDE_TEST_OWN ${NONE-none}\"";
     let job = farside(words.iter().chain(&["sh", "-c", script])).variable("HERE", "no");
-    let finished = job.variable("ASKED", "yes").variable("FARSIDE_TEST_OWN", "own").run().ends_with(0);
+    let finished =
+        job.variable("ASKED", "yes").variable("FARSIDE_TEST_OWN", "own").run().ends_with(0);
     assert_eq!(finished.stdout(), "yes  yes two  words own none\n".repeat(4));
 }
 
@@ -92,7 +126,11 @@ fn the_directory_is_the_same_everywhere() {
     assert_eq!(finished.stdout(), format!("{}\n", directory.display()).repeat(4));
     let finished = shells(&["--directory", &scratch.file("")], "pwd -P").run().ends_with(0);
     assert_eq!(finished.stdout(), format!("{}\n", directory.display()).repeat(4));
-    shells(&["--directory", "/no/such"], "pwd").run().fails_with(&["host ", "/no/such", "--directory"]);
+    shells(&["--directory", "/no/such"], "pwd").run().fails_with(&[
+        "host ",
+        "/no/such",
+        "--directory",
+    ]);
     farside(["run", "-n", "2", "--directory", "/no/such", "pwd"]).run().fails_with(&["/no/such"]);
 }
 
@@ -116,7 +154,9 @@ fn standard_input_goes_to_rank_0_whole_and_to_nobody_else() {
 #[test]
 fn the_status_of_a_failed_rank_is_that_of_the_job() {
     for status in [7, 255] {
-        let finished = shells(&[], &format!("[ $FARSIDE_RANK != 3 ] || exit {status}")).run().ends_with(status);
+        let finished = shells(&[], &format!("[ $FARSIDE_RANK != 3 ] || exit {status}"))
+            .run()
+            .ends_with(status);
         assert_eq!(finished.stderr(), format!("farside: rank 3 exited with status {status}\n"));
     }
     let finished = shells(&[], "[ $FARSIDE_RANK != 2 ] || kill -9 $$").run().ends_with(128 + 9);
@@ -126,9 +166,15 @@ fn the_status_of_a_failed_rank_is_that_of_the_job() {
 #[test]
 fn ranks_of_other_hosts_are_ended_after_their_grace() {
     let script = "[ $FARSIDE_RANK = 1 ] && exit 7; sleep 1000";
-    shells(&["--grace", "0.2"], script).run().ends_with(7).says(&["rank 3 was ended by signal 15\n"]);
+    shells(&["--grace", "0.2"], script)
+        .run()
+        .ends_with(7)
+        .says(&["rank 3 was ended by signal 15\n"]);
     let script = "[ $FARSIDE_RANK = 1 ] && exit 7; trap '' TERM; while :; do sleep 0.1; done";
-    shells(&["--grace", "0.2"], script).run().ends_with(7).says(&["rank 3 was ended by signal 9\n"]);
+    shells(&["--grace", "0.2"], script)
+        .run()
+        .ends_with(7)
+        .says(&["rank 3 was ended by signal 9\n"]);
 }
 
 #[test]
@@ -174,7 +220,8 @@ fn who_asks_twice_means_it() {
 
 #[test]
 fn time_is_up_on_all_hosts() {
-    let finished = shells(&["--timeout", "1"], "[ $FARSIDE_RANK = 1 ] || sleep 1000").run().ends_with(124);
+    let finished =
+        shells(&["--timeout", "1"], "[ $FARSIDE_RANK = 1 ] || sleep 1000").run().ends_with(124);
     finished.says(&["time is up after 1 s; still running: rank 0, 2, 3\n"]);
 }
 
@@ -200,7 +247,8 @@ fn a_daemon_that_is_killed_is_a_host_that_is_lost() {
 fn the_ranks_of_other_hosts_may_outlive_a_host() {
     let scratch = Scratch::new();
     // Nobody may have waited for a rank whose daemon is gone, so that its number is still there.
-    let script = "if [ $FARSIDE_RANK = 2 ]; then echo $$ >new; mv new pid; kill -9 $PPID; sleep 1000; fi
+    let script =
+        "if [ $FARSIDE_RANK = 2 ]; then echo $$ >new; mv new pid; kill -9 $PPID; sleep 1000; fi
         until [ -e pid ]; do sleep 0.01; done
         while grep -qs 'State:.[RSDT]' /proc/$(cat pid)/status; do sleep 0.01; done
         echo finished";
@@ -218,7 +266,8 @@ fn a_daemon_that_is_asked_to_end_takes_its_ranks_along() {
 
 #[test]
 fn a_daemon_that_does_nothing_any_more_is_not_waited_for() {
-    let script = format!("trap '[ $FARSIDE_RANK != 2 ] || kill -STOP $PPID' USR1; echo ready; {FOR_EVER}");
+    let script =
+        format!("trap '[ $FARSIDE_RANK != 2 ] || kill -STOP $PPID' USR1; echo ready; {FOR_EVER}");
     let mut running = shells(&["--timeout", "2"], &script).start();
     running.wait_for_lines("ready", 4);
     running.signal(Signal::USR1);
@@ -278,22 +327,27 @@ fn a_host_that_does_not_answer_is_named() {
 fn a_host_that_cannot_be_reached_is_named() {
     let rsh = "sh -c 'if [ $0 = b ]; then echo refused >&2; exit 255; fi; exec \"$@\"' {host}";
     let finished = reached(rsh, &[]).run();
-    let finished = finished.fails_with(&["b: refused\n", "host b: `sh -c ", "exited with status 255 before"]);
+    let finished =
+        finished.fails_with(&["b: refused\n", "host b: `sh -c ", "exited with status 255 before"]);
     assert_eq!(finished.stdout(), "");
-    reached("/no/such/program {host}", &[]).run().fails_with(&["host a: cannot start \"/no/such/program\""]);
+    reached("/no/such/program {host}", &[])
+        .run()
+        .fails_with(&["host a: cannot start \"/no/such/program\""]);
 }
 
 #[test]
 fn a_host_without_farside_is_named() {
     let finished = reached(LOCAL, &["--remote-farside", "/no/such/farside"]).run();
     finished.fails_with(&["farside: host ", "exited with status 127", "--remote-farside"]);
-    let words = ["app", "hello", "--hosts", HOSTS, "--rsh", LOCAL, "--remote-farside", "/no/such/farside"];
+    let words =
+        ["app", "hello", "--hosts", HOSTS, "--rsh", LOCAL, "--remote-farside", "/no/such/farside"];
     farside(words).run().fails_with(&["farside: host ", "--remote-farside"]);
 }
 
 #[test]
 fn a_host_that_greets_its_users_is_understood() {
-    let finished = reached("sh -c 'echo Welcome; echo to $0; exec \"$@\"' {host}", &[]).run().ends_with(0);
+    let finished =
+        reached("sh -c 'echo Welcome; echo to $0; exec \"$@\"' {host}", &[]).run().ends_with(0);
     assert_eq!(finished.stdout(), "started\n".repeat(4));
     assert_eq!(sorted(&finished.stderr()), ["a: Welcome", "a: to a", "b: Welcome", "b: to b"]);
 }
@@ -301,23 +355,31 @@ fn a_host_that_greets_its_users_is_understood() {
 #[test]
 fn a_host_with_another_version_is_named() {
     let finished = reached("sh -c 'echo farside-node 9.9.9/1; cat >/dev/null' {host}", &[]).run();
-    finished.fails_with(&[": it has farside 9.9.9/1", env!("CARGO_PKG_VERSION"), "--remote-farside"]);
+    finished.fails_with(&[
+        ": it has farside 9.9.9/1",
+        env!("CARGO_PKG_VERSION"),
+        "--remote-farside",
+    ]);
 }
 
 #[test]
 fn a_host_that_talks_nonsense_is_named() {
     let greeting = format!("echo farside-node {}/2", env!("CARGO_PKG_VERSION"));
-    for (nonsense, words) in [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "no sense")]
+    for (nonsense, words) in
+        [("\\377\\377\\377\\377x", "4294967295 bytes"), ("\\001\\000\\000\\000\\377", "no sense")]
     {
         let rsh = format!("sh -c '{greeting}; printf \"{nonsense}\"; cat >/dev/null' {{host}}");
         reached(&rsh, &[]).run().fails_with(&["farside: host ", words]);
     }
-    reached("sh -c 'head -c 2000000 /dev/zero' {host}", &[]).run().fails_with(&["nothing that farside would"]);
+    reached("sh -c 'head -c 2000000 /dev/zero' {host}", &[])
+        .run()
+        .fails_with(&["nothing that farside would"]);
 }
 
 #[test]
 fn addresses_that_do_not_fit_are_named() {
-    let run = |hosts: &str| farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]).run();
+    let run =
+        |hosts: &str| farside(["run", "--hosts", hosts, "--rsh", LOCAL, "echo", "started"]).run();
     run("a=192.0.2.77,b=127.0.0.1").fails_with(&["host a: this host has no address 192.0.2.77"]);
 }
 
@@ -365,7 +427,8 @@ fn a_reader_that_stalls_keeps_no_rank_alive() {
 
 #[test]
 fn a_job_spans_hosts_from_inside_of_a_job() {
-    let inner = format!("'{FARSIDE}' run --hosts {HOSTS} --rsh \"$RSH\" sh -c 'echo $FARSIDE_RANK'");
+    let inner =
+        format!("'{FARSIDE}' run --hosts {HOSTS} --rsh \"$RSH\" sh -c 'echo $FARSIDE_RANK'");
     let job = farside(["run", "-n", "1", "sh", "-c", &inner]).variable("RSH", LOCAL);
     assert_eq!(sorted(&job.run().ends_with(0).stdout()), ["0", "1", "2", "3"]);
 }

@@ -9,7 +9,9 @@ use support::{Farside, farside, farside_after, sorted};
 /// A job with two ranks on each of these hosts, each of them a shell that runs `script`.
 fn shells(hosts: &Namespaces, options: &[&str], script: &str) -> Farside {
     let list = hosts.list(2);
-    farside(["run", "--hosts", &list, "--rsh", RSH].iter().chain(options).chain(&["sh", "-c", script]))
+    farside(
+        ["run", "--hosts", &list, "--rsh", RSH].iter().chain(options).chain(&["sh", "-c", script]),
+    )
 }
 
 /// Shell code that prints the address of the host.
@@ -19,8 +21,14 @@ const ADDRESS: &str = "ip -4 -o address show dev eth0 | sed 's/.* inet //; s,/.*
 fn every_rank_is_on_its_host() {
     let Some(hosts) = Namespaces::wanted(3) else { return };
     let finished = shells(&hosts, &["-l"], ADDRESS).run().ends_with(0);
-    let expected =
-        ["[0] 10.77.0.1", "[1] 10.77.0.1", "[2] 10.77.0.2", "[3] 10.77.0.2", "[4] 10.77.0.3", "[5] 10.77.0.3"];
+    let expected = [
+        "[0] 10.77.0.1",
+        "[1] 10.77.0.1",
+        "[2] 10.77.0.2",
+        "[3] 10.77.0.2",
+        "[4] 10.77.0.3",
+        "[5] 10.77.0.3",
+    ];
     assert_eq!(sorted(&finished.stdout()), expected);
 }
 
@@ -28,7 +36,9 @@ fn every_rank_is_on_its_host() {
 fn a_host_finds_its_only_address() {
     let Some(hosts) = Namespaces::wanted(2) else { return };
     let list = hosts.names().join(",");
-    let finished = farside(["run", "-n", "3", "--hosts", &list, "--rsh", RSH, "sh", "-c", ADDRESS]).run().ends_with(0);
+    let finished = farside(["run", "-n", "3", "--hosts", &list, "--rsh", RSH, "sh", "-c", ADDRESS])
+        .run()
+        .ends_with(0);
     assert_eq!(sorted(&finished.stdout()), ["10.77.0.1", "10.77.0.1", "10.77.0.2"]);
 }
 
@@ -41,7 +51,8 @@ fn addresses_that_others_cannot_reach_are_named() {
     let swapped = format!("{}=10.77.0.2,{}", names[0], names[1]);
     run(&swapped).fails_with(&[&format!("host {}: this host has no address 10.77.0.2", names[0])]);
     let near = format!("{}=127.0.0.1,{}", names[0], names[1]);
-    run(&near).fails_with(&[&format!("host {}: its address is 127.0.0.1", names[0]), "cannot reach"]);
+    run(&near)
+        .fails_with(&[&format!("host {}: its address is 127.0.0.1", names[0]), "cannot reach"]);
 }
 
 #[test]
@@ -49,7 +60,10 @@ fn a_host_that_does_not_exist_is_named() {
     let Some(hosts) = Namespaces::wanted(1) else { return };
     let list = format!("{},no-such-namespace", hosts.names()[0]);
     let finished = farside(["run", "--hosts", &list, "--rsh", RSH, "echo", "started"]).run();
-    finished.fails_with(&["no-such-namespace: ", "host no-such-namespace: `ip netns exec no-such-namespace "]);
+    finished.fails_with(&[
+        "no-such-namespace: ",
+        "host no-such-namespace: `ip netns exec no-such-namespace ",
+    ]);
 }
 
 #[test]
@@ -87,7 +101,8 @@ fn a_loopback_that_is_down_is_named_before_any_rank_starts() {
     let Some(hosts) = Namespaces::wanted(1) else { return };
     hosts.run(0, &["ip", "link", "set", "lo", "down"]).expect("the loopback can be taken down");
     let inside = format!("exec ip netns exec {} \"$0\" \"$@\"", hosts.names()[0]);
-    let finished = farside_after(&inside, ["run", "-n", "2", "--nodes", "2", "echo", "started"]).run();
+    let finished =
+        farside_after(&inside, ["run", "-n", "2", "--nodes", "2", "echo", "started"]).run();
     assert_eq!(finished.stdout(), "");
     finished.fails_with(&["loopback", "127.0.0.1", "ip link set lo up"]);
     // Ranks of one node need no network at all.

@@ -18,7 +18,8 @@ fn lines_of_all_ranks_arrive_whole_and_in_order() {
     for rank in 0..4 {
         let beginning = format!("rank {rank} ");
         let own = lines.iter().filter(|line| line.starts_with(&beginning));
-        let expected: Vec<String> = (0..500).map(|line| format!("rank {rank} line {line} {:0300} end", 0)).collect();
+        let expected: Vec<String> =
+            (0..500).map(|line| format!("rank {rank} line {line} {:0300} end", 0)).collect();
         assert!(own.eq(&expected), "a line of rank {rank} is broken or out of order");
     }
 }
@@ -41,7 +42,9 @@ fn a_line_that_comes_in_parts_stays_whole() {
 #[test]
 fn labels_say_which_rank_a_line_is_from() {
     for label in ["-l", "--label"] {
-        let finished = shells(&["-n", "3", label], "echo $FARSIDE_RANK; echo e$FARSIDE_RANK >&2").run().ends_with(0);
+        let finished = shells(&["-n", "3", label], "echo $FARSIDE_RANK; echo e$FARSIDE_RANK >&2")
+            .run()
+            .ends_with(0);
         assert_eq!(sorted(&finished.stdout()), ["[0] 0", "[1] 1", "[2] 2"]);
         assert_eq!(sorted(&finished.stderr()), ["[0] e0", "[1] e1", "[2] e2"]);
     }
@@ -82,7 +85,8 @@ fn a_line_of_megabytes_arrives() {
 
 #[test]
 fn output_arrives_while_the_ranks_still_run() {
-    let (mut running, input) = shells(&["-n", "2"], "echo early; cat; echo late").start_with_input();
+    let (mut running, input) =
+        shells(&["-n", "2"], "echo early; cat; echo late").start_with_input();
     // Rank 0 waits for its input to end, so this line comes from a job that runs.
     running.wait_for_lines("early", 2);
     drop(input);
@@ -119,7 +123,8 @@ fn standard_input_arrives_as_it_comes() {
 fn nobody_has_to_read_standard_input() {
     farside(["run", "-n", "2", "true"]).run_with_input(megabyte()).ends_with(0);
     // Rank 0 closes its input and goes on.
-    let finished = shells(&["-n", "2"], "exec <&-; echo done").run_with_input(megabyte()).ends_with(0);
+    let finished =
+        shells(&["-n", "2"], "exec <&-; echo done").run_with_input(megabyte()).ends_with(0);
     assert_eq!(finished.stdout(), "done\ndone\n");
     // An input that stays open and silent keeps no job alive.
     let (running, input) = farside(["run", "-n", "2", "true"]).start_with_input();
@@ -131,7 +136,8 @@ fn nobody_has_to_read_standard_input() {
 fn the_environment_and_the_directory_are_passed_on() {
     let scratch = Scratch::new();
     let job = shells(&["-n", "4"], "echo $FARSIDE_RANK; echo \"$GREETING $(pwd -P)\" >&2");
-    let finished = job.variable("GREETING", "two  words").directory(&scratch.path).run().ends_with(0);
+    let finished =
+        job.variable("GREETING", "two  words").directory(&scratch.path).run().ends_with(0);
     assert_eq!(sorted(&finished.stdout()), ["0", "1", "2", "3"]);
     let directory = scratch.path.canonicalize().expect("the directory is there");
     assert_eq!(finished.stderr(), format!("two  words {}\n", directory.display()).repeat(4));
@@ -139,14 +145,18 @@ fn the_environment_and_the_directory_are_passed_on() {
 
 #[test]
 fn arguments_are_passed_on_unchanged() {
-    let words = ["run", "-n", "1", "printf", "<%s>", "two  words", "", "*", "-n", "--help", "--", "-l"].map(OsStr::new);
-    let finished = farside(words.into_iter().chain([OsStr::from_bytes(b"\xff")])).run().ends_with(0);
+    let words =
+        ["run", "-n", "1", "printf", "<%s>", "two  words", "", "*", "-n", "--help", "--", "-l"]
+            .map(OsStr::new);
+    let finished =
+        farside(words.into_iter().chain([OsStr::from_bytes(b"\xff")])).run().ends_with(0);
     assert_eq!(finished.stdout, b"<two  words><><*><-n><--help><--><-l><\xff>");
 }
 
 #[test]
 fn what_follows_the_program_is_for_the_program() {
-    let finished = farside(["run", "-n", "1", "echo", "-n", "-l", "--label", "--timeout"]).run().ends_with(0);
+    let finished =
+        farside(["run", "-n", "1", "echo", "-n", "-l", "--label", "--timeout"]).run().ends_with(0);
     assert_eq!(finished.stdout(), "-l --label --timeout");
     let finished = farside(["run", "-n", "1", "--", "echo", "-n", "--", "x"]).run().ends_with(0);
     assert_eq!(finished.stdout(), "-- x");
@@ -156,7 +166,8 @@ fn what_follows_the_program_is_for_the_program() {
 fn family(stat: &str) -> [u32; 3] {
     // The name of the program stands in parentheses and may contain anything.
     let (_, rest) = stat.rsplit_once(") ").expect("the name has an end");
-    let numbers: Vec<u32> = rest.split_whitespace().skip(1).take(3).map(|word| word.parse().unwrap()).collect();
+    let numbers: Vec<u32> =
+        rest.split_whitespace().skip(1).take(3).map(|word| word.parse().unwrap()).collect();
     numbers.try_into().expect("there are three numbers")
 }
 
@@ -177,7 +188,8 @@ fn ranks_start_with_signals_as_usual() {
     // A rank that ignored SIGPIPE, as the launcher does, would write for ever here.
     let finished = shells(&["-n", "2"], "yes | head -n 1").run().ends_with(0);
     assert_eq!(finished.stdout(), "y\ny\n");
-    let finished = farside(["run", "-n", "1", "grep", "SigBlk", "/proc/self/status"]).run().ends_with(0);
+    let finished =
+        farside(["run", "-n", "1", "grep", "SigBlk", "/proc/self/status"]).run().ends_with(0);
     assert_eq!(finished.stdout(), "SigBlk:\t0000000000000000\n");
 }
 

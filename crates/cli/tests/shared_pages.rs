@@ -1,4 +1,5 @@
-//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi` as processes, threads and simulated ranks, and `farside bench dsm`.
+//! Programs on shared pages: `farside app fft3d | barnes | sor | jacobi` as processes, threads and
+//! simulated ranks, and `farside bench dsm`.
 
 mod support;
 
@@ -6,7 +7,8 @@ use serde_json::Value;
 use support::{Finished, Scratch, farside};
 
 /// The programs, each with a size at which ranks share pages and which takes but a moment.
-const PROGRAMS: [(&str, &str); 4] = [("fft3d", "8x16x8"), ("barnes", "150"), ("sor", "50x70"), ("jacobi", "40x90")];
+const PROGRAMS: [(&str, &str); 4] =
+    [("fft3d", "8x16x8"), ("barnes", "150"), ("sor", "50x70"), ("jacobi", "40x90")];
 
 /// `farside app` with options of the job, and of the program.
 fn app(program: &str, job: &[&str], options: &[&str]) -> Finished {
@@ -24,7 +26,10 @@ fn agrees(finished: Finished, ranks: u32) -> String {
 /// The number that follows a word.
 fn number_after(text: &str, word: &str) -> u64 {
     let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no {word:?} in {text}"));
-    rest.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{rest}"))
+    rest.split_whitespace()
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("{rest}"))
 }
 
 #[test]
@@ -47,7 +52,10 @@ fn threads_and_simulated_ranks_give_the_sequential_answer() {
         let protected = [&small[..], &["--access", "protect", "--check-races"]].concat();
         agrees(app(program, &["-n", "4", "--threads"], &protected), 4);
         let stdout = agrees(app(program, &["-n", "8", "--sim", "ibm-sp"], &small), 8);
-        assert!(stdout.contains("access explicit") && stdout.contains("8 ranks on ibm-sp"), "{stdout}");
+        assert!(
+            stdout.contains("access explicit") && stdout.contains("8 ranks on ibm-sp"),
+            "{stdout}"
+        );
     }
 }
 
@@ -61,7 +69,8 @@ fn what_has_come_out_is_drawn() {
         assert!(svg.contains("<svg") && svg.trim_end().ends_with("</svg>"), "{program}: {svg}");
     }
     let nowhere = scratch.file("nowhere/sor.svg");
-    app("sor", &["-n", "2"], &["--size", "50x70", "--plot", &nowhere]).fails_with(&[&nowhere, "cannot be written"]);
+    app("sor", &["-n", "2"], &["--size", "50x70", "--plot", &nowhere])
+        .fails_with(&[&nowhere, "cannot be written"]);
 }
 
 #[test]
@@ -90,9 +99,11 @@ fn measured(words: &[&str]) -> (Vec<Value>, String) {
     let scratch = Scratch::new();
     let json = scratch.file("dsm.json");
     let quick = ["--rounds", "1", "--json", &json];
-    let stdout = farside(["bench", "dsm"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
+    let stdout =
+        farside(["bench", "dsm"].iter().chain(words).chain(&quick)).run().ends_with(0).stdout();
     let text = std::fs::read_to_string(&json).expect("the file is there");
-    let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let read =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     (text.lines().map(read).collect(), stdout)
 }
 
@@ -112,24 +123,44 @@ fn programs_are_measured_on_one_node_and_on_several() {
         let plots = scratch.file("plots");
         let (records, stdout) = measured(&[&tiny[..], nodes, &["--plot", &plots]].concat());
         for (ranks, nodes) in sizes {
-            for (start, barrier) in
-                [("original", "central"), ("original", "tree"), ("zero", "central"), ("zero", "tree")]
-            {
+            for (start, barrier) in [
+                ("original", "central"),
+                ("original", "tree"),
+                ("zero", "central"),
+                ("zero", "tree"),
+            ] {
                 let is = |record: &&Value| {
                     (&record["ranks"], &record["nodes"]) == (&ranks.into(), &nodes.into())
-                        && (&record["start"], &record["barrier"]) == (&start.into(), &barrier.into())
+                        && (&record["start"], &record["barrier"])
+                            == (&start.into(), &barrier.into())
                 };
-                assert_eq!(records.iter().filter(is).count(), 1, "{ranks} {nodes} {start} {barrier}: {records:?}");
+                assert_eq!(
+                    records.iter().filter(is).count(),
+                    1,
+                    "{ranks} {nodes} {start} {barrier}: {records:?}"
+                );
             }
         }
         assert_eq!(records.len(), 8, "{records:?}");
         for record in &records {
-            assert_eq!((&record["fabric"], &record["case"]), (&fabric.into(), &"jacobi".into()), "{record}");
-            assert!(figure(record, "median_ns") > 0.0 && figure(record, "barrier_ns") > 0.0, "{record}");
+            assert_eq!(
+                (&record["fabric"], &record["case"]),
+                (&fabric.into(), &"jacobi".into()),
+                "{record}"
+            );
+            assert!(
+                figure(record, "median_ns") > 0.0 && figure(record, "barrier_ns") > 0.0,
+                "{record}"
+            );
             assert!(figure(record, "messages") > 0.0, "{record}");
-            assert_eq!(figure(record, "cold_misses") > 0.0, record["start"] == "original", "{record}");
+            assert_eq!(
+                figure(record, "cold_misses") > 0.0,
+                record["start"] == "original",
+                "{record}"
+            );
         }
-        for word in ["nodes", "check-in again", "cold misses", "bytes saved", "central", "original"] {
+        for word in ["nodes", "check-in again", "cold misses", "bytes saved", "central", "original"]
+        {
             assert!(stdout.contains(word), "{word} is not in {stdout}");
         }
         for plot in ["index.html", "dsm-jacobi-barrier.svg", "dsm-jacobi-time.svg"] {
@@ -140,11 +171,26 @@ fn programs_are_measured_on_one_node_and_on_several() {
 
 #[test]
 fn what_is_sent_again_is_counted_in_virtual_time() {
-    let words = ["--sim", "ibm-sp", "--ranks", "32", "--cases", "sor", "--start", "zero", "--iterations", "2"];
+    let words = [
+        "--sim",
+        "ibm-sp",
+        "--ranks",
+        "32",
+        "--cases",
+        "sor",
+        "--start",
+        "zero",
+        "--iterations",
+        "2",
+    ];
     let (records, _) = measured(&words);
     let again = |barrier: &str| {
-        let record = records.iter().find(|record| record["barrier"] == barrier).expect("it was measured");
-        assert!(figure(record, "retransmitted") >= figure(record, "check_in_retransmitted"), "{record}");
+        let record =
+            records.iter().find(|record| record["barrier"] == barrier).expect("it was measured");
+        assert!(
+            figure(record, "retransmitted") >= figure(record, "check_in_retransmitted"),
+            "{record}"
+        );
         assert!(figure(record, "release_retransmitted") >= 0.0, "{record}");
         assert_eq!(record["access"], "explicit");
         figure(record, "check_in_retransmitted")
@@ -177,5 +223,7 @@ fn bad_options_of_the_bench_are_named() {
         finished.fails_with(&[problem]);
     }
     // What one number of nodes is for.
-    farside(["bench", "ops", "--nodes", "2,4", "--ranks", "4"]).run().fails_with(&["2,4", "one number of nodes"]);
+    farside(["bench", "ops", "--nodes", "2,4", "--ranks", "4"])
+        .run()
+        .fails_with(&["2,4", "one number of nodes"]);
 }

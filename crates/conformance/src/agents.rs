@@ -5,7 +5,10 @@ use std::sync::Mutex;
 
 use farside::epoch::{self, Design, LockAgent, Mode};
 use farside::lock::Kind;
-use farside::{Atomic, Ended, Error, Fate, HandlerId, Lock, Node, Rank, Region, Result, Team, Width, Word, World};
+use farside::{
+    Atomic, Error, ExitCause, HandlerId, Lock, Node, PeerState, Rank, Region, Result, Team, Width,
+    Word, World,
+};
 
 use crate::{ensure, ensure_eq};
 
@@ -43,8 +46,8 @@ pub(crate) fn calls_from_everybody_are_counted(world: World) -> Result<()> {
 }
 
 pub(crate) fn a_handler_signals_a_waiter(world: World) -> Result<()> {
-    // A lock server in small: who calls is queued, and signalled when the one before says that it is done. It may keep the
-    // queue for itself, because nobody leaves before the end.
+    // A lock server in small: who calls is queued, and signalled when the one before says that it
+    // is done. It may keep the queue for itself, because nobody leaves before the end.
     let words = world.words(1)?;
     let word = |rank: Rank| words.at(rank, 0).word();
     let grants: Vec<Word> = world.ranks().map(word).collect();
@@ -119,7 +122,11 @@ fn block_of(rank: Rank, segment: farside::SegmentId) -> Region<'static> {
 pub(crate) fn a_call_that_nobody_serves_is_an_error(world: World) -> Result<()> {
     // No handler was ever registered, so there is not even an agent.
     let refused = world.call(Node(0), HandlerId(7), &[]);
-    ensure_eq(refused, Err(Error::NoHandler { node: Node(0), handler: 7 }), "a call without an agent")?;
+    ensure_eq(
+        refused,
+        Err(Error::NoHandler { node: Node(0), handler: 7 }),
+        "a call without an agent",
+    )?;
     world.barrier()
 }
 
@@ -129,7 +136,9 @@ pub(crate) fn many_threads_call(world: World) -> Result<()> {
     let contexts = (0..24).map(|_| world.context()).collect::<Result<Vec<_>>>()?;
     std::thread::scope(|threads| {
         let call = |(number, context): (usize, farside::Context)| {
-            threads.spawn(move || context.call(Node(0), echo, &[number as u8]).map(|reply| reply == [number as u8]))
+            threads.spawn(move || {
+                context.call(Node(0), echo, &[number as u8]).map(|reply| reply == [number as u8])
+            })
         };
         let handles: Vec<_> = contexts.into_iter().enumerate().map(call).collect();
         handles.into_iter().try_for_each(|handle| {
@@ -156,18 +165,24 @@ pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()>
     )?;
     let limit = world.fabric().caps().call_bytes_max;
     let refused = world.call(Node(0), fine, &vec![0; limit as usize + 1]);
-    ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("an argument too long: {refused:?}"))?;
+    ensure(matches!(refused, Err(Error::TooMuch { .. })), || {
+        format!("an argument too long: {refused:?}")
+    })?;
     let refused = world.call(Node(0), too_long, &[]);
-    ensure(matches!(refused, Err(Error::TooMuch { .. })), || format!("a reply too long: {refused:?}"))?;
+    ensure(matches!(refused, Err(Error::TooMuch { .. })), || {
+        format!("a reply too long: {refused:?}")
+    })?;
     ensure_eq(world.call(Node(0), fine, &[]), Ok(vec![1]), "a call after all that")?;
     world.barrier()
 }
 
-/// A handler that counts its calls at the first node, in a word of rank 0: reads it, and then writes it.
+/// A handler that counts its calls at the first node, in a word of rank 0: reads it, and then
+/// writes it.
 pub(crate) fn counter(world: &World) -> Result<HandlerId> {
     let at = world.words(1)?.at(Rank(0), 0).word();
     world.serve(move |agent, _, _| {
-        let count = |count: u128| agent.atomic(at, Atomic::Store(count + 1)).map(|_| count as u64 + 1);
+        let count =
+            |count: u128| agent.atomic(at, Atomic::Store(count + 1)).map(|_| count as u64 + 1);
         let counted = agent.atomic(at, Atomic::Load).and_then(count);
         counted.map_or(Vec::new(), |count| count.to_le_bytes().to_vec())
     })
@@ -176,13 +191,19 @@ pub(crate) fn counter(world: &World) -> Result<HandlerId> {
 /// Calls the counter; what it has counted so far.
 pub(crate) fn count(world: &World, counter: HandlerId) -> Result<u64> {
     let reply = world.call(Node(0), counter, &[])?;
-    let bytes = reply.try_into().map_err(|reply| Error::Misuse(format!("the counter has answered {reply:?}")))?;
+    let bytes = reply
+        .try_into()
+        .map_err(|reply| Error::Misuse(format!("the counter has answered {reply:?}")))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Rank 0, whose process runs the handlers of its node, leaves in the middle of the work of all others. Gives them as a team
-/// once it is gone, and a rank of theirs, on the node of rank 0 if there is one.
-fn without_the_first<'w>(world: &'w World, work: impl Fn() -> Result<()>) -> Result<Option<(Team<'w>, Rank)>> {
+/// Rank 0, whose process runs the handlers of its node, leaves in the middle of the work of all
+/// others. Gives them as a team once it is gone, and a rank of theirs, on the node of rank 0 if
+/// there is one.
+fn without_the_first<'w>(
+    world: &'w World,
+    work: impl Fn() -> Result<()>,
+) -> Result<Option<(Team<'w>, Rank)>> {
     let words = world.words(1)?;
     let rest = world.split((world.rank() != Rank(0)).then_some(1), 0)?;
     let Some(rest) = rest else {
@@ -191,11 +212,11 @@ fn without_the_first<'w>(world: &'w World, work: impl Fn() -> Result<()>) -> Res
     for _ in 0..20 {
         // It goes while calls are under way, and may be the last of its node.
         match work() {
-            Ok(()) | Err(Error::RankLost { rank: Rank(0), how: Ended::Left }) => {}
+            Ok(()) | Err(Error::RankLost { rank: Rank(0), how: ExitCause::Left }) => {}
             Err(error) => return Err(error),
         }
     }
-    while world.fabric().fate(Rank(0)) != Fate::Left {
+    while world.fabric().peer_state(Rank(0)) != PeerState::Left {
         world.load(words.at(Rank(0), 0))?;
         world.relax()?;
     }
@@ -207,11 +228,13 @@ fn without_the_first<'w>(world: &'w World, work: impl Fn() -> Result<()>) -> Res
 pub(crate) fn calls_go_on_without_the_first_rank(world: World) -> Result<()> {
     let counter = counter(&world)?;
     let first = Cell::new(0);
-    let Some((rest, next)) = without_the_first(&world, || count(&world, counter).map(|count| first.set(count)))? else {
+    let Some((rest, next)) =
+        without_the_first(&world, || count(&world, counter).map(|count| first.set(count)))?
+    else {
         return Ok(());
     };
     if world.topology().node_of(next) != Node(0) {
-        let gone = Err(Error::RankLost { rank: Rank(0), how: Ended::Left });
+        let gone = Err(Error::RankLost { rank: Rank(0), how: ExitCause::Left });
         ensure_eq(count(&world, counter), gone, "a call of a node that everybody has left")?;
         return rest.barrier();
     }
@@ -223,7 +246,9 @@ pub(crate) fn calls_go_on_without_the_first_rank(world: World) -> Result<()> {
     }
     rest.barrier()?;
     let last = count(&world, counter)? - all[0] - 100 * rest.size() as u64;
-    ensure((1..=rest.size() as u64).contains(&last), || format!("{last} calls too many or too few"))?;
+    ensure((1..=rest.size() as u64).contains(&last), || {
+        format!("{last} calls too many or too few")
+    })?;
     rest.barrier()
 }
 

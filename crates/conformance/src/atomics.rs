@@ -1,6 +1,6 @@
 //! Atomics, of every width.
 
-use farside::{Atomic, Cell, Context, Pair, Place, Rank, Result, Window, World};
+use farside::{Atomic, AtomicWord, Context, Pair, Place, Rank, Result, Window, World};
 
 use crate::{Numbers, ensure, ensure_eq};
 
@@ -22,7 +22,11 @@ pub(crate) fn every_atomic_means_what_the_reference_says(world: World) -> Result
     wide.free(&world)
 }
 
-fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(world: &World, at: Place<'_, I>, value: I) -> Result<()> {
+fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(
+    world: &World,
+    at: Place<'_, I>,
+    value: I,
+) -> Result<()> {
     let held = world.load(at)?;
     type Case<'a, I> = (Atomic, &'a dyn Fn(&Context) -> Result<I>);
     let bits = value.to_bits();
@@ -32,8 +36,12 @@ fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(world: &World, at: Pl
         (Atomic::Or(bits), &|world| world.fetch_or(at, value)),
         (Atomic::Xor(bits), &|world| world.fetch_xor(at, value)),
         (Atomic::Swap(bits), &|world| world.swap(at, value)),
-        (Atomic::CompareSwap { expected: bits, desired: held.to_bits() }, &|world| world.compare_swap(at, value, held)),
-        (Atomic::CompareSwap { expected: bits, desired: 7 }, &|world| world.compare_swap(at, value, I::from_bits(7))),
+        (Atomic::CompareSwap { expected: bits, desired: held.to_bits() }, &|world| {
+            world.compare_swap(at, value, held)
+        }),
+        (Atomic::CompareSwap { expected: bits, desired: 7 }, &|world| {
+            world.compare_swap(at, value, I::from_bits(7))
+        }),
     ];
     let mut model = held.to_bits();
     for (op, run) in cases {
@@ -51,11 +59,14 @@ fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(world: &World, at: Pl
 pub(crate) fn tickets_are_unique(world: World) -> Result<()> {
     const EACH: usize = 1000;
     let counter = world.window::<u64>(1)?;
-    let mine: Vec<u64> = (0..EACH).map(|_| world.fetch_add(counter.at(Rank(0), 0), 1)).collect::<Result<_>>()?;
+    let mine: Vec<u64> =
+        (0..EACH).map(|_| world.fetch_add(counter.at(Rank(0), 0), 1)).collect::<Result<_>>()?;
     ensure(mine.is_sorted(), || "tickets of one rank grow".into())?;
     let mut all = world.all_gather(&mine)?;
     all.sort_unstable();
-    ensure(all.into_iter().eq(0..EACH as u64 * u64::from(world.size())), || "tickets are not unique".into())?;
+    ensure(all.into_iter().eq(0..EACH as u64 * u64::from(world.size())), || {
+        "tickets are not unique".into()
+    })?;
     counter.free(&world)
 }
 
@@ -71,14 +82,15 @@ pub(crate) fn swaps_lose_nothing(world: World) -> Result<()> {
     let mut total = [sum];
     world.all_reduce(&mut total, |a, b| a.wrapping_add(b))?;
     let left = world.load(slot.at(Rank(0), 0))?;
-    let put_in: u64 =
-        (0..u64::from(world.size())).map(|rank| (1..=500).map(|round| round * 1000 + rank).sum::<u64>()).sum();
+    let put_in: u64 = (0..u64::from(world.size()))
+        .map(|rank| (1..=500).map(|round| round * 1000 + rank).sum::<u64>())
+        .sum();
     ensure_eq(total[0] + left, put_in, "tokens")?;
     world.sync()?;
     slot.free(&world)
 }
 
-fn count_up<C: Cell + PartialEq>(
+fn count_up<C: AtomicWord + PartialEq>(
     world: &Context,
     window: &Window<C>,
     times: usize,
@@ -119,7 +131,11 @@ pub(crate) fn pairs_change_together(world: World) -> Result<()> {
     ensure_eq(b, 2 * a, "the halves of a pair")?;
     world.sync()?;
     let n = u64::from(world.size());
-    ensure_eq(world.load(window.at(Rank(0), 0))?, Pair(300 * n, 600 * n), "a pair that was counted up")?;
+    ensure_eq(
+        world.load(window.at(Rank(0), 0))?,
+        Pair(300 * n, 600 * n),
+        "a pair that was counted up",
+    )?;
     let held = world.swap(window.at(Rank(0), 1), Pair(u64::MAX, world.rank().0.into()))?;
     ensure(held == Pair(0, 0) || held.0 == u64::MAX, || format!("swap gave {held:?}"))?;
     world.sync()?;
@@ -163,7 +179,9 @@ pub(crate) fn atomics_can_be_started(world: World) -> Result<()> {
     let compare = world.compare_swap_nb(window.at(Rank(0), 2), 0, 9)?;
     let (added, swapped, compared) = (add.wait()?, swap.wait()?, compare.wait()?);
     ensure(added < u64::from(world.size()), || format!("fetch_add_nb gave {added}"))?;
-    ensure([0, 5].contains(&swapped) && [0, 9].contains(&compared), || format!("{swapped}, {compared}"))?;
+    ensure([0, 5].contains(&swapped) && [0, 9].contains(&compared), || {
+        format!("{swapped}, {compared}")
+    })?;
     world.sync()?;
     ensure_eq(world.load(window.at(Rank(0), 0))?, world.size().into(), "a counter")?;
     world.sync()?;

@@ -1,4 +1,5 @@
-//! Work without an end, for tests in which a rank is killed: every other rank must get an error that names it.
+//! Work without an end, for tests in which a rank is killed: every other rank must get an error
+//! that names it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use farside::dsm::{Config, Dsm};
 use farside::epoch::{self, Design, Mode};
 use farside::lock::Kind;
 use farside::map::Options;
-use farside::{Ended, Error, HashMap, Lock, Node, Rank, Result, World};
+use farside::{Error, ExitCause, HashMap, Lock, Node, Rank, Result, World};
 
 use crate::ensure;
 
@@ -40,18 +41,21 @@ const LONG: usize = 100_000;
 pub const VICTIM: &str = "FARSIDE_TEST_CHURN_VICTIM";
 /// The variable that says after how many microseconds it kills itself.
 pub const DELAY: &str = "FARSIDE_TEST_CHURN_DELAY_US";
-/// The variable that says instead that its host is lost, with a file that the victim makes when the work begins.
+/// The variable that says instead that its host is lost, with a file that the victim makes when the
+/// work begins.
 pub const HOST_LOST: &str = "FARSIDE_TEST_CHURN_HOST_LOST";
 
 /// The variable that says, whatever its value, that a survivor prints its error and fails, as most
 /// programs do.
 pub const FAILS: &str = "FARSIDE_TEST_CHURN_FAILS";
 
-/// Works until a rank dies, and checks that the error names it. A survivor prints how long after the death it heard of it.
+/// Works until a rank dies, and checks that the error names it. A survivor prints how long after
+/// the death it heard of it.
 pub fn run(kind: &str) -> ExitCode {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     let begun = std::env::var_os(HOST_LOST);
-    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY).or(begun.as_ref().map(|_| 0))) else {
+    let (Some(victim), Some(delay)) = (number(VICTIM), number(DELAY).or(begun.as_ref().map(|_| 0)))
+    else {
         eprintln!("churn needs {VICTIM} and {DELAY} or {HOST_LOST}");
         return ExitCode::FAILURE;
     };
@@ -60,9 +64,10 @@ pub fn run(kind: &str) -> ExitCode {
     let expected = |rank, how| match how {
         // Under launchers that tell nothing; and of the first rank of a node, which takes the
         // node's interface with it.
-        Ended::Vanished | Ended::Silent if !is_ours => rank == victim,
-        // Of a host that is lost, some hear first that it is silent, and others that its rank gave up.
-        _ => rank == victim && (begun.is_some() || how == Ended::Signal(9)),
+        ExitCause::Vanished | ExitCause::Silent if !is_ours => rank == victim,
+        // Of a host that is lost, some hear first that it is silent, and others that its rank gave
+        // up.
+        _ => rank == victim && (begun.is_some() || how == ExitCause::Signal(9)),
     };
     let fails = std::env::var_os(FAILS).is_some();
     let told = farside::join().and_then(|world| {
@@ -77,7 +82,11 @@ pub fn run(kind: &str) -> ExitCode {
     });
     match told {
         Err(_) if fails => ExitCode::FAILURE,
-        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how }) if expected(rank, how) => ExitCode::SUCCESS,
+        Err(Error::RankLost { rank, how } | Error::Poisoned { rank, how })
+            if expected(rank, how) =>
+        {
+            ExitCode::SUCCESS
+        }
         other => {
             eprintln!("churn-{kind}: expected to lose {victim}, got {other:?}");
             ExitCode::FAILURE
@@ -93,13 +102,14 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     world.barrier()?;
     if let Some(begun) = std::env::var_os(HOST_LOST) {
         if world.rank() == victim {
-            std::fs::write(begun, "").map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
+            std::fs::write(begun, "")
+                .map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
         }
     } else if world.rank() == victim {
         let context = world.context()?;
         let word = death.at(Rank((victim.0 + 1) % world.size()), 0).word();
         std::thread::spawn(move || {
-            // sleep: the moment of death is meant to be any moment of the work that goes on meanwhile.
+            // sleep: the death may come at any moment of the work.
             std::thread::sleep(Duration::from_micros(delay.into()));
             let _ = context.fabric().post(word, farside::Atomic::Store(now_us().into()));
             kill_self();
@@ -109,7 +119,10 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     if world.rank().0 == (victim.0 + 1) % world.size() {
         // The time of death is the victim's last word, which may be lost with it.
         let died_us = world.load(death.at(world.rank(), 0))?;
-        println!("heard after {} us", if died_us == 0 { 0 } else { now_us().saturating_sub(died_us) });
+        println!(
+            "heard after {} us",
+            if died_us == 0 { 0 } else { now_us().saturating_sub(died_us) }
+        );
     }
     result
 }
@@ -126,7 +139,12 @@ fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Resul
 
 type Memory<'a> = (&'a farside::Window<u64>, &'a farside::Window<f64>);
 
-fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farside::HandlerId) -> Result<()> {
+fn forever(
+    world: &World,
+    kind: &str,
+    (window, sums): Memory<'_>,
+    handler: farside::HandlerId,
+) -> Result<()> {
     if let Some(kind) = kind.strip_prefix("dsm-") {
         return share(world, kind);
     }
@@ -138,7 +156,8 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
     let mut buffer = vec![1; 1000];
     let design = if kind == "epoch" { Design::Direct } else { Design::TWO_SIDED };
     let epochs = epoch::Window::allocate(world, 8000, epoch::Options::new().design(design))?;
-    let lock = Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
+    let lock =
+        Lock::of_kind(world, Rank(0), if kind == "lock" { &Kind::Default } else { &Kind::Mcs })?;
     for round in 1.. {
         for peer in world.ranks() {
             match kind {
@@ -190,7 +209,8 @@ fn forever(world: &World, kind: &str, (window, sums): Memory<'_>, handler: farsi
     Ok(())
 }
 
-/// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, or a lock.
+/// Works on shared pages: barriers with next to nothing, pages that fault by the hundred, or a
+/// lock.
 fn share(world: &World, kind: &str) -> Result<()> {
     const PAGES: usize = 64;
     let config = Config { storage_limit: 1 << 18, ..Config::new(4 * PAGES as u64 * 4096) };
@@ -206,7 +226,8 @@ fn share(world: &World, kind: &str) -> Result<()> {
         let view = dsm.view_mut(words, mine..mine + each)?;
         (0..each).step_by(512).for_each(|at| view.set(at, round));
         dsm.barrier()?;
-        // Whoever dies meanwhile leaves pages that cannot be fetched: loads go on, and the barrier fails.
+        // Whoever dies meanwhile leaves pages that cannot be fetched: loads go on, and the barrier
+        // fails.
         let view = dsm.view(words, 0..words.len())?;
         let sum: u64 = (0..words.len()).step_by(512).map(|at| u64::from(view.get(at))).sum();
         std::hint::black_box(sum);
@@ -215,7 +236,8 @@ fn share(world: &World, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// Changes a map that grows until a rank is lost; then all that is in the volumes of the others must be as it was left, and can be changed.
+/// Changes a map that grows until a rank is lost; then all that is in the volumes of the others
+/// must be as it was left, and can be changed.
 fn map(world: &World) -> Result<()> {
     let options = Options { slots: 4, ..Options::default() };
     let map = HashMap::<u64, [u64; 4]>::with(&world.team(), &options)?;
@@ -233,7 +255,9 @@ fn map(world: &World) -> Result<()> {
             Some(value) => _ = oracle.insert(key, value),
             None => _ = oracle.remove(&key),
         }
-        ensure(seen == known.map(|value| [value; 4]), || format!("key {key} stood for {seen:?}, not {known:?}"))
+        ensure(seen == known.map(|value| [value; 4]), || {
+            format!("key {key} stood for {seen:?}, not {known:?}")
+        })
     };
     let lost = (1..).find_map(|step| change(step, key(step), &mut oracle).err());
     let Some(Error::RankLost { rank: victim, how }) = lost else {
@@ -241,7 +265,9 @@ fn map(world: &World) -> Result<()> {
     };
     for (&key, &value) in oracle.iter().filter(|(key, _)| map.owner(**key) != victim) {
         let seen = map.get(world, key)?;
-        ensure(seen == Some([value; 4]), || format!("after the loss, key {key} stands for {seen:?}, not {value}"))?;
+        ensure(seen == Some([value; 4]), || {
+            format!("after the loss, key {key} stands for {seen:?}, not {value}")
+        })?;
         map.insert(world, key, [value + 1; 4])?;
         ensure(map.remove(world, key)? == Some([value + 1; 4]), || {
             format!("after the loss, key {key} cannot be changed")
@@ -258,7 +284,9 @@ fn map(world: &World) -> Result<()> {
     }
     let dead = (0..).find(|&key| map.owner(key) == victim).unwrap_or(0);
     let refused = map.get(world, dead);
-    ensure(refused == Err(Error::RankLost { rank: victim, how }), || format!("the lost volume says {refused:?}"))?;
+    ensure(refused == Err(Error::RankLost { rank: victim, how }), || {
+        format!("the lost volume says {refused:?}")
+    })?;
     Err(Error::RankLost { rank: victim, how })
 }
 

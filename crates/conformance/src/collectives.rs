@@ -21,7 +21,8 @@ pub(crate) fn barriers_in_a_row_separate(world: World) -> Result<()> {
 }
 
 pub(crate) fn barriers_and_broadcasts_alternate(world: World) -> Result<()> {
-    // A broadcast across nodes separates nobody: a fast rank may be through it and in the next barrier while a slow one is still in the last.
+    // A broadcast across nodes separates nobody: a fast rank may be through it and in the next
+    // barrier while a slow one is still in the last.
     for round in 0..2000u32 {
         world.barrier()?;
         let root = Rank(round % world.size());
@@ -35,7 +36,8 @@ pub(crate) fn barriers_and_broadcasts_alternate(world: World) -> Result<()> {
 pub(crate) fn broadcast_from_every_root(world: World) -> Result<()> {
     for root in world.ranks() {
         for len in LENGTHS {
-            let mut data: Vec<u64> = (0..len as u64).map(|at| at * 7 + u64::from(world.rank().0)).collect();
+            let mut data: Vec<u64> =
+                (0..len as u64).map(|at| at * 7 + u64::from(world.rank().0)).collect();
             world.broadcast(root, &mut data)?;
             let expected = (0..len as u64).map(|at| at * 7 + u64::from(root.0));
             ensure(data.into_iter().eq(expected), || format!("{len} elements from {root}"))?;
@@ -48,7 +50,8 @@ pub(crate) fn reduce_to_every_root(world: World) -> Result<()> {
     let n = u64::from(world.size());
     for root in world.ranks() {
         for len in LENGTHS {
-            let mut data: Vec<u64> = (0..len as u64).map(|at| at * 1000 + u64::from(world.rank().0)).collect();
+            let mut data: Vec<u64> =
+                (0..len as u64).map(|at| at * 1000 + u64::from(world.rank().0)).collect();
             world.reduce(root, &mut data, |a, b| a + b)?;
             if world.rank() == root {
                 let expected = (0..len as u64).map(|at| n * at * 1000 + n * (n - 1) / 2);
@@ -64,11 +67,14 @@ pub(crate) fn reduce_to_every_root(world: World) -> Result<()> {
 pub(crate) fn all_reduce_gives_all_the_same_bits(world: World) -> Result<()> {
     for len in LENGTHS {
         // Floating point is not associative: the order must be the same for all.
-        let mut data: Vec<f64> = (0..len).map(|at| 1.0 / (1.0 + at as f64 + 3.3 * f64::from(world.rank().0))).collect();
+        let mut data: Vec<f64> =
+            (0..len).map(|at| 1.0 / (1.0 + at as f64 + 3.3 * f64::from(world.rank().0))).collect();
         world.all_reduce(&mut data, |a, b| a + b)?;
         let mut first = data.clone();
         world.broadcast(Rank(0), &mut first)?;
-        ensure(data.iter().zip(&first).all(|(a, b)| a.to_bits() == b.to_bits()), || format!("{len} elements differ"))?;
+        ensure(data.iter().zip(&first).all(|(a, b)| a.to_bits() == b.to_bits()), || {
+            format!("{len} elements differ")
+        })?;
     }
     let mut largest = [world.rank().0];
     world.all_reduce(&mut largest, u32::max)?;
@@ -79,9 +85,13 @@ pub(crate) fn all_gather_keeps_the_order(world: World) -> Result<()> {
     for len in LENGTHS {
         let mine = vec![world.rank().0 * 10; len];
         let all = world.all_gather(&mine)?;
-        let as_expected =
-            all.chunks_exact(len).enumerate().all(|(rank, part)| part.iter().all(|&v| v == rank as u32 * 10));
-        ensure(as_expected && all.len() == len * world.size() as usize, || format!("{len} elements from each"))?;
+        let as_expected = all
+            .chunks_exact(len)
+            .enumerate()
+            .all(|(rank, part)| part.iter().all(|&v| v == rank as u32 * 10));
+        ensure(as_expected && all.len() == len * world.size() as usize, || {
+            format!("{len} elements from each")
+        })?;
     }
     Ok(())
 }
@@ -91,17 +101,20 @@ pub(crate) fn all_to_all_transposes(world: World) -> Result<()> {
     for len in LENGTHS {
         let send: Vec<u64> = world
             .ranks()
-            .flat_map(|to| (0..len as u64).map(move |at| me * 1_000_000 + u64::from(to.0) * 100_000 + at))
+            .flat_map(|to| {
+                (0..len as u64).map(move |at| me * 1_000_000 + u64::from(to.0) * 100_000 + at)
+            })
             .collect();
         let received = world.all_to_all(&send)?;
-        let expected = world
-            .ranks()
-            .flat_map(|from| (0..len as u64).map(move |at| u64::from(from.0) * 1_000_000 + me * 100_000 + at));
+        let expected = world.ranks().flat_map(|from| {
+            (0..len as u64).map(move |at| u64::from(from.0) * 1_000_000 + me * 100_000 + at)
+        });
         ensure(received.into_iter().eq(expected), || format!("{len} elements to each"))?;
     }
-    ensure(world.size() == 1 || world.all_to_all(&vec![0u8; world.size() as usize + 1]).is_err(), || {
-        "an uneven deal".into()
-    })
+    ensure(
+        world.size() == 1 || world.all_to_all(&vec![0u8; world.size() as usize + 1]).is_err(),
+        || "an uneven deal".into(),
+    )
 }
 
 pub(crate) fn collectives_in_a_row_do_not_mix(world: World) -> Result<()> {
@@ -124,7 +137,9 @@ fn collectives_in_a_row(world: &World, rounds: u32) -> Result<()> {
         let n = world.size();
         ensure_eq(sum[0], n * round + n * (n - 1) / 2, "all_reduce")?;
         let all = world.all_gather(&[round * me])?;
-        ensure(all.into_iter().eq((0..n).map(|rank| round * rank)), || format!("all_gather of round {round}"))?;
+        ensure(all.into_iter().eq((0..n).map(|rank| round * rank)), || {
+            format!("all_gather of round {round}")
+        })?;
         let mut product = [1 + u64::from(me)];
         world.reduce(root, &mut product, |a, b| a * b)?;
         ensure(world.rank() != root || product[0] == (1..=u64::from(n)).product(), || {

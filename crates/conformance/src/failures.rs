@@ -2,19 +2,25 @@
 
 use std::sync::atomic::Ordering;
 
-use farside::{Atomic, Ended, Error, Fabric, Patch, Rank, Region, Result, Run, Width, Word, World};
+use farside::{
+    Atomic, Error, ExitCause, Fabric, Patch, Rank, Region, Result, Run, Width, Word, World,
+};
 use farside_fabric::{Event, Started, Wait};
 
 use crate::{ensure, ensure_eq};
 
 fn all_zero(world: &World, window: &farside::Window<u64>) -> Result<()> {
     world.sync()?;
-    ensure(window.own().to_vec()?.iter().all(|&value| value == 0), || "a refused operation left traces".into())
+    ensure(window.own().to_vec()?.iter().all(|&value| value == 0), || {
+        "a refused operation left traces".into()
+    })
 }
 
 pub(crate) fn types_without_size_are_refused(world: World) -> Result<()> {
     let refused = world.window::<[u64; 0]>(4).map(|_| ());
-    ensure(matches!(refused, Err(Error::Unsupported { .. })), || format!("a window of nothing: {refused:?}"))?;
+    ensure(matches!(refused, Err(Error::Unsupported { .. })), || {
+        format!("a window of nothing: {refused:?}")
+    })?;
     world.barrier()
 }
 
@@ -41,15 +47,31 @@ pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
     ensure_eq(written, Err(error(8, 11)), "a write over the end")?;
     let words = world.words(3)?;
     let error = |first, end| bounds(first, end, 3, "these words");
-    ensure_eq(world.put(&[1; 2], words.at(peer, 2)), Err(error(2, 4)), "a put over the end of words")?;
-    ensure_eq(world.fetch_add(words.at(peer, 3), 1), Err(error(3, 4)), "an atomic at the end of words")?;
+    ensure_eq(
+        world.put(&[1; 2], words.at(peer, 2)),
+        Err(error(2, 4)),
+        "a put over the end of words",
+    )?;
+    ensure_eq(
+        world.fetch_add(words.at(peer, 3), 1),
+        Err(error(3, 4)),
+        "an atomic at the end of words",
+    )?;
     words.free(&world)?;
-    ensure(world.put(&[1], window.at(peer, usize::MAX)).is_err(), || "a put beyond all memory".into())?;
-    ensure(world.fetch_add(window.at(peer, usize::MAX / 8), 1).is_err(), || "an atomic beyond all memory".into())?;
+    ensure(world.put(&[1], window.at(peer, usize::MAX)).is_err(), || {
+        "a put beyond all memory".into()
+    })?;
+    ensure(world.fetch_add(window.at(peer, usize::MAX / 8), 1).is_err(), || {
+        "an atomic beyond all memory".into()
+    })?;
     let patch = Patch { counts: &[3, 2], near: &[2, 1], far: &[5, 1] };
-    ensure(world.put_strided(&[1; 6], window.at(peer, 0), &patch).is_err(), || "a block over the end".into())?;
+    ensure(world.put_strided(&[1; 6], window.at(peer, 0), &patch).is_err(), || {
+        "a block over the end".into()
+    })?;
     let runs = [Run { near: 0, far: 0, len: 1 }, Run { near: 0, far: 9, len: 2 }];
-    ensure(world.put_vector(&[1; 2], window.at(peer, 0), &runs).is_err(), || "pieces over the end".into())?;
+    ensure(world.put_vector(&[1; 2], window.at(peer, 0), &runs).is_err(), || {
+        "pieces over the end".into()
+    })?;
     all_zero(&world, &window)?;
     all_zero(&world, &guard)?;
     window.free(&world)?;
@@ -60,13 +82,17 @@ pub(crate) fn shapes_that_contradict_themselves_are_refused(world: World) -> Res
     let window = world.window::<u64>(10)?;
     let peer = Rank((world.rank().0 + 1) % world.size());
     let at = window.at(peer, 0);
-    let put =
-        |counts: &[usize], near: &[usize], far: &[usize]| world.put_strided(&[1; 4], at, &Patch { counts, near, far });
+    let put = |counts: &[usize], near: &[usize], far: &[usize]| {
+        world.put_strided(&[1; 4], at, &Patch { counts, near, far })
+    };
     ensure(put(&[2, 2], &[2], &[2, 1]).is_err(), || "near strides of another dimension".into())?;
     ensure(put(&[2, 2], &[2, 1], &[1]).is_err(), || "far strides of another dimension".into())?;
     ensure(put(&[5], &[1], &[1]).is_err(), || "more than the slice has".into())?;
-    let more = put(&[usize::MAX], &[0], &[0]).map_err(|error| error.to_string()).err().unwrap_or_default();
-    ensure(more.contains("10 elements (u64)") && !more.contains("fabric"), || format!("more than there is: {more:?}"))?;
+    let more =
+        put(&[usize::MAX], &[0], &[0]).map_err(|error| error.to_string()).err().unwrap_or_default();
+    ensure(more.contains("10 elements (u64)") && !more.contains("fabric"), || {
+        format!("more than there is: {more:?}")
+    })?;
     ensure(put(&[2], &[1], &[usize::MAX]).is_err(), || "a stride beyond all memory".into())?;
     let run = |near, far, len| world.put_vector(&[1; 4], at, &[Run { near, far, len }]);
     ensure(run(3, 0, 2).is_err(), || "a piece over the end of the slice".into())?;
@@ -102,9 +128,12 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
     ensure_eq(finish(fabric, fabric.put(&region, &[0; 8]), peer), Err(error.clone()), "put")?;
     let atomic = fabric.atomic(word, Atomic::Add(1)).and_then(|started| complete(fabric, started));
     ensure_eq(atomic, Err(error), "atomic")?;
-    // Another window may well lie at the same place by now, and must not be touched through the old name.
+    // Another window may well lie at the same place by now, and must not be touched through the old
+    // name.
     let next = world.window::<u64>(4)?;
-    ensure(finish(fabric, fabric.put(&region, &[1; 8]), peer).is_err(), || "a put to a freed segment".into())?;
+    ensure(finish(fabric, fabric.put(&region, &[1; 8]), peer).is_err(), || {
+        "a put to a freed segment".into()
+    })?;
     all_zero(&world, &next)?;
     next.free(&world)
 }
@@ -118,8 +147,13 @@ fn finish(fabric: &dyn Fabric, posted: Result<()>, peer: Rank) -> Result<()> {
 fn complete(fabric: &dyn Fabric, started: Started) -> Result<()> {
     let Started::Pending(ticket) = started else { return Ok(()) };
     while fabric.poll(ticket)?.is_none() {
-        let known_departures = fabric.alarm().departures.load(Ordering::SeqCst);
-        fabric.block(&Wait { event: Event::Done(ticket), known_departures, timeout: None, soon: true })?;
+        let known_departures = fabric.failures().departures.load(Ordering::SeqCst);
+        fabric.block(&Wait {
+            event: Event::Done(ticket),
+            known_departures,
+            timeout: None,
+            soon: true,
+        })?;
     }
     Ok(())
 }
@@ -131,7 +165,11 @@ pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {
     for (offset, width) in [(4, Width::W64), (1, Width::W32), (8, Width::Pair)] {
         let word = Word { rank: peer, segment: window.segment(), offset, width };
         let result = fabric.atomic(word, Atomic::Swap(1)).map(|_| ());
-        ensure_eq(result, Err(Error::Misaligned { offset, align: width.bytes() }), "a misaligned word")?;
+        ensure_eq(
+            result,
+            Err(Error::Misaligned { offset, align: width.bytes() }),
+            "a misaligned word",
+        )?;
     }
     let pair = Word { rank: peer, segment: window.segment(), offset: 0, width: Width::Pair };
     let sum = fabric.atomic(pair, Atomic::Add(1)).map(|_| ());
@@ -144,7 +182,11 @@ pub(crate) fn other_ranks_memory_is_not_waited_for(world: World) -> Result<()> {
     let words = world.words(1)?;
     let owner = Rank((world.rank().0 + 1) % world.size());
     let result = world.wait(words.at(owner, 0), |word| word == 0);
-    ensure_eq(result, Err(Error::NotOwn { rank: world.rank(), owner }), "a wait on another's word")?;
+    ensure_eq(
+        result,
+        Err(Error::NotOwn { rank: world.rank(), owner }),
+        "a wait on another's word",
+    )?;
     words.free(&world)
 }
 
@@ -155,7 +197,9 @@ pub(crate) fn strangers_have_no_part(world: World) -> Result<()> {
     let expected = Error::NotAMember { rank: stranger, of: "window" };
     ensure_eq(world.get_value(window.at(stranger, 0)), Err(expected), "a get from a stranger")?;
     let refused = window.free(&world);
-    ensure(matches!(refused, Err(Error::Misuse(_))), || format!("a window freed by another team: {refused:?}"))?;
+    ensure(matches!(refused, Err(Error::Misuse(_))), || {
+        format!("a window freed by another team: {refused:?}")
+    })?;
     world.barrier()
 }
 
@@ -164,7 +208,9 @@ fn is_disagreement(result: Result<()>, what: [&str; 2]) -> Result<()> {
     match result {
         Err(Error::Disagreement { mine, theirs, .. }) => {
             let named = |part: &&str| mine.contains(*part) || theirs.contains(*part);
-            ensure(what.iter().all(named), || format!("the error says {mine:?} and {theirs:?}, not {what:?}"))
+            ensure(what.iter().all(named), || {
+                format!("the error says {mine:?} and {theirs:?}, not {what:?}")
+            })
         }
         other => ensure(false, || format!("expected a disagreement, got {other:?}")),
     }
@@ -184,7 +230,11 @@ pub(crate) fn different_lengths_are_a_disagreement(world: World) -> Result<()> {
 
 pub(crate) fn different_collectives_are_a_disagreement(world: World) -> Result<()> {
     let team = world.split(Some(0), 0)?.expect("everybody has a colour");
-    let result = if world.rank() == Rank(0) { team.barrier() } else { team.all_reduce(&mut [1u64], |a, b| a + b) };
+    let result = if world.rank() == Rank(0) {
+        team.barrier()
+    } else {
+        team.all_reduce(&mut [1u64], |a, b| a + b)
+    };
     if result.is_err() {
         is_disagreement(result, ["a barrier", "an all-reduce of 8 bytes"])?;
     }
@@ -193,8 +243,11 @@ pub(crate) fn different_collectives_are_a_disagreement(world: World) -> Result<(
 }
 
 pub(crate) fn different_types_are_a_disagreement(world: World) -> Result<()> {
-    let result =
-        if world.rank() == Rank(0) { world.window::<u64>(4).map(|_| ()) } else { world.window::<u32>(4).map(|_| ()) };
+    let result = if world.rank() == Rank(0) {
+        world.window::<u64>(4).map(|_| ())
+    } else {
+        world.window::<u32>(4).map(|_| ())
+    };
     is_disagreement(result, ["8 bytes", "4 bytes"])?;
     // All know of it before anything is allocated, so the team goes on.
     world.barrier()
@@ -223,7 +276,7 @@ pub(crate) fn who_polls_the_left_is_told(world: World) -> Result<()> {
     loop {
         match world.load(words.at(Rank(1), 0)).and_then(|_| world.relax()) {
             Ok(()) => {}
-            Err(Error::RankLost { how: Ended::Left, .. }) => return Ok(()),
+            Err(Error::RankLost { how: ExitCause::Left, .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
@@ -234,7 +287,7 @@ pub(crate) fn who_left_early_is_missed(world: World) -> Result<()> {
     if world.rank() == Rank(0) {
         return Ok(());
     }
-    let lost = Error::RankLost { rank: Rank(0), how: Ended::Left };
+    let lost = Error::RankLost { rank: Rank(0), how: ExitCause::Left };
     ensure_eq(world.barrier(), Err(lost), "a barrier that rank 0 does not come to")
 }
 

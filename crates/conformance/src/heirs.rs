@@ -1,13 +1,14 @@
 //! Work with handlers that goes on when rank 0, whose process runs those of its node, is killed.
 //!
-//! Either at a moment of its own choice, while all others are at work, or by the very call that it executes.
+//! Either at a moment of its own choice, while all others are at work, or by the very call that it
+//! executes.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use farside::epoch::{self, Design, LockAgent, Mode};
 use farside::lock::Kind;
-use farside::{Ended, Error, Fate, Lock, Node, Rank, Result, Team, World};
+use farside::{Error, ExitCause, Lock, Node, PeerState, Rank, Result, Team, World};
 
 use crate::agents::{count, counter};
 use crate::churn::{DELAY, kill_self};
@@ -17,7 +18,7 @@ use crate::{ensure, ensure_eq};
 pub const KINDS: [&str; 5] = ["call", "suicide", "server", "hybrid", "backoff"];
 
 const VICTIM: Rank = Rank(0);
-const HOW: Ended = Ended::Signal(9);
+const HOW: ExitCause = ExitCause::Signal(9);
 /// How often each survivor does its work again after the loss.
 const ROUNDS: u64 = 50;
 
@@ -56,7 +57,7 @@ fn doom(world: &World) -> Result<()> {
         world.wait(have_left, |count| count == u64::from(world.size() - 1))?;
         let delay_us = std::env::var(DELAY).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         std::thread::spawn(move || {
-            // sleep: the moment of death is meant to be any moment of the work that goes on meanwhile.
+            // sleep: the death may come at any moment of the work.
             std::thread::sleep(Duration::from_micros(delay_us));
             kill_self();
         });
@@ -72,15 +73,15 @@ fn await_the_end() -> ! {
 }
 
 fn is_lost(world: &World) -> bool {
-    matches!(world.fabric().fate(VICTIM), Fate::Lost(_))
+    matches!(world.fabric().peer_state(VICTIM), PeerState::Lost(_))
 }
 
 fn is_served(world: &World) -> bool {
     world.topology().ranks_of(Node(0)).len() > 1
 }
 
-/// Every call is counted once, or ends with an error that names the victim; afterwards the next rank of the node answers, or,
-/// if there is none, all calls end so.
+/// Every call is counted once, or ends with an error that names the victim; afterwards the next
+/// rank of the node answers, or, if there is none, all calls end so.
 fn calls(world: &World, rest: &Team<'_>) -> Result<()> {
     let counter = counter(world)?;
     let lost = Error::RankLost { rank: VICTIM, how: HOW };
@@ -104,13 +105,17 @@ fn calls(world: &World, rest: &Team<'_>) -> Result<()> {
     rest.all_reduce(&mut all, |a, b| a + b)?;
     let [good, bad] = all;
     if !is_served(world) {
-        ensure(bad >= ROUNDS * rest.size() as u64, || format!("{bad} calls of an empty node have failed"))?;
+        ensure(bad >= ROUNDS * rest.size() as u64, || {
+            format!("{bad} calls of an empty node have failed")
+        })?;
         return rest.barrier();
     }
     ensure(bad <= 1, || format!("{bad} calls were being executed at the same time"))?;
     let seen = count(world, counter)?;
     let counted = good + 1..=good + bad + rest.size() as u64;
-    ensure(counted.contains(&seen), || format!("{good} good calls, {bad} bad ones, and {seen} were counted"))?;
+    ensure(counted.contains(&seen), || {
+        format!("{good} good calls, {bad} bad ones, and {seen} were counted")
+    })?;
     rest.barrier()
 }
 
@@ -131,9 +136,17 @@ fn suicide(world: &World, rest: &Team<'_>) -> Result<()> {
     rest.barrier()?;
     if world.rank() == Rank(1) {
         let lost = Error::RankLost { rank: VICTIM, how: HOW };
-        ensure_eq(world.call(Node(0), die, &[]), Err(lost.clone()), "a call that kills who executes it")?;
+        ensure_eq(
+            world.call(Node(0), die, &[]),
+            Err(lost.clone()),
+            "a call that kills who executes it",
+        )?;
         let again = world.call(Node(0), die, &[]);
-        ensure_eq(again, if is_served(world) { Ok(vec![1]) } else { Err(lost) }, "the same call again")?;
+        ensure_eq(
+            again,
+            if is_served(world) { Ok(vec![1]) } else { Err(lost) },
+            "the same call again",
+        )?;
     }
     rest.barrier()?;
     if is_served(world) {
@@ -153,7 +166,11 @@ fn lock(world: &World, rest: &Team<'_>, kind: &Kind) -> Result<()> {
             break error;
         }
     };
-    ensure_eq(poisoned, Error::Poisoned { rank: VICTIM, how: HOW }, "a lock whose home was killed")?;
+    ensure_eq(
+        poisoned,
+        Error::Poisoned { rank: VICTIM, how: HOW },
+        "a lock whose home was killed",
+    )?;
     lock.recover(rest)?;
     for _ in 0..ROUNDS {
         let guard = lock.lock(world)?;
@@ -171,7 +188,8 @@ fn window(world: &World) -> Result<()> {
     let design = Design::Backoff(LockAgent::new(world)?);
     let window = epoch::Window::allocate(world, 8, epoch::Options::new().design(design))?;
     doom(world)?;
-    let visit = |target: Rank, mode: Mode| window.lock(target, mode).and_then(|()| window.unlock(target));
+    let visit =
+        |target: Rank, mode: Mode| window.lock(target, mode).and_then(|()| window.unlock(target));
     let targets = || world.ranks().filter(|&rank| rank != VICTIM);
     let mut modes = [Mode::Shared, Mode::Exclusive].into_iter().cycle();
     let error = modes.find_map(|mode| targets().find_map(|target| visit(target, mode).err()));

@@ -1,7 +1,8 @@
 //! One test suite over every fabric and every way to be a rank.
 //!
-//! A test is a function of a [`World`] that every rank runs. `for_each_test!` lists them all, so that a harness can make one test case
-//! of each, under the same name, whatever the ranks are: threads, processes, far or near.
+//! A test is a function of a [`World`] that every rank runs. `for_each_test!` lists them all, so
+//! that a harness can make one test case of each, under the same name, whatever the ranks are:
+//! threads, processes, far or near.
 
 mod agents;
 mod atomics;
@@ -73,7 +74,8 @@ tests! { $
         shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for strangers_have_no_part;
 }
 
-/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of it.
+/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of
+/// it.
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
 }

@@ -1,7 +1,8 @@
 //! Runs one test of the suite as a rank of a job: `farside run -n 4 farside-conformance NAME`.
 //!
-//! With `__node` it is the daemon of a host, so that the suite needs no other program there. With `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`].
-//! With `heirs-KIND` it goes on without the rank whose process ran handlers; see [`farside_conformance::heirs`].
+//! With `__node` it is the daemon of a host, so that the suite needs no other program there. With
+//! `churn-KIND` it works until a rank dies; see [`farside_conformance::churn`]. With `heirs-KIND`
+//! it goes on without the rank whose process ran handlers; see [`farside_conformance::heirs`].
 
 use std::process::ExitCode;
 

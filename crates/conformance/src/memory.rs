@@ -9,7 +9,9 @@ pub(crate) fn fresh_windows_are_zero(world: World) -> Result<()> {
     for peer in world.ranks() {
         let mut all = vec![1; 100_000];
         world.get(window.at(peer, 0), &mut all)?;
-        ensure(all.iter().all(|&byte| byte == 0), || format!("{peer} has fresh memory that is not zero"))?;
+        ensure(all.iter().all(|&byte| byte == 0), || {
+            format!("{peer} has fresh memory that is not zero")
+        })?;
     }
     window.free(&world)
 }
@@ -24,7 +26,9 @@ pub(crate) fn parts_have_the_lengths_asked_for(world: World) -> Result<()> {
         if let Some(last) = len(peer).checked_sub(1) {
             world.get_value(window.at(peer, last))?;
         }
-        ensure(world.get_value(window.at(peer, len(peer))).is_err(), || format!("{peer} has one element too many"))?;
+        ensure(world.get_value(window.at(peer, len(peer))).is_err(), || {
+            format!("{peer} has one element too many")
+        })?;
     }
     window.free(&world)
 }
@@ -43,7 +47,9 @@ pub(crate) fn freed_memory_comes_back_zero(world: World) -> Result<()> {
     for round in 1..=5u8 {
         let window = world.window::<u8>(50_000)?;
         let mine = window.own().to_vec()?;
-        ensure(mine.iter().all(|&byte| byte == 0), || format!("round {round}: memory was not zeroed"))?;
+        ensure(mine.iter().all(|&byte| byte == 0), || {
+            format!("round {round}: memory was not zeroed")
+        })?;
         window.own().write(0, &vec![round; 50_000])?;
         window.free(&world)?;
     }
@@ -57,7 +63,9 @@ pub(crate) fn own_part_is_memory(world: World) -> Result<()> {
     own.set(9, world.rank().0)?;
     ensure_eq(own.to_vec()?, vec![0, 0, 7, 8, 9, 0, 0, 0, 0, world.rank().0], "own part")?;
     ensure_eq(own.get(3)?, 8, "one element")?;
-    ensure(own.get(10).is_err() && own.write(9, &[1, 2]).is_err(), || "own access past the end".into())?;
+    ensure(own.get(10).is_err() && own.write(9, &[1, 2]).is_err(), || {
+        "own access past the end".into()
+    })?;
     world.sync()?;
     let next = Rank((world.rank().0 + 1) % world.size());
     ensure_eq(world.get_value(window.at(next, 9))?, next.0, "a neighbour's element")?;

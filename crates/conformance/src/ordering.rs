@@ -32,7 +32,8 @@ fn rounds(
 }
 
 pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
-    let (data, flag, done) = (world.window::<u64>(512)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
+    let (data, flag, done) =
+        (world.window::<u64>(512)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
     let send = |round| {
         world.put(&[round; 512], data.at(Rank(1), 0))?;
         world.fence()?;
@@ -40,7 +41,9 @@ pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
     };
     let look = |round| {
         world.wait(flag.at(Rank(1), 0), |flag| flag == round)?;
-        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || format!("round {round}: old data"))
+        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || {
+            format!("round {round}: old data")
+        })
     };
     rounds(&world, send, look, &done)?;
     data.free(&world)?;
@@ -49,11 +52,16 @@ pub(crate) fn a_signal_comes_after_the_fenced_put(world: World) -> Result<()> {
 }
 
 pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
-    let (data, flag, done) = (world.window::<u64>(3000)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
-    let send = |round| world.put_signal(&[round; 3000], data.at(Rank(1), 0), round as u32, flag.at(Rank(1), 0));
+    let (data, flag, done) =
+        (world.window::<u64>(3000)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
+    let send = |round| {
+        world.put_signal(&[round; 3000], data.at(Rank(1), 0), round as u32, flag.at(Rank(1), 0))
+    };
     let look = |round| {
         world.wait(flag.at(Rank(1), 0), |flag| u64::from(flag) == round)?;
-        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || format!("round {round}: old data"))
+        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || {
+            format!("round {round}: old data")
+        })
     };
     rounds(&world, send, look, &done)?;
     let elsewhere = world.put_signal(&[1], data.at(Rank(0), 0), 1, flag.at(Rank(1), 0));
@@ -67,7 +75,8 @@ pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
 
 pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
     // Rank 0 writes to rank 2, flushes, and tells rank 1, who reads at rank 2.
-    let (data, flag, done) = (world.window::<u64>(64)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
+    let (data, flag, done) =
+        (world.window::<u64>(64)?, world.window::<u64>(1)?, world.window::<u64>(1)?);
     let send = |round| {
         world.put(&[round; 64], data.at(Rank(2), 0))?;
         world.flush(Rank(2))?;
@@ -86,7 +95,8 @@ pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
 }
 
 pub(crate) fn flush_orders_a_put_before_a_later_get(world: World) -> Result<()> {
-    // Each of two ranks writes its own word and then reads the other's: at least one sees the other (Dekker).
+    // Each of two ranks writes its own word and then reads the other's: at least one sees the other
+    // (Dekker).
     let words = world.window::<u64>(2)?;
     let home = Rank(2);
     for round in 1..=ROUNDS {
@@ -99,7 +109,9 @@ pub(crate) fn flush_orders_a_put_before_a_later_get(world: World) -> Result<()> 
             saw = u8::from(world.get_value(words.at(home, 1 - me))? == round);
         }
         let all = world.all_gather(&[saw])?;
-        ensure(all[0] + all[1] > 0, || format!("round {round}: both read before the other had written"))?;
+        ensure(all[0] + all[1] > 0, || {
+            format!("round {round}: both read before the other had written")
+        })?;
     }
     words.free(&world)
 }
@@ -119,7 +131,9 @@ pub(crate) fn fence_orders_puts_to_one_rank(world: World) -> Result<()> {
         while last < 5000 {
             last = world.get_value(words.at(Rank(1), 8))?;
             let first = world.get_value(words.at(Rank(1), 0))?;
-            ensure(first >= last, || format!("saw the second put of round {last} and the first of round {first}"))?;
+            ensure(first >= last, || {
+                format!("saw the second put of round {last} and the first of round {first}")
+            })?;
             world.relax()?;
         }
     }
@@ -144,7 +158,8 @@ pub(crate) fn wait_sees_atomics(world: World) -> Result<()> {
 pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()> {
     let pairs = world.window::<Pair>(1)?.cast::<u64>()?;
     let done = world.words(1)?;
-    let half = |world: &World, half: usize| world.wait(pairs.at(world.rank(), half), |word| word != 0);
+    let half =
+        |world: &World, half: usize| world.wait(pairs.at(world.rank(), half), |word| word != 0);
     for round in 1..=20u64 {
         if world.rank() == Rank(1) {
             let which = (round % 2) as usize;
@@ -188,7 +203,8 @@ pub(crate) fn wait_returns_what_it_saw(world: World) -> Result<()> {
 }
 
 pub(crate) fn wait_wakes_a_sleeper(world: World) -> Result<()> {
-    // The sleeper has gone to sleep when it is told so by nothing but the other's long work: however long, it must be woken.
+    // The sleeper has gone to sleep when it is told so by nothing but the other's long work:
+    // however long, it must be woken.
     let words = world.words(2)?;
     for round in 1..=20 {
         if world.rank() == Rank(0) {
@@ -209,7 +225,8 @@ pub(crate) fn wait_wakes_a_sleeper(world: World) -> Result<()> {
 
 pub(crate) fn wait_times_out(world: World) -> Result<()> {
     let words = world.words(1)?;
-    let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::from_millis(20));
+    let result =
+        world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::from_millis(20));
     ensure_eq(result, Err(Error::TimedOut { after_ms: 20 }), "a wait for nothing")?;
     world.store(words.at(world.rank(), 0), 1)?;
     let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::ZERO);

@@ -7,13 +7,16 @@ use crate::{ensure, ensure_eq};
 pub(crate) fn teams_by_colour(world: World) -> Result<()> {
     // Two teams, ordered backwards by their key.
     let me = world.rank().0;
-    let team = world.split(Some(u64::from(me % 2)), u64::from(100 - me))?.expect("everybody has a colour");
+    let team =
+        world.split(Some(u64::from(me % 2)), u64::from(100 - me))?.expect("everybody has a colour");
     let expected: Vec<Rank> = world.ranks().filter(|rank| rank.0 % 2 == me % 2).rev().collect();
     ensure_eq(team.members(), &expected[..], "members")?;
     ensure_eq(team.members()[team.index()], world.rank(), "own position")?;
     ensure_eq(team.size(), expected.len(), "size")?;
     let all = team.all_gather(&[me])?;
-    ensure(all.into_iter().eq(expected.iter().map(|rank| rank.0)), || "gathered in the order of the team".into())?;
+    ensure(all.into_iter().eq(expected.iter().map(|rank| rank.0)), || {
+        "gathered in the order of the team".into()
+    })?;
     let root = expected[0];
     let mut data = [me];
     team.broadcast(root, &mut data)?;
@@ -21,7 +24,11 @@ pub(crate) fn teams_by_colour(world: World) -> Result<()> {
     let stranger = world.ranks().find(|rank| rank.0 % 2 != me % 2);
     if let Some(stranger) = stranger {
         let refused = team.broadcast(stranger, &mut data);
-        ensure_eq(refused, Err(Error::NotAMember { rank: stranger, of: "team" }), "a root outside")?;
+        ensure_eq(
+            refused,
+            Err(Error::NotAMember { rank: stranger, of: "team" }),
+            "a root outside",
+        )?;
     }
     world.barrier()
 }
@@ -57,7 +64,11 @@ pub(crate) fn teams_can_be_split_again(world: World) -> Result<()> {
 pub(crate) fn a_team_of_one_node(world: World) -> Result<()> {
     let team = world.split_by_node()?;
     let topology = world.topology();
-    ensure_eq(team.members(), topology.ranks_of(topology.node_of(world.rank())), "members of the node")?;
+    ensure_eq(
+        team.members(),
+        topology.ranks_of(topology.node_of(world.rank())),
+        "members of the node",
+    )?;
     team.barrier()?;
     world.barrier()
 }
@@ -77,7 +88,11 @@ pub(crate) fn windows_of_a_team(world: World) -> Result<()> {
     let stranger = world.ranks().find(|rank| rank.0 % 2 != me % 2);
     if let Some(stranger) = stranger {
         let refused = world.put(&[1], window.at(stranger, 0));
-        ensure_eq(refused, Err(Error::NotAMember { rank: stranger, of: "window" }), "a put to a stranger")?;
+        ensure_eq(
+            refused,
+            Err(Error::NotAMember { rank: stranger, of: "window" }),
+            "a put to a stranger",
+        )?;
     }
     words.free(&team)?;
     window.free(&team)?;
@@ -86,7 +101,9 @@ pub(crate) fn windows_of_a_team(world: World) -> Result<()> {
 
 pub(crate) fn teams_come_and_go(world: World) -> Result<()> {
     for round in 0..50u32 {
-        let team = world.split(Some(u64::from((world.rank().0 + round) % 2)), 0)?.expect("everybody has a colour");
+        let team = world
+            .split(Some(u64::from((world.rank().0 + round) % 2)), 0)?
+            .expect("everybody has a colour");
         let mut sum = [1u32];
         team.all_reduce(&mut sum, |a, b| a + b)?;
         ensure_eq(sum[0] as usize, team.size(), "members counted")?;

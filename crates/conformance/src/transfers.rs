@@ -4,7 +4,8 @@ use farside::{Complex, Patch, Rank, Result, Run, Summand, World};
 
 use crate::{Numbers, ensure, ensure_eq};
 
-const SIZES: [usize; 16] = [0, 1, 2, 3, 7, 8, 9, 31, 64, 255, 256, 257, 1000, 4096, 70_001, 1 << 20];
+const SIZES: [usize; 16] =
+    [0, 1, 2, 3, 7, 8, 9, 31, 64, 255, 256, 257, 1000, 4096, 70_001, 1 << 20];
 
 fn right(world: &World) -> Rank {
     Rank((world.rank().0 + 1) % world.size())
@@ -26,7 +27,9 @@ pub(crate) fn put_and_get_round_trip(world: World) -> Result<()> {
             let writer = (peer.0 + world.size() - 1) % world.size();
             let mut got = vec![0; size];
             world.get(window.at(peer, offset), &mut got)?;
-            ensure(got == pattern(writer as u8, size), || format!("{size} bytes at {offset} of {peer}"))?;
+            ensure(got == pattern(writer as u8, size), || {
+                format!("{size} bytes at {offset} of {peer}")
+            })?;
         }
         world.sync()?;
     }
@@ -42,9 +45,12 @@ pub(crate) fn neighbours_stay_untouched(world: World) -> Result<()> {
         world.put(&vec![0x55; size], window.at(right(&world), offset))?;
         world.sync()?;
         let mine = window.own().to_vec()?;
-        let as_expected =
-            |(at, &byte): (usize, &u8)| byte == if (offset..offset + size).contains(&at) { 0x55 } else { 0xAA };
-        ensure(mine.iter().enumerate().all(as_expected), || format!("a put of {size} bytes at {offset}"))?;
+        let as_expected = |(at, &byte): (usize, &u8)| {
+            byte == if (offset..offset + size).contains(&at) { 0x55 } else { 0xAA }
+        };
+        ensure(mine.iter().enumerate().all(as_expected), || {
+            format!("a put of {size} bytes at {offset}")
+        })?;
         world.sync()?;
     }
     window.free(&world)
@@ -66,9 +72,18 @@ pub(crate) fn transfers_overlap_in_a_scope(world: World) -> Result<()> {
         let [low, high] = &mut there;
         // One is waited for here, the other at the end of the scope.
         let _later = scope.get_nb(window.at(peer, 1500), high)?;
-        Ok(scope.get_nb(window.at(peer, 0), low)?.wait()?.iter().map(|&value| u64::from(value)).sum::<u64>())
+        Ok(scope
+            .get_nb(window.at(peer, 0), low)?
+            .wait()?
+            .iter()
+            .map(|&value| u64::from(value))
+            .sum::<u64>())
     })?;
-    ensure_eq(sum, mine[..1500].iter().map(|&value| u64::from(value)).sum(), "what was waited for")?;
+    ensure_eq(
+        sum,
+        mine[..1500].iter().map(|&value| u64::from(value)).sum(),
+        "what was waited for",
+    )?;
     ensure(there.concat() == mine, || "what was gotten in two halves".into())?;
     world.sync()?;
     window.free(&world)
@@ -79,7 +94,8 @@ pub(crate) fn transfers_own_their_data(world: World) -> Result<()> {
     let window = world.window::<u32>(2 * LEN)?;
     let (peer, mark) = (right(&world), world.rank().0 * 1_000_000);
     let values = |from: u32| (0..LEN as u32).map(move |at| mark + from + at).collect::<Vec<u32>>();
-    // One is waited for, and its data changed as soon as it is back; one is given up, which does not take it back.
+    // One is waited for, and its data changed as soon as it is back; one is given up, which does
+    // not take it back.
     let waited = world.write_nb(values(0), window.at(peer, 0))?;
     let given_up = world.write_nb(values(500_000), window.at(peer, LEN))?;
     drop(given_up);
@@ -92,7 +108,9 @@ pub(crate) fn transfers_own_their_data(world: World) -> Result<()> {
     drop(first);
     world.sync()?;
     let all = world.read_nb(window.at(peer, 0), 2 * LEN)?.wait()?;
-    ensure(all == [values(0), values(500_000)].concat(), || "what was written is not there".into())?;
+    ensure(all == [values(0), values(500_000)].concat(), || {
+        "what was written is not there".into()
+    })?;
     world.sync()?;
     window.free(&world)
 }
@@ -114,7 +132,12 @@ fn random_patch(numbers: &mut Numbers, len: usize) -> (Vec<usize>, Vec<usize>, V
         };
         let (near, far) = (strides(), strides());
         let extent = |strides: &[usize]| {
-            counts.iter().zip(strides).map(|(count, stride)| count.saturating_sub(1) * stride).sum::<usize>() + 1
+            counts
+                .iter()
+                .zip(strides)
+                .map(|(count, stride)| count.saturating_sub(1) * stride)
+                .sum::<usize>()
+                + 1
         };
         if extent(&near) <= len && extent(&far) <= len {
             return (counts, near, far);
@@ -126,7 +149,10 @@ fn random_patch(numbers: &mut Numbers, len: usize) -> (Vec<usize>, Vec<usize>, V
 fn elements(counts: &[usize], near: &[usize], far: &[usize]) -> Vec<(usize, usize)> {
     let mut all = vec![(0, 0)];
     for ((&count, &near), &far) in counts.iter().zip(near).zip(far) {
-        all = all.iter().flat_map(|&(n, f)| (0..count).map(move |i| (n + i * near, f + i * far))).collect();
+        all = all
+            .iter()
+            .flat_map(|&(n, f)| (0..count).map(move |i| (n + i * near, f + i * far)))
+            .collect();
     }
     all
 }
@@ -141,7 +167,9 @@ pub(crate) fn strided_matches_the_reference(world: World) -> Result<()> {
         let (counts, near, far) = random_patch(&mut numbers, LEN);
         let patch = Patch { counts: &counts, near: &near, far: &far };
         let start = numbers.below(10);
-        let data = |rank: Rank| -> Vec<i64> { (0..LEN as i64).map(|at| at * 100 + i64::from(rank.0)).collect() };
+        let data = |rank: Rank| -> Vec<i64> {
+            (0..LEN as i64).map(|at| at * 100 + i64::from(rank.0)).collect()
+        };
         let mut expected = vec![0; LEN + 10];
         for (n, f) in elements(&counts, &near, &far) {
             expected[start + f] = data(left)[n] * 3;
@@ -150,7 +178,9 @@ pub(crate) fn strided_matches_the_reference(world: World) -> Result<()> {
         world.fence()?;
         world.accumulate_strided(2, &data(world.rank()), window.at(peer, start), &patch)?;
         world.sync()?;
-        ensure(window.own().to_vec()? == expected, || format!("round {round}: put and accumulate of {patch:?}"))?;
+        ensure(window.own().to_vec()? == expected, || {
+            format!("round {round}: put and accumulate of {patch:?}")
+        })?;
         let mut back = vec![-1; LEN];
         world.get_strided(window.at(world.rank(), start), &mut back, &patch)?;
         let mut reference = vec![-1; LEN];
@@ -189,12 +219,18 @@ pub(crate) fn vector_matches_the_reference(world: World) -> Result<()> {
         world.fence()?;
         world.accumulate_vector(0.5, &data, window.at(peer, 7), &runs)?;
         world.sync()?;
-        ensure(window.own().to_vec()? == expected, || format!("round {round}: put and accumulate of pieces"))?;
+        ensure(window.own().to_vec()? == expected, || {
+            format!("round {round}: put and accumulate of pieces")
+        })?;
         let mut back = vec![0.0; LEN];
         world.get_vector(window.at(peer, 7), &mut back, &runs)?;
         let last = runs.iter().rev().find(|run| run.len > 0);
         if let Some(run) = last {
-            ensure_eq(back[run.near], expected[7 + run.far], "the first element of the last piece")?;
+            ensure_eq(
+                back[run.near],
+                expected[7 + run.far],
+                "the first element of the last piece",
+            )?;
         }
         world.sync()?;
         window.own().write(0, &[0.0; LEN])?;
@@ -217,7 +253,12 @@ pub(crate) fn strided_of_four_dimensions(world: World) -> Result<()> {
     window.free(&world)
 }
 
-fn accumulate_one<T: Summand + PartialEq + std::fmt::Debug>(world: &World, scale: T, x: T, expected: T) -> Result<()> {
+fn accumulate_one<T: Summand + PartialEq + std::fmt::Debug>(
+    world: &World,
+    scale: T,
+    x: T,
+    expected: T,
+) -> Result<()> {
     let window = world.window::<T>(5)?;
     world.accumulate(scale, &[x, x], window.at(Rank(0), 1))?;
     world.sync()?;
@@ -242,7 +283,12 @@ pub(crate) fn accumulate_scales_every_number(world: World) -> Result<()> {
     let i64_ = |re: f64, im: f64| Complex { re, im };
     // (1 + 2i)(3 - i) = 5 + 5i
     accumulate_one(&world, i32_(1.0, 2.0), i32_(3.0, -1.0), i32_(5.0 * n as f32, 5.0 * n as f32))?;
-    accumulate_one(&world, i64_(1.0, 2.0), i64_(3.0, -1.0), i64_(5.0 * f64::from(n), 5.0 * f64::from(n)))
+    accumulate_one(
+        &world,
+        i64_(1.0, 2.0),
+        i64_(3.0, -1.0),
+        i64_(5.0 * f64::from(n), 5.0 * f64::from(n)),
+    )
 }
 
 pub(crate) fn accumulates_do_not_disturb_each_other(world: World) -> Result<()> {
@@ -250,7 +296,11 @@ pub(crate) fn accumulates_do_not_disturb_each_other(world: World) -> Result<()> 
     let (doubles, complex) = (world.window::<f64>(16)?, world.window::<Complex<f32>>(16)?);
     for _ in 0..ROUNDS {
         world.accumulate(1.0, &[1.0; 16], doubles.at(Rank(0), 0))?;
-        world.accumulate(Complex::<f32>::ONE, &[Complex { re: 1.0, im: 2.0 }; 16], complex.at(Rank(0), 0))?;
+        world.accumulate(
+            Complex::<f32>::ONE,
+            &[Complex { re: 1.0, im: 2.0 }; 16],
+            complex.at(Rank(0), 0),
+        )?;
     }
     world.sync()?;
     let expected = ROUNDS as f64 * f64::from(world.size());
@@ -279,7 +329,9 @@ pub(crate) fn counters_count(world: World) -> Result<()> {
     ensure(after.gets > before.gets && after.get_bytes >= before.get_bytes + 40, || "gets".into())?;
     ensure(after.atomics > before.atomics, || "atomics".into())?;
     let total = world.counters().total();
-    ensure(total.operations() >= after.operations() && total.bytes() >= after.bytes(), || "totals".into())?;
+    ensure(total.operations() >= after.operations() && total.bytes() >= after.bytes(), || {
+        "totals".into()
+    })?;
     sums.free(&world)?;
     window.free(&world)
 }

@@ -4,8 +4,14 @@ use farside::counting::Counts;
 use farside::observed::Kind;
 use farside::{Local, Patch, Rank, Result, World};
 
-/// How many operations of a kind each rank has done to others in `run`. A rank's own counts change through nobody else.
-fn counted(ranks: u32, local: Local, kind: Kind, run: impl Fn(&World) -> Result<()> + Sync) -> Vec<u64> {
+/// How many operations of a kind each rank has done to others in `run`. A rank's own counts change
+/// through nobody else.
+fn counted(
+    ranks: u32,
+    local: Local,
+    kind: Kind,
+    run: impl Fn(&World) -> Result<()> + Sync,
+) -> Vec<u64> {
     let counts = Counts::new(ranks);
     let over = counts.clone();
     let count = |me: Rank| -> u64 {
@@ -51,7 +57,9 @@ fn a_central_barrier_counts_once_and_releases_each() {
 fn a_tree_broadcast_sends_n_minus_one_messages() {
     for ranks in [2, 3, 5, 8] {
         let tree = local(ranks, 64).topology("node:2");
-        let messages = counted(ranks, tree, Kind::PutSignal, |world| world.broadcast(Rank(1), &mut [1u64; 100]));
+        let messages = counted(ranks, tree, Kind::PutSignal, |world| {
+            world.broadcast(Rank(1), &mut [1u64; 100])
+        });
         assert_eq!(messages.iter().sum::<u64>(), u64::from(ranks) - 1, "{ranks} ranks");
     }
 }
@@ -60,7 +68,8 @@ fn a_tree_broadcast_sends_n_minus_one_messages() {
 fn a_tree_all_gather_sends_log_n_messages_from_each() {
     for ranks in [2, 3, 5, 8] {
         let tree = local(ranks, 64).topology("node:2");
-        let messages = counted(ranks, tree, Kind::PutSignal, |world| world.all_gather(&[1u64; 10]).map(drop));
+        let messages =
+            counted(ranks, tree, Kind::PutSignal, |world| world.all_gather(&[1u64; 10]).map(drop));
         assert_eq!(messages, vec![rounds(ranks); ranks as usize], "{ranks} ranks");
     }
 }

@@ -1,10 +1,11 @@
-//! Ranks are killed at random moments: everybody else must hear of it, and nothing may be left behind.
+//! Ranks are killed at random moments: everybody else must hear of it, and nothing may be left
+//! behind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use farside::job::Kind;
-use farside::{Ended, Rank};
+use farside::{ExitCause, Rank};
 use farside_conformance::churn::{DELAY, KINDS, VICTIM};
 use farside_launch::{Failure, Launch};
 
@@ -14,7 +15,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A variable that marks the processes of this test.
 const MARK: &str = "FARSIDE_TEST_MARK";
 
-/// Kills per kind of work, ten times as many in the long run: on one node 360 in all, on several 48.
+/// Kills per kind of work, ten times as many in the long run: on one node 360 in all, on several
+/// 48.
 fn kills(nodes: u32) -> u32 {
     let few = if nodes == 1 { 20 } else { 4 };
     if std::env::var_os("FARSIDE_LONG").is_some() { 10 * few } else { few }
@@ -27,18 +29,27 @@ fn processes_marked(mark: &str) -> Vec<String> {
         environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
     };
     let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
-    entries.filter(is_marked).map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .filter(is_marked)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 fn shared_files() -> BTreeSet<std::ffi::OsString> {
     // Files of other programs may come and go; ours would bear our name.
-    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let entries = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     entries.filter(|name| name.to_string_lossy().contains("farside")).collect()
 }
 
 /// A different number for every kill of every kind, the same in every run.
 fn spread(kind: &str, kill: u32) -> u64 {
-    let seed = kind.bytes().fold(u64::from(kill) + 1, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let seed = kind
+        .bytes()
+        .fold(u64::from(kill) + 1, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
@@ -55,8 +66,8 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
         let delay_us = (random / 7) % 20_000;
         let nodes = if nodes_max == 1 { 1 } else { 2 + kill % (nodes_max - 1) };
         let mark = format!("{kind}-{nodes}-{kill}-{}", std::process::id());
-        let launch =
-            Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS).expect("the environment is in order");
+        let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS)
+            .expect("the environment is in order");
         let launch = launch.options(|options| {
             if nodes > 1 {
                 options.fabric = fabric;
@@ -72,9 +83,15 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
             .grace(DEADLINE)
             .run()
             .expect("the job starts");
-        let context = format!("{kind} on {nodes} nodes, kill {kill}: {victim} after {delay_us} us: {report:?}");
+        let context = format!(
+            "{kind} on {nodes} nodes, kill {kill}: {victim} after {delay_us} us: {report:?}"
+        );
         assert!(!report.timed_out, "somebody hangs: {context}");
-        assert_eq!(report.failures, [Failure { rank: victim, how: Ended::Signal(9) }], "{context}");
+        assert_eq!(
+            report.failures,
+            [Failure { rank: victim, how: ExitCause::Signal(9) }],
+            "{context}"
+        );
         assert_eq!(report.status, 128 + 9, "{context}");
         assert_eq!(processes_marked(&mark), [] as [&str; 0], "processes are left: {context}");
         let heard = String::from_utf8_lossy(&report.stdout).into_owned();
@@ -83,7 +100,8 @@ fn kill_at_random_moments(kind: &str, nodes_max: u32, fabric: Kind) {
     }
     assert_eq!(shared_files(), before, "files are left behind");
     println!(
-        "{kind}, up to {nodes_max} nodes over {fabric}: {kills} kills, the slowest was heard of after {slowest_us} us"
+        "{kind}, up to {nodes_max} nodes over {fabric}: {kills} kills, the slowest was heard of \
+         after {slowest_us} us"
     );
 }
 

@@ -1,9 +1,10 @@
-//! Rank 0 is killed while its process runs the handlers of its node: calls go on with the next rank, or say why they cannot.
+//! Rank 0 is killed while its process runs the handlers of its node: calls go on with the next
+//! rank, or say why they cannot.
 
 use std::time::Duration;
 
 use farside::job::{Kind, Options};
-use farside::{Ended, Rank};
+use farside::{ExitCause, Rank};
 use farside_conformance::churn::DELAY;
 use farside_conformance::heirs::KINDS;
 use farside_launch::{Failure, Launch};
@@ -29,8 +30,8 @@ fn rank_0_is_killed(kind: &str, fabric: Kind, nodes: u32) {
     let kills = if kind == "suicide" { 1 } else { kills(fabric) };
     for kill in 0..kills {
         let delay_us = (kill * 7919) % 20_000;
-        let launch =
-            Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS).expect("the environment is in order");
+        let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), RANKS)
+            .expect("the environment is in order");
         let change = |options: &mut Options| {
             options.fabric = fabric;
             if fabric != Kind::Shm {
@@ -48,9 +49,15 @@ fn rank_0_is_killed(kind: &str, fabric: Kind, nodes: u32) {
             .grace(DEADLINE)
             .run()
             .expect("the job starts");
-        let context = format!("{kind} over {fabric} on {nodes} nodes, killed after {delay_us} us: {report:?}");
+        let context = format!(
+            "{kind} over {fabric} on {nodes} nodes, killed after {delay_us} us: {report:?}"
+        );
         assert!(!report.timed_out, "somebody hangs: {context}");
-        assert_eq!(report.failures, [Failure { rank: Rank(0), how: Ended::Signal(9) }], "{context}");
+        assert_eq!(
+            report.failures,
+            [Failure { rank: Rank(0), how: ExitCause::Signal(9) }],
+            "{context}"
+        );
     }
 }
 

@@ -14,9 +14,12 @@ use farside_namespaces::{Namespaces, RSH};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_farside-conformance");
 
 fn launch(namespaces: &Namespaces, ranks: u32) -> Launch {
-    let hosts =
-        Hosts::parse(&namespaces.list(ranks), None).and_then(|hosts| hosts.rsh(RSH)).expect("the list is right");
-    let launch = Launch::new(PROGRAM, 1).expect("the environment is in order").hosts(hosts.program(PROGRAM.into()));
+    let hosts = Hosts::parse(&namespaces.list(ranks), None)
+        .and_then(|hosts| hosts.rsh(RSH))
+        .expect("the list is right");
+    let launch = Launch::new(PROGRAM, 1)
+        .expect("the environment is in order")
+        .hosts(hosts.program(PROGRAM.into()));
     launch.timeout(DEADLINE)
 }
 
@@ -28,7 +31,8 @@ fn over_ofi(launch: Launch) -> Launch {
     })
 }
 
-/// What a quick run tries on hosts over libfabric, which each process takes a third of a second to load.
+/// What a quick run tries on hosts over libfabric, which each process takes a third of a second to
+/// load.
 const QUICK: [&str; 5] = [
     "tickets_are_unique",
     "flush_is_seen_by_a_third_rank",
@@ -80,11 +84,14 @@ fn wait_for(file: &Path) {
     }
 }
 
-/// Runs work without an end on three hosts, loses the last one with `lose`, and returns how the job ended.
+/// Runs work without an end on three hosts, loses the last one with `lose`, and returns how the job
+/// ended.
 fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report {
     let file = std::env::temp_dir().join(format!("farside-hosts-{}-{kind}", std::process::id()));
-    let job = launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
-    let job = job.options(|options| options.patience = Some(Duration::from_secs(2))).grace(DEADLINE);
+    let job =
+        launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
+    let job =
+        job.options(|options| options.patience = Some(Duration::from_secs(2))).grace(DEADLINE);
     let report = std::thread::scope(|threads| {
         let running = threads.spawn(|| job.run().expect("the job starts"));
         wait_for(&file);
@@ -106,7 +113,9 @@ fn survived(report: &Report) {
 fn a_host_that_is_cut_off_is_lost_for_the_others() {
     let Some(namespaces) = Namespaces::wanted(3) else { return };
     for kind in ["barrier", "atomics", "wait"] {
-        let report = lose_a_host(launch(&namespaces, 1), kind, || namespaces.cut(2).expect("a link can be cut"));
+        let report = lose_a_host(launch(&namespaces, 1), kind, || {
+            namespaces.cut(2).expect("a link can be cut")
+        });
         survived(&report);
         assert_eq!(report.hosts_lost, [namespaces.names()[2].clone()], "{report:?}");
         namespaces.heal(2).expect("a link can be mended");
@@ -136,7 +145,8 @@ fn a_host_whose_daemon_is_killed_is_lost_for_the_others() {
             };
             let processes = namespaces.processes(2).expect("they can be listed");
             let daemon = processes.into_iter().find(is_daemon).expect("there is a daemon");
-            let killed = Command::new("kill").args(["-9", &daemon.to_string()]).status().expect("kill runs");
+            let killed =
+                Command::new("kill").args(["-9", &daemon.to_string()]).status().expect("kill runs");
             assert!(killed.success());
         };
         survived(&lose_a_host(launch(&namespaces, 1), kind, kill));

@@ -6,7 +6,8 @@ use farside_launch::Launch;
 use farside::job::{Kind, Options};
 
 fn run(name: &str, change: impl FnOnce(&mut Options)) {
-    let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), 4).expect("the environment is in order");
+    let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), 4)
+        .expect("the environment is in order");
     let launch = launch.options(change);
     let report = launch.argument(name).timeout(DEADLINE).run().expect("the job starts");
     assert!(!report.timed_out, "{name}: hangs");
@@ -34,7 +35,8 @@ mod processes_over_nic {
     for_each_test!(cases);
 }
 
-/// Four nodes that reach each other over libfabric only. A process takes a third of a second to load that: thread ranks try everything.
+/// Four nodes that reach each other over libfabric only. A process takes a third of a second to
+/// load that: thread ranks try everything.
 mod processes_over_ofi {
     use super::*;
     fn four_nodes(options: &mut Options) {
@@ -58,6 +60,8 @@ mod processes_over_ofi {
         let all = for_each_test!(cases);
         assert!(QUICK.iter().all(|name| all.contains(name)), "{QUICK:?}");
         let is_long = std::env::var_os("FARSIDE_LONG").is_some();
-        all.iter().filter(|name| is_long || QUICK.contains(name)).for_each(|name| run(name, four_nodes));
+        all.iter()
+            .filter(|name| is_long || QUICK.contains(name))
+            .for_each(|name| run(name, four_nodes));
     }
 }

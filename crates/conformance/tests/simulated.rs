@@ -19,10 +19,15 @@ fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
         println!("skipped: {name}: {why}");
         return;
     }
-    let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(1_000_000);
+    let simulation =
+        simulation(ranks, topology).expect("the topology is in order").steps_max(1_000_000);
     let program = whole_program(test(name).expect("the test exists"));
     let report = random(&simulation, &program, 7, schedules());
-    assert_eq!(report.failure.map(|failure| (failure.problem, failure.schedule.len())), None, "{name}");
+    assert_eq!(
+        report.failure.map(|failure| (failure.problem, failure.schedule.len())),
+        None,
+        "{name}"
+    );
 }
 
 mod simulated {

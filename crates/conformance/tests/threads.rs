@@ -1,4 +1,5 @@
-//! The suite with thread ranks: as they are, crowded, on pretended nodes, and with every operation passing through the fabric.
+//! The suite with thread ranks: as they are, crowded, on pretended nodes, and with every operation
+//! passing through the fabric.
 
 use std::sync::mpsc;
 
@@ -88,7 +89,8 @@ mod threads_over_nic_on_two_nodes {
     for_each_test!(cases);
 }
 
-/// Four nodes that reach each other over libfabric only: its TCP, or the provider that the environment names.
+/// Four nodes that reach each other over libfabric only: its TCP, or the provider that the
+/// environment names.
 mod threads_over_ofi {
     use super::*;
 

@@ -1,4 +1,5 @@
-//! Every operation of arrays against `ndarray`, over random shapes, distributions, patches and numbers of ranks, on every fabric.
+//! Every operation of arrays against `ndarray`, over random shapes, distributions, patches and
+//! numbers of ranks, on every fabric.
 
 mod support;
 
@@ -83,7 +84,8 @@ fn same(seen: &ArrayD<f64>, expected: &ArrayD<f64>, what: &str) -> Result<()> {
 
 /// All operations on patches and elements, one after the other; all ranks know what must come out.
 fn transfers(world: &World, case: &Case) -> Result<()> {
-    let builder = Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts);
+    let builder =
+        Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts);
     let a = builder.create::<f64>(world)?;
     let mut numbers = Numbers::new(case.seed);
     let mut oracle = ArrayD::<f64>::zeros(IxDyn(&case.shape));
@@ -91,7 +93,8 @@ fn transfers(world: &World, case: &Case) -> Result<()> {
     for step in 0..6 {
         let patch = patch(&case.shape, &mut numbers);
         let data = values(part(&oracle, &patch).shape(), &mut numbers);
-        let mut view = oracle.slice_each_axis_mut(|axis| Slice::from(patch[axis.axis.index()].clone()));
+        let mut view =
+            oracle.slice_each_axis_mut(|axis| Slice::from(patch[axis.axis.index()].clone()));
         match step % 3 {
             0 => {
                 view.assign(&data);
@@ -113,8 +116,11 @@ fn transfers(world: &World, case: &Case) -> Result<()> {
                 }
             }
         }
-        let completions =
-            [Completion::Combined, Completion::AllFence(Style::Acknowledged), Completion::AllFence(Style::Confirmed)];
+        let completions = [
+            Completion::Combined,
+            Completion::AllFence(Style::Acknowledged),
+            Completion::AllFence(Style::Confirmed),
+        ];
         a.sync_by(completions[step % 3])?;
         let patch = self::patch(&case.shape, &mut numbers);
         same(&a.get(&patch)?, &part(&oracle, &patch), "get")?;
@@ -129,7 +135,12 @@ fn transfers(world: &World, case: &Case) -> Result<()> {
     a.free()
 }
 
-fn elements(world: &World, a: &GlobalArray<'_, f64>, oracle: &mut ArrayD<f64>, numbers: &mut Numbers) -> Result<()> {
+fn elements(
+    world: &World,
+    a: &GlobalArray<'_, f64>,
+    oracle: &mut ArrayD<f64>,
+    numbers: &mut Numbers,
+) -> Result<()> {
     let index = |numbers: &mut Numbers| -> Vec<usize> {
         oracle.shape().iter().map(|&extent| numbers.below(extent as u64) as usize).collect()
     };
@@ -150,7 +161,9 @@ fn elements(world: &World, a: &GlobalArray<'_, f64>, oracle: &mut ArrayD<f64>, n
     ensure(seen == expected, || format!("gather: {seen:?} is not {expected:?}"))?;
     ensure(a.get_value(&indices[0])? == expected[0], || "get_value".into())?;
     let owner = a.owner(&indices[0])?;
-    ensure(a.blocks_of(owner).any(|area| area.contains(&indices[0])), || "the owner does not have it".into())?;
+    ensure(a.blocks_of(owner).any(|area| area.contains(&indices[0])), || {
+        "the owner does not have it".into()
+    })?;
     a.sync()?;
     if world.rank() == Rank(0) {
         a.put_value(&indices[0], -1.0)?;
@@ -161,7 +174,8 @@ fn elements(world: &World, a: &GlobalArray<'_, f64>, oracle: &mut ArrayD<f64>, n
 
 /// Patches beyond the ends, and borders.
 fn periodic(world: &World, case: &Case) -> Result<()> {
-    let builder = Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts);
+    let builder =
+        Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts);
     let a = builder.create::<f64>(world)?;
     let mut numbers = Numbers::new(case.seed);
     let oracle = values(&case.shape, &mut numbers);
@@ -170,8 +184,11 @@ fn periodic(world: &World, case: &Case) -> Result<()> {
     }
     a.sync()?;
     let wrapped = |index: &[isize]| -> f64 {
-        let inside: Vec<usize> =
-            index.iter().zip(&case.shape).map(|(at, &n)| at.rem_euclid(n as isize) as usize).collect();
+        let inside: Vec<usize> = index
+            .iter()
+            .zip(&case.shape)
+            .map(|(at, &n)| at.rem_euclid(n as isize) as usize)
+            .collect();
         oracle[&inside[..]]
     };
     let ranges: Vec<std::ops::Range<isize>> = case
@@ -179,13 +196,19 @@ fn periodic(world: &World, case: &Case) -> Result<()> {
         .iter()
         .map(|&extent| {
             let start = numbers.below(3 * extent as u64) as isize - extent as isize;
-            start..start + numbers.below(1 + extent as u64 * if case.shape.len() < 4 { 2 } else { 1 }) as isize
+            start
+                ..start
+                    + numbers.below(1 + extent as u64 * if case.shape.len() < 4 { 2 } else { 1 })
+                        as isize
         })
         .collect();
     let seen = a.get_periodic(&ranges)?;
     for (at, &value) in seen.indexed_iter() {
-        let index: Vec<isize> =
-            ranges.iter().enumerate().map(|(dimension, range)| range.start + at[dimension] as isize).collect();
+        let index: Vec<isize> = ranges
+            .iter()
+            .enumerate()
+            .map(|(dimension, range)| range.start + at[dimension] as isize)
+            .collect();
         ensure(value == wrapped(&index), || format!("{index:?} of {ranges:?}: {value}"))?;
     }
     a.update_ghosts()?;
@@ -196,19 +219,26 @@ fn periodic(world: &World, case: &Case) -> Result<()> {
             let index: Vec<isize> = (0..case.shape.len())
                 .map(|d| area.low()[d] as isize + at[d] as isize - case.ghosts[d] as isize)
                 .collect();
-            ensure(value == wrapped(&index), || format!("border at {index:?} of {area:?}: {value}"))?;
+            ensure(value == wrapped(&index), || {
+                format!("border at {index:?} of {area:?}: {value}")
+            })?;
         }
     }
     a.sync()?;
     // Two copies written beyond the ends, and sums of them.
-    let zero: Vec<std::ops::Range<isize>> = case.shape.iter().map(|&n| n as isize..2 * n as isize).collect();
+    let zero: Vec<std::ops::Range<isize>> =
+        case.shape.iter().map(|&n| n as isize..2 * n as isize).collect();
     if world.rank() == Rank(0) {
         a.put_periodic(&zero, oracle.mapv(|value| value + 1.0).view())?;
     }
     a.sync()?;
     a.accumulate_periodic(1.0, &zero, oracle.view())?;
     a.sync()?;
-    same(&a.get(a.area())?, &oracle.mapv(|value| value + 1.0 + value * f64::from(world.size())), "periodic sums")?;
+    same(
+        &a.get(a.area())?,
+        &oracle.mapv(|value| value + 1.0 + value * f64::from(world.size())),
+        "periodic sums",
+    )?;
     a.sync()?;
     a.free()
 }
@@ -226,8 +256,10 @@ impl CloneParts for (Option<ArrayD<f64>>, Option<Area>) {
 
 /// Whole arrays, distributed differently.
 fn whole(world: &World, case: &Case) -> Result<()> {
-    let a =
-        Builder::new(&case.shape).distribution(case.distribution.clone()).ghosts(&case.ghosts).create::<f64>(world)?;
+    let a = Builder::new(&case.shape)
+        .distribution(case.distribution.clone())
+        .ghosts(&case.ghosts)
+        .create::<f64>(world)?;
     let b = GlobalArray::<f64>::new(world, &case.shape)?;
     let c = a.like()?;
     let mut numbers = Numbers::new(case.seed);
@@ -252,7 +284,9 @@ fn whole(world: &World, case: &Case) -> Result<()> {
         .indexed_iter()
         .find(|(_, element)| **element == value)
         .map(|(at, _)| (0..x.ndim()).map(|d| at[d]).collect::<Vec<_>>());
-    ensure(value == fold(f64::max) && first == Some(index.clone()), || format!("select: {index:?}"))?;
+    ensure(value == fold(f64::max) && first == Some(index.clone()), || {
+        format!("select: {index:?}")
+    })?;
     c.fill(7.0)?;
     ensure(c.sum()? == 7.0 * x.len() as f64, || "fill".into())?;
     let reversed: Vec<usize> = case.shape.iter().rev().copied().collect();
@@ -263,8 +297,15 @@ fn whole(world: &World, case: &Case) -> Result<()> {
         let product = Builder::new(&[case.shape[0]; 2]).create::<f64>(world)?;
         product.fill(1.0)?;
         product.multiply_from(2.0, &a, &t, 3.0)?;
-        let matrix = x.clone().into_dimensionality::<Ix2>().map_err(|error| Error::Misuse(error.to_string()))?;
-        same(&product.get(product.area())?, &(matrix.dot(&matrix.t()) * 2.0 + 3.0).into_dyn(), "multiply")?;
+        let matrix = x
+            .clone()
+            .into_dimensionality::<Ix2>()
+            .map_err(|error| Error::Misuse(error.to_string()))?;
+        same(
+            &product.get(product.area())?,
+            &(matrix.dot(&matrix.t()) * 2.0 + 3.0).into_dyn(),
+            "multiply",
+        )?;
         product.sync()?;
         product.free()?;
     }
@@ -272,7 +313,9 @@ fn whole(world: &World, case: &Case) -> Result<()> {
     a.for_each_own_with(&b, |_, mine, theirs| visited += mine.iter().zip(theirs.iter()).count())?;
     let mut all = [visited];
     world.all_reduce(&mut all, |a, b| a + b)?;
-    ensure(all[0] == x.len(), || format!("{} elements were visited instead of {}", all[0], x.len()))?;
+    ensure(all[0] == x.len(), || {
+        format!("{} elements were visited instead of {}", all[0], x.len())
+    })?;
     a.sync()?;
     t.free()?;
     c.free()?;
@@ -304,7 +347,10 @@ fn run(case: Case, test: fn(&World, &Case) -> Result<()>) {
 }
 
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases: if support::is_long() { 20 * cases } else { cases }, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: if support::is_long() { 20 * cases } else { cases },
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {
@@ -335,7 +381,11 @@ fn example(ranks: u32) -> Case {
 fn patches_on_every_fabric() {
     on_every_fabric(|world| {
         transfers(world, &example(world.size()))?;
-        let blocks = Case { distribution: Distribution::Regular, ghosts: vec![1, 2], ..example(world.size()) };
+        let blocks = Case {
+            distribution: Distribution::Regular,
+            ghosts: vec![1, 2],
+            ..example(world.size())
+        };
         transfers(world, &blocks)?;
         periodic(world, &blocks)
     });
@@ -350,7 +400,8 @@ fn whole_arrays_on_every_fabric() {
 fn a_counter_is_shared() {
     on_every_fabric(|world| {
         let counter = GlobalArray::<i64>::new(world, &[3])?;
-        let mut seen: Vec<i64> = (0..5).map(|_| counter.read_increment(&[1], 2)).collect::<Result<_>>()?;
+        let mut seen: Vec<i64> =
+            (0..5).map(|_| counter.read_increment(&[1], 2)).collect::<Result<_>>()?;
         seen.sort_unstable();
         counter.sync()?;
         let all = world.all_gather(&seen)?;
@@ -365,13 +416,16 @@ fn a_counter_is_shared() {
 #[test]
 fn arrays_of_a_team() {
     on_every_fabric(|world| {
-        let half = world.split(Some(u64::from(world.rank().0 % 2)), 0)?.expect("everybody has a colour");
+        let half =
+            world.split(Some(u64::from(world.rank().0 % 2)), 0)?.expect("everybody has a colour");
         let a = Builder::new(&[10, 3]).create_on::<f32>(&half)?;
         a.fill(world.rank().0 as f32 % 2.0)?;
         a.accumulate_slice(1.0, [0..1, 0..1], &[1.0])?;
         let expected = 30.0 * (world.rank().0 as f32 % 2.0) + half.size() as f32;
         ensure(a.sum()? == expected, || "the sum of a team's array".into())?;
-        ensure(a.blocks().all(|(rank, _)| half.members().contains(&rank)), || "a stranger has a block".into())?;
+        ensure(a.blocks().all(|(rank, _)| half.members().contains(&rank)), || {
+            "a stranger has a block".into()
+        })?;
         a.free()?;
         half.free()
     });
@@ -385,9 +439,9 @@ fn own_blocks_are_memory() {
         for (number, area) in a.own_blocks().enumerate() {
             // SAFETY: each rank touches its own blocks only, between two syncs.
             let mut block = unsafe { a.own_view_mut(number)? };
-            block
-                .indexed_iter_mut()
-                .for_each(|(at, value)| *value = ((area.low()[0] + at[0]) * 6 + area.low()[1] + at[1]) as i32);
+            block.indexed_iter_mut().for_each(|(at, value)| {
+                *value = ((area.low()[0] + at[0]) * 6 + area.low()[1] + at[1]) as i32
+            });
         }
         a.sync()?;
         let all = a.get(a.area())?;
@@ -409,14 +463,19 @@ fn what_does_not_fit_is_named() {
         let a = GlobalArray::<f64>::new(&world, &[4, 5])?;
         let says = |result: Result<()>, parts: &[&str]| {
             let text = result.err().map_or("nothing".to_owned(), |error| error.to_string());
-            ensure(parts.iter().all(|part| text.contains(part)), || format!("{text:?} does not say {parts:?}"))
+            ensure(parts.iter().all(|part| text.contains(part)), || {
+                format!("{text:?} does not say {parts:?}")
+            })
         };
         says(a.get(0..4).map(drop), &["dimensions"])?;
         says(a.get([0..5, 0..1]).map(drop), &["0..5", "dimension 0", "4"])?;
         #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
         says(a.get([3..1, 0..1]).map(drop), &["3..1"])?;
         says(a.put_slice([0..2, 0..2], &[1.0; 3]), &["4 against 3"])?;
-        says(a.put([0..2, 0..2], ArrayD::<f64>::zeros(IxDyn(&[2, 3])).view()), &["[2, 3]", "[2, 2]"])?;
+        says(
+            a.put([0..2, 0..2], ArrayD::<f64>::zeros(IxDyn(&[2, 3])).view()),
+            &["[2, 3]", "[2, 2]"],
+        )?;
         says(a.get_value(&[4, 0]).map(drop), &["[4, 0]", "[4, 5]"])?;
         says(a.scatter(&[[0, 0]], &[]), &["1 against 0"])?;
         let b = GlobalArray::<f64>::new(&world, &[5, 5])?;
@@ -453,11 +512,13 @@ fn numpy_reads_what_is_written() {
         a.free()
     })
     .unwrap();
-    // The format is fixed: a magic, a header that ends a multiple of 64, and then the elements in order.
+    // The format is fixed: a magic, a header that ends a multiple of 64, and then the elements in
+    // order.
     let file = std::fs::read(&path).unwrap();
     let data = usize::from(u16::from_le_bytes([file[8], file[9]])) + 10;
     assert_eq!((data % 64, file.len()), (0, data + 42 * 8));
-    let elements: Vec<f64> = file[data..].as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    let elements: Vec<f64> =
+        file[data..].as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
     assert_eq!(elements, bytes);
     std::fs::remove_file(&path).unwrap();
 }

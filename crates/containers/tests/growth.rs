@@ -1,4 +1,5 @@
-//! Many ranks insert, change and remove while the map grows from next to nothing: in the end it is the oracle's.
+//! Many ranks insert, change and remove while the map grows from next to nothing: in the end it is
+//! the oracle's.
 
 mod support;
 
@@ -39,7 +40,9 @@ fn work(world: &World, map: &HashMap<u64, u64>, keys: u64, batch: usize) -> Resu
             }
         }
         for &key in chunk {
-            let is = |seen: Option<u64>| ensure(seen == Some(value(key)), || format!("key {key} stands for {seen:?}"));
+            let is = |seen: Option<u64>| {
+                ensure(seen == Some(value(key)), || format!("key {key} stands for {seen:?}"))
+            };
             match history(key).0 {
                 4..=5 => is(map.insert(world, key, value(key) ^ 1)?)?,
                 6 => is(map.update(world, key, |old| old.map(|old| old ^ 1))?)?,
@@ -68,15 +71,22 @@ fn check(world: &World, map: &HashMap<u64, u64>, keys: u64) -> Result<()> {
     ensure(problem.is_none(), || problem.clone().unwrap_or_default())?;
     world.all_reduce(&mut found, u64::wrapping_add)?;
     let mut expected = [0u64; 2];
-    for key in (u64::from(world.rank().0)..keys).step_by(world.size() as usize).filter(|&key| history(key).1.is_some())
+    for key in (u64::from(world.rank().0)..keys)
+        .step_by(world.size() as usize)
+        .filter(|&key| history(key).1.is_some())
     {
         expected = [expected[0] + 1, expected[1].wrapping_add(key)];
     }
     world.all_reduce(&mut expected, u64::wrapping_add)?;
-    ensure(found == expected, || format!("{found:?} entries and sum of keys instead of {expected:?}"))?;
-    ensure(map.len(world)? as u64 == expected[0], || format!("the map says {} entries", map.len(world).unwrap_or(0)))?;
+    ensure(found == expected, || {
+        format!("{found:?} entries and sum of keys instead of {expected:?}")
+    })?;
+    ensure(map.len(world)? as u64 == expected[0], || {
+        format!("the map says {} entries", map.len(world).unwrap_or(0))
+    })?;
     let slots = map.slots(world)? as u64;
-    // Once split, buckets stay; at some time there were as many entries as keys that were there at once.
+    // Once split, buckets stay; at some time there were as many entries as keys that were there at
+    // once.
     ensure(slots * 2 > expected[0], || format!("{slots} slots for {} entries", expected[0]))
 }
 
@@ -85,7 +95,11 @@ fn grows(ranks: u32, keys: u64, synchronization: &Synchronization) {
     let deadline = support::DEADLINE * if is_long() { 20 } else { 1 };
     let result = within_deadline(deadline, move || {
         farside::local(ranks, |world| {
-            let options = Options { synchronization: synchronization.clone(), slots: 1000, ..Options::default() };
+            let options = Options {
+                synchronization: synchronization.clone(),
+                slots: 1000,
+                ..Options::default()
+            };
             let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
             work(&world, &map, keys, 64)?;
             world.barrier()?;

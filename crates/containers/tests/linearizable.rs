@@ -1,4 +1,5 @@
-//! Samples of real runs: what many ranks are told by a map can be explained by some order, while it grows.
+//! Samples of real runs: what many ranks are told by a map can be explained by some order, while it
+//! grows.
 
 mod support;
 
@@ -35,7 +36,8 @@ const KEYS: u64 = 3;
 /// How much each rank asks in a round: all ranks together no more than can be judged.
 const ASKED: usize = 56;
 
-/// Words of an answer: key, what was asked, whether there was something, what, when it was asked and when answered.
+/// Words of an answer: key, what was asked, whether there was something, what, when it was asked
+/// and when answered.
 const WORDS: usize = 6;
 
 fn round(world: &World, map: &HashMap<u64, u64>, number: u64) -> Result<()> {
@@ -56,7 +58,14 @@ fn round(world: &World, map: &HashMap<u64, u64>, number: u64) -> Result<()> {
             1 => map.remove(world, key)?,
             value => map.insert(world, key, value)?,
         };
-        mine.extend([key, asked, u64::from(answer.is_some()), answer.unwrap_or(0), called, world.now_ns()]);
+        mine.extend([
+            key,
+            asked,
+            u64::from(answer.is_some()),
+            answer.unwrap_or(0),
+            called,
+            world.now_ns(),
+        ]);
         // Others, so that the table grows meanwhile.
         map.insert(world, u64::MAX - numbers.next() % 100_000, 0)?;
     }
@@ -81,7 +90,11 @@ fn sampled(ranks: u32, synchronization: Synchronization) {
     let rounds = if is_long() { 2000 } else { 60 };
     let result = within_deadline(support::DEADLINE, move || {
         farside::local(ranks, |world| {
-            let options = Options { synchronization: synchronization.clone(), slots: 1, ..Options::default() };
+            let options = Options {
+                synchronization: synchronization.clone(),
+                slots: 1,
+                ..Options::default()
+            };
             let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
             (0..rounds).try_for_each(|number| round(&world, &map, number))?;
             world.barrier()?;

@@ -13,14 +13,19 @@ fn options(synchronization: &Synchronization, slots: usize) -> Options {
     Options { synchronization: synchronization.clone(), slots, reserve_bytes: Some(1 << 20) }
 }
 
-/// Each rank works on keys of its own, which collide with everybody's, and knows what must come out.
+/// Each rank works on keys of its own, which collide with everybody's, and knows what must come
+/// out.
 fn own_keys(world: &World, synchronization: &Synchronization) -> Result<()> {
     let map = HashMap::<[u8; 12], [u32; 3]>::with(&world.team(), &options(synchronization, 4))?;
     let mut oracle = BTreeMap::new();
     let mut numbers = Numbers::new(world.rank().0.into());
-    let key = |number: u64| -> [u8; 12] { std::array::from_fn(|at| (number >> (8 * (at % 8))) as u8) };
+    let key =
+        |number: u64| -> [u8; 12] { std::array::from_fn(|at| (number >> (8 * (at % 8))) as u8) };
     for step in 0..60u32 {
-        let (key, value) = (key(numbers.below(20) * 64 + u64::from(world.rank().0)), [step, world.rank().0, !step]);
+        let (key, value) = (
+            key(numbers.below(20) * 64 + u64::from(world.rank().0)),
+            [step, world.rank().0, !step],
+        );
         let (seen, known) = match numbers.below(6) {
             0 => (map.remove(world, key)?, oracle.remove(&key)),
             1 => (map.get(world, key)?, oracle.get(&key).copied()),
@@ -31,7 +36,9 @@ fn own_keys(world: &World, synchronization: &Synchronization) -> Result<()> {
                 (seen, known)
             }
             3 => {
-                let change = |old: Option<[u32; 3]>| old.filter(|old| old[0] % 2 == 0).map(|old| [old[0] + 1; 3]);
+                let change = |old: Option<[u32; 3]>| {
+                    old.filter(|old| old[0] % 2 == 0).map(|old| [old[0] + 1; 3])
+                };
                 let known = oracle.remove(&key);
                 change(known).and_then(|new| oracle.insert(key, new));
                 (map.update(world, key, change)?, known)
@@ -43,7 +50,9 @@ fn own_keys(world: &World, synchronization: &Synchronization) -> Result<()> {
     world.barrier()?;
     let mut sum = [oracle.len()];
     world.all_reduce(&mut sum, |a, b| a + b)?;
-    ensure(map.len(world)? == sum[0], || format!("{} entries instead of {}", map.len(world).unwrap_or(0), sum[0]))?;
+    ensure(map.len(world)? == sum[0], || {
+        format!("{} entries instead of {}", map.len(world).unwrap_or(0), sum[0])
+    })?;
     let mut own = [map.own_entries(world)?.len()];
     world.all_reduce(&mut own, |a, b| a + b)?;
     ensure(own == sum, || format!("{own:?} entries were visited instead of {sum:?}"))?;
@@ -62,12 +71,15 @@ fn sums(world: &World, synchronization: &Synchronization) -> Result<()> {
         map.fetch_add(world, round % 3, 1)?;
         let batch: Vec<(u64, i64)> = (0..12).map(|key| (key % 9, 1)).collect();
         let old = map.fetch_add_all(world, &batch)?;
-        ensure(old[0] < old[9], || format!("the second of two sums in a batch saw {} after {}", old[9], old[0]))?;
+        ensure(old[0] < old[9], || {
+            format!("the second of two sums in a batch saw {} after {}", old[9], old[0])
+        })?;
     }
     world.barrier()?;
     let keys: Vec<u64> = (0..9).collect();
     let ranks = i64::from(world.size());
-    let expected: Vec<Option<i64>> = [10, 9, 9, 4, 4, 4, 4, 4, 4].iter().map(|sum| Some(sum * ranks)).collect();
+    let expected: Vec<Option<i64>> =
+        [10, 9, 9, 4, 4, 4, 4, 4, 4].iter().map(|sum| Some(sum * ranks)).collect();
     let values = map.get_all(world, &keys)?;
     ensure(values == expected, || format!("{values:?} is not {expected:?}"))?;
     world.barrier()?;
@@ -83,17 +95,25 @@ fn fixed(world: &World, synchronization: &Synchronization) -> Result<()> {
     let map = FixedMap::new(world, 7, 60, synchronization)?;
     let me = u64::from(world.rank().0);
     for key in 0..10 {
-        ensure(map.insert(world, 1000 + key * 100 + me, key)?.is_none(), || "a fresh key stood for something".into())?;
-        ensure(map.insert(world, 1000 + key * 100 + me, key + 1)? == Some(key), || "a key lost its value".into())?;
+        ensure(map.insert(world, 1000 + key * 100 + me, key)?.is_none(), || {
+            "a fresh key stood for something".into()
+        })?;
+        ensure(map.insert(world, 1000 + key * 100 + me, key + 1)? == Some(key), || {
+            "a key lost its value".into()
+        })?;
         map.insert(world, key, me)?;
     }
     world.barrier()?;
     for key in 0..10 {
         let (mine, shared) = (map.get(world, 1000 + key * 100 + me)?, map.get(world, key)?);
         ensure(mine == Some(key + 1), || format!("key {key} stands for {mine:?}"))?;
-        ensure(shared.is_some_and(|by| by < 5), || format!("the shared key {key} stands for {shared:?}"))?;
+        ensure(shared.is_some_and(|by| by < 5), || {
+            format!("the shared key {key} stands for {shared:?}")
+        })?;
     }
-    ensure(map.get(world, 5000)?.is_none() && map.get(world, u64::MAX)?.is_none(), || "a key out of nowhere".into())?;
+    ensure(map.get(world, 5000)?.is_none() && map.get(world, u64::MAX)?.is_none(), || {
+        "a key out of nowhere".into()
+    })?;
     world.barrier()?;
     map.free(world)
 }
@@ -155,7 +175,9 @@ fn take(world: &World, steps: &[Step], synchronization: &Synchronization) -> Res
         world.barrier()?;
         let mine = world.rank().index() == at % world.size() as usize;
         let is = |seen: Option<u64>, known: Option<u64>| {
-            ensure(!mine || seen == known, || format!("step {at}, {step:?}: {seen:?} is not {known:?}"))
+            ensure(!mine || seen == known, || {
+                format!("step {at}, {step:?}: {seen:?} is not {known:?}")
+            })
         };
         let none = || Ok(None);
         match step {
@@ -163,8 +185,12 @@ fn take(world: &World, steps: &[Step], synchronization: &Synchronization) -> Res
                 let seen = if mine { map.insert(world, *key, *value) } else { none() }?;
                 is(seen, oracle.insert(*key, *value))?;
             }
-            Step::Remove(key) => is(if mine { map.remove(world, *key) } else { none() }?, oracle.remove(key))?,
-            Step::Get(key) => is(if mine { map.get(world, *key) } else { none() }?, oracle.get(key).copied())?,
+            Step::Remove(key) => {
+                is(if mine { map.remove(world, *key) } else { none() }?, oracle.remove(key))?
+            }
+            Step::Get(key) => {
+                is(if mine { map.get(world, *key) } else { none() }?, oracle.get(key).copied())?
+            }
             Step::Add(key, value) => {
                 let seen = if mine { map.fetch_add(world, *key, *value)? } else { 0 };
                 let known = oracle.entry(*key).or_insert(0);
@@ -172,7 +198,8 @@ fn take(world: &World, steps: &[Step], synchronization: &Synchronization) -> Res
                 *known = known.wrapping_add(*value);
             }
             Step::Batch(entries) => {
-                let seen = if mine { map.insert_all(world, entries)? } else { vec![None; entries.len()] };
+                let seen =
+                    if mine { map.insert_all(world, entries)? } else { vec![None; entries.len()] };
                 for ((key, value), seen) in entries.iter().zip(seen) {
                     is(seen, oracle.insert(*key, *value))?;
                 }
@@ -196,7 +223,9 @@ fn take(world: &World, steps: &[Step], synchronization: &Synchronization) -> Res
             all.insert(key, value);
         })?;
     }
-    ensure(all == oracle && map.len(world)? == oracle.len(), || format!("{all:?} is not {oracle:?}"))?;
+    ensure(all == oracle && map.len(world)? == oracle.len(), || {
+        format!("{all:?} is not {oracle:?}")
+    })?;
     world.barrier()?;
     map.free(world)
 }
@@ -226,15 +255,24 @@ fn a_map_is_saved_and_loaded_with_another_number_of_ranks() {
     for ranks in [1, 2, 5] {
         farside::local(ranks, |world| {
             let map = HashMap::<u32, [u8; 3]>::load(&world.team(), &Options::default(), &path)?;
-            ensure(map.len(&world)? == 1000, || format!("{} entries", map.len(&world).unwrap_or(0)))?;
+            ensure(map.len(&world)? == 1000, || {
+                format!("{} entries", map.len(&world).unwrap_or(0))
+            })?;
             for key in 0..1000 {
-                ensure(map.get(&world, key)? == Some([key as u8; 3]), || format!("key {key} is not what it was"))?;
+                ensure(map.get(&world, key)? == Some([key as u8; 3]), || {
+                    format!("key {key} is not what it was")
+                })?;
             }
-            let wrong = HashMap::<u64, [u8; 3]>::load(&world.team(), &Options::default(), &path).map(drop);
+            let wrong =
+                HashMap::<u64, [u8; 3]>::load(&world.team(), &Options::default(), &path).map(drop);
             let says = wrong.unwrap_err().to_string();
             ensure(says.contains("keys of 4") || says.contains("has failed"), || says.clone())?;
-            let none = HashMap::<u64, u8>::load(&world.team(), &Options::default(), "/nonexistent/map").map(drop);
-            ensure(none.unwrap_err().to_string().contains("/nonexistent/map"), || "the file is not named".into())?;
+            let none =
+                HashMap::<u64, u8>::load(&world.team(), &Options::default(), "/nonexistent/map")
+                    .map(drop);
+            ensure(none.unwrap_err().to_string().contains("/nonexistent/map"), || {
+                "the file is not named".into()
+            })?;
             map.free(&world)
         })
         .unwrap();
@@ -271,15 +309,20 @@ fn a_volume_that_is_full_says_how_to_have_more() {
 #[test]
 fn a_map_of_a_team_and_a_stranger() {
     farside::local(4, |world| {
-        let half = world.split(Some(u64::from(world.rank().0 / 2)), 0)?.expect("everybody has a colour");
+        let half =
+            world.split(Some(u64::from(world.rank().0 / 2)), 0)?.expect("everybody has a colour");
         let map = HashMap::<u64, u64>::with(&half, &Options::default())?;
         map.insert(&world, 1, u64::from(world.rank().0 / 2))?;
         half.barrier()?;
-        ensure(map.get(&world, 1)? == Some(u64::from(world.rank().0 / 2)), || "another team's entry".into())?;
+        ensure(map.get(&world, 1)? == Some(u64::from(world.rank().0 / 2)), || {
+            "another team's entry".into()
+        })?;
         ensure(half.members().contains(&map.owner(1)), || "the owner is no member".into())?;
         let stranger = Rank((world.rank().0 + 2) % 4);
         let error = map.for_each_of(&world, stranger, |_, _| {});
-        ensure(error == Err(Error::NotAMember { rank: stranger, of: "map" }), || format!("{error:?}"))?;
+        ensure(error == Err(Error::NotAMember { rank: stranger, of: "map" }), || {
+            format!("{error:?}")
+        })?;
         half.barrier()?;
         map.free(&half)?;
         half.free()

@@ -12,7 +12,8 @@ use farside_fabric::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// How many bytes of shared memory there are, for all allocations together. What is not touched costs nothing.
+    /// How many bytes of shared memory there are, for all allocations together. What is not touched
+    /// costs nothing.
     pub bytes: u64,
     /// How ranks meet.
     pub barrier: BarrierKind,
@@ -26,11 +27,13 @@ pub struct Config {
     pub page_bytes: usize,
     /// How many locks there are.
     pub locks: u32,
-    /// When a rank keeps more than so many bytes of diffs and notices at a barrier of all ranks, everybody throws away what is not needed any more.
+    /// When a rank keeps more than so many bytes of diffs and notices at a barrier of all ranks,
+    /// everybody throws away what is not needed any more.
     pub storage_limit: u64,
     /// How many bytes of diffs a rank can keep at most, between two barriers of all ranks.
     pub storage_max: u64,
-    /// Look, at each barrier of all ranks, for words that two ranks have written without being ordered.
+    /// Look, at each barrier of all ranks, for words that two ranks have written without being
+    /// ordered.
     pub check_races: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
@@ -59,7 +62,8 @@ pub enum Start {
 /// How accesses are noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// By page faults: userfaultfd where the system allows it, otherwise protections and signals. Views are ordinary memory.
+    /// By page faults: userfaultfd where the system allows it, otherwise protections and signals.
+    /// Views are ordinary memory.
     Pager,
     /// By page faults, with protections and signals.
     Protect,
@@ -124,7 +128,8 @@ macro_rules! named {
 
             fn from_str(name: &str) -> Result<$type> {
                 $type::ALL.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
-                    Error::Misuse(format!(concat!("there is no ", $what, " {:?}; there are: {}"), name, [$($name),*].join(", ")))
+                    Error::Misuse(format!(concat!("there is no ", $what, " {:?}; there are: \
+                        {}"), name, [$($name),*].join(", ")))
                 })
             }
         }
@@ -143,7 +148,11 @@ mod tests {
     #[test]
     fn names_are_read_back() {
         assert_eq!(
-            BarrierKind::ALL.iter().map(|one| one.name().parse::<BarrierKind>()).collect::<Result<Vec<_>>>().unwrap(),
+            BarrierKind::ALL
+                .iter()
+                .map(|one| one.name().parse::<BarrierKind>())
+                .collect::<Result<Vec<_>>>()
+                .unwrap(),
             BarrierKind::ALL
         );
         let error = "ring".parse::<BarrierKind>().unwrap_err().to_string();

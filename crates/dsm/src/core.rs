@@ -1,15 +1,24 @@
-//! The coherence core: what a rank knows of its pages, and how it comes to know more. It knows no signals: a front end says which page is about
-//! to be read or written, and is told which pages may be.
+//! The coherence core: what a rank knows of its pages, and how it comes to know more. It knows no
+//! signals: a front end says which page is about to be read or written, and is told which pages may
+//! be.
 //!
-//! Paper:     [BST97] section 2 and TreadMarks, on which it builds: lazy release consistency, intervals, write notices, twins and diffs, several writers for each page.
-//! Differs:   diffs are made when an interval ends, into memory that others read without this rank's help; a notice says where its diff is. A page that was
-//!            written and has not changed has no notice. Time is counted from the last meeting of all ranks on.
-//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since all have met last; for each page the notices that were not applied.
-//! Invariant: a page is valid if it is there and no notice is pending for it. Whoever is past a synchronization knows all notices of what happened before it.
-//! Ordering:  diffs are applied in an order that respects what happened before what (`diffs_that_are_applied_backwards_are_caught`); every notice counts
-//!            (`a_notice_that_is_dropped_is_caught`); a twin is as old as its interval (`a_twin_that_is_kept_is_caught`).
-//! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once, and 1 for the page if there is no copy.
-//! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers of some, exhaustively; `farside check dsm`.
+//! Paper:     [BST97] section 2 and TreadMarks, on which it builds: lazy release consistency,
+//!            intervals, write notices, twins and diffs, several writers for each page.
+//! Differs:   diffs are made when an interval ends, into memory that others read without this
+//!            rank's help; a notice says where its diff is. A page that was written and has not
+//!            changed has no notice. Time is counted from the last meeting of all ranks on.
+//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since all have
+//!            met last; for each page the notices that were not applied.
+//! Invariant: a page is valid if it is there and no notice is pending for it. Whoever is past a
+//!            synchronization knows all notices of what happened before it.
+//! Ordering:  diffs are applied in an order that respects what happened before what
+//!            (`diffs_that_are_applied_backwards_are_caught`); every notice counts
+//!            (`a_notice_that_is_dropped_is_caught`); a twin is as old as its interval
+//!            (`a_twin_that_is_kept_is_caught`).
+//! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once,
+//!            and 1 for the page if there is no copy.
+//! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
+//!            of some, exhaustively; `farside check dsm`.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -291,7 +300,9 @@ impl<'w, V: Variant> Core<'w, V> {
         if !V::ORDERS_DIFFS {
             pending[first..].reverse();
         }
-        let applied = self.fetch_diffs(&pending[first..]).and_then(|diffs| self.apply(&pending[first..], &diffs));
+        let applied = self
+            .fetch_diffs(&pending[first..])
+            .and_then(|diffs| self.apply(&pending[first..], &diffs));
         match applied {
             Ok(()) => self.pending -= pending.len(),
             Err(_) => self.pages[index].pending = pending,
@@ -318,7 +329,10 @@ impl<'w, V: Variant> Core<'w, V> {
             parts.push(part);
             rest = after;
         }
-        let each = pending.iter().map(|pending| (Rank(pending.rank), pending.notice.at as usize)).zip(parts);
+        let each = pending
+            .iter()
+            .map(|pending| (Rank(pending.rank), pending.notice.at as usize))
+            .zip(parts);
         if self.config.fetch == Fetch::Call {
             for ((rank, at), part) in each {
                 self.call_for(rank, false, at, part)?;
@@ -360,18 +374,31 @@ impl<'w, V: Variant> Core<'w, V> {
     }
 
     /// Asks the agent of a rank's node for words of the rank's copy, or of its diffs.
-    pub(crate) fn call_for(&self, rank: Rank, copy: bool, at: usize, into: &mut [u32]) -> Result<()> {
+    pub(crate) fn call_for(
+        &self,
+        rank: Rank,
+        copy: bool,
+        at: usize,
+        into: &mut [u32],
+    ) -> Result<()> {
         let node = self.reach.topology().node_of(rank);
-        let handler = self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
+        let handler =
+            self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
         let mut done = 0;
         let most = (self.reach.fabric().caps().call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
-            let segment = if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };
-            let asked = [segment.0, u64::from(rank.0), (at + done) as u64 * 4, part.len() as u64 * 4];
+            let segment =
+                if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };
+            let asked =
+                [segment.0, u64::from(rank.0), (at + done) as u64 * 4, part.len() as u64 * 4];
             let reply = self.reach.call(node, handler, asked.as_bytes())?;
             let fits = reply.len() == part.len() * 4;
             if !fits {
-                return Err(Error::Misuse(format!("{node} sent {} bytes instead of {}", reply.len(), part.len() * 4)));
+                return Err(Error::Misuse(format!(
+                    "{node} sent {} bytes instead of {}",
+                    reply.len(),
+                    part.len() * 4
+                )));
             }
             part.as_mut_bytes().copy_from_slice(&reply);
             done += part.len();
@@ -466,10 +493,13 @@ impl<'w, V: Variant> Core<'w, V> {
         intervals.retain(|&Interval { rank, number, ref notices, .. }| {
             let next = seen.of(rank) + 1;
             if number > next || rank >= self.ranks {
-                wrong = Some(format!("interval {number} of rank {rank} came when {next} was expected"));
+                wrong =
+                    Some(format!("interval {number} of rank {rank} came when {next} was expected"));
             }
             let pages = self.pages.len();
-            if let Some(Notice { page, .. }) = notices.iter().find(|notice| notice.page as usize >= pages) {
+            if let Some(Notice { page, .. }) =
+                notices.iter().find(|notice| notice.page as usize >= pages)
+            {
                 wrong = Some(format!("page {page} was written, and there are {pages}"));
             }
             seen.set(rank, number.max(next - 1));

@@ -35,7 +35,8 @@ pub(crate) fn make(twin: &[u32], page: &[u32], into: &mut Vec<u32>) -> Made {
     if into.len() == begin { Made::Nothing } else { Made::Runs(into.len() - begin) }
 }
 
-/// The runs of a diff: where each starts, and its words. What makes no sense, or leaves the page, ends it.
+/// The runs of a diff: where each starts, and its words. What makes no sense, or leaves the page,
+/// ends it.
 pub(crate) fn runs(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usize, &[u32])> {
     let mut rest = diff;
     std::iter::from_fn(move || {
@@ -52,7 +53,9 @@ pub(crate) fn runs(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usi
 
 /// The first word that two diffs have in common.
 pub(crate) fn overlap(one: &[u32], other: &[u32], page_words: usize) -> Option<usize> {
-    let spans = |diff| runs(diff, page_words).map(|(start, run): (usize, &[u32])| (start, start + run.len()));
+    let spans = |diff| {
+        runs(diff, page_words).map(|(start, run): (usize, &[u32])| (start, start + run.len()))
+    };
     let others: Vec<(usize, usize)> = spans(other).collect();
     let meet = |(start, end): (usize, usize)| {
         let both = others.iter().map(|&(from, to)| (start.max(from), end.min(to)));

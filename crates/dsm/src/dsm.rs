@@ -38,13 +38,16 @@ use crate::variant::{Right, Variant};
 /// .unwrap();
 /// ```
 ///
-/// What one rank writes, another sees when it has synchronized with it: through a lock that the first released and the second acquired afterwards, or through a barrier of both. `docs/dsm.md` has the
-/// rules. A view borrows the memory, and synchronizations need all of it: so no view lives longer than what it shows.
+/// What one rank writes, another sees when it has synchronized with it: through a lock that the
+/// first released and the second acquired afterwards, or through a barrier of both. `docs/dsm.md`
+/// has the rules. A view borrows the memory, and synchronizations need all of it: so no view lives
+/// longer than what it shows.
 pub struct Dsm<'w, V: Variant = Right> {
     world: &'w World,
     region: Region,
     ground: Ground,
-    /// Where the core can be found during a fault, too. Before `watched`, so that nobody faults when it is gone.
+    /// Where the core can be found during a fault, too. Before `watched`, so that nobody faults
+    /// when it is gone.
     core: Box<Held<'w, V>>,
     watched: Option<Arc<Watched>>,
     everybody: Arc<[Rank]>,
@@ -76,7 +79,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
             None => Reach::Borrowed(world),
         };
         let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
-        let own = own.ok_or_else(|| Error::Misuse("this rank's shared memory is nowhere".into()))?;
+        let own =
+            own.ok_or_else(|| Error::Misuse("this rank's shared memory is nowhere".into()))?;
         let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
             None => (None, Box::new(NoGuard), own),
             Some(method) => {
@@ -84,7 +88,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
                 (Some(watched.clone()), Box::new(PagerGuard(watched.clone())), watched.base())
             }
         };
-        // SAFETY: the memory is this rank's own part of the window, which lives as long as the core, or the second mapping of it, which lives as long as `watched`.
+        // SAFETY: the memory is this rank's own part of the window, which lives as long as the
+        // core, or the second mapping of it, which lives as long as `watched`.
         let ground = unsafe { Ground::new(base, config.bytes) };
         let mut core = Core::new(reach, config, memory, handler, guard);
         if config.start == Start::Zero || world.rank() == Rank(0) {
@@ -116,7 +121,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.watched.as_ref().map(|watched| watched.method())
     }
 
-    /// Allocates a shared slice, zeroed unless it was used before. Every rank allocates the same, in the same order; that is all that they have to do together.
+    /// Allocates a shared slice, zeroed unless it was used before. Every rank allocates the same,
+    /// in the same order; that is all that they have to do together.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<Shared<T>> {
         self.alloc_at(len, Placement::Anywhere)
     }
@@ -129,7 +135,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(Shared::new(offset, len))
     }
 
-    /// Gives a shared slice back. Every rank does, and none may use it any more. What it held stays there until it is written again.
+    /// Gives a shared slice back. Every rank does, and none may use it any more. What it held stays
+    /// there until it is written again.
     pub fn free<T: Plain>(&mut self, shared: Shared<T>) -> Result<()> {
         self.region.free(shared.offset())?;
         self.core.0.borrow_mut().allocations = self.region.digest();
@@ -144,7 +151,11 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Elements to be read and written, until the next synchronization.
-    pub fn view_mut<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<ViewMut<'_, T>> {
+    pub fn view_mut<T: Plain>(
+        &self,
+        shared: Shared<T>,
+        range: Range<usize>,
+    ) -> Result<ViewMut<'_, T>> {
         let bytes = shared.bytes(&range)?;
         self.touch(&bytes, |core, page| core.write(page))?;
         self.ground.view_mut(bytes)
@@ -162,7 +173,11 @@ impl<'w, V: Variant> Dsm<'w, V> {
     }
 
     /// Where accesses are explicit, this is where they are noticed.
-    fn touch(&self, bytes: &Range<u64>, touch: impl Fn(&mut Core<'w, V>, u32) -> Result<()>) -> Result<()> {
+    fn touch(
+        &self,
+        bytes: &Range<u64>,
+        touch: impl Fn(&mut Core<'w, V>, u32) -> Result<()>,
+    ) -> Result<()> {
         if self.watched.is_some() || bytes.is_empty() {
             return Ok(());
         }
@@ -230,10 +245,12 @@ impl<'w, V: Variant> Dsm<'w, V> {
         let core = self.core.0.get_mut();
         core.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.
-        body(core).map_err(|error| if error.lost_rank().is_some() { core.fail(error) } else { error })
+        body(core)
+            .map_err(|error| if error.lost_rank().is_some() { core.fail(error) } else { error })
     }
 
-    /// Fails if a page could not be brought up to date since the last synchronization: what was read since may be stale. Synchronizations say so, too.
+    /// Fails if a page could not be brought up to date since the last synchronization: what was
+    /// read since may be stale. Synchronizations say so, too.
     pub fn check(&self) -> Result<()> {
         self.core.0.borrow().check()
     }
@@ -243,12 +260,14 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.core.0.borrow().statistics()
     }
 
-    /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is remembered: see [`Config::time_barriers`].
+    /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is
+    /// remembered: see [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<(u64, u64)> {
         self.core.0.borrow().times.clone()
     }
 
-    /// The segment that messages of barriers land in, for those who count what a network does with them.
+    /// The segment that messages of barriers land in, for those who count what a network does with
+    /// them.
     #[doc(hidden)]
     pub fn mail_segment(&self) -> SegmentId {
         self.core.0.borrow().memory.mail_segment()
@@ -259,7 +278,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.core.0.borrow().storage()
     }
 
-    /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks may have found others.
+    /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks
+    /// may have found others.
     pub fn races(&self) -> Vec<Race> {
         self.core.0.borrow().races.clone()
     }
@@ -297,15 +317,16 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
     config.bytes = config.bytes.max(1).checked_next_multiple_of(page as u64).unwrap_or(u64::MAX);
     if config.bytes / page as u64 > 1 << 31 || config.storage_max > 8 << 30 {
         return Err(Error::Misuse(format!(
-            "{} bytes of shared memory and {} of storage are too much: at most 2^31 pages, and 8 GiB of storage",
+            "{} bytes of shared memory and {} of storage are too much: at most 2^31 pages, and 8 \
+             GiB of storage",
             config.bytes, config.storage_max
         )));
     }
     config.storage_max = config.storage_max.max(page as u64) & !3;
     let says = format!("{:?}", Config { access: Access::Explicit, ..*config });
-    let digest = says
-        .bytes()
-        .fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    let digest = says.bytes().fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    });
     let mut ends = [digest, !digest];
     world.all_reduce(&mut ends, u64::min)?;
     if ends != [digest, !digest] {

@@ -30,7 +30,8 @@ fn failed(error: farside_pager::Error) -> Error {
 
 /// Maps a rank's own memory a second time.
 pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Arc<Watched>> {
-    // SAFETY: a rank's part of a window begins with a page and is mapped shared until it is freed, which its owner does last; where it is not, mapping it again fails.
+    // SAFETY: a rank's part of a window begins with a page and is mapped shared until it is freed,
+    // which its owner does last; where it is not, mapping it again fails.
     unsafe { Watched::new(own, bytes, method) }.map(Arc::new).map_err(failed)
 }
 
@@ -40,12 +41,14 @@ pub(crate) struct Held<'w, V>(pub(crate) RefCell<Core<'w, V>>);
 impl<V: Variant> Held<'_, V> {
     /// Lets it deal with the faults of its memory.
     pub(crate) fn arm(&self, watched: &Watched) -> Result<()> {
-        // SAFETY: the core stays where it is until the memory is not watched any more, or nobody touches it any more.
+        // SAFETY: the core stays where it is until the memory is not watched any more, or nobody
+        // touches it any more.
         unsafe { watched.arm(self) }.map_err(failed)
     }
 }
 
-// SAFETY: the core touches its copy through the first mapping only. It is borrowed by whoever runs it, and that never touches views: a fault finds it free, or ends the process.
+// SAFETY: the core touches its copy through the first mapping only. It is borrowed by whoever runs
+// it, and that never touches views: a fault finds it free, or ends the process.
 unsafe impl<V: Variant> Handler for Held<'_, V> {
     fn handle(&self, fault: Fault) {
         let Ok(mut core) = self.0.try_borrow_mut() else {
@@ -60,7 +63,8 @@ impl<V: Variant> Core<'_, V> {
     fn fault(&mut self, fault: Fault) {
         let page = fault.page as u32;
         let is_valid = self.pages[fault.page].is_valid();
-        // Who may read a page and faults wants to write it, unless nobody has touched the page before.
+        // Who may read a page and faults wants to write it, unless nobody has touched the page
+        // before.
         let is_write = fault.is_write.unwrap_or(is_valid);
         let done = match self.check() {
             Err(error) => Err(error),
@@ -68,7 +72,8 @@ impl<V: Variant> Core<'_, V> {
             Ok(()) => self.read(page).and_then(|()| self.guard.allow(page, 1, Allowed::Reading)),
         };
         if let Err(error) = done {
-            // An access cannot fail. The page stays as it was seen last, and the next synchronization fails.
+            // An access cannot fail. The page stays as it was seen last, and the next
+            // synchronization fails.
             self.fail(error);
             if self.guard.allow(page, 1, Allowed::Writing).is_err() {
                 std::process::abort();

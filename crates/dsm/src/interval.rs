@@ -1,4 +1,5 @@
-//! Intervals and write notices: who wrote which pages between two synchronizations, and where the diffs are.
+//! Intervals and write notices: who wrote which pages between two synchronizations, and where the
+//! diffs are.
 
 use farside_fabric::Result;
 
@@ -56,7 +57,8 @@ impl Interval {
         }
         into.time(&self.seen);
         let follows = |last: &Notice, next: &Notice| {
-            next.page == last.page + 1 && next.at as usize == last.at as usize + last.stored_words(page_words)
+            next.page == last.page + 1
+                && next.at as usize == last.at as usize + last.stored_words(page_words)
         };
         let runs: Vec<&[Notice]> = self.notices.chunk_by(follows).collect();
         into.number(runs.len() as u32);
@@ -91,7 +93,12 @@ mod tests {
 
     fn interval() -> Interval {
         let notice = |page, at, words| Notice { page, at, words };
-        let notices = vec![notice(3, 100, 7), notice(4, 107, 0), notice(5, 107 + 64, 2), notice(9, 1000, 300)];
+        let notices = vec![
+            notice(3, 100, 7),
+            notice(4, 107, 0),
+            notice(5, 107 + 64, 2),
+            notice(9, 1000, 300),
+        ];
         Interval { rank: 4, number: 2, order: 17, seen: [(1, 1)].into_iter().collect(), notices }
     }
 

@@ -1,11 +1,14 @@
-//! Shared pages: ordinary loads and stores on memory that ranks share across nodes, under lazy release consistency.
+//! Shared pages: ordinary loads and stores on memory that ranks share across nodes, under lazy
+//! release consistency.
 //!
 //! - [`Dsm`]: the shared memory of a job; [`Shared`] slices in it, and [`View`]s of them;
 //! - [`Config`]: which barrier, what pages hold at the start, how accesses are noticed;
 //! - [`Statistics`]: what was done; [`Race`]s: what should not have been.
 //!
-//! One coherence core stands under two front ends. With the *pager*, a view is ordinary memory, and a page fault brings a page up to date; with *explicit* accesses, making a view does, which needs no
-//! operating system, and is what the simulator runs. This crate knows no fabric, no thread, no socket and no clock; what it knows of page faults is in `farside-pager`.
+//! One coherence core stands under two front ends. With the *pager*, a view is ordinary memory, and
+//! a page fault brings a page up to date; with *explicit* accesses, making a view does, which needs
+//! no operating system, and is what the simulator runs. This crate knows no fabric, no thread, no
+//! socket and no clock; what it knows of page faults is in `farside-pager`.
 //!
 //! The rules of the memory are in `docs/dsm.md`.
 

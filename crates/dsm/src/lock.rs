@@ -1,14 +1,23 @@
-//! Locks that bring write notices: the manager knows who asked last, and who asked last passes the lock on, with what the next one lacks.
+//! Locks that bring write notices: the manager knows who asked last, and who asked last passes the
+//! lock on, with what the next one lacks.
 //!
-//! Paper:     TreadMarks, on which [BST97] builds: a manager for each lock, requests forwarded to the last holder, notices with the grant.
-//! Differs:   a swap at the manager gives the last one's name, and the request goes there directly. If the lock is free there, nobody is asked: the
-//!            notices are read from the last holder's log. So a rank that computes is not interrupted.
-//! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of intervals on every rank.
-//! Invariant: one holder at a time; who has a lock knows all that its last holder knew when it released it.
-//! Ordering:  a request says what its rank knows before it is seen (fence), and the notices land before the grant (put_signal). A rank's next request of the same lock uses another place, because its
-//!            successor may still be on the way to the first (`one_place_for_all_requests_is_caught`); what was learned is passed on (`a_chain_that_is_cut_is_caught`),
-//!            also of a barrier of some (`a_barrier_of_some_that_is_not_passed_on_is_caught`).
-//! Cost:      1 swap if this rank had it last; otherwise 2 swaps and 1 put, and 1 get if it is free, or 1 message of the last holder.
+//! Paper:     TreadMarks, on which [BST97] builds: a manager for each lock, requests forwarded to
+//!            the last holder, notices with the grant.
+//! Differs:   a swap at the manager gives the last one's name, and the request goes there directly.
+//!            If the lock is free there, nobody is asked: the notices are read from the last
+//!            holder's log. So a rank that computes is not interrupted.
+//! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of
+//!            intervals on every rank.
+//! Invariant: one holder at a time; who has a lock knows all that its last holder knew when it
+//!            released it.
+//! Ordering:  a request says what its rank knows before it is seen (fence), and the notices land
+//!            before the grant (put_signal). A rank's next request of the same lock uses another
+//!            place, because its successor may still be on the way to the first
+//!            (`one_place_for_all_requests_is_caught`); what was learned is passed on
+//!            (`a_chain_that_is_cut_is_caught`), also of a barrier of some
+//!            (`a_barrier_of_some_that_is_not_passed_on_is_caught`).
+//! Cost:      1 swap if this rank had it last; otherwise 2 swaps and 1 put, and 1 get if it is
+//!            free, or 1 message of the last holder.
 //! Checked:   chains of 3 ranks exhaustively, mutual exclusion and what is seen.
 
 use farside_fabric::{Error, Rank, Result};
@@ -19,7 +28,8 @@ use crate::message::{Reader, Writer};
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// What the place of a request says: its rank has the lock, or waits for it; it is free; somebody waits for it.
+/// What the place of a request says: its rank has the lock, or waits for it; it is free; somebody
+/// waits for it.
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
@@ -83,7 +93,9 @@ impl<V: Variant> Core<'_, V> {
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
             // What was released before all have met is known.
-            FREE if (found as u32) >> KIND_BITS != self.epoch << KIND_BITS >> KIND_BITS => return Ok(()),
+            FREE if (found as u32) >> KIND_BITS != self.epoch << KIND_BITS >> KIND_BITS => {
+                return Ok(());
+            }
             FREE => (found >> 32) as usize,
             _ => match self.await_grant(ticket)? {
                 Some(length) => length,
@@ -93,7 +105,8 @@ impl<V: Variant> Core<'_, V> {
         self.read_log(last, length)
     }
 
-    /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come with it.
+    /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come
+    /// with it.
     fn await_grant(&mut self, ticket: u64) -> Result<Option<usize>> {
         self.reach.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
@@ -144,12 +157,18 @@ impl<V: Variant> Core<'_, V> {
         let me = self.me.0;
         let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);
         let here = GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
-        let (kind, length) = if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes) };
+        let (kind, length) =
+            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes) };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
             message.extend(notices.bytes());
         }
-        self.reach.put_signal(&message, self.memory.grant(next), ticket, self.memory.granted(next))?;
+        self.reach.put_signal(
+            &message,
+            self.memory.grant(next),
+            ticket,
+            self.memory.granted(next),
+        )?;
         self.count(1, message.len());
         Ok(())
     }
@@ -161,8 +180,12 @@ impl<V: Variant> Core<'_, V> {
                 "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
                 self.config.locks
             ))),
-            Some(&is) if is != held && held => Err(Error::Misuse(format!("lock {lock} is not held by this rank"))),
-            Some(&is) if is != held => Err(Error::Misuse(format!("lock {lock} is held by this rank already"))),
+            Some(&is) if is != held && held => {
+                Err(Error::Misuse(format!("lock {lock} is not held by this rank")))
+            }
+            Some(&is) if is != held => {
+                Err(Error::Misuse(format!("lock {lock} is held by this rank already")))
+            }
             Some(_) => Ok(()),
         }
     }

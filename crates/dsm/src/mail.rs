@@ -30,7 +30,13 @@ impl Counts {
 
 impl<V: Variant> Core<'_, V> {
     /// Sends a message to a partner of a barrier, which has got the last one of this way.
-    pub(crate) fn send(&mut self, way: Way, to: Rank, members: &[Rank], message: &[u8]) -> Result<()> {
+    pub(crate) fn send(
+        &mut self,
+        way: Way,
+        to: Rank,
+        members: &[Rank],
+        message: &[u8],
+    ) -> Result<()> {
         let count = &mut self.counts.sent[way as usize][to.index()];
         *count += 1;
         let count = *count;

@@ -15,10 +15,12 @@ pub(crate) const GRANT_BYTES: usize = 8 << 10;
 pub(crate) const REQUEST_BYTES: usize = 128;
 /// How many bytes of longer messages a rank can have under way.
 const OUTBOX_BYTES: (usize, usize) = (1 << 10, 8 << 20);
-/// How many bytes of notices a rank keeps for those who come for a lock, between two barriers of all ranks.
+/// How many bytes of notices a rank keeps for those who come for a lock, between two barriers of
+/// all ranks.
 const LOG_BYTES: (usize, usize) = (1 << 10, 4 << 20);
 
-/// The words of a lock: who asked last, at its manager; and what became of two requests in turn, at everybody.
+/// The words of a lock: who asked last, at its manager; and what became of two requests in turn, at
+/// everybody.
 pub(crate) const TAIL: usize = 0;
 pub(crate) const STATES: usize = 1;
 const LOCK_WORDS: usize = 3;
@@ -53,8 +55,11 @@ impl Memory {
     pub(crate) fn new(world: &World, config: &Config) -> Result<Memory> {
         let ranks = world.size() as usize;
         // Where little is stored, little is said.
-        let part = |of: usize, (least, most): (usize, usize)| (config.storage_max as usize / of).clamp(least, most);
-        let slot_bytes = part(1024, SLOT_BYTES).min(SLOTS_BYTES_MAX / (2 * ranks)).max(SLOT_BYTES.0) & !7;
+        let part = |of: usize, (least, most): (usize, usize)| {
+            (config.storage_max as usize / of).clamp(least, most)
+        };
+        let slot_bytes =
+            part(1024, SLOT_BYTES).min(SLOTS_BYTES_MAX / (2 * ranks)).max(SLOT_BYTES.0) & !7;
         let (outbox_bytes, log_bytes) = (part(8, OUTBOX_BYTES), part(16, LOG_BYTES));
         let requests = GRANT_BYTES + 2 * config.locks as usize * REQUEST_BYTES;
         let words = 3 * ranks + 1 + config.locks as usize * LOCK_WORDS;
@@ -64,13 +69,13 @@ impl Memory {
             slot_bytes,
             outbox_bytes,
             log_bytes,
-            copy: team.quiet_window(config.bytes as usize / 4)?,
-            diffs: team.quiet_window(config.storage_max as usize / 4)?,
-            log: team.quiet_window(log_bytes)?,
-            outbox: team.quiet_window(outbox_bytes)?,
-            mail: team.quiet_window(2 * ranks * slot_bytes)?,
-            requests: team.quiet_window(requests)?,
-            words: team.quiet_window(words)?,
+            copy: team.uncounted_window(config.bytes as usize / 4)?,
+            diffs: team.uncounted_window(config.storage_max as usize / 4)?,
+            log: team.uncounted_window(log_bytes)?,
+            outbox: team.uncounted_window(outbox_bytes)?,
+            mail: team.uncounted_window(2 * ranks * slot_bytes)?,
+            requests: team.uncounted_window(requests)?,
+            words: team.uncounted_window(words)?,
         })
     }
 
@@ -144,7 +149,8 @@ pub(crate) fn check_room(what: &str, wanted: usize, limit: usize) -> Result<()> 
         return Ok(());
     }
     Err(Error::Misuse(format!(
-        "{wanted} bytes of {what} are more than the {limit} that there is room for between two barriers of all ranks: \
+        "{wanted} bytes of {what} are more than the {limit} that there is room for between two \
+         barriers of all ranks: \
          let them meet more often, or raise `storage_max`"
     )))
 }

@@ -66,7 +66,10 @@ impl<'a> Reader<'a> {
 }
 
 fn cut() -> Error {
-    Error::Misuse("a message between shared memories makes no sense: do all ranks run the same program?".into())
+    Error::Misuse(
+        "a message between shared memories makes no sense: do all ranks run the same program?"
+            .into(),
+    )
 }
 
 #[cfg(test)]

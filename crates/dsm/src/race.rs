@@ -21,7 +21,8 @@ pub struct Race {
     pub meeting: u32,
     /// The page.
     pub page: u32,
-    /// The first word that both have written, as a byte of the shared memory: see [`Shared::index_of`](crate::Shared::index_of).
+    /// The first word that both have written, as a byte of the shared memory: see
+    /// [`Shared::index_of`](crate::Shared::index_of).
     pub offset: u64,
 }
 
@@ -30,18 +31,22 @@ impl fmt::Display for Race {
         let Race { ranks, intervals, meeting, page, offset } = self;
         write!(
             f,
-            "{} (interval {}) and {} (interval {}) have both written byte {offset} of shared memory, on page {page}, before meeting {meeting}, and neither knew of the other",
+            "{} (interval {}) and {} (interval {}) have both written byte {offset} of shared \
+             memory, on page {page}, before meeting {meeting}, and neither knew of the other",
             ranks.0, intervals.0, ranks.1, intervals.1
         )
     }
 }
 
 impl<V: Variant> Core<'_, V> {
-    /// Looks at the intervals since the last meeting, which all ranks know now. The pages are dealt out among the ranks.
+    /// Looks at the intervals since the last meeting, which all ranks know now. The pages are dealt
+    /// out among the ranks.
     pub(crate) fn look_for_races(&mut self) -> Result<()> {
         let mut writes: BTreeMap<u32, Vec<(&Interval, Notice)>> = BTreeMap::new();
         for interval in self.known.values().flatten() {
-            for &notice in interval.notices.iter().filter(|notice| notice.page % self.ranks == self.me.0) {
+            for &notice in
+                interval.notices.iter().filter(|notice| notice.page % self.ranks == self.me.0)
+            {
                 writes.entry(notice.page).or_default().push((interval, notice));
             }
         }
@@ -52,7 +57,8 @@ impl<V: Variant> Core<'_, V> {
                     if one.is_before(other) || other.is_before(one) {
                         continue;
                     }
-                    let (mine, theirs) = (self.runs_of(one.rank, first)?, self.runs_of(other.rank, second)?);
+                    let (mine, theirs) =
+                        (self.runs_of(one.rank, first)?, self.runs_of(other.rank, second)?);
                     if let Some(word) = diff::overlap(&mine, &theirs, self.page_words) {
                         let word = page as usize * self.page_words + word;
                         races.push(Race {

@@ -1,10 +1,15 @@
-//! Reclaiming storage: when too much is kept, diffs and notices are thrown away at a barrier of all ranks.
+//! Reclaiming storage: when too much is kept, diffs and notices are thrown away at a barrier of all
+//! ranks.
 //!
 //! Paper:     TreadMarks, on which [BST97] builds (section 4.2.2 tells of its effect: cold misses).
-//! Differs:   one keeper for each page, the rank that wrote it last, brings its copy up to date; whoever has a valid copy keeps it, the others fetch the page from its keeper when they need it.
+//! Differs:   one keeper for each page, the rank that wrote it last, brings its copy up to date;
+//!            whoever has a valid copy keeps it, the others fetch the page from its keeper when
+//!            they need it.
 //! State:     none beside that of the core.
-//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and everybody knows who that is: all know the same notices.
-//! Ordering:  diffs are thrown away when all keepers are done, after a second meeting (`a_reclaim_that_comes_too_early_is_caught`).
+//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and everybody knows
+//!            who that is: all know the same notices.
+//! Ordering:  diffs are thrown away when all keepers are done, after a second meeting
+//!            (`a_reclaim_that_comes_too_early_is_caught`).
 //! Cost:      1 barrier, and what it takes to bring the pages up to date at their keepers.
 //! Checked:   3 ranks with a limit of nothing, so that every barrier reclaims, exhaustively.
 
@@ -18,7 +23,8 @@ impl<V: Variant> Core<'_, V> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
     pub(crate) fn reclaim(&mut self, crew: &Crew<'_>) -> Result<()> {
         let keeps = |last: Option<(u32, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
-        let mine: Vec<u32> = (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
+        let mine: Vec<u32> =
+            (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
         for page in mine {
             if !self.pages[page as usize].is_valid() {
                 self.validate(page)?;

@@ -1,4 +1,5 @@
-//! Which bytes of the shared memory are allocated. Every rank allocates the same in the same order, and so nobody has to be asked.
+//! Which bytes of the shared memory are allocated. Every rank allocates the same in the same order,
+//! and so nobody has to be asked.
 
 use std::collections::BTreeMap;
 
@@ -39,10 +40,15 @@ impl Region {
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64, placement: Placement) -> Result<u64> {
         let (align, bytes) = match placement {
             Placement::Aligned(wanted) if !wanted.is_power_of_two() => {
-                return Err(Error::Misuse(format!("an alignment is a power of two, and {wanted} is none")));
+                return Err(Error::Misuse(format!(
+                    "an alignment is a power of two, and {wanted} is none"
+                )));
             }
             Placement::Aligned(wanted) => (align.max(wanted), bytes),
-            Placement::Pages => (self.page_bytes, bytes.checked_next_multiple_of(self.page_bytes).unwrap_or(u64::MAX)),
+            Placement::Pages => (
+                self.page_bytes,
+                bytes.checked_next_multiple_of(self.page_bytes).unwrap_or(u64::MAX),
+            ),
             Placement::Anywhere | Placement::At(_) => (align.max(4), bytes),
         };
         // Of nothing, too, there is something to be freed.
@@ -51,7 +57,8 @@ impl Region {
             Placement::At(start) => self.at(start, bytes, align)?,
             _ => self.first_fit(bytes, align).ok_or_else(|| {
                 Error::Misuse(format!(
-                    "{bytes} bytes of shared memory cannot be allocated: {} of {} are taken; raise `Config::bytes`",
+                    "{bytes} bytes of shared memory cannot be allocated: {} of {} are taken; raise \
+                     `Config::bytes`",
                     self.taken.iter().map(|(start, end)| end - start).sum::<u64>(),
                     self.bytes
                 ))
@@ -64,14 +71,17 @@ impl Region {
 
     pub(crate) fn free(&mut self, start: u64) -> Result<()> {
         let Some(end) = self.taken.remove(&start) else {
-            return Err(Error::Misuse(format!("nothing that was allocated starts at byte {start} of shared memory")));
+            return Err(Error::Misuse(format!(
+                "nothing that was allocated starts at byte {start} of shared memory"
+            )));
         };
         self.note(start, end);
         Ok(())
     }
 
     fn note(&mut self, start: u64, bytes: u64) {
-        let mixed = (u64::from(self.digest) ^ start.rotate_left(20) ^ bytes).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (u64::from(self.digest) ^ start.rotate_left(20) ^ bytes)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         // Short, because it goes with every message.
         self.digest = (mixed >> 43) as u32;
     }
@@ -89,7 +99,8 @@ impl Region {
         }
         match self.taken.range(..end).next_back() {
             Some((from, to)) if *to > start => Err(Error::Misuse(format!(
-                "bytes {start} to {end} of shared memory are not free: bytes {from} to {to} are taken"
+                "bytes {start} to {end} of shared memory are not free: bytes {from} to {to} are \
+                 taken"
             ))),
             _ => Ok(start),
         }
@@ -123,7 +134,13 @@ mod tests {
         assert!(error.contains("4096 to 12288 are taken"), "{error}");
         assert!(region.allocate(8, 8, Placement::At(20004)).is_err());
         assert!(region.allocate(1, 1, Placement::Aligned(48)).is_err());
-        assert!(region.allocate(1 << 16, 1, Placement::Anywhere).unwrap_err().to_string().contains("Config::bytes"));
+        assert!(
+            region
+                .allocate(1 << 16, 1, Placement::Anywhere)
+                .unwrap_err()
+                .to_string()
+                .contains("Config::bytes")
+        );
         region.free(c).unwrap();
         assert!(region.free(c).is_err());
         assert_eq!(region.allocate(4096, 8, Placement::Pages).unwrap(), 4096);

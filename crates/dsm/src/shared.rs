@@ -8,8 +8,9 @@ use std::ptr::NonNull;
 use farside_fabric::{Error, Result};
 use farside_rma::Plain;
 
-/// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is read and written through views, see
-/// [`Dsm::view`](crate::Dsm::view) and [`Dsm::view_mut`](crate::Dsm::view_mut).
+/// A slice of plain data in shared memory: the same on every rank. A name, not a reference: it is
+/// read and written through views, see [`Dsm::view`](crate::Dsm::view) and
+/// [`Dsm::view_mut`](crate::Dsm::view_mut).
 pub struct Shared<T> {
     offset: u64,
     len: usize,
@@ -44,7 +45,8 @@ impl<T: Plain> Shared<T> {
         self.offset
     }
 
-    /// The element that a byte of the shared memory belongs to, if it is one of these: says where a [`Race`](crate::Race) is.
+    /// The element that a byte of the shared memory belongs to, if it is one of these: says where a
+    /// [`Race`](crate::Race) is.
     pub fn index_of(&self, offset: u64) -> Option<usize> {
         let at = offset.checked_sub(self.offset)? as usize / size_of::<T>();
         (at < self.len).then_some(at)
@@ -72,8 +74,9 @@ pub(crate) struct Ground {
 impl Ground {
     /// # Safety
     ///
-    /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on this thread; what faults there are must be resolved. Nobody else may have
-    /// Rust references to it.
+    /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on
+    /// this thread; what faults there are must be resolved. Nobody else may have Rust references to
+    /// it.
     pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> Ground {
         Ground { base, bytes }
     }
@@ -88,8 +91,9 @@ impl Ground {
             return Err(Error::Misaligned { offset: bytes.start, align: align_of::<T>() as u64 });
         }
         let len = (bytes.end - bytes.start) as usize / size_of::<T>();
-        // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this thread, which is the only one: a cell is not `Sync`.
-        // Other ranks read this copy, as copies of bytes, and do not write it.
+        // SAFETY: aligned, inside, and any bytes are a `T`. Cells may change at any time on this
+        // thread, which is the only one: a cell is not `Sync`. Other ranks read this copy, as
+        // copies of bytes, and do not write it.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
     }
 

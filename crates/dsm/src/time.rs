@@ -1,9 +1,11 @@
 //! Vector time: how many intervals of each rank somebody knows.
 //!
-//! A meeting of all ranks makes everybody know everything, so time is counted from the last one on. What is left is sparse: a rank that has learned
-//! nothing through locks knows of nobody but itself.
+//! A meeting of all ranks makes everybody know everything, so time is counted from the last one on.
+//! What is left is sparse: a rank that has learned nothing through locks knows of nobody but
+//! itself.
 
-/// How many intervals of each rank, since all ranks have met last; ranks that are not named have none.
+/// How many intervals of each rank, since all ranks have met last; ranks that are not named have
+/// none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Time {
     /// By rank, in ascending order.
@@ -36,7 +38,10 @@ impl Time {
 
     /// What both know.
     pub(crate) fn common(&self, other: &Time) -> Time {
-        let counts = self.iter().map(|(rank, count)| (rank, count.min(other.of(rank)))).filter(|&(_, count)| count > 0);
+        let counts = self
+            .iter()
+            .map(|(rank, count)| (rank, count.min(other.of(rank))))
+            .filter(|&(_, count)| count > 0);
         Time { counts: counts.collect() }
     }
 }

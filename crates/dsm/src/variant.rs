@@ -1,7 +1,8 @@
 //! What the coherence of shared pages rests on, and a known-wrong variant leaves out.
 
-/// The steps without which the protocol is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
-/// each of them out. The protocol is compiled from the same lines for every variant.
+/// The steps without which the protocol is wrong. All of them are taken by [`Right`]; the wrong
+/// ones exist for the checker, which must find each of them out. The protocol is compiled from the
+/// same lines for every variant.
 pub trait Variant: 'static {
     /// Heeds every write notice.
     const HEEDS_NOTICES: bool = true;
@@ -21,7 +22,8 @@ pub trait Variant: 'static {
     const ALTERNATES: bool = true;
     /// The ticket before a rank's first. Two tickets in a row must differ, nothing else.
     const TICKETS_BEFORE: u32 = 0;
-    /// The number of the barrier before the first. A lock's word says in which epoch it was released.
+    /// The number of the barrier before the first. A lock's word says in which epoch it was
+    /// released.
     const EPOCHS_BEFORE: u32 = 0;
 }
 

@@ -17,7 +17,8 @@ fn soak(faults_wanted: u64, config: Config) {
         let (mut round, mut highest) = (0u32, 0);
         loop {
             round += 1;
-            // Everybody knows who writes what: a page belongs to another rank in each round, and two ranks share every third.
+            // Everybody knows who writes what: a page belongs to another rank in each round, and
+            // two ranks share every third.
             for page in 0..PAGES as u32 {
                 let writer = (page.wrapping_mul(7) + round) % RANKS;
                 for (rank, offset) in [(writer, 0), ((writer + 1) % RANKS, 512)] {
@@ -37,7 +38,8 @@ fn soak(faults_wanted: u64, config: Config) {
             highest = highest.max(dsm.storage());
             let page = (round as usize * 5 + me as usize) % PAGES;
             let view = dsm.view(words, page * 1024..(page + 1) * 1024)?;
-            let seen = view.iter().zip(&expected[page * 1024..]).all(|(seen, &expected)| seen == expected);
+            let seen =
+                view.iter().zip(&expected[page * 1024..]).all(|(seen, &expected)| seen == expected);
             assert!(seen, "page {page} in round {round}");
             dsm.barrier()?;
             let done = dsm.statistics();
@@ -56,7 +58,10 @@ fn soak(faults_wanted: u64, config: Config) {
         let added = (PAGES * 4096) as u64;
         assert!(done.storage_peak <= LIMIT + added, "{done:?}");
         assert!(highest <= LIMIT + added && done.reclaims > 10, "{done:?}");
-        println!("{faults} faults, {} bytes of storage at most, reclaimed {} times", done.storage_peak, done.reclaims);
+        println!(
+            "{faults} faults, {} bytes of storage at most, reclaimed {} times",
+            done.storage_peak, done.reclaims
+        );
     }
 }
 
@@ -65,5 +70,8 @@ fn storage_stays_within_its_limit() {
     let faults = if std::env::var_os("FARSIDE_LONG").is_some() { 1_000_000 } else { 50_000 };
     // Not more room than what may be kept, and what one interval may add.
     let storage_max = LIMIT + 2 * (PAGES * 4096) as u64;
-    soak(faults, Config { storage_limit: LIMIT, storage_max, ..Config::new((PAGES * 4096) as u64) });
+    soak(
+        faults,
+        Config { storage_limit: LIMIT, storage_max, ..Config::new((PAGES * 4096) as u64) },
+    );
 }

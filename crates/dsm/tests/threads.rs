@@ -20,7 +20,8 @@ fn configs() -> Vec<Config> {
     all
 }
 
-/// On nodes that are only pretended, and share memory in fact; and on nodes that reach each other over UDP.
+/// On nodes that are only pretended, and share memory in fact; and on nodes that reach each other
+/// over UDP.
 fn on_nodes(ranks: u32, nodes: u32, program: impl Fn(World) -> Result<()> + Sync) {
     Local::new(ranks).unwrap().topology(&format!("node:{nodes}")).run(&program).unwrap();
     if nodes > 1 {
@@ -46,10 +47,14 @@ fn what_is_written_before_a_barrier_is_seen_after_it() {
                     }
                     dsm.barrier()?;
                     let seen = dsm.view(words, 0..count)?.to_vec();
-                    let expected: Vec<u32> = (0..count as u32).map(|rank| round * 100 + rank).collect();
+                    let expected: Vec<u32> =
+                        (0..count as u32).map(|rank| round * 100 + rank).collect();
                     assert_eq!(seen, expected, "{config:?}");
                     let view = dsm.view(many, 0..3000)?;
-                    assert!((0..3000).all(|at| view.get(at) == f64::from(round) * at as f64), "{config:?}");
+                    assert!(
+                        (0..3000).all(|at| view.get(at) == f64::from(round) * at as f64),
+                        "{config:?}"
+                    );
                     dsm.barrier()?;
                 }
                 dsm.close()
@@ -141,7 +146,9 @@ fn the_agents_bring_the_same_as_gets() {
             dsm.set(words, at * 4 + me, at as u32)?;
         }
         dsm.barrier()?;
-        assert!(dsm.view(words, 0..4096)?.iter().enumerate().all(|(at, word)| word == at as u32 / 4));
+        assert!(
+            dsm.view(words, 0..4096)?.iter().enumerate().all(|(at, word)| word == at as u32 / 4)
+        );
         dsm.barrier()?;
         dsm.close()
     });
@@ -193,7 +200,11 @@ fn races_are_reported_with_who_and_where() {
             dsm.set(words, 50, me.0 + 3)?;
         }
         dsm.barrier()?;
-        let found = dsm.races().iter().map(|race| (race.ranks, words.index_of(race.offset))).collect::<Vec<_>>();
+        let found = dsm
+            .races()
+            .iter()
+            .map(|race| (race.ranks, words.index_of(race.offset)))
+            .collect::<Vec<_>>();
         dsm.close()?;
         Ok(found)
     });

@@ -1,16 +1,25 @@
-//! Active synchronization: a fence of all members, or post / start / complete / wait among groups of them.
+//! Active synchronization: a fence of all members, or post / start / complete / wait among groups
+//! of them.
 //!
 //! Paper:     [PASSIVE08] section 2.2, the active mode of MPI-2.
-//! Differs:   an origin does not wait for its puts to land: the word that ends its access epoch comes after them at each target, and
-//!            the target waits for that word. A fence is a flush and a barrier.
-//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts, completions and, for checking, starts; 1 word on every rank that counts its
-//!            fences, for checking. All of them only grow.
-//! Invariant: an access epoch to a target lies within an exposure epoch of that target for this origin; the k-th of one belongs to the k-th of the other.
-//! Ordering:  what was written before a post is seen by the origins, and data comes before the word that ends an epoch (`an_access_without_order_is_caught`); an origin waits for
-//!            the posts (`an_access_without_posts_is_caught`), a target for its origins (`an_exposure_without_origins_is_caught`); a fence
-//!            completes and separates (`a_fence_without_flush_is_caught`, `a_fence_without_meeting_is_caught`).
-//! Cost:      post 1 signal for each origin, start none (1 signal for each target where epochs are checked), complete 1 signal for each target, wait none. Fence: that of a flush and a barrier.
-//! Checked:   `farside check 'epoch/fence*' 'epoch/post*'`: 3 ranks x 2 rounds exhaustively, near and far; groups that overlap; a death.
+//! Differs:   an origin does not wait for its puts to land: the word that ends its access epoch
+//!            comes after them at each target, and the target waits for that word. A fence is a
+//!            flush and a barrier.
+//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts,
+//!            completions and, for checking, starts; 1 word on every rank that counts its fences,
+//!            for checking. All of them only grow.
+//! Invariant: an access epoch to a target lies within an exposure epoch of that target for this
+//!            origin; the k-th of one belongs to the k-th of the other.
+//! Ordering:  what was written before a post is seen by the origins, and data comes before the word
+//!            that ends an epoch (`an_access_without_order_is_caught`); an origin waits for the
+//!            posts (`an_access_without_posts_is_caught`), a target for its origins
+//!            (`an_exposure_without_origins_is_caught`); a fence completes and separates
+//!            (`a_fence_without_flush_is_caught`, `a_fence_without_meeting_is_caught`).
+//! Cost:      post 1 signal for each origin, start none (1 signal for each target where epochs are
+//!            checked), complete 1 signal for each target, wait none. Fence: that of a flush and a
+//!            barrier.
+//! Checked:   `farside check 'epoch/fence*' 'epoch/post*'`: 3 ranks x 2 rounds exhaustively, near
+//!            and far; groups that overlap; a death.
 
 use std::cell::Cell;
 
@@ -30,7 +39,8 @@ pub(crate) struct Active {
     words: Window<u64>,
     members: Box<[Rank]>,
     me: usize,
-    /// How many exposure epochs this rank has posted for each member, and how many access epochs it has started to each.
+    /// How many exposure epochs this rank has posted for each member, and how many access epochs it
+    /// has started to each.
     posted: Box<[Cell<u64>]>,
     started: Box<[Cell<u64>]>,
     /// How many fences this rank has come to.
@@ -41,7 +51,7 @@ impl Active {
     pub(crate) fn new(team: &Team<'_>) -> Result<Active> {
         let count = team.size();
         Ok(Active {
-            words: team.quiet_window(WORDS * count + 1)?,
+            words: team.uncounted_window(WORDS * count + 1)?,
             members: team.members().into(),
             me: team.index(),
             posted: (0..count).map(|_| Cell::new(0)).collect(),
@@ -62,12 +72,16 @@ impl Active {
         }
         for &origin in origins {
             self.posted[origin].set(self.posted[origin].get() + 1);
-            context.signal(self.word(self.members[origin], self.me, POSTS), self.posted[origin].get())?;
+            context.signal(
+                self.word(self.members[origin], self.me, POSTS),
+                self.posted[origin].get(),
+            )?;
         }
         Ok(())
     }
 
-    /// Counts a new access epoch to each target; the words that say whether they have posted, and what they must say.
+    /// Counts a new access epoch to each target; the words that say whether they have posted, and
+    /// what they must say.
     pub(crate) fn start(
         &self,
         context: &Context,
@@ -99,18 +113,26 @@ impl Active {
     }
 
     /// The words that say whether the origins have completed, and what they must say.
-    pub(crate) fn completions(&self, context: &Context, origins: &[usize]) -> Vec<(Place<'_, u64>, u64)> {
-        let word = |&origin: &usize| (self.word(context.rank(), origin, COMPLETIONS), self.posted[origin].get());
+    pub(crate) fn completions(
+        &self,
+        context: &Context,
+        origins: &[usize],
+    ) -> Vec<(Place<'_, u64>, u64)> {
+        let word = |&origin: &usize| {
+            (self.word(context.rank(), origin, COMPLETIONS), self.posted[origin].get())
+        };
         origins.iter().map(word).collect()
     }
 
-    /// Says, for those who wait for this rank, that it has come to another fence, or to the end of the window.
+    /// Says, for those who wait for this rank, that it has come to another fence, or to the end of
+    /// the window.
     pub(crate) fn meet(&self, context: &Context) -> Result<()> {
         self.meetings.set(self.meetings.get() + 1);
         context.store(self.meetings_of(context.rank()), self.meetings.get())
     }
 
-    /// Whether a member that is waited for has come to a fence at which it cannot be met: then it will never do what it is waited for.
+    /// Whether a member that is waited for has come to a fence at which it cannot be met: then it
+    /// will never do what it is waited for.
     pub(crate) fn has_gone_on(&self, context: &Context, member: usize) -> Result<bool> {
         Ok(context.load(self.meetings_of(self.members[member]))? > self.meetings.get())
     }
@@ -119,20 +141,23 @@ impl Active {
         self.words.at(rank, WORDS * self.members.len())
     }
 
-    /// Whether every post for this rank was started, and every start to it was posted. For moments at which all epochs are over.
+    /// Whether every post for this rank was started, and every start to it was posted. For moments
+    /// at which all epochs are over.
     pub(crate) fn check_groups(&self, context: &Context) -> Result<()> {
         for (member, &rank) in self.members.iter().enumerate() {
             let posts = context.load(self.word(context.rank(), member, POSTS))?;
             if posts > self.started[member].get() {
                 return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has posted an exposure epoch for {}, which has not started an access epoch to it",
+                    "the groups do not match: {rank} has posted an exposure epoch for {}, which \
+                     has not started an access epoch to it",
                     context.rank()
                 )));
             }
             let starts = context.load(self.word(context.rank(), member, STARTS))?;
             if starts > self.posted[member].get() {
                 return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has started an access epoch to {}, which has not posted an exposure epoch for it",
+                    "the groups do not match: {rank} has started an access epoch to {}, which has \
+                     not posted an exposure epoch for it",
                     context.rank()
                 )));
             }

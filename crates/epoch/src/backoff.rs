@@ -1,16 +1,26 @@
-//! Direct passive locks as published: exclusive mode polls a word with growing pauses, shared mode asks the agent of the target's node.
+//! Direct passive locks as published: exclusive mode polls a word with growing pauses, shared mode
+//! asks the agent of the target's node.
 //!
-//! Paper:     [PASSIVE08] section 3.1, figure 1: the 64-bit lock state of a target, exclusive by compare-swap, shared by an agent that keeps the count.
-//! Differs:   the pauses between attempts double, which the paper names as future work. Between two attempts the word is read, not changed. An agent
-//!            must not wait, so it refuses a request while somebody has the target exclusively, and the origin asks again when the word has changed;
-//!            in the paper the agent queues it. Unlocked is zero, which is what fresh memory holds.
-//! State:     2 words on every rank as a target: the lock, and how many readers the agent of its node has counted. The count is
-//!            there, and not the agent's own, so that any process of the node can go on as its agent.
-//! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of shared mode, and then the count is not zero.
-//! Ordering:  an epoch's operations have landed before its lock is released (`an_epoch_without_flush_is_caught`); the target is taken in one step
-//!            (`a_target_that_is_taken_in_two_steps_is_caught`); the agent frees it after the last reader (`an_agent_that_does_not_count_is_caught`).
-//! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load. Shared: 1 call each.
-//! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; a death.
+//! Paper:     [PASSIVE08] section 3.1, figure 1: the 64-bit lock state of a target, exclusive by
+//!            compare-swap, shared by an agent that keeps the count.
+//! Differs:   the pauses between attempts double, which the paper names as future work. Between two
+//!            attempts the word is read, not changed. An agent must not wait, so it refuses a
+//!            request while somebody has the target exclusively, and the origin asks again when the
+//!            word has changed; in the paper the agent queues it. Unlocked is zero, which is what
+//!            fresh memory holds.
+//! State:     2 words on every rank as a target: the lock, and how many readers the agent of its
+//!            node has counted. The count is there, and not the agent's own, so that any process of
+//!            the node can go on as its agent.
+//! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of
+//!            shared mode, and then the count is not zero.
+//! Ordering:  an epoch's operations have landed before its lock is released
+//!            (`an_epoch_without_flush_is_caught`); the target is taken in one step
+//!            (`a_target_that_is_taken_in_two_steps_is_caught`); the agent frees it after the last
+//!            reader (`an_agent_that_does_not_count_is_caught`).
+//! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load.
+//!            Shared: 1 call each.
+//! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
+//!            writers + 1 reader and 1 writer + 2 readers; a death.
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, Words, World};
@@ -35,7 +45,8 @@ const GRANTED: u8 = 1;
 const REFUSED: u8 = 0;
 const UNKNOWN: u8 = 2;
 
-/// The agents that keep the counts of readers, one on every node. All windows of the design `backoff` may share it.
+/// The agents that keep the counts of readers, one on every node. All windows of the design
+/// `backoff` may share it.
 #[derive(Debug, Clone, Copy)]
 pub struct LockAgent {
     handler: HandlerId,
@@ -49,7 +60,8 @@ impl LockAgent {
 
     #[doc(hidden)]
     pub fn variant<V: Variant>(world: &World) -> Result<LockAgent> {
-        let handler = world.serve(|agent, _, bytes| vec![answer::<V>(agent, bytes).unwrap_or(UNKNOWN)])?;
+        let handler =
+            world.serve(|agent, _, bytes| vec![answer::<V>(agent, bytes).unwrap_or(UNKNOWN)])?;
         Ok(LockAgent { handler })
     }
 }
@@ -95,7 +107,12 @@ fn encode(what: u8, at: Word) -> [u8; 24] {
 fn decode(bytes: &[u8]) -> Option<(u8, Word)> {
     let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let rank = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
-    let at = Word { rank: Rank(rank), segment: SegmentId(word(8)?), offset: word(16)?, width: Width::W64 };
+    let at = Word {
+        rank: Rank(rank),
+        segment: SegmentId(word(8)?),
+        offset: word(16)?,
+        width: Width::W64,
+    };
     Some((*bytes.first()?, at))
 }
 
@@ -107,17 +124,32 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(words: Words, context: &Context, members: &[Rank], agent: LockAgent) -> Backoff {
-        Backoff { site: Site::new(words, members[0], members), handle: Handle::new(context.rank()), agent }
+    pub(crate) fn new(
+        words: Words,
+        context: &Context,
+        members: &[Rank],
+        agent: LockAgent,
+    ) -> Backoff {
+        Backoff {
+            site: Site::new(words, members[0], members),
+            handle: Handle::new(context.rank()),
+            agent,
+        }
     }
 
     pub(crate) fn into_words(self) -> Words {
         self.site.into_words()
     }
 
-    pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    pub(crate) fn lock<V: Variant>(
+        &self,
+        context: &Context,
+        target: Rank,
+        mode: Mode,
+    ) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.poll::<V>(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))?;
+        self.poll::<V>(context, target, mode)
+            .map_err(|error| Handle::explain(context, error, self.site.members()))?;
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.unlock(context, target, mode)))
     }
@@ -169,10 +201,16 @@ impl Backoff {
 
     fn ask(&self, context: &Context, target: Rank, what: u8) -> Result<u8> {
         let node = context.topology().node_of(target);
-        let answer = context.call(node, self.agent.handler, &encode(what, self.site.at(target, WORD).word()))?;
+        let answer = context.call(
+            node,
+            self.agent.handler,
+            &encode(what, self.site.at(target, WORD).word()),
+        )?;
         match answer.first() {
             Some(&answer @ (GRANTED | REFUSED)) => Ok(answer),
-            _ => Err(Error::Misuse(format!("the agent of {node} does not know the lock of {target}"))),
+            _ => Err(Error::Misuse(format!(
+                "the agent of {node} does not know the lock of {target}"
+            ))),
         }
     }
 }

@@ -1,19 +1,29 @@
-//! Direct passive locks: one word for each target, changed by the origins themselves; who cannot have it queues and sleeps.
+//! Direct passive locks: one word for each target, changed by the origins themselves; who cannot
+//! have it queues and sleeps.
 //!
-//! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is that of [ARMCI03] section 3.2.2.
-//! Differs:   readers count themselves in the word, so that shared mode needs no agent. Who finds the target taken does not poll: it enters a queue, and
-//!            the first of the queue writes its name into the word and sleeps until whoever leaves lets it in. Near, where a look costs next to
-//!            nothing, it looks for a while before it sleeps, so that running ranks go first meanwhile. `backoff` is the design of the paper.
-//! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an origin, for all targets together: a
-//!            rank waits for one of them at a time, and stands in no queue once it is inside.
-//! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer is inside, and the name of the first of the queue while
-//!            that one sleeps. A writer is inside alone. While a name is in the word, nobody who comes goes ahead of it.
-//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in one step
-//!            (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come too late withdraws (`a_reader_that_stays_is_caught`); whoever makes
-//!            room lets the first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
-//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1 atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave the name, and
-//!            1 atomic and 1 signal of whoever lets it in.
-//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
+//! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is
+//!            that of [ARMCI03] section 3.2.2.
+//! Differs:   readers count themselves in the word, so that shared mode needs no agent. Who finds
+//!            the target taken does not poll: it enters a queue, and the first of the queue writes
+//!            its name into the word and sleeps until whoever leaves lets it in. Near, where a look
+//!            costs next to nothing, it looks for a while before it sleeps, so that running ranks
+//!            go first meanwhile. `backoff` is the design of the paper.
+//! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an
+//!            origin, for all targets together: a rank waits for one of them at a time, and stands
+//!            in no queue once it is inside.
+//! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer
+//!            is inside, and the name of the first of the queue while that one sleeps. A writer is
+//!            inside alone. While a name is in the word, nobody who comes goes ahead of it.
+//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered
+//!            ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in
+//!            one step (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come
+//!            too late withdraws (`a_reader_that_stays_is_caught`); whoever makes room lets the
+//!            first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1
+//!            atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave
+//!            the name, and 1 atomic and 1 signal of whoever lets it in.
+//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
+//!            writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
 //!            death; 8 ranks, PCT depth 3.
 
 use farside_fabric::{Rank, Result};
@@ -51,7 +61,12 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    pub(crate) fn new(words: Words, context: &Context, members: &[Rank], polls: Option<u32>) -> Direct {
+    pub(crate) fn new(
+        words: Words,
+        context: &Context,
+        members: &[Rank],
+        polls: Option<u32>,
+    ) -> Direct {
         let (site, handle) = (Site::new(words, members[0], members), Handle::new(context.rank()));
         Direct { site, handle, polls: polls.unwrap_or(POLLS) }
     }
@@ -61,27 +76,40 @@ impl Direct {
     }
 
     #[inline]
-    pub(crate) fn lock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
+    pub(crate) fn lock<V: Variant>(
+        &self,
+        context: &Context,
+        target: Rank,
+        mode: Mode,
+    ) -> Result<()> {
         if self.take::<V>(context, target, mode)? {
             return Ok(());
         }
         self.wait_for::<V>(context, target, mode)
     }
 
-    /// The loss of a member matters to those who find the target taken: whoever was lost may have it for ever.
+    /// The loss of a member matters to those who find the target taken: whoever was lost may have
+    /// it for ever.
     #[cold]
     #[inline(never)]
     fn wait_for<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         self.handle.check_losses(context, || &self.site)?;
-        self.queue(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))?;
+        self.queue(context, target, mode)
+            .map_err(|error| Handle::explain(context, error, self.site.members()))?;
         // Who has waited may have got the lock after a loss, from one who had it before.
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
     }
 
     #[inline]
-    pub(crate) fn unlock<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
-        self.leave::<V>(context, target, mode).map_err(|error| Handle::explain(context, error, self.site.members()))
+    pub(crate) fn unlock<V: Variant>(
+        &self,
+        context: &Context,
+        target: Rank,
+        mode: Mode,
+    ) -> Result<()> {
+        self.leave::<V>(context, target, mode)
+            .map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
     /// Takes the target if nobody is in the way.
@@ -141,8 +169,8 @@ impl Direct {
         }
         loop {
             let inside = admitted(seen, mode);
-            let mine =
-                ((u64::from(context.rank().0) + 1) << HEAD_SHIFT) | if mode == Mode::Shared { HEAD_SHARES } else { 0 };
+            let mine = ((u64::from(context.rank().0) + 1) << HEAD_SHIFT)
+                | if mode == Mode::Shared { HEAD_SHARES } else { 0 };
             match context.compare_swap(word, seen, inside.unwrap_or(seen | mine))? {
                 held if held != seen => seen = held,
                 _ if inside.is_some() => return Ok(()),
@@ -157,7 +185,9 @@ impl Direct {
     #[inline(always)]
     fn leave<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let amount = if mode == Mode::Exclusive { WRITER } else { READER };
-        let left = context.fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?.wrapping_sub(amount);
+        let left = context
+            .fetch_add(self.site.at(target, WORD), amount.wrapping_neg())?
+            .wrapping_sub(amount);
         if left & HEAD != 0 && V::GRANTS { self.grant(context, target, left) } else { Ok(()) }
     }
 

@@ -1,9 +1,13 @@
-//! Windows with epochs: what MPI programs know as one-sided communication, with targets that need not help.
+//! Windows with epochs: what MPI programs know as one-sided communication, with targets that need
+//! not help.
 //!
-//! A [`Window`] is memory with a part on every member of a team. Operations on it are done in *epochs*, and are complete when their epoch ends:
+//! A [`Window`] is memory with a part on every member of a team. Operations on it are done in
+//! *epochs*, and are complete when their epoch ends:
 //!
-//! - *passive*, without any call of the target: [`Window::lock`] and [`Window::unlock`] of one target, [`Window::lock_all`], [`Window::flush`];
-//! - *active*: [`Window::fence`] by all members; [`Window::post`], [`Window::start`], [`Window::complete`] and [`Window::wait`] among groups.
+//! - *passive*, without any call of the target: [`Window::lock`] and [`Window::unlock`] of one
+//!   target, [`Window::lock_all`], [`Window::flush`];
+//! - *active*: [`Window::fence`] by all members; [`Window::post`], [`Window::start`],
+//!   [`Window::complete`] and [`Window::wait`] among groups.
 //!
 //! ```
 //! use farside::epoch::{Mode, Options, Window};
@@ -26,13 +30,16 @@
 //! .unwrap();
 //! ```
 //!
-//! How passive epochs work is the window's [`Design`]. In all of them the loss of a member is an error for whoever waits for it, or asks for a lock
-//! afterwards. The rules of epochs are checked, unless [`Options::checking`] says otherwise: who breaks one gets an error that names it ([`Fault`]).
+//! How passive epochs work is the window's [`Design`]. In all of them the loss of a member is an
+//! error for whoever waits for it, or asks for a lock afterwards. The rules of epochs are checked,
+//! unless [`Options::checking`] says otherwise: who breaks one gets an error that names it
+//! ([`Fault`]).
 //!
 //! A table from MPI's names to these is in `docs/epochs.md`.
 //!
-//! This crate knows no fabric, no thread, no socket and no clock. The source that runs in production is the source that the simulator explores;
-//! known-wrong variants of it are compiled from the same lines.
+//! This crate knows no fabric, no thread, no socket and no clock. The source that runs in
+//! production is the source that the simulator explores; known-wrong variants of it are compiled
+//! from the same lines.
 
 mod active;
 mod backoff;

@@ -1,17 +1,28 @@
-//! Two-sided passive locks: lock, transfers and unlock wait at the origin and go to the target in one message; the target serves it when it calls the library.
+//! Two-sided passive locks: lock, transfers and unlock wait at the origin and go to the target in
+//! one message; the target serves it when it calls the library.
 //!
-//! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared with.
-//! Differs:   what does not fit into one message follows a message that asks for the lock, as in MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
-//!            the large messages of an MPI library do, and a second message releases the lock and is waited for. A flush inside an epoch does the same.
-//! State:     a place for a message and one for a reply for each pair of ranks, with a number each; the holders and the queue of a target in that rank's own variables.
-//! Invariant: one message of a pair is under way at a time. A target grants in the order in which requests came to it, an exclusive lock to one alone. Who waits for a
-//!            reply serves others meanwhile, so that ranks that wait for each other go on.
-//! Ordering:  what a target has done has landed before its reply (`an_epoch_without_flush_is_caught`); locks exclude each other
-//!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves (`a_target_that_is_deaf_is_caught`).
-//! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise 1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a
-//!            signal and 1 signal for the unlock: the target twice. A call that serves: 1 load of own memory for each member.
-//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2 writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8
-//!            ranks, PCT depth 3.
+//! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared
+//!            with.
+//! Differs:   what does not fit into one message follows a message that asks for the lock, as in
+//!            MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
+//!            the large messages of an MPI library do, and a second message releases the lock and
+//!            is waited for. A flush inside an epoch does the same.
+//! State:     a place for a message and one for a reply for each pair of ranks, with a number each;
+//!            the holders and the queue of a target in that rank's own variables.
+//! Invariant: one message of a pair is under way at a time. A target grants in the order in which
+//!            requests came to it, an exclusive lock to one alone. Who waits for a reply serves
+//!            others meanwhile, so that ranks that wait for each other go on.
+//! Ordering:  what a target has done has landed before its reply
+//!            (`an_epoch_without_flush_is_caught`); locks exclude each other
+//!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves
+//!            (`a_target_that_is_deaf_is_caught`).
+//! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise
+//!            1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a signal
+//!            and 1 signal for the unlock: the target twice. A call that serves: 1 load of own
+//!            memory for each member.
+//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
+//!            writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8 ranks,
+//!            PCT depth 3.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -36,7 +47,8 @@ const UNLOCK: u8 = 3;
 /// Messages, replies and their numbers, as one rank uses them.
 pub(crate) struct TwoSided<'t> {
     mail: Window<u8>,
-    /// The number of the last request of each member, then that of its last reply, then the rounds of the barrier.
+    /// The number of the last request of each member, then that of its last reply, then the rounds
+    /// of the barrier.
     numbers: Window<u64>,
     members: Box<[Rank]>,
     me: usize,
@@ -73,10 +85,14 @@ struct Epoch<'t> {
 pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
 
 impl<'t> TwoSided<'t> {
-    pub(crate) fn new(team: &Team<'_>, library_ns: u64, message_bytes: usize) -> Result<TwoSided<'t>> {
+    pub(crate) fn new(
+        team: &Team<'_>,
+        library_ns: u64,
+        message_bytes: usize,
+    ) -> Result<TwoSided<'t>> {
         let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
-        let mail = team.quiet_window(2 * count * slot_bytes)?;
-        let numbers = team.quiet_window(2 * count + ROUNDS)?;
+        let mail = team.uncounted_window(2 * count * slot_bytes)?;
+        let numbers = team.uncounted_window(2 * count + ROUNDS)?;
         Ok(TwoSided {
             mail,
             numbers,
@@ -99,7 +115,8 @@ impl<'t> TwoSided<'t> {
 
     /// Begins to queue for a member.
     pub(crate) fn open(&self, member: usize, mode: Mode) {
-        self.epochs.borrow_mut()[member] = Some(Epoch { mode, is_granted: false, operations: Vec::new() });
+        self.epochs.borrow_mut()[member] =
+            Some(Epoch { mode, is_granted: false, operations: Vec::new() });
     }
 
     /// Whether operations for a member are queued at the moment.
@@ -115,7 +132,8 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Asks for the lock by itself, and waits for it; returns what was queued, to be issued directly.
+    /// Asks for the lock by itself, and waits for it; returns what was queued, to be issued
+    /// directly.
     pub(crate) fn escalate<V: Variant>(
         &self,
         context: &Context,
@@ -142,12 +160,20 @@ impl<'t> TwoSided<'t> {
             return true;
         };
         let room = self.slot_bytes - HEADER_BYTES;
-        let sum = |bytes: fn(&Operation) -> usize| epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>();
+        let sum = |bytes: fn(&Operation) -> usize| {
+            epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>()
+        };
         sum(Operation::message_bytes) <= room && sum(Operation::reply_bytes) <= room
     }
 
-    /// Ends the epoch: sends all that is queued in one message and waits for its answer, or releases a lock that was granted before.
-    pub(crate) fn close<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize) -> Result<()> {
+    /// Ends the epoch: sends all that is queued in one message and waits for its answer, or
+    /// releases a lock that was granted before.
+    pub(crate) fn close<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+    ) -> Result<()> {
         let Some(epoch) = self.epochs.borrow_mut()[member].take() else {
             return Err(closed(self.members[member]));
         };
@@ -176,7 +202,8 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests come meanwhile.
+    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests
+    /// come meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
         context: &Context,
@@ -185,7 +212,10 @@ impl<'t> TwoSided<'t> {
         until: impl Fn(u64) -> bool,
     ) -> Result<u64> {
         let served = if V::SERVES { self.members.len() } else { 0 };
-        let news: Vec<_> = self.taken[..served].iter().map(|taken| move |number: u64| number != taken.get()).collect();
+        let news: Vec<_> = self.taken[..served]
+            .iter()
+            .map(|taken| move |number: u64| number != taken.get())
+            .collect();
         let mut words: Vec<AwaitedWord<'_>> = vec![(word, &until)];
         for (member, news) in news.iter().enumerate() {
             words.push((self.request(context.rank(), member), news));
@@ -210,7 +240,13 @@ impl<'t> TwoSided<'t> {
     }
 
     /// Takes in a request.
-    fn take<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize, number: u64) -> Result<()> {
+    fn take<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+        number: u64,
+    ) -> Result<()> {
         self.taken[member].set(number);
         let mut header = [0; HEADER_BYTES];
         context.get(self.slot(context.rank(), member), &mut header)?;
@@ -282,7 +318,10 @@ impl<'t> TwoSided<'t> {
         let (mut rest, mut answer) = (message.as_slice(), Vec::new());
         while !rest.is_empty() {
             let operation = Operation::decode(&mut rest).ok_or_else(|| {
-                Error::Misuse(format!("{} has sent an epoch that makes no sense", self.members[member]))
+                Error::Misuse(format!(
+                    "{} has sent an epoch that makes no sense",
+                    self.members[member]
+                ))
             })?;
             answer.extend(operation.execute(context, memory, context.rank())?);
         }
@@ -307,10 +346,20 @@ impl<'t> TwoSided<'t> {
         message[8..HEADER_BYTES].copy_from_slice(&bytes.to_le_bytes());
         let (target, number) = (self.members[member], self.sent[member].get() + 1);
         self.sent[member].set(number);
-        context.put_signal(&message, self.slot(target, self.me), number, self.request(target, self.me))
+        context.put_signal(
+            &message,
+            self.slot(target, self.me),
+            number,
+            self.request(target, self.me),
+        )
     }
 
-    fn await_reply<V: Variant>(&self, context: &Context, memory: &Window<u8>, member: usize) -> Result<()> {
+    fn await_reply<V: Variant>(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        member: usize,
+    ) -> Result<()> {
         let number = self.sent[member].get();
         if number == 0 {
             return Ok(());

@@ -14,7 +14,8 @@ fn counted(design: Design, mode: Mode, bytes: usize) -> [u64; 4] {
         let window = Window::allocate(&world, 1 << 20, Options::new().design(design))?;
         window.barrier()?;
         let count = || {
-            [Kind::Atomic, Kind::PutSignal, Kind::Put, Kind::Flush].map(|kind| seen.operations(Rank(0), kind, Rank(1)))
+            [Kind::Atomic, Kind::PutSignal, Kind::Put, Kind::Flush]
+                .map(|kind| seen.operations(Rank(0), kind, Rank(1)))
         };
         let mut difference = [0; 4];
         if world.rank() == Rank(0) {

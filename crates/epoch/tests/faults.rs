@@ -37,7 +37,10 @@ fn an_operation_outside_an_epoch() {
             window.fence()?;
             window.put(&[1u64], ME, 0)?;
             window.last_fence()?;
-            says(window.fetch_op(farside::epoch::Op::Sum, 1u64, ME, 0), "outside of any access epoch");
+            says(
+                window.fetch_op(farside::epoch::Op::Sum, 1u64, ME, 0),
+                "outside of any access epoch",
+            );
             Ok(())
         });
     }
@@ -80,7 +83,10 @@ fn epochs_of_two_kinds_at_a_time() {
         says(window.start(&[Rank(7)]), "rank 7 is in a group");
         window.post(&[ME])?;
         says(window.post(&[ME]), "post while an exposure epoch is open");
-        says(window.write_own(&[1u64], 0), "a local write of this rank's own part while it is exposed by a post");
+        says(
+            window.write_own(&[1u64], 0),
+            "a local write of this rank's own part while it is exposed by a post",
+        );
         window.start(&[ME])?;
         says(window.lock(ME, Mode::Shared), "lock while an access epoch that was started is open");
         window.complete()?;
@@ -93,7 +99,10 @@ fn accesses_that_nothing_orders() {
     alone(Options::new(), |_, window| {
         window.lock(ME, Mode::Exclusive)?;
         window.put(&[1u64, 2], ME, 0)?;
-        says(window.get::<u64>(ME, 1, 1), "a get overlaps a put of the same epoch at byte 8 of rank 0");
+        says(
+            window.get::<u64>(ME, 1, 1),
+            "a get overlaps a put of the same epoch at byte 8 of rank 0",
+        );
         says(window.put(&[1u64], ME, 1), "a put overlaps a put");
         says(window.read_own(1, &mut [0u64]), "not complete");
         window.flush(ME)?;
@@ -155,7 +164,8 @@ fn groups_that_do_not_match() {
 
 #[test]
 fn windows_that_cannot_be() {
-    let result = farside::local(1, |world| Window::allocate(&world, 64, Options::new().unit(0)).map(drop));
+    let result =
+        farside::local(1, |world| Window::allocate(&world, 64, Options::new().unit(0)).map(drop));
     says(result, "a displacement unit of 0 bytes");
     let result = farside::local(2, |world| {
         let design = if world.rank() == Rank(0) { Design::Direct } else { Design::TWO_SIDED };
@@ -165,7 +175,10 @@ fn windows_that_cannot_be() {
     for design in [Design::Direct, Design::TWO_SIDED] {
         alone(Options::new().design(design), |_, window| {
             window.lock(ME, Mode::Exclusive)?;
-            assert!(matches!(window.put(&[0u64; 3], ME, 30), Err(Error::OutOfRange { offset: 240, .. })));
+            assert!(matches!(
+                window.put(&[0u64; 3], ME, 30),
+                Err(Error::OutOfRange { offset: 240, .. })
+            ));
             assert!(matches!(window.get::<u64>(ME, 32, 1), Err(Error::OutOfRange { .. })));
             assert!(matches!(window.get::<u64>(ME, u64::MAX, 1), Err(Error::OutOfRange { .. })));
             window.unlock(ME)

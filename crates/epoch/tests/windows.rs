@@ -1,4 +1,5 @@
-//! Windows of every design, on thread ranks: as they are, on pretended nodes, and on nodes that reach each other over UDP only.
+//! Windows of every design, on thread ranks: as they are, on pretended nodes, and on nodes that
+//! reach each other over UDP only.
 
 use farside::epoch::{Design, LockAgent, Mode, Op, Options, Window};
 use farside::{Complex, Error, Local, Pair, Rank, Result, World};
@@ -31,7 +32,12 @@ fn every_operation_arrives_in_every_design() {
             window.put(&[1.5f64, 2.5], next, 0)?;
             window.accumulate(2.0, &[1.0f64, 2.0], next, 2)?;
             window.accumulate(1, &[7i32, 8], next, 4)?;
-            window.accumulate(Complex { re: 0.0, im: 1.0 }, &[Complex { re: 1.0, im: 0.0 }], next, 6)?;
+            window.accumulate(
+                Complex { re: 0.0, im: 1.0 },
+                &[Complex { re: 1.0, im: 0.0 }],
+                next,
+                6,
+            )?;
             let before = window.fetch_op(Op::Sum, 5u64, next, 10)?;
             let swapped = window.compare_swap(Pair(0, 0), Pair(1, 2), next, 12)?;
             let put = window.put_request(vec![u64::from(me.0) + 100], next, 20)?;
@@ -129,7 +135,8 @@ fn more_operations_than_are_allowed_wait_their_turn() {
         window.write_own(&numbers, 0)?;
         window.barrier()?;
         window.lock(next, Mode::Shared)?;
-        let gets: Vec<_> = (0..99).map(|at| window.get::<u64>(next, 10 * at, 10)).collect::<Result<_>>()?;
+        let gets: Vec<_> =
+            (0..99).map(|at| window.get::<u64>(next, 10 * at, 10)).collect::<Result<_>>()?;
         let last = window.fetch_op(Op::NoOp, 0u64, next, 999)?;
         window.unlock(next)?;
         for (at, get) in gets.into_iter().enumerate() {
@@ -171,7 +178,10 @@ fn a_team_has_windows_of_its_own() {
                 window.lock(other, Mode::Exclusive)?;
                 window.put(&[u64::from(world.rank().0)], other, 0)?;
                 window.unlock(other)?;
-                assert_eq!(window.lock(Rank(0), Mode::Shared), Err(Error::NotAMember { rank: Rank(0), of: "window" }));
+                assert_eq!(
+                    window.lock(Rank(0), Mode::Shared),
+                    Err(Error::NotAMember { rank: Rank(0), of: "window" })
+                );
                 window.barrier()?;
                 let mut seen = [0u64];
                 window.read_own(0, &mut seen)?;
@@ -190,8 +200,10 @@ fn groups_meet_without_the_others() {
         for design in [Design::Direct, Design::TWO_SIDED] {
             let window = Window::allocate(world, 64, Options::new().unit(8).design(design))?;
             for round in 1..=20u64 {
-                let (me, others): (u32, Vec<Rank>) =
-                    (world.rank().0, world.ranks().filter(|&other| other != world.rank()).collect());
+                let (me, others): (u32, Vec<Rank>) = (
+                    world.rank().0,
+                    world.ranks().filter(|&other| other != world.rank()).collect(),
+                );
                 window.post(&others)?;
                 window.start(&others)?;
                 for &other in &others {
@@ -232,7 +244,8 @@ fn a_target_that_computes_is_not_needed() {
                 }
                 world.signal(done.at(Rank(1), 0), 1)?;
             } else {
-                // Computes, and calls nothing that could serve anybody: it looks at a word of its own memory.
+                // Computes, and calls nothing that could serve anybody: it looks at a word of its
+                // own memory.
                 while world.load(done.at(Rank(1), 0))? == 0 {
                     std::hint::spin_loop();
                 }

@@ -33,40 +33,42 @@ impl fmt::Display for Node {
     }
 }
 
-/// The name of a segment, the same on every rank that has a part of it, and never used twice in a job:
-/// an address that outlived its segment is recognised.
+/// The name of a segment, the same on every rank that has a part of it, and never used twice in a
+/// job: an address that outlived its segment is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u64);
 
 impl SegmentId {
-    /// The segment that every rank has from the start: the words and the scratch space of the collectives.
+    /// The segment that every rank has from the start: the words and the scratch space of the
+    /// collectives.
     pub const ROOT: SegmentId = SegmentId(1);
     /// The segment in which a fabric counts what has landed on a node.
     pub const LANDINGS: SegmentId = SegmentId(2);
 
-    /// The `count`-th name that `rank` gives, from 1. Ranks give names without asking each other, and each has `u32::MAX` of
-    /// them.
+    /// The `count`-th name that `rank` gives, from 1. Ranks give names without asking each other,
+    /// and each has `u32::MAX` of them.
     pub fn named_by(rank: Rank, count: u32) -> SegmentId {
         SegmentId(((u64::from(rank.0) + 1) << 32) | u64::from(count))
     }
 
-    const QUIET: u64 = 1 << 63;
+    const UNCOUNTED: u64 = 1 << 63;
 
-    /// A name for a segment whose traffic does not count as landings: that of the protocols that do the counting.
+    /// A name for a segment whose traffic does not count as landings: that of the protocols that do
+    /// the counting.
     #[must_use]
-    pub fn quiet(self) -> SegmentId {
-        SegmentId(self.0 | SegmentId::QUIET)
+    pub fn uncounted(self) -> SegmentId {
+        SegmentId(self.0 | SegmentId::UNCOUNTED)
     }
 
     /// Whether what lands in it counts (see [`crate::Fabric::landings`]).
     pub fn counts(self) -> bool {
-        self != SegmentId::ROOT && self.0 & SegmentId::QUIET == 0
+        self != SegmentId::ROOT && self.0 & SegmentId::UNCOUNTED == 0
     }
 }
 
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match ((self.0 & !SegmentId::QUIET) >> 32).checked_sub(1) {
+        match ((self.0 & !SegmentId::UNCOUNTED) >> 32).checked_sub(1) {
             Some(rank) => write!(f, "segment {}.{}", rank, self.0 as u32),
             None => write!(f, "segment {}", self.0),
         }
@@ -106,7 +108,8 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// Which bytes of a segment a transfer touches, and in which order they stand in the packed message.
+/// Which bytes of a segment a transfer touches, and in which order they stand in the packed
+/// message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape<'a> {
     /// One contiguous run.
@@ -127,9 +130,11 @@ pub enum Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// How many bytes the packed message has, or an error if that overflows or the shape contradicts itself.
+    /// How many bytes the packed message has, or an error if that overflows or the shape
+    /// contradicts itself.
     pub fn bytes(&self) -> Result<u64> {
-        let too_much = || Error::TooMuch { what: "bytes of a transfer", value: u64::MAX, limit: u64::MAX };
+        let too_much =
+            || Error::TooMuch { what: "bytes of a transfer", value: u64::MAX, limit: u64::MAX };
         match self {
             Shape::Block(piece) => Ok(piece.bytes),
             Shape::Strided { unit, counts, strides, .. } => {
@@ -140,11 +145,15 @@ impl Shape<'_> {
                         right: strides.len() as u64,
                     });
                 }
-                counts.iter().try_fold(*unit, |all, &count| all.checked_mul(count)).ok_or_else(too_much)
+                counts
+                    .iter()
+                    .try_fold(*unit, |all, &count| all.checked_mul(count))
+                    .ok_or_else(too_much)
             }
-            Shape::Pieces(pieces) => {
-                pieces.iter().try_fold(0u64, |all, piece| all.checked_add(piece.bytes)).ok_or_else(too_much)
-            }
+            Shape::Pieces(pieces) => pieces
+                .iter()
+                .try_fold(0u64, |all, piece| all.checked_add(piece.bytes))
+                .ok_or_else(too_much),
         }
     }
 
@@ -166,17 +175,17 @@ impl Shape<'_> {
     fn end(&self) -> Option<u64> {
         match self {
             Shape::Block(piece) => piece.offset.checked_add(piece.bytes),
-            Shape::Pieces(pieces) => {
-                pieces.iter().try_fold(0u64, |end, piece| Some(end.max(piece.offset.checked_add(piece.bytes)?)))
-            }
+            Shape::Pieces(pieces) => pieces
+                .iter()
+                .try_fold(0u64, |end, piece| Some(end.max(piece.offset.checked_add(piece.bytes)?))),
             Shape::Strided { offset, unit, counts, strides } => {
                 if counts.contains(&0) {
                     return Some(*offset);
                 }
-                let last = counts
-                    .iter()
-                    .zip(*strides)
-                    .try_fold(*offset, |at, (&count, &stride)| at.checked_add(stride.checked_mul(count - 1)?))?;
+                let last =
+                    counts.iter().zip(*strides).try_fold(*offset, |at, (&count, &stride)| {
+                        at.checked_add(stride.checked_mul(count - 1)?)
+                    })?;
                 last.checked_add(*unit)
             }
         }
@@ -227,7 +236,13 @@ impl<'a> Region<'a> {
             end => {
                 let offset = self.shape.start();
                 let bytes = end.unwrap_or(u64::MAX).saturating_sub(offset);
-                Err(Error::OutOfRange { rank: self.rank, segment: self.segment, offset, bytes, segment_bytes })
+                Err(Error::OutOfRange {
+                    rank: self.rank,
+                    segment: self.segment,
+                    offset,
+                    bytes,
+                    segment_bytes,
+                })
             }
         }
     }
@@ -243,7 +258,13 @@ impl Region<'_> {
 }
 
 /// Whether `bytes` at `offset` lie within `segment_bytes`.
-pub fn check_range(rank: Rank, segment: SegmentId, offset: u64, bytes: u64, segment_bytes: u64) -> Result<()> {
+pub fn check_range(
+    rank: Rank,
+    segment: SegmentId,
+    offset: u64,
+    bytes: u64,
+    segment_bytes: u64,
+) -> Result<()> {
     match offset.checked_add(bytes) {
         Some(end) if end <= segment_bytes => Ok(()),
         _ => Err(Error::OutOfRange { rank, segment, offset, bytes, segment_bytes }),
@@ -273,7 +294,11 @@ impl Link {
             });
         }
         if offset >= Self::OFFSET_MAX {
-            return Err(Error::TooMuch { what: "offset of a link", value: offset, limit: Self::OFFSET_MAX - 1 });
+            return Err(Error::TooMuch {
+                what: "offset of a link",
+                value: offset,
+                limit: Self::OFFSET_MAX - 1,
+            });
         }
         Ok(Link((u64::from(rank.0) << 40) | (offset + 1)))
     }
@@ -328,7 +353,8 @@ mod tests {
 
     #[test]
     fn a_shape_without_steps_touches_nothing() {
-        let shape = Shape::Strided { offset: 8, unit: 4, counts: &[2, 0], strides: &[u64::MAX, u64::MAX] };
+        let shape =
+            Shape::Strided { offset: 8, unit: 4, counts: &[2, 0], strides: &[u64::MAX, u64::MAX] };
         assert_eq!(runs(&shape), []);
         assert_eq!(shape.bytes(), Ok(0));
     }
@@ -347,7 +373,10 @@ mod tests {
         let shape = Shape::Strided { offset: 8, unit: 4, counts: &[2, 3], strides: &[100, 10] };
         let region = Region { rank: Rank(0), segment: SegmentId(7), shape };
         assert_eq!(region.check_length(24), Ok(()));
-        assert!(matches!(region.check_length(23), Err(Error::Mismatch { left: 24, right: 23, .. })));
+        assert!(matches!(
+            region.check_length(23),
+            Err(Error::Mismatch { left: 24, right: 23, .. })
+        ));
     }
 
     #[test]
@@ -356,7 +385,13 @@ mod tests {
         assert_eq!(word.check(100), Err(Error::Misaligned { offset: 12, align: 8 }));
         assert_eq!(
             Word { offset: 96, ..word }.check(100),
-            Err(Error::OutOfRange { rank: Rank(0), segment: SegmentId(7), offset: 96, bytes: 8, segment_bytes: 100 })
+            Err(Error::OutOfRange {
+                rank: Rank(0),
+                segment: SegmentId(7),
+                offset: 96,
+                bytes: 8,
+                segment_bytes: 100
+            })
         );
     }
 

@@ -1,4 +1,5 @@
-//! An observer that counts operations and bytes per peer: what turns the *Cost* line of a protocol into a test.
+//! An observer that counts operations and bytes per peer: what turns the *Cost* line of a protocol
+//! into a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,15 +47,27 @@ impl Counts {
 
     /// How many operations of `kind` `from` has done, whoever they went to.
     pub fn total(&self, from: Rank, kind: Kind) -> u64 {
-        let to_somebody: u64 = (0..self.ranks as u32).map(|to| self.operations(from, kind, Rank(to))).sum();
+        let to_somebody: u64 =
+            (0..self.ranks as u32).map(|to| self.operations(from, kind, Rank(to))).sum();
         to_somebody + self.cell(from, kind, None).operations.load(Ordering::Relaxed)
     }
 
-    /// How many messages `from` has sent to other ranks: operations that leave it, whatever their kind.
+    /// How many messages `from` has sent to other ranks: operations that leave it, whatever their
+    /// kind.
     pub fn messages(&self, from: Rank) -> u64 {
-        let sends = [Kind::Put, Kind::Get, Kind::Accumulate, Kind::Atomic, Kind::Post, Kind::PutSignal, Kind::Call];
+        let sends = [
+            Kind::Put,
+            Kind::Get,
+            Kind::Accumulate,
+            Kind::Atomic,
+            Kind::Post,
+            Kind::PutSignal,
+            Kind::Call,
+        ];
         let others = (0..self.ranks as u32).map(Rank).filter(|&to| to != from);
-        others.map(|to| sends.iter().map(|&kind| self.operations(from, kind, to)).sum::<u64>()).sum()
+        others
+            .map(|to| sends.iter().map(|&kind| self.operations(from, kind, to)).sum::<u64>())
+            .sum()
     }
 
     /// Back to zero.

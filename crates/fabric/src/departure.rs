@@ -7,23 +7,23 @@
 //! rank follows the causes, and names the loss at which they end.
 
 use crate::address::Rank;
-use crate::error::{Ended, Error};
-use crate::waist::{Fabric, Fate};
+use crate::error::{Error, ExitCause};
+use crate::waist::{Fabric, PeerState};
 
 /// Who was lost, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// Who.
     pub rank: Rank,
-    /// How it ended. [`Ended::Left`] if it left in order, while others still needed it.
-    pub how: Ended,
+    /// How it ended. [`ExitCause::Left`] if it left in order, while others still needed it.
+    pub how: ExitCause,
 }
 
 /// What is known of the end of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     /// What has become of it.
-    pub fate: Fate,
+    pub peer_state: PeerState,
     /// Which of the departures that this node has heard of it was, from 1 on; 0 if it was none.
     pub order: u32,
     /// The loss because of which it ended, if it did not end by itself.
@@ -46,7 +46,9 @@ impl Loss {
     /// What an error that reports a loss says.
     pub fn of(error: &Error) -> Option<Loss> {
         match *error {
-            Error::RankLost { rank, how } | Error::Poisoned { rank, how } => Some(Loss { rank, how }),
+            Error::RankLost { rank, how } | Error::Poisoned { rank, how } => {
+                Some(Loss { rank, how })
+            }
             _ => None,
         }
     }
@@ -54,28 +56,30 @@ impl Loss {
     /// A loss as a word that others can read. Its two highest bits are set.
     pub fn to_bits(self) -> u64 {
         let (how, number) = match self.how {
-            Ended::Signal(signal) => (0, signal as u32),
-            Ended::Status(status) => (1, status as u32),
-            Ended::Panicked => (2, 0),
-            Ended::Failed => (3, 0),
-            Ended::Left => (4, 0),
-            Ended::Silent => (5, 0),
-            Ended::Vanished => (6, 0),
+            ExitCause::Signal(signal) => (0, signal as u32),
+            ExitCause::Status(status) => (1, status as u32),
+            ExitCause::Panicked => (2, 0),
+            ExitCause::Failed => (3, 0),
+            ExitCause::Left => (4, 0),
+            ExitCause::Silent => (5, 0),
+            ExitCause::Vanished => (6, 0),
         };
-        MARK | (how << HOW_SHIFT) | (u64::from(self.rank.0) & RANK_MASK) << RANK_SHIFT | u64::from(number)
+        MARK | (how << HOW_SHIFT)
+            | (u64::from(self.rank.0) & RANK_MASK) << RANK_SHIFT
+            | u64::from(number)
     }
 
     /// The loss that a word means, if it means one.
     pub fn from_bits(bits: u64) -> Option<Loss> {
         let number = bits as u32;
         let how = match bits >> HOW_SHIFT & 7 {
-            0 => Ended::Signal(number as i32),
-            1 => Ended::Status(number as i32),
-            2 => Ended::Panicked,
-            3 => Ended::Failed,
-            4 => Ended::Left,
-            5 => Ended::Silent,
-            _ => Ended::Vanished,
+            0 => ExitCause::Signal(number as i32),
+            1 => ExitCause::Status(number as i32),
+            2 => ExitCause::Panicked,
+            3 => ExitCause::Failed,
+            4 => ExitCause::Left,
+            5 => ExitCause::Silent,
+            _ => ExitCause::Vanished,
         };
         let rank = Rank((bits >> RANK_SHIFT & RANK_MASK) as u32);
         (bits & MARK == MARK).then_some(Loss { rank, how })
@@ -84,14 +88,14 @@ impl Loss {
 
 impl Departure {
     /// Of a rank of which no more is known than its fate.
-    pub fn of(fate: Fate) -> Departure {
-        Departure { fate, order: 0, cause: None }
+    pub fn of(peer_state: PeerState) -> Departure {
+        Departure { peer_state, order: 0, cause: None }
     }
 
     /// How the rank was lost, if it was.
-    pub fn lost(&self) -> Option<Ended> {
-        match self.fate {
-            Fate::Lost(how) => Some(how),
+    pub fn lost(&self) -> Option<ExitCause> {
+        match self.peer_state {
+            PeerState::Lost(how) => Some(how),
             _ => None,
         }
     }
@@ -120,7 +124,8 @@ pub fn first_loss(fabric: &dyn Fabric, ranks: impl IntoIterator<Item = Rank>) ->
         let departure = fabric.departure(rank);
         Some((departure.order, Loss { rank, how: departure.lost()? }))
     };
-    let (_, loss) = ranks.into_iter().filter_map(lost).min_by_key(|&(order, loss)| (order, loss.rank))?;
+    let (_, loss) =
+        ranks.into_iter().filter_map(lost).min_by_key(|&(order, loss)| (order, loss.rank))?;
     Some(first_cause(fabric.rank(), loss, |rank| fabric.departure(rank)))
 }
 
@@ -131,9 +136,17 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Loss> {
-        let ends = [Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent, Ended::Vanished];
-        let numbered = [-1, 0, 9, i32::MIN, i32::MAX].into_iter().flat_map(|it| [Ended::Signal(it), Ended::Status(it)]);
-        let ends: Vec<Ended> = ends.into_iter().chain(numbered).collect();
+        let ends = [
+            ExitCause::Panicked,
+            ExitCause::Failed,
+            ExitCause::Left,
+            ExitCause::Silent,
+            ExitCause::Vanished,
+        ];
+        let numbered = [-1, 0, 9, i32::MIN, i32::MAX]
+            .into_iter()
+            .flat_map(|it| [ExitCause::Signal(it), ExitCause::Status(it)]);
+        let ends: Vec<ExitCause> = ends.into_iter().chain(numbered).collect();
         let ranks = [0, 1, 77, (1 << 24) - 1].map(Rank);
         ranks.into_iter().flat_map(|rank| ends.iter().map(move |&how| Loss { rank, how })).collect()
     }
@@ -150,10 +163,13 @@ mod tests {
 
     /// Ranks with these causes, all of which exited with status 1.
     fn followed(me: u32, from: u32, causes: &[(u32, u32)]) -> u32 {
-        let how = Ended::Status(1);
+        let how = ExitCause::Status(1);
         let departure = |rank: Rank| {
-            let cause = causes.iter().find(|(of, _)| *of == rank.0).map(|&(_, cause)| Loss { rank: Rank(cause), how });
-            Departure { fate: Fate::Lost(how), order: 1, cause }
+            let cause = causes
+                .iter()
+                .find(|(of, _)| *of == rank.0)
+                .map(|&(_, cause)| Loss { rank: Rank(cause), how });
+            Departure { peer_state: PeerState::Lost(how), order: 1, cause }
         };
         first_cause(Rank(me), Loss { rank: Rank(from), how }, departure).rank.0
     }
@@ -173,12 +189,16 @@ mod tests {
 
     #[test]
     fn what_is_known_here_of_an_end_is_better_than_what_another_knew() {
-        let left = Loss { rank: Rank(2), how: Ended::Left };
+        let left = Loss { rank: Rank(2), how: ExitCause::Left };
         let departure = |rank: Rank| match rank.0 {
-            1 => Departure { fate: Fate::Left, order: 2, cause: Some(left) },
-            _ => Departure { fate: Fate::Lost(Ended::Status(7)), order: 1, cause: None },
+            1 => Departure { peer_state: PeerState::Left, order: 2, cause: Some(left) },
+            _ => Departure {
+                peer_state: PeerState::Lost(ExitCause::Status(7)),
+                order: 1,
+                cause: None,
+            },
         };
-        let first = first_cause(Rank(0), Loss { rank: Rank(1), how: Ended::Left }, departure);
-        assert_eq!(first, Loss { rank: Rank(2), how: Ended::Status(7) });
+        let first = first_cause(Rank(0), Loss { rank: Rank(1), how: ExitCause::Left }, departure);
+        assert_eq!(first, Loss { rank: Rank(2), how: ExitCause::Status(7) });
     }
 }

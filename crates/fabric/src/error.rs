@@ -1,4 +1,5 @@
-//! The one error type. Every message names the value that was wrong and, where there is one, the way out.
+//! The one error type. Every message names the value that was wrong and, where there is one, the
+//! way out.
 
 use crate::address::{Node, Rank, SegmentId};
 
@@ -7,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// How a rank ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ExitCause {
     /// A signal ended it.
     Signal(i32),
     /// It exited with this status, without leaving the job or with a failure.
@@ -24,23 +25,24 @@ pub enum Ended {
     Vanished,
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for ExitCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Ended::Signal(signal) => write!(f, "was ended by signal {signal}"),
-            Ended::Status(status) => write!(f, "exited with status {status}"),
-            Ended::Panicked => write!(f, "panicked"),
-            Ended::Failed => write!(f, "returned an error"),
-            Ended::Left => write!(f, "had left the job"),
-            Ended::Silent => write!(f, "stopped answering"),
-            Ended::Vanished => write!(f, "ended without leaving the job"),
+            ExitCause::Signal(signal) => write!(f, "was ended by signal {signal}"),
+            ExitCause::Status(status) => write!(f, "exited with status {status}"),
+            ExitCause::Panicked => write!(f, "panicked"),
+            ExitCause::Failed => write!(f, "returned an error"),
+            ExitCause::Left => write!(f, "had left the job"),
+            ExitCause::Silent => write!(f, "stopped answering"),
+            ExitCause::Vanished => write!(f, "ended without leaving the job"),
         }
     }
 }
 
 /// Everything that can go wrong, on any fabric and in any layer.
 ///
-/// It says the same as `Debug` and as `Display`: a `main` that returns a [`Result`] prints the former.
+/// It says the same as `Debug` and as `Display`: a `main` that returns a [`Result`] prints the
+/// former.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -70,7 +72,8 @@ pub enum Error {
     },
     /// An access that would leave the memory it was meant for.
     #[error(
-        "{bytes} bytes at offset {offset} do not fit into the {segment_bytes} bytes that {rank} has there ({segment})"
+        "{bytes} bytes at offset {offset} do not fit into the {segment_bytes} bytes that {rank} \
+         has there ({segment})"
     )]
     OutOfRange {
         /// Whose memory.
@@ -85,7 +88,10 @@ pub enum Error {
         segment_bytes: u64,
     },
     /// An access that would leave a rank's part of a window, in elements, as callers count.
-    #[error("index {first}..{end} is outside of the {elements} elements ({element}) of {rank}'s part of {of}")]
+    #[error(
+        "index {first}..{end} is outside of the {elements} elements ({element}) of {rank}'s part \
+         of {of}"
+    )]
     OutOfBounds {
         /// Whose part.
         rank: Rank,
@@ -127,7 +133,9 @@ pub enum Error {
         right: u64,
     },
     /// Ranks that came to one collective with different arguments.
-    #[error("{what}: this rank says {mine}, {rank} says {theirs}; every rank must make the same call")]
+    #[error(
+        "{what}: this rank says {mine}, {rank} says {theirs}; every rank must make the same call"
+    )]
     Disagreement {
         /// What the ranks disagree on.
         what: String,
@@ -139,12 +147,12 @@ pub enum Error {
         theirs: String,
     },
     /// A rank that this call depends on has ended.
-    #[error("{rank} {}{how}", if *.how == Ended::Left { "" } else { "is lost: it " })]
+    #[error("{rank} {}{how}", if *.how == ExitCause::Left { "" } else { "is lost: it " })]
     RankLost {
         /// Who.
         rank: Rank,
         /// How it ended.
-        how: Ended,
+        how: ExitCause,
     },
     /// A lock one of whose members has ended, because of this loss if not of its own: nobody knows
     /// what it has left behind.
@@ -156,7 +164,7 @@ pub enum Error {
         /// Who.
         rank: Rank,
         /// How it ended.
-        how: Ended,
+        how: ExitCause,
     },
     /// The time given for a wait has passed.
     #[error("timed out after {after_ms} ms")]
@@ -166,7 +174,8 @@ pub enum Error {
     },
     /// The memory that ranks may share is used up.
     #[error(
-        "cannot allocate {asked} bytes: {free} of this rank's {limit} bytes of shared memory are free in one piece; \
+        "cannot allocate {asked} bytes: {free} of this rank's {limit} bytes of shared memory are \
+         free in one piece; \
          raise the limit with `farside run --memory` or FARSIDE_MEMORY"
     )]
     OutOfMemory {
@@ -189,8 +198,10 @@ pub enum Error {
     },
     /// The address space of this process is limited, and too small for the memory of the job.
     #[error(
-        "the shared memory of {ranks} ranks, {each} bytes each, does not fit into the address space, which is limited \
-         to {limit} bytes (`ulimit -v`): take less with `farside run --memory` or FARSIDE_MEMORY, or raise the limit"
+        "the shared memory of {ranks} ranks, {each} bytes each, does not fit into the address \
+         space, which is limited \
+         to {limit} bytes (`ulimit -v`): take less with `farside run --memory` or FARSIDE_MEMORY, \
+         or raise the limit"
     )]
     AddressSpace {
         /// How many ranks share memory.
@@ -270,18 +281,25 @@ mod tests {
     fn messages_name_the_value_and_the_way_out() {
         let unknown = Error::UnknownRank { rank: Rank(7), ranks: 4 };
         assert_eq!(unknown.to_string(), "rank 7 does not exist: the job has 4 ranks, 0 to 3");
-        let lost = Error::RankLost { rank: Rank(2), how: Ended::Signal(9) };
+        let lost = Error::RankLost { rank: Rank(2), how: ExitCause::Signal(9) };
         assert_eq!(lost.to_string(), "rank 2 is lost: it was ended by signal 9");
         assert_eq!(lost.lost_rank(), Some(Rank(2)));
-        let over =
-            Error::OutOfBounds { rank: Rank(0), first: 10, end: 11, elements: 10, element: "u64", of: "this window" };
-        let said = "index 10..11 is outside of the 10 elements (u64) of rank 0's part of this window";
+        let over = Error::OutOfBounds {
+            rank: Rank(0),
+            first: 10,
+            end: 11,
+            elements: 10,
+            element: "u64",
+            of: "this window",
+        };
+        let said =
+            "index 10..11 is outside of the 10 elements (u64) of rank 0's part of this window";
         assert_eq!(over.to_string(), said);
     }
 
     #[test]
     fn a_rank_that_left_in_order_is_not_called_lost() {
-        let left = Error::RankLost { rank: Rank(0), how: Ended::Left };
+        let left = Error::RankLost { rank: Rank(0), how: ExitCause::Left };
         assert_eq!(left.to_string(), "rank 0 had left the job");
         assert_eq!(left.lost_rank(), Some(Rank(0)));
     }

@@ -26,12 +26,12 @@ pub mod waist;
 
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
 pub use departure::{Departure, Loss, first_cause, first_loss};
-pub use error::{Ended, Error, Result};
+pub use error::{Error, ExitCause, Result};
 pub use memory::Mapped;
 pub use observed::{Kind, Observed, Observer, Operation};
 pub use operation::{Atomic, Number, Sum, Width};
 pub use topology::Topology;
 pub use waist::{
-    Agent, Alarm, Caps, Condition, Effort, Event, Fabric, Fate, Handler, HandlerId, Ordering, Reply, Started, Ticket,
-    Wait, Wake,
+    Agent, Caps, Condition, Effort, Event, Fabric, FailureCounters, Handler, HandlerId, Ordering,
+    PeerState, Reply, Started, Ticket, Wait, Wake,
 };

@@ -1,6 +1,7 @@
 //! A decorator over any fabric that shows every operation to an observer.
 //!
-//! An observed fabric has no near memory: every operation passes through it, so that nothing goes unseen.
+//! An observed fabric has no near memory: every operation passes through it, so that nothing goes
+//! unseen.
 
 use std::sync::Arc;
 
@@ -10,7 +11,10 @@ use crate::error::Result;
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Sum};
 use crate::topology::Topology;
-use crate::waist::{Alarm, Caps, Effort, Event, Fabric, Fate, Handler, HandlerId, Reply, Started, Ticket, Wait, Wake};
+use crate::waist::{
+    Caps, Effort, Event, Fabric, FailureCounters, Handler, HandlerId, PeerState, Reply, Started,
+    Ticket, Wait, Wake,
+};
 
 /// What is seen of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +81,10 @@ pub trait Observer: Send + Sync {
     fn begin(&self, rank: Rank, operation: &Operation) -> u64;
     /// That operation has returned to its caller (a posted one may still be under way).
     fn end(&self, rank: Rank, operation: &Operation, begun: u64);
-    /// What `rank` hears of a peer's fate: all there is to know, unless an observer holds news back, as a network may.
-    fn hears(&self, _rank: Rank, _peer: Rank, fate: Fate) -> Fate {
-        fate
+    /// What `rank` hears of a peer's fate: all there is to know, unless an observer holds news
+    /// back, as a network may.
+    fn hears(&self, _rank: Rank, _peer: Rank, peer_state: PeerState) -> PeerState {
+        peer_state
     }
 }
 
@@ -114,26 +119,26 @@ impl Fabric for Observed {
     fn caps(&self) -> &Caps {
         self.inner.caps()
     }
-    fn alarm(&self) -> &Alarm {
-        self.inner.alarm()
+    fn failures(&self) -> &FailureCounters {
+        self.inner.failures()
     }
-    fn fate(&self, peer: Rank) -> Fate {
-        self.observer.hears(self.inner.rank(), peer, self.inner.fate(peer))
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        self.observer.hears(self.inner.rank(), peer, self.inner.peer_state(peer))
     }
     fn check_agent(&self, node: Node) -> Result<()> {
         self.inner.check_agent(node)
     }
     fn departure(&self, peer: Rank) -> Departure {
-        Departure { fate: self.fate(peer), ..self.inner.departure(peer) }
+        Departure { peer_state: self.peer_state(peer), ..self.inner.departure(peer) }
     }
     fn note_cause(&self, cause: Option<Loss>) {
         self.inner.note_cause(cause);
     }
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.inner.expose(segment, bytes)
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.inner.register(segment, bytes)
     }
-    fn withdraw(&self, segment: SegmentId) -> Result<()> {
-        self.inner.withdraw(segment)
+    fn deregister(&self, segment: SegmentId) -> Result<()> {
+        self.inner.deregister(segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
         self.inner.own(segment)
@@ -150,7 +155,9 @@ impl Fabric for Observed {
         self.see(Kind::Get, Some(from.rank), bytes, || unsafe { self.inner.get(from, into) })
     }
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
-        self.see(Kind::Accumulate, Some(to.rank), bytes.len() as u64, || self.inner.accumulate(to, sum, bytes))
+        self.see(Kind::Accumulate, Some(to.rank), bytes.len() as u64, || {
+            self.inner.accumulate(to, sum, bytes)
+        })
     }
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
         self.see(Kind::Atomic, Some(at.rank), at.width.bytes(), || self.inner.atomic(at, op))
@@ -217,6 +224,8 @@ impl Fabric for Observed {
         self.see(Kind::Put, Some(to.rank), bytes, || unsafe { self.inner.put_nb(to, from) })
     }
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
-        self.see(Kind::PutSignal, Some(to.rank), bytes.len() as u64, || self.inner.put_signal(to, bytes, at, op))
+        self.see(Kind::PutSignal, Some(to.rank), bytes.len() as u64, || {
+            self.inner.put_signal(to, bytes, at, op)
+        })
     }
 }

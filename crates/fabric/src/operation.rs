@@ -1,7 +1,7 @@
 //! Operations as plain data, each with its reference meaning.
 //!
-//! A fabric may execute an operation with the processor's atomics, in a network interface or in a simulation: what it
-//! must do is what [`Atomic::apply`] and [`Sum::apply`] say.
+//! A fabric may execute an operation with the processor's atomics, in a network interface or in a
+//! simulation: what it must do is what [`Atomic::apply`] and [`Sum::apply`] say.
 
 use crate::address::Shape;
 use crate::error::{Error, Result};
@@ -81,7 +81,8 @@ impl Atomic {
         width.truncate(new)
     }
 
-    /// Whether the operation exists for words of this width: pairs are loaded, stored, swapped and compared only.
+    /// Whether the operation exists for words of this width: pairs are loaded, stored, swapped and
+    /// compared only.
     pub fn check(self, width: Width) -> Result<()> {
         match (width, self) {
             (Width::Pair, Atomic::Add(_) | Atomic::And(_) | Atomic::Or(_) | Atomic::Xor(_)) => {
@@ -146,7 +147,11 @@ impl Number {
     }
 }
 
-fn zip<const N: usize>(into: &mut [u8], from: &[u8], combine: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+fn zip<const N: usize>(
+    into: &mut [u8],
+    from: &[u8],
+    combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
+) {
     for (into, from) in into.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
         *into = combine(*into, *from);
     }
@@ -154,7 +159,8 @@ fn zip<const N: usize>(into: &mut [u8], from: &[u8], combine: impl Fn([u8; N], [
 
 /// An accumulate: every element of the target grows by `scale` times the element of the message.
 ///
-/// Each element, of a complex number each part, is updated atomically with respect to other accumulates.
+/// Each element, of a complex number each part, is updated atomically with respect to other
+/// accumulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
     /// The kind of the elements.
@@ -194,13 +200,17 @@ impl Sum {
             Number::I32 => {
                 let s = i32::from_le_bytes(part(scale, 0));
                 zip(y, x, |y, x| {
-                    i32::from_le_bytes(y).wrapping_add(s.wrapping_mul(i32::from_le_bytes(x))).to_le_bytes()
+                    i32::from_le_bytes(y)
+                        .wrapping_add(s.wrapping_mul(i32::from_le_bytes(x)))
+                        .to_le_bytes()
                 });
             }
             Number::I64 => {
                 let s = i64::from_le_bytes(part(scale, 0));
                 zip(y, x, |y, x| {
-                    i64::from_le_bytes(y).wrapping_add(s.wrapping_mul(i64::from_le_bytes(x))).to_le_bytes()
+                    i64::from_le_bytes(y)
+                        .wrapping_add(s.wrapping_mul(i64::from_le_bytes(x)))
+                        .to_le_bytes()
                 });
             }
             Number::F32 => {
@@ -213,7 +223,9 @@ impl Sum {
             }
             Number::C32 | Number::C64 => {
                 let size = self.number.bytes() as usize;
-                y.chunks_exact_mut(size).zip(x.chunks_exact(size)).for_each(|(y, x)| self.apply(y, x));
+                y.chunks_exact_mut(size)
+                    .zip(x.chunks_exact(size))
+                    .for_each(|(y, x)| self.apply(y, x));
             }
         }
     }
@@ -287,7 +299,10 @@ mod tests {
         let block = |offset, bytes| Shape::Block(crate::address::Piece { offset, bytes });
         assert_eq!(sum.check(&block(16, 24)), Ok(()));
         assert_eq!(sum.check(&block(4, 8)), Err(Error::Misaligned { offset: 4, align: 8 }));
-        assert!(matches!(sum.check(&block(8, 12)), Err(Error::Mismatch { left: 12, right: 8, .. })));
+        assert!(matches!(
+            sum.check(&block(8, 12)),
+            Err(Error::Mismatch { left: 12, right: 8, .. })
+        ));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::address::{Node, Rank};
-use crate::error::{Ended, Error, Result};
-use crate::waist::Fate;
+use crate::error::{Error, ExitCause, Result};
+use crate::waist::PeerState;
 
 /// One level: which element of it each rank belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,21 +29,26 @@ pub struct Topology {
 impl Topology {
     /// All ranks on one node, nothing known inside it.
     pub fn flat(ranks: u32) -> Topology {
-        Topology::from_levels(ranks, vec![("node".into(), vec![0; ranks as usize])]).expect("one node holds all ranks")
+        Topology::from_levels(ranks, vec![("node".into(), vec![0; ranks as usize])])
+            .expect("one node holds all ranks")
     }
 
-    /// Reads a description such as `node:2,socket:2` for `ranks` ranks: two nodes of two sockets each. Ranks are dealt
-    /// out in blocks, as evenly as they go. Without `node` all ranks are on one node, above the levels named.
+    /// Reads a description such as `node:2,socket:2` for `ranks` ranks: two nodes of two sockets
+    /// each. Ranks are dealt out in blocks, as evenly as they go. Without `node` all ranks are on
+    /// one node, above the levels named.
     pub fn parse(description: &str, ranks: u32) -> Result<Topology> {
         let bad = |why: String| {
             Error::Misuse(format!(
-                "topology {description:?}: {why}; expected something like \"rack:2,node:2,socket:2\""
+                "topology {description:?}: {why}; expected something like \
+                 \"rack:2,node:2,socket:2\""
             ))
         };
         let mut parts: Vec<(String, u32)> = Vec::new();
         for part in description.split([',', ' ']).filter(|part| !part.is_empty()) {
-            let (name, count) = part.split_once(':').ok_or_else(|| bad(format!("{part:?} has no count")))?;
-            let count: u32 = count.parse().map_err(|_| bad(format!("{count:?} is not a number")))?;
+            let (name, count) =
+                part.split_once(':').ok_or_else(|| bad(format!("{part:?} has no count")))?;
+            let count: u32 =
+                count.parse().map_err(|_| bad(format!("{count:?} is not a number")))?;
             if count == 0 || name.is_empty() {
                 return Err(bad(format!("{part:?} is empty")));
             }
@@ -68,13 +73,17 @@ impl Topology {
         Topology::from_levels(ranks, levels)
     }
 
-    /// Builds a topology from named levels, the widest first. A level that splits its parent nowhere is kept if it is
-    /// `node`, dropped otherwise; a `machine` above everything is added.
+    /// Builds a topology from named levels, the widest first. A level that splits its parent
+    /// nowhere is kept if it is `node`, dropped otherwise; a `machine` above everything is added.
     pub fn from_levels(ranks: u32, named: Vec<(String, Vec<u32>)>) -> Result<Topology> {
         if ranks == 0 {
             return Err(Error::Misuse("a job needs at least one rank, not 0".into()));
         }
-        let mut levels = vec![Level { name: "machine".into(), element_of: vec![0; ranks as usize], elements: 1 }];
+        let mut levels = vec![Level {
+            name: "machine".into(),
+            element_of: vec![0; ranks as usize],
+            elements: 1,
+        }];
         for (name, raw) in named {
             if raw.len() != ranks as usize {
                 return Err(Error::Mismatch {
@@ -147,19 +156,21 @@ impl Topology {
         self.ranks_of(node).first().copied().ok_or(Error::UnknownNode { node, nodes: self.nodes() })
     }
 
-    /// The first rank of a node that has not gone, as `fate` says. If all have, an error that names one of them that was
-    /// lost, or the first if they have left in order.
-    pub fn first_left(&self, node: Node, fate: impl Fn(Rank) -> Fate) -> Result<Rank> {
+    /// The first rank of a node that has not gone, as `fate` says. If all have, an error that names
+    /// one of them that was lost, or the first if they have left in order.
+    pub fn first_left(&self, node: Node, peer_state: impl Fn(Rank) -> PeerState) -> Result<Rank> {
         let leader = self.leader_of(node)?;
-        let fates = || self.ranks_of(node).iter().map(|&rank| (rank, fate(rank)));
-        if let Some((rank, _)) = fates().find(|(_, fate)| matches!(fate, Fate::Starting | Fate::Alive)) {
+        let fates = || self.ranks_of(node).iter().map(|&rank| (rank, peer_state(rank)));
+        if let Some((rank, _)) = fates()
+            .find(|(_, peer_state)| matches!(peer_state, PeerState::Starting | PeerState::Alive))
+        {
             return Ok(rank);
         }
-        let lost = fates().find_map(|(rank, fate)| match fate {
-            Fate::Lost(how) => Some((rank, how)),
+        let lost = fates().find_map(|(rank, peer_state)| match peer_state {
+            PeerState::Lost(how) => Some((rank, how)),
             _ => None,
         });
-        let (rank, how) = lost.unwrap_or((leader, Ended::Left));
+        let (rank, how) = lost.unwrap_or((leader, ExitCause::Left));
         Err(Error::RankLost { rank, how })
     }
 
@@ -178,7 +189,11 @@ impl Topology {
 
     /// Whether a number is a rank of this job.
     pub fn check(&self, rank: Rank) -> Result<()> {
-        if rank.0 < self.ranks() { Ok(()) } else { Err(Error::UnknownRank { rank, ranks: self.ranks() }) }
+        if rank.0 < self.ranks() {
+            Ok(())
+        } else {
+            Err(Error::UnknownRank { rank, ranks: self.ranks() })
+        }
     }
 
     /// All levels as text, for another process of the job.
@@ -196,7 +211,11 @@ impl Topology {
         let mut levels = Vec::new();
         for level in text.split(';') {
             let (name, elements) = level.split_once('=').ok_or_else(bad)?;
-            let elements = elements.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>().map_err(|_| bad())?;
+            let elements = elements
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<Vec<u32>, _>>()
+                .map_err(|_| bad())?;
             levels.push((name.to_owned(), elements));
         }
         Topology::from_levels(ranks, levels)
@@ -204,7 +223,8 @@ impl Topology {
 
     /// The levels and their sizes, for people to read.
     pub fn describe(&self) -> String {
-        let names: Vec<String> = self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();
+        let names: Vec<String> =
+            self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();
         format!("{}, {} ranks", names.join(", "), self.ranks())
     }
 }
@@ -246,7 +266,11 @@ mod tests {
     #[test]
     fn levels_that_split_nothing_are_dropped() {
         let all = vec![0; 4];
-        let named = vec![("node".into(), all.clone()), ("socket".into(), all), ("core".into(), vec![0, 0, 1, 1])];
+        let named = vec![
+            ("node".into(), all.clone()),
+            ("socket".into(), all),
+            ("core".into(), vec![0, 0, 1, 1]),
+        ];
         let topology = Topology::from_levels(4, named).unwrap();
         let names: Vec<&str> = topology.levels().iter().map(|level| level.name.as_str()).collect();
         assert_eq!(names, ["machine", "node", "core"]);
@@ -265,6 +289,9 @@ mod tests {
             assert!(message.contains(part), "{message}");
         }
         assert!(Topology::from_levels(0, vec![]).is_err());
-        assert_eq!(Topology::flat(4).check(Rank(4)), Err(Error::UnknownRank { rank: Rank(4), ranks: 4 }));
+        assert_eq!(
+            Topology::flat(4).check(Rank(4)),
+            Err(Error::UnknownRank { rank: Rank(4), ranks: 4 })
+        );
     }
 }

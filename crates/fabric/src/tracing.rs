@@ -39,7 +39,8 @@ impl Trace {
         Box::new(Observed::new(fabric, Arc::new(self.clone())))
     }
 
-    /// What was recorded so far, in the order in which operations returned; the recording starts anew.
+    /// What was recorded so far, in the order in which operations returned; the recording starts
+    /// anew.
     pub fn take(&self) -> Vec<Slice> {
         std::mem::take(&mut *self.lock())
     }
@@ -76,7 +77,10 @@ mod tests {
         let operation = Operation { kind: Kind::Get, peer: Some(Rank(1)), bytes: 8 };
         let begun = trace.begin(Rank(0), &operation);
         trace.end(Rank(0), &operation, begun);
-        assert_eq!(trace.take(), [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5, landed_ns: None }]);
+        assert_eq!(
+            trace.take(),
+            [Slice { rank: Rank(0), operation, begin_ns: 0, end_ns: 5, landed_ns: None }]
+        );
         assert_eq!(trace.take(), []);
     }
 }

@@ -1,27 +1,28 @@
 //! The [`Fabric`] trait: the few things that every way of reaching memory must offer.
 //!
-//! What is ordered by what is written in `docs/memory-model.md`; in short: puts, accumulates and posted atomics are
-//! *posted*, they land in any order until [`Fabric::fence`] or [`Fabric::flush`]; fetching operations complete when
-//! their ticket does.
+//! What is ordered by what is written in `docs/memory-model.md`; in short: puts, accumulates and
+//! posted atomics are *posted*, they land in any order until [`Fabric::fence`] or
+//! [`Fabric::flush`]; fetching operations complete when their ticket does.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::address::{Node, Rank, Region, SegmentId, Word};
 use crate::departure::{Departure, Loss};
-use crate::error::{Ended, Result};
+use crate::error::{ExitCause, Result};
 use crate::memory::Mapped;
 use crate::operation::{Atomic, Sum};
 use crate::topology::Topology;
 
 /// One rank's (more exactly: one context's) connection to the job.
 ///
-/// Every operation makes visible what its caller wrote to its own memory before; a wait that returns [`Wake::Ready`] sees what had landed before
-/// the change that made it ready. Dropping the last connection of a rank leaves the job: what the rank has posted still lands,
-/// and its memory stays reachable for the others until they have left, too.
+/// Every operation makes visible what its caller wrote to its own memory before; a wait that
+/// returns [`Wake::Ready`] sees what had landed before the change that made it ready. Dropping the
+/// last connection of a rank leaves the job: what the rank has posted still lands, and its memory
+/// stays reachable for the others until they have left, too.
 ///
-/// A fabric is used by one thread at a time; another thread takes a [`Fabric::context`] of its own. All methods take
-/// `&self` so that decorators and pending operations can share it.
+/// A fabric is used by one thread at a time; another thread takes a [`Fabric::context`] of its own.
+/// All methods take `&self` so that decorators and pending operations can share it.
 pub trait Fabric: Send {
     /// Who I am.
     fn rank(&self) -> Rank;
@@ -30,12 +31,12 @@ pub trait Fabric: Send {
     /// Numbers and orderings of this fabric.
     fn caps(&self) -> &Caps;
     /// Counts those who have gone.
-    fn alarm(&self) -> &Alarm;
+    fn failures(&self) -> &FailureCounters;
     /// What has become of `peer`, which must be a rank of the job.
-    fn fate(&self, peer: Rank) -> Fate;
+    fn peer_state(&self, peer: Rank) -> PeerState;
     /// What is known of the end of `peer`, which must be a rank of the job.
     fn departure(&self, peer: Rank) -> Departure {
-        Departure::of(self.fate(peer))
+        Departure::of(self.peer_state(peer))
     }
     /// Leaves a loss behind as the cause of my end, should I end now; with `None`, I have got over
     /// all losses so far.
@@ -43,10 +44,11 @@ pub trait Fabric: Send {
         let _ = cause;
     }
 
-    /// Makes `bytes` of fresh, zeroed memory of mine reachable as `segment`, aligned to at least a page.
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()>;
+    /// Makes `bytes` of fresh, zeroed memory of mine reachable as `segment`, aligned to at least a
+    /// page.
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()>;
     /// Takes that memory back. Later operations on it fail with [`crate::Error::NoSegment`].
-    fn withdraw(&self, segment: SegmentId) -> Result<()>;
+    fn deregister(&self, segment: SegmentId) -> Result<()>;
     /// My own part of a segment as memory.
     fn own(&self, segment: SegmentId) -> Result<Mapped>;
     /// Another rank's part, if plain loads and stores reach it and need not be seen by the fabric.
@@ -58,7 +60,8 @@ pub trait Fabric: Send {
     ///
     /// # Safety
     ///
-    /// `into` must be valid for writes of the region's bytes, and nobody may touch it, until the operation has completed.
+    /// `into` must be valid for writes of the region's bytes, and nobody may touch it, until the
+    /// operation has completed.
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started>;
     /// Posts an accumulate of the packed elements in `bytes`, which are reusable on return.
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()>;
@@ -66,45 +69,55 @@ pub trait Fabric: Send {
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started>;
     /// Posts an atomic whose old value nobody wants. It wakes a waiter.
     fn post(&self, at: Word, op: Atomic) -> Result<()>;
-    /// Orders what I posted before ahead of what I post, or do atomically, to the same peer afterwards. Gets are not ordered.
+    /// Orders what I posted before ahead of what I post, or do atomically, to the same peer
+    /// afterwards. Gets are not ordered.
     fn fence(&self) -> Result<()>;
     /// Returns when all that I posted to `peer` has landed.
     fn flush(&self, peer: Rank) -> Result<()>;
 
-    /// Begins, unless that was done, to count what lands on my node: a word of the node's first rank, in a segment of the fabric's own, grows
-    /// by one for every put, accumulate and posted atomic of a rank of another node that has become visible here (a put with a signal is two),
-    /// in segments that [count](SegmentId::counts); what handlers post does not. `None` if this fabric does not count, as it need not where
-    /// all ranks are on one node.
+    /// Begins, unless that was done, to count what lands on my node: a word of the node's first
+    /// rank, in a segment of the fabric's own, grows by one for every put, accumulate and posted
+    /// atomic of a rank of another node that has become visible here (a put with a signal is two),
+    /// in segments that [count](SegmentId::counts); what handlers post does not. `None` if this
+    /// fabric does not count, as it need not where all ranks are on one node.
     fn landings(&self) -> Result<Option<Word>> {
         Ok(None)
     }
 
     /// Asks the agent of `node` to run a handler; the reply's bytes come with the completion.
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started>;
-    /// Gives the agent of my node a handler. One process of a node at a time runs handlers, with its own copies of
-    /// them; when its rank has left or was killed, that of the next rank of the node goes on.
+    /// Gives the agent of my node a handler. One process of a node at a time runs handlers, with
+    /// its own copies of them; when its rank has left or was killed, that of the next rank of the
+    /// node goes on.
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()>;
-    /// Fails if nobody of a node is left to run its handlers; names one that was lost, or the first if all have left.
+    /// Fails if nobody of a node is left to run its handlers; names one that was lost, or the first
+    /// if all have left.
     fn check_agent(&self, node: Node) -> Result<()> {
-        self.topology().first_left(node, |rank| self.fate(rank)).map(drop)
+        self.topology().first_left(node, |rank| self.peer_state(rank)).map(drop)
     }
 
-    /// The reply of an operation if it has completed. A reply, or an error, uses up the ticket: the buffer is not touched any more.
+    /// The reply of an operation if it has completed. A reply, or an error, uses up the ticket: the
+    /// buffer is not touched any more.
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>>;
-    /// The caller has something else to do while an operation is under way: whoever can sees to it that it goes on, also where that makes each step of it slower.
+    /// The caller has something else to do while an operation is under way: whoever can sees to it
+    /// that it goes on, also where that makes each step of it slower.
     fn entrust(&self, ticket: Ticket) {
         let _ = ticket;
     }
-    /// Gives up on an operation: when this returns, its buffer will not be touched any more. May have to wait for that.
+    /// Gives up on an operation: when this returns, its buffer will not be touched any more. May
+    /// have to wait for that.
     fn cancel(&self, ticket: Ticket);
-    /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when time is up.
+    /// THE ONLY WAY TO WAIT: returns when the event has happened, when somebody has gone, or when
+    /// time is up.
     fn block(&self, wait: &Wait<'_>) -> Result<Wake>;
     /// Stands in a loop that polls *far* memory: lets others run.
     fn relax(&self);
-    /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see [`Mapped::is_watched`]).
+    /// Wakes the sleeping waiters of `peer` after its mapped memory was changed directly (see
+    /// [`Mapped::is_watched`]).
     fn wake(&self, peer: Rank);
 
-    /// The time, from some beginning that is the same for all ranks of a node. For measuring only: no protocol may ask.
+    /// The time, from some beginning that is the same for all ranks of a node. For measuring only:
+    /// no protocol may ask.
     fn now_ns(&self) -> u64;
     /// Computes for so long: stands for a program's own work where there is none, in measurements.
     fn work(&self, ns: u64) {
@@ -121,17 +134,20 @@ pub trait Fabric: Send {
         Effort::default()
     }
 
-    /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether the holder is lost.
+    /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether
+    /// the holder is lost.
     fn held_up(&self, holder: Rank) -> bool {
         self.relax();
-        self.topology().check(holder).is_ok() && matches!(self.fate(holder), Fate::Lost(_))
+        self.topology().check(holder).is_ok()
+            && matches!(self.peer_state(holder), PeerState::Lost(_))
     }
 
     /// A put that need not copy: the bytes stay borrowed until completion.
     ///
     /// # Safety
     ///
-    /// `from` must be valid for reads of the region's bytes, and nobody may write it, until the operation has completed.
+    /// `from` must be valid for reads of the region's bytes, and nobody may write it, until the
+    /// operation has completed.
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
         let bytes = to.shape.bytes()? as usize;
         // SAFETY: readable by the caller's promise.
@@ -154,12 +170,13 @@ pub struct Caps {
     pub name: &'static str,
     /// In which order what was posted to one peer lands, without a fence.
     pub ordering: Ordering,
-    /// Whether the processor's atomics on near memory and the fabric's exclude each other. Where they do not, all
-    /// atomics on a word go through the fabric, near ones too.
+    /// Whether the processor's atomics on near memory and the fabric's exclude each other. Where
+    /// they do not, all atomics on a word go through the fabric, near ones too.
     pub cpu_coherent: bool,
     /// The longest argument and the longest reply of a call.
     pub call_bytes_max: u64,
-    /// How many fetching operations one rank may have under way; further ones wait until one is complete.
+    /// How many fetching operations one rank may have under way; further ones wait until one is
+    /// complete.
     pub outstanding_max: u32,
     /// How many ranks of this node can run at the same time.
     pub processors: u32,
@@ -179,7 +196,7 @@ pub enum Ordering {
 /// Counts those who have gone, in memory that is cheap to look at before every operation.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Alarm {
+pub struct FailureCounters {
     /// How many ranks were lost.
     pub losses: AtomicU32,
     /// How many ranks were lost or have left in order.
@@ -188,7 +205,7 @@ pub struct Alarm {
 
 /// What has become of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PeerState {
     /// It has not joined yet.
     Starting,
     /// It is a member of the job.
@@ -196,7 +213,7 @@ pub enum Fate {
     /// It has left in order.
     Left,
     /// It ended without leaving, or failed.
-    Lost(Ended),
+    Lost(ExitCause),
 }
 
 /// Names an operation that was started and has not completed. Each fabric numbers its own.
@@ -249,19 +266,20 @@ pub enum Event<'a> {
 pub struct Wait<'a> {
     /// For what.
     pub event: Event<'a>,
-    /// How many departures the caller knows of: one more, and the wait returns [`Wake::Alarm`].
+    /// How many departures the caller knows of: one more, and the wait returns [`Wake::Departure`].
     pub known_departures: u32,
     /// For how long.
     pub timeout: Option<Duration>,
-    /// Whether the event is expected soon. If it is not, because others come first, the rank had better sleep at once where
-    /// ranks outnumber processors.
+    /// Whether the event is expected soon. If it is not, because others come first, the rank had
+    /// better sleep at once where ranks outnumber processors.
     pub soon: bool,
 }
 
 /// Why a wait returned. If the event has happened, that is what is returned, whatever else has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// The event has happened: which of the conditions, and what its word held (both zero for an operation).
+    /// The event has happened: which of the conditions, and what its word held (both zero for an
+    /// operation).
     Ready {
         /// The index of the condition.
         which: usize,
@@ -269,7 +287,7 @@ pub enum Wake {
         value: u64,
     },
     /// Somebody has left or was lost that the caller did not know of.
-    Alarm,
+    Departure,
     /// Time is up.
     TimedOut,
 }
@@ -278,8 +296,9 @@ pub enum Wake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub u32);
 
-/// What an agent runs for a call: gets the agent, the caller and the argument, gives the reply. It must not block, nor rely on
-/// what its earlier calls have left in variables of its own: each rank has its copy, and another's may be the next to run.
+/// What an agent runs for a call: gets the agent, the caller and the argument, gives the reply. It
+/// must not block, nor rely on what its earlier calls have left in variables of its own: each rank
+/// has its copy, and another's may be the next to run.
 pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
 
 /// What a handler can reach.
@@ -292,7 +311,8 @@ pub trait Agent {
     fn post(&self, at: Word, op: Atomic) -> Result<()>;
     /// Posts a put to any rank of the job.
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()>;
-    /// Posts a put and, after it at the target, an atomic on a word of the same rank. It wakes a waiter.
+    /// Posts a put and, after it at the target, an atomic on a word of the same rank. It wakes a
+    /// waiter.
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()>;
     /// Reads memory of a rank of this node.
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()>;

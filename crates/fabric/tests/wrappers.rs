@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 const ALONE: [&str; 2] = ["shm/src/endpoint.rs", "sim/src/port.rs"];
 
 fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is beside the others").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate is beside the others")
+        .to_owned()
 }
 
 /// The text of the block that begins with the first line that `begins`, up to the brace that closes
@@ -58,11 +61,14 @@ fn implementations() -> Vec<(String, String)> {
 
 #[test]
 fn wrappers_forward_every_method() {
-    let waist = std::fs::read_to_string(crates().join("fabric/src/waist.rs")).expect("the trait is there");
-    let all = block(&waist, |line| line.starts_with("pub trait Fabric")).expect("the trait is in its file");
+    let waist =
+        std::fs::read_to_string(crates().join("fabric/src/waist.rs")).expect("the trait is there");
+    let all = block(&waist, |line| line.starts_with("pub trait Fabric"))
+        .expect("the trait is in its file");
     let all = functions(&all);
     assert!(all.len() > 25 && all.contains(&"put_nb") && all.contains(&"work"), "{all:?}");
-    let wrappers: Vec<_> = implementations().into_iter().filter(|(file, _)| !ALONE.contains(&file.as_str())).collect();
+    let wrappers: Vec<_> =
+        implementations().into_iter().filter(|(file, _)| !ALONE.contains(&file.as_str())).collect();
     let missing: Vec<String> = wrappers
         .iter()
         .flat_map(|(file, block)| {

@@ -1,4 +1,5 @@
-//! One-dimensional heat flow: each rank owns a part of a rod and puts its edges into its neighbours' memory.
+//! One-dimensional heat flow: each rank owns a part of a rod and puts its edges into its
+//! neighbours' memory.
 //!
 //! `cargo build --release --example halo -p farside && farside run -n 4 target/release/examples/halo`
 
@@ -25,7 +26,8 @@ fn main() -> farside::Result<()> {
             world.put_value(old.own().get(CELLS)?, old.at(Rank(me.0 + 1), 0))?;
         }
         world.sync()?;
-        // SAFETY: between two syncs, a rank reads its own old part, whose ghost cells have arrived, and writes its own new part.
+        // SAFETY: between two syncs, a rank reads its own old part, whose ghost cells have arrived,
+        // and writes its own new part.
         let (from, to) = unsafe { (old.own().as_slice(), new.own().as_mut_slice()) };
         for cell in 1..=CELLS {
             to[cell] = from[cell] + 0.25 * (from[cell - 1] - 2.0 * from[cell] + from[cell + 1]);
@@ -35,7 +37,11 @@ fn main() -> farside::Result<()> {
     let mut heat = [rods[STEPS % 2].own().to_vec()?[1..=CELLS].iter().sum::<f64>()];
     world.all_reduce(&mut heat, |a, b| a + b)?;
     if me == Rank(0) {
-        println!("{} ranks, {STEPS} steps: {:.3} of 1000 units of heat are left", world.size(), heat[0]);
+        println!(
+            "{} ranks, {STEPS} steps: {:.3} of 1000 units of heat are left",
+            world.size(),
+            heat[0]
+        );
     }
     for rod in rods {
         rod.free(&world)?;

@@ -9,7 +9,9 @@ use farside::{Link, Rank, Result, Words, World};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number = |at: usize, default: u64| {
+        arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
     let (ranks, rounds, seed) = (number(0, 4096) as u32, number(1, 100), number(3, 1));
     let profile = Profile::load(arguments.get(2).map_or("aries-xc30", String::as_str))?;
     let began = Instant::now();
@@ -29,14 +31,19 @@ fn main() -> Result<()> {
     let timing = outcome.timing;
     let (seconds, whole) = (timing.real.as_secs_f64(), began.elapsed().as_secs_f64());
     let million_a_second = |count: u64| count as f64 / seconds / 1e6;
-    assert!(outcome.results.iter().all(|&count| count == u64::from(ranks) * rounds), "the lock lost an update");
+    assert!(
+        outcome.results.iter().all(|&count| count == u64::from(ranks) * rounds),
+        "the lock lost an update"
+    );
     println!(
-        "{ranks} ranks on {}: {rounds} barriers and {rounds} lock passings each take {:.3} ms of virtual time",
+        "{ranks} ranks on {}: {rounds} barriers and {rounds} lock passings each take {:.3} ms of \
+         virtual time",
         profile.name,
         timing.virtual_ns as f64 / 1e6
     );
     println!(
-        "{} operations and {} waits in {seconds:.2} s, after {:.2} s of preparations: {:.2} million operations a second, \
+        "{} operations and {} waits in {seconds:.2} s, after {:.2} s of preparations: {:.2} \
+         million operations a second, \
          {:.2} million with the waits; hash {:016x}",
         timing.operations,
         timing.waits,
@@ -48,7 +55,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A queuing lock in a few lines: the tail is at rank 0, everybody has a link to the next and a flag.
+/// A queuing lock in a few lines: the tail is at rank 0, everybody has a link to the next and a
+/// flag.
 fn pass_the_lock(world: &World, words: &Words) -> Result<()> {
     let me = world.rank();
     let (tail, count) = (words.at(Rank(0), 0), words.at(Rank(0), 3));

@@ -1,8 +1,10 @@
 //! Joining a job, and making one: the one place that knows which fabrics there are.
 //!
-//! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file [`Host::file`], and reports
-//! who died with [`Host::declare_lost`]. Where a job spans hosts, each of them makes its own node with [`Host::node`] and lets it meet the others.
-//! A rank calls [`join`]. Where the launcher is somebody else's, which makes nothing, the ranks make their job themselves (`assembly`).
+//! A launcher makes a [`Host`], starts each rank with [`Host::environment`] and the inherited file
+//! [`Host::file`], and reports who died with [`Host::declare_lost`]. Where a job spans hosts, each
+//! of them makes its own node with [`Host::node`] and lets it meet the others. A rank calls
+//! [`join`]. Where the launcher is somebody else's, which makes nothing, the ranks make their job
+//! themselves (`assembly`).
 
 pub mod address;
 mod assembly;
@@ -18,7 +20,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fabric, Fate, Loss, Node, Rank, Result, Topology};
+use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
@@ -33,19 +35,23 @@ pub const RANK: &str = "FARSIDE_RANK";
 pub const FILE: &str = "FARSIDE_JOB_FD";
 /// The environment variable that names the job, for whoever has to find what is left of it.
 pub const MARK: &str = "FARSIDE_JOB";
-/// The environment variable that limits the memory that each rank may share, in bytes or with a unit: `512M`, `4G`.
+/// The environment variable that limits the memory that each rank may share, in bytes or with a
+/// unit: `512M`, `4G`.
 pub const MEMORY: &str = "FARSIDE_MEMORY";
 /// The environment variable that overrides the topology: `node:2,socket:2`.
 pub const TOPOLOGY: &str = "FARSIDE_TOPOLOGY";
-/// The environment variable that divides the ranks of one machine into so many nodes, under a launcher that is not `farside run`.
+/// The environment variable that divides the ranks of one machine into so many nodes, under a
+/// launcher that is not `farside run`.
 pub const NODES: &str = "FARSIDE_NODES";
 /// The environment variable that says who executes far operations, likewise.
 pub const SERVER: &str = "FARSIDE_SERVER";
 /// The environment variable that says for how many seconds a node may be silent, likewise.
 pub const PATIENCE: &str = "FARSIDE_PATIENCE";
-/// The environment variable that says which of a host's addresses others can reach, likewise: an address, or a network such as `10.1.0.0/16`.
+/// The environment variable that says which of a host's addresses others can reach, likewise: an
+/// address, or a network such as `10.1.0.0/16`.
 pub const NETWORK: &str = "FARSIDE_NETWORK";
-/// The environment variable that says for how many seconds ranks wait for each other when they start, likewise.
+/// The environment variable that says for how many seconds ranks wait for each other when they
+/// start, likewise.
 pub const START_TIMEOUT: &str = "FARSIDE_START_TIMEOUT";
 /// The environment variable that overrides how many processors the ranks may use together.
 pub const CORES: &str = "FARSIDE_CORES";
@@ -55,7 +61,8 @@ pub const BETWEEN_NODES: &str = "FARSIDE_BETWEEN_NODES";
 /// The environment variable that names the provider of libfabric.
 pub const PROVIDER: &str = "FARSIDE_PROVIDER";
 
-/// How many messages that nobody waits for an endpoint of libfabric over a connected network can take.
+/// How many messages that nobody waits for an endpoint of libfabric over a connected network can
+/// take.
 const RXM_RECEIVES: &str = "FI_OFI_RXM_MSG_RX_SIZE";
 
 /// The fabrics that a job can run on.
@@ -76,7 +83,9 @@ impl Kind {
         match std::env::var(BETWEEN_NODES).unwrap_or_default().as_str() {
             "" | "nic" => Ok(Kind::Nic),
             "ofi" => Ok(Kind::Ofi),
-            other => Err(Error::Misuse(format!("{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"))),
+            other => Err(Error::Misuse(format!(
+                "{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"
+            ))),
         }
     }
 
@@ -94,7 +103,9 @@ impl std::str::FromStr for Kind {
             "shm" => Ok(Kind::Shm),
             "nic" => Ok(Kind::Nic),
             "ofi" => Ok(Kind::Ofi),
-            other => Err(Error::Misuse(format!("there is no fabric {other:?}; there are: shm, nic, ofi"))),
+            other => Err(Error::Misuse(format!(
+                "there is no fabric {other:?}; there are: shm, nic, ofi"
+            ))),
         }
     }
 }
@@ -136,11 +147,15 @@ impl Options {
     /// The default job of so many ranks, with what the environment overrides.
     pub fn new(ranks: u32) -> Result<Options> {
         let memory = variable(MEMORY)
-            .map(|text| parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}"))))
+            .map(|text| {
+                parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}")))
+            })
             .transpose()?;
         let cores = variable(CORES).map(|text| {
             let cores = text.parse().ok().filter(|&cores| cores > 0);
-            cores.ok_or_else(|| Error::Misuse(format!("{CORES}={text:?}: expected a number of processors")))
+            cores.ok_or_else(|| {
+                Error::Misuse(format!("{CORES}={text:?}: expected a number of processors"))
+            })
         });
         Ok(Options {
             ranks,
@@ -180,12 +195,14 @@ impl NodePlan {
     }
 }
 
-/// Refuses a provider of libfabric that cannot be: one that is not here is found out when the job starts.
+/// Refuses a provider of libfabric that cannot be: one that is not here is found out when the job
+/// starts.
 pub fn check_provider(name: &str) -> Result<()> {
     name.parse::<farside_ofi::Settings>().map(drop)
 }
 
-/// The version of libfabric that is here, and the providers that a job could use, the preferred one first.
+/// The version of libfabric that is here, and the providers that a job could use, the preferred one
+/// first.
 pub fn libfabric() -> Result<(String, Vec<String>)> {
     farside_ofi::providers()
 }
@@ -205,7 +222,8 @@ pub fn launcher() -> Result<Option<String>> {
     if is_of_farside() {
         return Ok(Some("farside run".into()));
     }
-    let launcher = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?;
+    let launcher =
+        farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?;
     Ok(launcher.map(|launcher| launcher.to_string()))
 }
 
@@ -227,7 +245,11 @@ pub fn check_server(name: &str) -> Result<()> {
 
 /// Reads a number of bytes such as `4096`, `512M` or `4GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    let bad = || Error::Misuse(format!("{text:?} is no number of bytes; expected something like 4096, 512M or 4G"));
+    let bad = || {
+        Error::Misuse(format!(
+            "{text:?} is no number of bytes; expected something like 4096, 512M or 4G"
+        ))
+    };
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| bad())?;
@@ -274,13 +296,20 @@ impl Host {
         }
     }
 
-    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve before [`Host::meet`].
+    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve
+    /// before [`Host::meet`].
     pub fn node(plan: &NodePlan) -> Result<Host> {
         Ok(Host { state: State::Nodes(Nodes::one(plan)?) })
     }
 
     /// Makes one node of a job, wherever its ranks are in their order.
-    fn place(options: &Options, topology: &Topology, node: Node, secret: [u8; 16], bind: IpAddr) -> Result<Host> {
+    fn place(
+        options: &Options,
+        topology: &Topology,
+        node: Node,
+        secret: [u8; 16],
+        bind: IpAddr,
+    ) -> Result<Host> {
         Ok(Host { state: State::Nodes(Nodes::placed(options, topology, node, secret, bind)?) })
     }
 
@@ -316,12 +345,15 @@ impl Host {
         }
     }
 
-    /// What a rank's process must find in its environment; `file` is the number that [`Host::file`] has there.
+    /// What a rank's process must find in its environment; `file` is the number that [`Host::file`]
+    /// has there.
     pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
         let kind = self.kind();
-        let mut variables = vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())];
+        let mut variables =
+            vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())];
         if kind == Kind::Ofi && std::env::var_os(RXM_RECEIVES).is_none() {
-            // By default each endpoint sets 16 MiB aside, and fills them with zeros when it is opened.
+            // By default each endpoint sets 16 MiB aside, and fills them with zeros when it is
+            // opened.
             variables.push((RXM_RECEIVES, "64".into()));
         }
         variables
@@ -344,10 +376,10 @@ impl Host {
     }
 
     /// What has become of a rank, as far as the job knows.
-    pub fn fate(&self, rank: Rank) -> Fate {
+    pub fn peer_state(&self, rank: Rank) -> PeerState {
         match &self.state {
-            State::Shm(job) => job.fate(rank),
-            State::Nodes(nodes) => nodes.fate(rank),
+            State::Shm(job) => job.peer_state(rank),
+            State::Nodes(nodes) => nodes.peer_state(rank),
         }
     }
 
@@ -361,15 +393,15 @@ impl Host {
 
     /// Tells the ranks here that one elsewhere has ended without leaving, or has failed, because of
     /// this loss.
-    pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
+    pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
         match &self.state {
-            State::Shm(job) => job.note_departure(rank, Fate::Lost(how), cause),
+            State::Shm(job) => job.note_departure(rank, PeerState::Lost(how), cause),
             State::Nodes(nodes) => nodes.note_lost(rank, how, cause),
         }
     }
 
     /// Tells all ranks that one of those started here has ended without leaving, or has failed.
-    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+    pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
         match &self.state {
             State::Shm(job) => job.declare_lost(rank, how),
             State::Nodes(nodes) => nodes.declare_lost(rank, how),
@@ -405,10 +437,12 @@ impl Host {
     }
 }
 
-/// Joins the job that this process was started for, or, if it was started without a launcher, a job of one rank.
+/// Joins the job that this process was started for, or, if it was started without a launcher, a job
+/// of one rank.
 ///
-/// Launchers are `farside run`, and those of clusters that speak PMIx, PMI-2 or PMI-1: `mpirun`, `mpiexec`, `srun --mpi=pmix`. Under the latter the end of the world
-/// of a node's first rank waits for the others where there are several nodes, as the end of an MPI program does.
+/// Launchers are `farside run`, and those of clusters that speak PMIx, PMI-2 or PMI-1: `mpirun`,
+/// `mpiexec`, `srun --mpi=pmix`. Under the latter the end of the world of a node's first rank waits
+/// for the others where there are several nodes, as the end of an MPI program does.
 ///
 /// ```
 /// let world = farside::join()?;
@@ -419,10 +453,12 @@ pub fn join() -> Result<World> {
     World::new(connect()?)
 }
 
-/// The connection under [`join`], for programs that decorate it before they build a [`World`] over it.
+/// The connection under [`join`], for programs that decorate it before they build a [`World`] over
+/// it.
 pub fn connect() -> Result<Box<dyn Fabric>> {
     if !is_of_farside()
-        && let Some(launcher) = farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
+        && let Some(launcher) =
+            farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
     {
         return assembly::join(&launcher);
     }
@@ -441,7 +477,8 @@ pub fn connect() -> Result<Box<dyn Fabric>> {
 fn value(name: &str) -> Result<String> {
     variable(name).ok_or_else(|| {
         Error::Join(format!(
-            "{name} is not set, but {} is: `farside run` sets {FABRIC}, {RANK} and {FILE}. To run this program alone, \
+            "{name} is not set, but {} is: `farside run` sets {FABRIC}, {RANK} and {FILE}. To run \
+             this program alone, \
              unset all of them",
             [RANK, FILE].iter().find(|other| variable(other).is_some()).unwrap_or(&RANK)
         ))
@@ -450,7 +487,9 @@ fn value(name: &str) -> Result<String> {
 
 fn number(name: &str) -> Result<u32> {
     let text = value(name)?;
-    text.parse().map_err(|_| Error::Join(format!("{name}={text:?} is no number; it is set by `farside run`")))
+    text.parse().map_err(|_| {
+        Error::Join(format!("{name}={text:?} is no number; it is set by `farside run`"))
+    })
 }
 
 /// Takes a rank's place. The companion is dropped when the rank has left.
@@ -479,19 +518,23 @@ fn enter(
     }
 }
 
-/// A copy of the file that the launcher handed over. The number itself stays open, and so a second attempt to join is told that the
-/// rank has joined, instead of meeting whatever file has that number by then.
+/// A copy of the file that the launcher handed over. The number itself stays open, and so a second
+/// attempt to join is told that the rank has joined, instead of meeting whatever file has that
+/// number by then.
 fn inherited(number: u32) -> Result<OwnedFd> {
     let bad = |error: std::io::Error| {
         Error::Join(format!(
-            "the job's file, number {number}, is not open here ({error}); does a wrapper close inherited files?"
+            "the job's file, number {number}, is not open here ({error}); does a wrapper close \
+             inherited files?"
         ))
     };
-    // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that fails.
+    // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that
+    // fails.
     let file = unsafe { BorrowedFd::borrow_raw(number as RawFd) };
     let copy = file.try_clone_to_owned().map_err(bad)?;
     // Programs that this one starts are no ranks.
-    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC).map_err(|errno| bad(errno.into()))?;
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|errno| bad(errno.into()))?;
     Ok(copy)
 }
 

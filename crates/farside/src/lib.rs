@@ -1,6 +1,7 @@
 //! One-sided remote memory for parallel programs.
 //!
-//! A program runs as many *ranks*; each reads, writes and atomically updates the memory of the others without their help:
+//! A program runs as many *ranks*; each reads, writes and atomically updates the memory of the
+//! others without their help:
 //!
 //! ```
 //! use farside::Rank;
@@ -23,7 +24,8 @@
 //! - [`local`]: threads of this process, for tests and examples;
 //! - alone: [`join`] without the launcher gives a world of one rank.
 //!
-//! Start with [`World`]; what is ordered by what is written in the memory model (`docs/memory-model.md`).
+//! Start with [`World`]; what is ordered by what is written in the memory model
+//! (`docs/memory-model.md`).
 
 pub mod job;
 mod local;
@@ -34,15 +36,17 @@ pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
 pub use farside_dsm as dsm;
 pub use farside_epoch as epoch;
 pub use farside_fabric::{
-    Atomic, Departure, Fabric, Fate, Loss, Region, SegmentId, Width, Word, counting, observed, tracing,
+    Atomic, Departure, Fabric, Loss, PeerState, Region, SegmentId, Width, Word, counting, observed,
+    tracing,
 };
 pub use farside_rma::{
-    Agent, AwaitedWord, Cell, Complex, Context, Counters, Ended, Error, Fetch, HandlerId, Integer, Link, Node, Outlook,
-    Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run, Scope, Summand, Team, Topology, Transfer,
-    Window, Words, World,
+    Agent, AtomicWord, AwaitedWord, Complex, Context, Counters, Error, ExitCause, Fetch, HandlerId,
+    Integer, Link, Node, Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run,
+    Scope, Summand, Team, Topology, Transfer, WaitOptions, Window, Words, World,
 };
 pub use farside_sync::{
-    Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier, combined, fence, lock, rw,
+    Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier,
+    combined, fence, lock, rw,
 };
 pub use job::join;
 pub use local::{Local, local};

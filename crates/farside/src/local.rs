@@ -2,15 +2,16 @@
 
 use std::panic::AssertUnwindSafe;
 
-use farside_fabric::{Ended, Error, Fabric, Rank, Result};
+use farside_fabric::{Error, ExitCause, Fabric, Rank, Result};
 use farside_rma::World;
 
 use crate::job::{Host, Kind, Options};
 
-/// Runs `program` on `ranks` ranks that are threads of this process, and returns what each of them returned, in order.
+/// Runs `program` on `ranks` ranks that are threads of this process, and returns what each of them
+/// returned, in order.
 ///
-/// A rank that returns an error, or panics, is lost for the others: whatever they wait for returns an error. The error of the first rank that
-/// failed by itself is returned; a panic is passed on.
+/// A rank that returns an error, or panics, is lost for the others: whatever they wait for returns
+/// an error. The error of the first rank that failed by itself is returned; a panic is passed on.
 ///
 /// ```
 /// let squares = farside::local(4, |world| Ok(world.rank().0.pow(2)))?;
@@ -42,7 +43,8 @@ impl Local {
         self
     }
 
-    /// Divides the ranks into so many nodes that reach each other over a network only: UDP, or what [`BETWEEN_NODES`](crate::job::BETWEEN_NODES) names.
+    /// Divides the ranks into so many nodes that reach each other over a network only: UDP, or what
+    /// [`BETWEEN_NODES`](crate::job::BETWEEN_NODES) names.
     ///
     /// ```
     /// let sums = farside::Local::new(4)?.nodes(2).run(|world| {
@@ -56,14 +58,16 @@ impl Local {
     #[must_use]
     pub fn nodes(mut self, nodes: u32) -> Local {
         if !self.options.fabric.spans_nodes() {
-            // A value that says nothing is told when the job starts over nic: it is not the fault of whoever calls this.
+            // A value that says nothing is told when the job starts over nic: it is not the fault
+            // of whoever calls this.
             self.options.fabric = Kind::between_nodes().unwrap_or(Kind::Nic);
         }
         self.options.nodes = Some(nodes);
         self
     }
 
-    /// Lets the nodes reach each other over libfabric instead, by this provider or, if the name is empty, the best there is.
+    /// Lets the nodes reach each other over libfabric instead, by this provider or, if the name is
+    /// empty, the best there is.
     #[must_use]
     pub fn ofi(mut self, provider: &str) -> Local {
         self.options.fabric = Kind::Ofi;
@@ -87,7 +91,8 @@ impl Local {
         self
     }
 
-    /// Puts a decorator, such as [`Counts`](farside_fabric::counting::Counts), around every rank's fabric.
+    /// Puts a decorator, such as [`Counts`](farside_fabric::counting::Counts), around every rank's
+    /// fabric.
     ///
     /// ```
     /// # use farside::{counting::Counts, observed::Kind, Local, Rank};
@@ -102,7 +107,10 @@ impl Local {
     /// # Ok::<(), farside::Error>(())
     /// ```
     #[must_use]
-    pub fn decorate(mut self, decorate: impl Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync + 'static) -> Local {
+    pub fn decorate(
+        mut self,
+        decorate: impl Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync + 'static,
+    ) -> Local {
         self.decorate = Some(Box::new(decorate));
         self
     }
@@ -122,8 +130,8 @@ impl Local {
             let result = std::panic::catch_unwind(AssertUnwindSafe(run));
             match &result {
                 Ok(Ok(_)) => {}
-                Ok(Err(_)) => host.declare_lost(rank, Ended::Failed),
-                Err(_) => host.declare_lost(rank, Ended::Panicked),
+                Ok(Err(_)) => host.declare_lost(rank, ExitCause::Failed),
+                Err(_) => host.declare_lost(rank, ExitCause::Panicked),
             }
             result
         };
@@ -132,19 +140,25 @@ impl Local {
                 .map(|number| {
                     let rank = &rank;
                     let name = format!("rank {number}");
-                    std::thread::Builder::new().name(name).spawn_scoped(threads, move || rank(Rank(number)))
+                    std::thread::Builder::new()
+                        .name(name)
+                        .spawn_scoped(threads, move || rank(Rank(number)))
                 })
                 .collect();
             let failed = |error: std::io::Error| {
-                Ok(Err(Error::System { call: "starting a rank's thread", errno: error.raw_os_error().unwrap_or(0) }))
+                Ok(Err(Error::System {
+                    call: "starting a rank's thread",
+                    errno: error.raw_os_error().unwrap_or(0),
+                }))
             };
             // A rank whose thread could not be started is lost for those that were.
             for (number, handle) in handles.iter().enumerate() {
                 if handle.is_err() {
-                    host.declare_lost(Rank(number as u32), Ended::Failed);
+                    host.declare_lost(Rank(number as u32), ExitCause::Failed);
                 }
             }
-            let join = |handle: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match handle {
+            let join = |handle: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| match handle
+            {
                 Ok(handle) => handle.join().and_then(|result| result),
                 Err(error) => failed(error),
             };
@@ -164,7 +178,10 @@ fn collect<R>(results: Vec<std::thread::Result<Result<R>>>) -> Result<Vec<R>> {
             Ok(Ok(value)) => values.push(value),
             Ok(Err(error)) => {
                 let is_consequence = |error: &Error| error.lost_rank().is_some();
-                if failure.as_ref().is_none_or(|known| is_consequence(known) && !is_consequence(&error)) {
+                if failure
+                    .as_ref()
+                    .is_none_or(|known| is_consequence(known) && !is_consequence(&error))
+                {
                     failure = Some(error);
                 }
             }

@@ -26,7 +26,8 @@ fn files(directory: &Path, end: &str) -> Vec<PathBuf> {
 
 /// The names of variables that a text mentions.
 fn names(text: &str) -> BTreeSet<String> {
-    let is_part = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+    let is_part =
+        |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
     let starts = text.match_indices(PREFIX).map(|(at, _)| &text[at..]);
     let names = starts.map(|rest| rest.split(|letter| !is_part(letter)).next().unwrap_or_default());
     names.filter(|name| name.len() > PREFIX.len()).map(str::to_owned).collect()
@@ -34,17 +35,24 @@ fn names(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn no_source_and_no_page_mentions_a_variable_that_is_not_on_the_list() {
-    let sources = ["crates", "xtask", "fuzz"].iter().flat_map(|part| files(&root().join(part), ".rs"));
+    let sources =
+        ["crates", "xtask", "fuzz"].iter().flat_map(|part| files(&root().join(part), ".rs"));
     let pages = files(&root().join("docs"), ".md").into_iter().chain([root().join("README.md")]);
     let all: Vec<PathBuf> = sources.chain(pages).collect();
     assert!(all.len() > 100, "only {} files were found", all.len());
     // Misspelt on purpose.
-    let excepted = ["crates/farside/src/job/environment.rs", "cli/tests/failures.rs", "tests/launchers/main.rs"];
+    let excepted = [
+        "crates/farside/src/job/environment.rs",
+        "cli/tests/failures.rs",
+        "tests/launchers/main.rs",
+    ];
     let mut unknown = Vec::new();
     for path in all.iter().filter(|path| !excepted.iter().any(|end| path.ends_with(end))) {
         let text = std::fs::read_to_string(path).unwrap();
         let is_listed = |name: &String| VARIABLES.iter().any(|known| known.name == name);
-        let names = names(&text).into_iter().filter(|name| !is_listed(name) && !name.starts_with(TEST_PREFIX));
+        let names = names(&text)
+            .into_iter()
+            .filter(|name| !is_listed(name) && !name.starts_with(TEST_PREFIX));
         unknown.extend(names.map(|name| format!("{}: {name}", path.display())));
     }
     assert_eq!(unknown, [] as [&str; 0]);
@@ -53,8 +61,10 @@ fn no_source_and_no_page_mentions_a_variable_that_is_not_on_the_list() {
 #[test]
 fn every_variable_of_the_list_is_read_somewhere() {
     let list = Path::new("crates/farside/src/job/environment.rs");
-    let sources = files(&root().join("crates"), ".rs").into_iter().filter(|path| !path.ends_with(list));
-    let mentioned: BTreeSet<String> = sources.flat_map(|path| names(&std::fs::read_to_string(path).unwrap())).collect();
+    let sources =
+        files(&root().join("crates"), ".rs").into_iter().filter(|path| !path.ends_with(list));
+    let mentioned: BTreeSet<String> =
+        sources.flat_map(|path| names(&std::fs::read_to_string(path).unwrap())).collect();
     for variable in VARIABLES {
         assert!(mentioned.contains(variable.name), "nobody reads {}", variable.name);
     }

@@ -1,19 +1,22 @@
-//! The explorer itself: what it finds, what it counts, and what it does again. The protocols that it explores are in `crates/check`.
+//! The explorer itself: what it finds, what it counts, and what it does again. The protocols that
+//! it explores are in `crates/check`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use farside::sim::{
-    Policy, Program, Reduction, Report, Verdict, exhaustive, explore, program, random, replay, simulation,
+    Policy, Program, Reduction, Report, Verdict, exhaustive, explore, program, random, replay,
+    simulation,
 };
-use farside::{Ended, Error, Node, Rank};
+use farside::{Error, ExitCause, Node, Rank};
 
 fn explore_all(ranks: u32, program: &Program, reduction: Reduction) -> Report {
     exhaustive(&simulation(ranks, None).expect("a simulation"), program, reduction, 1_000_000)
 }
 
-/// Every rank adds one to a word in two halves, and ends with an error if it finds that one was lost.
+/// Every rank adds one to a word in two halves, and ends with an error if it finds that one was
+/// lost.
 fn racy() -> Program {
     program(
         |world| world.words(1),
@@ -23,7 +26,11 @@ fn racy() -> Program {
             world.store(count, seen + 1)?;
             world.barrier()?;
             let all = world.load(count)?;
-            if all == u64::from(world.size()) { Ok(()) } else { Err(Error::Misuse(format!("{all} counted"))) }
+            if all == u64::from(world.size()) {
+                Ok(())
+            } else {
+                Err(Error::Misuse(format!("{all} counted")))
+            }
         },
     )
 }
@@ -33,10 +40,12 @@ fn every_policy_finds_a_lost_update_and_shows_it_again() {
     let simulation = simulation(2, None).expect("a simulation");
     for policy in ["exhaustive", "unreduced", "random", "pct:2"] {
         let policy: Policy = policy.parse().expect("a policy");
-        let report = explore(&simulation, &racy(), policy, 3, &mut |progress| progress.runs < 10_000);
+        let report =
+            explore(&simulation, &racy(), policy, 3, &mut |progress| progress.runs < 10_000);
         let failure = report.failure.unwrap_or_else(|| panic!("{policy} finds nothing"));
         assert!(failure.problem.contains("1 counted"), "{policy}: {failure:?}");
-        let again = replay(&simulation, &racy(), &failure.schedule).expect("the schedule can be read");
+        let again =
+            replay(&simulation, &racy(), &failure.schedule).expect("the schedule can be read");
         assert_eq!(again.verdict, Verdict::Failed(failure.problem), "{policy}");
     }
 }
@@ -44,7 +53,10 @@ fn every_policy_finds_a_lost_update_and_shows_it_again() {
 #[test]
 fn an_exploration_ends_when_it_is_told_to() {
     let simulation = simulation(2, None).expect("a simulation");
-    let harmless = program(|world| world.words(1), |world, words| world.fetch_add(words.at(Rank(0), 0), 1).map(drop));
+    let harmless = program(
+        |world| world.words(1),
+        |world, words| world.fetch_add(words.at(Rank(0), 0), 1).map(drop),
+    );
     for policy in ["unreduced", "random", "pct:3"] {
         let policy: Policy = policy.parse().expect("a policy");
         let report = explore(&simulation, &harmless, policy, 1, &mut |progress| progress.runs < 1);
@@ -73,7 +85,9 @@ fn orphan(heard: Rc<Cell<u32>>) -> Program {
                 return world.signal(words.at(Rank(1), 0), 1);
             }
             match world.wait(words.at(Rank(1), 0), |word| word == 1) {
-                Err(Error::RankLost { rank: Rank(0), how: Ended::Signal(9) }) => heard.set(heard.get() + 1),
+                Err(Error::RankLost { rank: Rank(0), how: ExitCause::Signal(9) }) => {
+                    heard.set(heard.get() + 1)
+                }
                 other => drop(other?),
             }
             Ok(())
@@ -87,7 +101,12 @@ fn a_death_is_heard_of_and_fails_nothing() {
     let simulation = simulation(2, None).expect("a simulation").deaths(1);
     let report = exhaustive(&simulation, &orphan(heard.clone()), Reduction::Sources, 10_000);
     assert!(report.complete && report.failure.is_none(), "{report:?}");
-    assert!(heard.get() > 0 && u64::from(heard.get()) < report.runs, "{} of {} runs", heard.get(), report.runs);
+    assert!(
+        heard.get() > 0 && u64::from(heard.get()) < report.runs,
+        "{} of {} runs",
+        heard.get(),
+        report.runs
+    );
 }
 
 /// Signals when it is dropped, whatever happens.
@@ -109,7 +128,8 @@ fn the_dead_do_nothing_while_they_unwind() {
         move |world, words| {
             if world.rank() == Rank(0) {
                 let guard = Guard(world, &words);
-                // The only rank that can die before the guard is dropped in order is this one, here.
+                // The only rank that can die before the guard is dropped in order is this one,
+                // here.
                 world.load(words.at(Rank(0), 1))?;
                 drop(guard);
                 return world.flush(Rank(1));
@@ -124,11 +144,21 @@ fn the_dead_do_nothing_while_they_unwind() {
     let simulation = simulation(2, None).expect("a simulation").deaths(1);
     let report = exhaustive(&simulation, &guarded, Reduction::Sources, 10_000);
     assert!(report.complete && report.failure.is_none(), "{report:?}");
-    assert!(signalled.get() > 0 && lost.get() > 0, "{} signalled, {} lost", signalled.get(), lost.get());
-    // A rank that dies at its first step has posted nothing: were its guard's signal to land, nobody would hear of the death.
+    assert!(
+        signalled.get() > 0 && lost.get() > 0,
+        "{} signalled, {} lost",
+        signalled.get(),
+        lost.get()
+    );
+    // A rank that dies at its first step has posted nothing: were its guard's signal to land,
+    // nobody would hear of the death.
     let first = replay(&simulation, &guarded, "1").expect("the schedule can be read");
     assert_eq!(first.verdict, Verdict::Passed);
-    assert!(first.steps.iter().all(|step| !step.event.to_string().contains("store 1")), "{:?}", first.steps);
+    assert!(
+        first.steps.iter().all(|step| !step.event.to_string().contains("store 1")),
+        "{:?}",
+        first.steps
+    );
 }
 
 /// All outcomes of two ranks that each write a word of rank 0 and then read the other's.
@@ -211,7 +241,7 @@ fn a_call_goes_on_without_a_dead_rank_or_ends_with_its_loss() {
     let simulation = simulation(2, None).expect("a simulation").deaths(1);
     let report = exhaustive(&simulation, &calls, Reduction::Sources, 100_000);
     assert_eq!((report.complete, report.failure), (true, None));
-    let lost = Err::<Vec<u8>, _>(Error::RankLost { rank: Rank(0), how: Ended::Signal(9) });
+    let lost = Err::<Vec<u8>, _>(Error::RankLost { rank: Rank(0), how: ExitCause::Signal(9) });
     let expected = [Ok(vec![0]), Ok(vec![1]), lost].map(|answer| format!("{answer:?}"));
     assert_eq!(*answers.borrow(), BTreeSet::from(expected));
 }

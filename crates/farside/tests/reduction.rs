@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farside::sim::{Policy, Program, Reduction, Simulation, explore, program, simulation};
-use farside::{Atomic, Ended, Error, HandlerId, Node, Rank, Result, Word, Words, World};
+use farside::{Atomic, Error, ExitCause, HandlerId, Node, Rank, Result, Word, Words, World};
 
 /// What a rank of a random program does.
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +80,9 @@ fn run_one(world: &World, (words, handler): &(Words, HandlerId), op: Op) -> Resu
     match op {
         Op::Put(word, value) => world.put_value(value, at(word)).map(|()| None),
         Op::Signal(word, value) => world.signal(at(word), value).map(|()| None),
-        Op::PutSignal(word, value, flag, signal) => {
-            world.put_signal(&[value], at(word), signal, words.at(owner(word, world.size()), flag)).map(|()| None)
-        }
+        Op::PutSignal(word, value, flag, signal) => world
+            .put_signal(&[value], at(word), signal, words.at(owner(word, world.size()), flag))
+            .map(|()| None),
         Op::Get(word) => world.get_value(at(word)).map(Some),
         Op::Load(word) => world.load(at(word)).map(Some),
         Op::Store(word, value) => world.store(at(word), value).map(|()| None),
@@ -94,22 +94,27 @@ fn run_one(world: &World, (words, handler): &(Words, HandlerId), op: Op) -> Resu
             world.get(words.at(Rank(0), 0), &mut two)?;
             Ok(Some(two[0] * 10 + two[1]))
         }
-        Op::Call(node, value) => Ok(Some(world.call(Node(node), *handler, &[value as u8])?[0].into())),
+        Op::Call(node, value) => {
+            Ok(Some(world.call(Node(node), *handler, &[value as u8])?[0].into()))
+        }
         Op::Fence => world.fence().map(|()| None),
         Op::Flush => world.flush_all().map(|()| None),
-        Op::Wait(word, least) => match world.wait_timeout(at(word), |held| held >= least, Duration::from_secs(1)) {
-            Ok(value) => Ok(Some(value)),
-            Err(Error::TimedOut { .. }) => Ok(Some(999)),
-            Err(error) => Err(error),
-        },
+        Op::Wait(word, least) => {
+            match world.wait_timeout(at(word), |held| held >= least, Duration::from_secs(1)) {
+                Ok(value) => Ok(Some(value)),
+                Err(Error::TimedOut { .. }) => Ok(Some(999)),
+                Err(error) => Err(error),
+            }
+        }
         Op::Poll(word) => {
             for _ in 0..3 {
                 let value = world.load(at(word))?;
                 if value != 0 {
                     return Ok(Some(value));
                 }
-                // When somebody's leaving is noticed is not explored: who finds nobody left to wait for stops, as after the last look.
-                if let Err(Error::RankLost { how: Ended::Left, .. }) = world.relax() {
+                // When somebody's leaving is noticed is not explored: who finds nobody left to wait
+                // for stops, as after the last look.
+                if let Err(Error::RankLost { how: ExitCause::Left, .. }) = world.relax() {
                     break;
                 }
             }
@@ -129,11 +134,13 @@ fn subject(ops: Vec<Vec<Op>>) -> (Program, Outcomes) {
             *at_start.borrow_mut() = vec![None; ranks];
             let words = world.words(WORDS)?;
             let size = world.size();
-            let all: Vec<Word> = (0..WORDS).map(|word| words.at(owner(word, size), word).word()).collect();
+            let all: Vec<Word> =
+                (0..WORDS).map(|word| words.at(owner(word, size), word).word()).collect();
             let calls = std::sync::atomic::AtomicU8::new(0);
             let handler = world.serve(move |agent, _, value| {
                 let calls = 1 + calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let (own, other) = (all[agent.node().0 as usize * 2], all[(1 - agent.node().0 as usize) * 2]);
+                let (own, other) =
+                    (all[agent.node().0 as usize * 2], all[(1 - agent.node().0 as usize) * 2]);
                 let value = value[0].into();
                 // The words are there, and of this and of the other node.
                 let before = agent.atomic(own, Atomic::Add(value)).and_then(|before| {
@@ -173,12 +180,15 @@ fn outcomes(
     limit: u64,
 ) -> Option<(u64, BTreeSet<Vec<String>>)> {
     let (program, outcomes) = subject(ops.to_vec());
-    let report = explore(simulation, &program, Policy::Exhaustive(reduction), 0, &mut |progress| progress.runs < limit);
+    let report = explore(simulation, &program, Policy::Exhaustive(reduction), 0, &mut |progress| {
+        progress.runs < limit
+    });
     assert_eq!(report.failure, None, "{ops:?}");
     report.complete.then(|| (report.runs, outcomes.borrow().clone()))
 }
 
-/// Compares so many programs that `random_program` makes; those with too many schedules do not count.
+/// Compares so many programs that `random_program` makes; those with too many schedules do not
+/// count.
 fn compare(
     programs: usize,
     ranks: u32,
@@ -192,8 +202,8 @@ fn compare(
         let Some((runs, expected)) = outcomes(simulation, &ops, Reduction::None, 20_000) else {
             continue;
         };
-        let (fewer, found) =
-            outcomes(simulation, &ops, Reduction::Sources, 20_000).expect("not more than without reduction");
+        let (fewer, found) = outcomes(simulation, &ops, Reduction::Sources, 20_000)
+            .expect("not more than without reduction");
         let (lost, made_up): (Vec<_>, Vec<_>) =
             (expected.difference(&found).collect(), found.difference(&expected).collect());
         assert!(
@@ -220,13 +230,19 @@ fn programs(few: usize) -> usize {
 
 #[test]
 fn reduction_loses_no_outcome() {
-    compare(programs(40), 2, &simulation(2, None).expect("a simulation"), |numbers| random_ops(numbers, 2, 3));
-    compare(programs(40), 3, &simulation(3, None).expect("a simulation"), |numbers| random_ops(numbers, 3, 2));
+    compare(programs(40), 2, &simulation(2, None).expect("a simulation"), |numbers| {
+        random_ops(numbers, 2, 3)
+    });
+    compare(programs(40), 3, &simulation(3, None).expect("a simulation"), |numbers| {
+        random_ops(numbers, 3, 2)
+    });
 }
 
 #[test]
 fn reduction_loses_no_outcome_of_long_programs() {
-    compare(programs(20), 2, &simulation(2, None).expect("a simulation"), |numbers| random_ops(numbers, 2, 4));
+    compare(programs(20), 2, &simulation(2, None).expect("a simulation"), |numbers| {
+        random_ops(numbers, 2, 4)
+    });
 }
 
 #[test]
@@ -264,7 +280,8 @@ fn reduction_loses_no_outcome_of_calls() {
 fn outcomes_of_both(ops: &[Vec<Op>]) -> BTreeSet<Vec<String>> {
     let simulation = simulation(2, None).expect("a simulation");
     let (_, all) = outcomes(&simulation, ops, Reduction::None, 100_000).expect("few schedules");
-    let (_, found) = outcomes(&simulation, ops, Reduction::Sources, 100_000).expect("few schedules");
+    let (_, found) =
+        outcomes(&simulation, ops, Reduction::Sources, 100_000).expect("few schedules");
     assert_eq!(found, all);
     found
 }
@@ -281,7 +298,8 @@ fn a_wait_sees_a_value_that_is_there_for_a_while() {
 fn a_wait_that_begins_late_sees_what_was_there_before() {
     // In the first run the wait begins when its word has been right, wrong and right again.
     let writer = vec![Op::Store(2, 5), Op::Store(2, 0), Op::Store(3, 1), Op::Store(2, 6)];
-    let waiter = vec![Op::Load(0), Op::Load(0), Op::Load(0), Op::Load(0), Op::Wait(2, 1), Op::Load(3)];
+    let waiter =
+        vec![Op::Load(0), Op::Load(0), Op::Load(0), Op::Load(0), Op::Wait(2, 1), Op::Load(3)];
     let found = outcomes_of_both(&[writer, waiter]);
     assert!(found.iter().any(|seen| seen[1] == "0 0 0 0 5 0 "), "{found:?}");
 }

@@ -32,9 +32,14 @@ fn an_error_that_main_returns_is_printed_with_the_way_out() {
         .unwrap();
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(child.wait_with_output()));
-    let output = receive.recv_timeout(Duration::from_secs(60)).expect("a program of one rank ends by itself").unwrap();
+    let output = receive
+        .recv_timeout(Duration::from_secs(60))
+        .expect("a program of one rank ends by itself")
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    for part in ["Error: cannot allocate 8589934592 bytes", "`farside run --memory`", "FARSIDE_MEMORY"] {
+    for part in
+        ["Error: cannot allocate 8589934592 bytes", "`farside run --memory`", "FARSIDE_MEMORY"]
+    {
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     }
     assert!(!said.contains("OutOfMemory {"), "{said:?}");

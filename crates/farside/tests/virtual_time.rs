@@ -1,4 +1,5 @@
-//! Virtual time: the model's numbers come out where they can be worked out by hand, runs repeat, and what is stuck is reported.
+//! Virtual time: the model's numbers come out where they can be worked out by hand, runs repeat,
+//! and what is stuck is reported.
 
 use std::time::Duration;
 
@@ -8,21 +9,33 @@ use farside::{Error, HandlerId, Node, Rank, Result, World};
 
 /// A machine with round numbers: two ranks a node, no noise.
 fn round_numbers(carrier: &str, noise: &str) -> Profile {
-    let figure = |name: &str, is: u64| format!("{name} = {{ is = {is}, kind = \"estimated\", source = \"a test\" }}\n");
+    let figure = |name: &str, is: u64| {
+        format!("{name} = {{ is = {is}, kind = \"estimated\", source = \"a test\" }}\n")
+    };
     let table = |name: &str, figures: &[(&str, u64)]| {
         let lines: String = figures.iter().map(|(name, is)| figure(name, *is)).collect();
         format!("[{name}]\n{lines}")
     };
     let service = [("put_ns", 100), ("get_ns", 200), ("atomic_ns", 300), ("byte_ps", 0)];
     let text = [
-        format!("name = \"test\"\nmachine = \"a test\"\n[[level]]\nname = \"machine\"\ncarrier = \"{carrier}\"\n"),
+        format!(
+            "name = \"test\"\nmachine = \"a test\"\n[[level]]\nname = \"machine\"\ncarrier = \
+             \"{carrier}\"\n"
+        ),
         figure("latency_ns", 10_000) + &figure("send_ns", 1000) + &figure("receive_ns", 500),
         figure("gap_ns", 2000) + &figure("byte_ps", 1000),
         "[[level]]\nname = \"node\"\ncarrier = \"processor\"\n".into(),
-        figure("ranks", 2) + &figure("latency_ns", 70) + &figure("send_ns", 30) + &figure("receive_ns", 0),
+        figure("ranks", 2)
+            + &figure("latency_ns", 70)
+            + &figure("send_ns", 30)
+            + &figure("receive_ns", 0),
         figure("gap_ns", 0) + &figure("byte_ps", 100),
         table("interface", &service),
-        table("agent", &[&service[..], &[("call_ns", 400), ("spin_ns", 1_000_000), ("wake_ns", 7000)]].concat()),
+        table(
+            "agent",
+            &[&service[..], &[("call_ns", 400), ("spin_ns", 1_000_000), ("wake_ns", 7000)]]
+                .concat(),
+        ),
         table("processor", &[("line_ns", 50)]),
         table("rank", &[("notice_ns", 40), ("outstanding", 4)]),
         format!("[noise]\n{noise}"),
@@ -37,7 +50,10 @@ fn quiet() -> String {
 }
 
 /// How long rank 0 takes for something, on four ranks of two nodes.
-fn time(carrier: &str, what: impl Fn(&World, &farside::Words, HandlerId) -> Result<()> + 'static) -> u64 {
+fn time(
+    carrier: &str,
+    what: impl Fn(&World, &farside::Words, HandlerId) -> Result<()> + 'static,
+) -> u64 {
     let outcome = Virtual::new(&round_numbers(carrier, &quiet()), 4).unwrap().run_prepared(
         |world| Ok((world.words(8)?, world.serve(|_, _, _| vec![0; 8])?)),
         move |world, (words, handler)| {
@@ -56,7 +72,9 @@ fn time(carrier: &str, what: impl Fn(&World, &farside::Words, HandlerId) -> Resu
 
 #[test]
 fn a_far_atomic_takes_what_the_model_says() {
-    let atomic = |world: &World, words: &farside::Words, _| world.fetch_add(words.at(Rank(2), 0), 1).map(drop);
+    let atomic = |world: &World, words: &farside::Words, _| {
+        world.fetch_add(words.at(Rank(2), 0), 1).map(drop)
+    };
     // Sending, gap with 8 bytes, latency, the carrier, latency, receiving.
     assert_eq!(time("interface", atomic), 1000 + 2008 + 10_000 + 300 + 10_000 + 500);
     // The agent sleeps unless it has just been busy: preparations woke it.
@@ -65,7 +83,10 @@ fn a_far_atomic_takes_what_the_model_says() {
 
 #[test]
 fn a_near_atomic_takes_what_the_model_says() {
-    assert_eq!(time("interface", |world, words, _| world.fetch_add(words.at(Rank(1), 0), 1).map(drop)), 30 + 70);
+    assert_eq!(
+        time("interface", |world, words, _| world.fetch_add(words.at(Rank(1), 0), 1).map(drop)),
+        30 + 70
+    );
 }
 
 #[test]
@@ -91,13 +112,16 @@ fn a_put_is_posted_and_a_flush_waits_for_its_acknowledgement() {
 
 #[test]
 fn a_get_pays_for_the_bytes_that_come_back() {
-    let get = |world: &World, words: &farside::Words, _| world.get(words.at(Rank(2), 0), &mut [0; 8]);
+    let get =
+        |world: &World, words: &farside::Words, _| world.get(words.at(Rank(2), 0), &mut [0; 8]);
     assert_eq!(time("interface", get), 1000 + 2000 + 10_000 + 200 + 10_000 + 64 + 500);
 }
 
 #[test]
 fn calls_are_run_by_the_agent_whoever_carries_the_rest() {
-    let call = |world: &World, _: &farside::Words, handler| world.call(Node(1), handler, &[0; 8]).map(drop);
+    let call = |world: &World, _: &farside::Words, handler| {
+        world.call(Node(1), handler, &[0; 8]).map(drop)
+    };
     assert_eq!(time("interface", call), 1000 + 2008 + 10_000 + 400 + 10_000 + 8 + 500);
 }
 
@@ -200,7 +224,11 @@ fn a_wait_that_takes_too_long_ends_in_virtual_time() {
     let outcome = run(&Profile::load("ethernet-25g").unwrap(), 2, 1, |world| {
         let words = world.words(1)?;
         let begin = world.now_ns();
-        let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 7, Duration::from_secs(60));
+        let result = world.wait_timeout(
+            words.at(world.rank(), 0),
+            |word| word == 7,
+            Duration::from_secs(60),
+        );
         assert_eq!(result, Err(Error::TimedOut { after_ms: 60_000 }));
         Ok(world.now_ns() - begin)
     });
@@ -241,7 +269,8 @@ fn departures_do_not_prolong_a_wait() {
             return Ok(0);
         }
         let begin = world.now_ns();
-        let result = world.wait_timeout(words.at(Rank(0), 0), |word| word == 1, Duration::from_millis(100));
+        let result =
+            world.wait_timeout(words.at(Rank(0), 0), |word| word == 1, Duration::from_millis(100));
         assert_eq!(result, Err(Error::TimedOut { after_ms: 100 }));
         Ok(world.now_ns() - begin)
     });
@@ -270,7 +299,10 @@ fn who_serves_can_be_chosen_and_a_server_that_shares_the_processor_takes_its_tim
     };
     let (nic, poll, block) = (run_with("nic"), run_with("host-poll"), run_with("host-block"));
     assert_eq!((nic[0], poll[0]), (1_000_000, 1_000_000));
-    assert!(block[0] >= 1_044_400 && nic[1] < poll[1] && poll[1] + 40_000 < block[1], "{nic:?} {poll:?} {block:?}");
+    assert!(
+        block[0] >= 1_044_400 && nic[1] < poll[1] && poll[1] + 40_000 < block[1],
+        "{nic:?} {poll:?} {block:?}"
+    );
     for (name, server) in [("myrinet-lanai4", "nic-poll"), ("myrinet-2000", "host-spin-block")] {
         let error = Profile::load(name).unwrap().served_by(server).unwrap_err().to_string();
         assert!(error.contains(server) || error.contains(name), "{error}");
@@ -291,10 +323,14 @@ fn a_trace_has_every_operation_with_its_landing() {
     let outcome = Virtual::new(&round_numbers("interface", &quiet()), 4)
         .unwrap()
         .traced()
-        .run_prepared(|world| world.words(1), |world, words| world.fetch_add(words.at(Rank(3), 0), 1))
+        .run_prepared(
+            |world| world.words(1),
+            |world, words| world.fetch_add(words.at(Rank(3), 0), 1),
+        )
         .unwrap();
     let slices = &outcome.timing.slices;
-    let atomics: Vec<_> = slices.iter().filter(|slice| slice.operation.kind == Kind::Atomic).collect();
+    let atomics: Vec<_> =
+        slices.iter().filter(|slice| slice.operation.kind == Kind::Atomic).collect();
     assert_eq!(atomics.len(), 4);
     for slice in atomics {
         let landed_ns = slice.landed_ns.expect("an operation lands");
@@ -304,9 +340,11 @@ fn a_trace_has_every_operation_with_its_landing() {
 
 #[test]
 fn a_profile_that_makes_no_sense_is_refused() {
-    for (bad, why) in
-        [("", "missing field"), ("name = 5", "expected a string"), ("name = \"x\"\nsurprise = 1", "surprise")]
-    {
+    for (bad, why) in [
+        ("", "missing field"),
+        ("name = 5", "expected a string"),
+        ("name = \"x\"\nsurprise = 1", "surprise"),
+    ] {
         let text = Profile::parse(bad).unwrap_err().to_string();
         assert!(text.contains(why), "{bad:?}: {text}");
     }

@@ -1,4 +1,5 @@
-//! The ends of a channel between a launcher and a daemon: writing without waiting, and hearing as something to poll.
+//! The ends of a channel between a launcher and a daemon: writing without waiting, and hearing as
+//! something to poll.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,8 @@ use crate::frames::encode;
 /// So much may wait to be written before those who can wait have to.
 const FULL: usize = 1 << 20;
 
-/// Where messages are put; a thread writes them, in order. The last part of it to be dropped does not end the thread: [`Outbox::close`] does.
+/// Where messages are put; a thread writes them, in order. The last part of it to be dropped does
+/// not end the thread: [`Outbox::close`] does.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     shared: Arc<Shared>,
@@ -41,7 +43,9 @@ impl Outbox {
         let shared = Arc::new(Shared::default());
         let outbox = Outbox { shared };
         let own = outbox.clone();
-        std::thread::Builder::new().name("farside-channel".into()).spawn(move || own.write_all(&mut to))?;
+        std::thread::Builder::new()
+            .name("farside-channel".into())
+            .spawn(move || own.write_all(&mut to))?;
         Ok(outbox)
     }
 
@@ -63,7 +67,11 @@ impl Outbox {
         let bytes = encode(message);
         let state = self.lock();
         let full = |state: &mut State| state.waiting.len() > FULL && !state.broken && !state.closed;
-        let mut state = self.shared.changed.wait_while(state, full).unwrap_or_else(|poison| poison.into_inner());
+        let mut state = self
+            .shared
+            .changed
+            .wait_while(state, full)
+            .unwrap_or_else(|poison| poison.into_inner());
         if state.broken || state.closed {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
@@ -86,7 +94,12 @@ impl Outbox {
             if left.is_zero() {
                 return false;
             }
-            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(|poison| poison.into_inner()).0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(|poison| poison.into_inner())
+                .0;
         }
         true
     }
@@ -95,7 +108,11 @@ impl Outbox {
         loop {
             let state = self.lock();
             let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
-            let mut state = self.shared.changed.wait_while(state, idle).unwrap_or_else(|poison| poison.into_inner());
+            let mut state = self
+                .shared
+                .changed
+                .wait_while(state, idle)
+                .unwrap_or_else(|poison| poison.into_inner());
             if state.waiting.is_empty() {
                 return;
             }

@@ -1,9 +1,10 @@
-//! How a job goes on and ends: time, grace, failures, its status. Knows no process, so that it is the same on one host and on many.
+//! How a job goes on and ends: time, grace, failures, its status. Knows no process, so that it is
+//! the same on one host and on many.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use farside::{Ended, Fate, Rank};
+use farside::{ExitCause, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
@@ -74,7 +75,10 @@ impl<'a> Course<'a> {
             self.timed_out = true;
             self.status = TIMED_OUT;
             let seconds = self.launch.timeout.unwrap_or_default().as_secs_f64();
-            self.say(&format!("time is up after {seconds} s; still running: rank {}", list(&running())));
+            self.say(&format!(
+                "time is up after {seconds} s; still running: rank {}",
+                list(&running())
+            ));
             self.ending = Some((now, Signal::TERM));
         }
         let (_, signal) = self.ending.filter(|&(when, _)| when <= now)?;
@@ -111,9 +115,12 @@ impl<'a> Course<'a> {
 
     /// A rank has ended like this, when `fate` was what the job knew of it. That is said when all
     /// of its output was passed on, of which [`Course::drained`] tells.
-    pub(crate) fn ended(&mut self, rank: Rank, how: Ended, fate: Fate) {
-        // It has left in order; or it is a program that never joined, such as `hostname`, and has done nothing wrong.
-        if how == Ended::Status(0) && matches!(fate, Fate::Left | Fate::Starting) {
+    pub(crate) fn ended(&mut self, rank: Rank, how: ExitCause, peer_state: PeerState) {
+        // It has left in order; or it is a program that never joined, such as `hostname`, and has
+        // done nothing wrong.
+        if how == ExitCause::Status(0)
+            && matches!(peer_state, PeerState::Left | PeerState::Starting)
+        {
             return;
         }
         self.unsaid.push((rank, Failure { rank, how }.to_string(), Instant::now() + LAST_LINES));
@@ -131,25 +138,30 @@ impl<'a> Course<'a> {
     }
 
     fn say_unsaid(&mut self, which: impl Fn(Rank, Instant) -> bool) {
-        let said: Vec<_> = self.unsaid.extract_if(.., |(rank, _, when)| which(*rank, *when)).collect();
+        let said: Vec<_> =
+            self.unsaid.extract_if(.., |(rank, _, when)| which(*rank, *when)).collect();
         said.iter().for_each(|(_, news, _)| self.say(news));
     }
 
     /// A host is gone, and its ranks with it.
     pub(crate) fn lost_host(&mut self, host: String, why: &str, ranks: &[Rank]) {
-        let with_it = if ranks.is_empty() { String::new() } else { format!("; with it rank {}", list(ranks)) };
+        let with_it = if ranks.is_empty() {
+            String::new()
+        } else {
+            format!("; with it rank {}", list(ranks))
+        };
         self.say(&format!("host {host} is lost: {why}{with_it}"));
         self.hosts_lost.push(host);
-        self.failed(ranks, Ended::Silent);
+        self.failed(ranks, ExitCause::Silent);
     }
 
-    fn failed(&mut self, ranks: &[Rank], how: Ended) {
+    fn failed(&mut self, ranks: &[Rank], how: ExitCause) {
         self.failures.extend(ranks.iter().map(|&rank| Failure { rank, how }));
         if self.status == 0 {
             self.status = match how {
-                Ended::Signal(signal) => 128 + signal,
-                Ended::Status(0) => 1,
-                Ended::Status(status) => status,
+                ExitCause::Signal(signal) => 128 + signal,
+                ExitCause::Status(0) => 1,
+                ExitCause::Status(status) => status,
                 _ => 1,
             };
         }
@@ -206,12 +218,14 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Whether nobody reads our output any more, as after `| head`: nothing to complain of, and neither are ranks that end because of it.
+/// Whether nobody reads our output any more, as after `| head`: nothing to complain of, and neither
+/// are ranks that end because of it.
 fn is_unread() -> bool {
     let stdout = std::io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+    rustix::event::poll(&mut polled, Some(&now)).is_ok()
+        && polled[0].revents().contains(PollFlags::ERR)
 }
 
 fn list(ranks: &[Rank]) -> String {

@@ -1,11 +1,12 @@
-//! The ranks of this host: starting them, hearing of their ends, signalling them, leaving nothing of them behind.
+//! The ranks of this host: starting them, hearing of their ends, signalling them, leaving nothing
+//! of them behind.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 
 use farside::job::Host;
-use farside::{Ended, Fate, Loss, Rank};
+use farside::{ExitCause, Loss, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -35,18 +36,23 @@ pub(crate) struct Started<'a> {
 /// The end of a rank.
 pub(crate) struct End {
     pub(crate) rank: Rank,
-    pub(crate) how: Ended,
+    pub(crate) how: ExitCause,
     /// What the job knew of it when it ended.
-    pub(crate) fate: Fate,
+    pub(crate) peer_state: PeerState,
     /// The loss because of which it has ended.
     pub(crate) cause: Option<Loss>,
 }
 
 impl<'a> Crew<'a> {
     /// Starts the ranks that belong on this host.
-    pub(crate) fn start(launch: &'a Launch, host: &'a Host, sink: Sink) -> Result<Started<'a>, Error> {
+    pub(crate) fn start(
+        launch: &'a Launch,
+        host: &'a Host,
+        sink: Sink,
+    ) -> Result<Started<'a>, Error> {
         let mark = Mark::new();
-        let mut keeper = launch.keeper.as_ref().and_then(|program| Keeper::start(program, Some(&mark)).ok());
+        let mut keeper =
+            launch.keeper.as_ref().and_then(|program| Keeper::start(program, Some(&mark)).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
@@ -102,7 +108,8 @@ impl<'a> Crew<'a> {
         self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN))
     }
 
-    /// Which ranks have ended, where `happened` says what was readable. The other ranks are told at once of those that had not left in order.
+    /// Which ranks have ended, where `happened` says what was readable. The other ranks are told at
+    /// once of those that had not left in order.
     pub(crate) fn reap(&mut self, happened: &[bool]) -> Vec<End> {
         let mut happened = happened.iter();
         let mut gone = Vec::new();
@@ -127,11 +134,11 @@ impl<'a> Crew<'a> {
 
     fn ended(&self, rank: Rank, status: ExitStatus) -> End {
         let how = ended(status);
-        let fate = self.host.fate(rank);
-        if how != Ended::Status(0) || fate != Fate::Left {
+        let peer_state = self.host.peer_state(rank);
+        if how != ExitCause::Status(0) || peer_state != PeerState::Left {
             self.host.declare_lost(rank, how);
         }
-        End { rank, how, fate, cause: self.host.cause(rank) }
+        End { rank, how, peer_state, cause: self.host.cause(rank) }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -156,9 +163,9 @@ impl<'a> Crew<'a> {
 }
 
 /// What an exit status says.
-pub(crate) fn ended(status: ExitStatus) -> Ended {
+pub(crate) fn ended(status: ExitStatus) -> ExitCause {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => Ended::Signal(signal),
-        (None, code) => Ended::Status(code.unwrap_or(-1)),
+        (Some(signal), _) => ExitCause::Signal(signal),
+        (None, code) => ExitCause::Status(code.unwrap_or(-1)),
     }
 }

@@ -1,6 +1,8 @@
-//! The daemon of a host: starts the ranks of its node, watches them, and does what the launcher says over standard input.
+//! The daemon of a host: starts the ranks of its node, watches them, and does what the launcher
+//! says over standard input.
 //!
-//! Whatever becomes of the launcher, nothing is left here: when standard input ends, everything ends.
+//! Whatever becomes of the launcher, nothing is left here: when standard input ends, everything
+//! ends.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -23,12 +25,14 @@ use crate::{Launch, processes, system};
 
 /// How often the interface is asked which nodes are silent.
 const LOOK: Duration = Duration::from_millis(200);
-/// A launcher that does not answer the news of a silent node for so long is out of reach: it is this node that was cut off.
+/// A launcher that does not answer the news of a silent node for so long is out of reach: it is
+/// this node that was cut off.
 const CUT_OFF: Duration = Duration::from_secs(30);
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a daemon does, from its beginning to its end, and the status with which it exits. To be called by a program that was started with the argument `__node`.
+/// What a daemon does, from its beginning to its end, and the status with which it exits. To be
+/// called by a program that was started with the argument `__node`.
 pub fn node() -> Result<u8, String> {
     processes::adopt_orphans();
     processes::allow_many_files();
@@ -51,7 +55,10 @@ pub fn node() -> Result<u8, String> {
             }
         }
     };
-    std::thread::Builder::new().name("farside-launcher".into()).spawn(listen).map_err(|error| failed(&error))?;
+    std::thread::Builder::new()
+        .name("farside-launcher".into())
+        .spawn(listen)
+        .map_err(|error| failed(&error))?;
     outbox.push_bytes(format!("{GREETING}{VERSION}\n").as_bytes());
     let mut daemon = Daemon { mail, heard: Vec::new(), signals, outbox };
     match daemon.run() {
@@ -94,18 +101,28 @@ impl Daemon {
         };
         std::env::set_current_dir(&plan.directory).map_err(|error| {
             let directory = Path::new(&plan.directory).display();
-            End::Failed(format!("cannot go to the directory {directory}: {error}; choose one with --directory"))
+            End::Failed(format!(
+                "cannot go to the directory {directory}: {error}; choose one with --directory"
+            ))
         })?;
-        let bind = address::find(&plan.hosts, plan.node as usize, plan.address, "--hosts NAME=ADDRESS:RANKS")
-            .map_err(End::Failed)?;
+        let bind = address::find(
+            &plan.hosts,
+            plan.node as usize,
+            plan.address,
+            "--hosts NAME=ADDRESS:RANKS",
+        )
+        .map_err(End::Failed)?;
         let node_plan = plan.node_plan(bind).map_err(|error| failed(&error))?;
         let host = Host::node(&node_plan).map_err(|error| failed(&error))?;
-        let address = host.address().ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;
+        let address = host
+            .address()
+            .ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;
         self.outbox.push(&ToLauncher::Ready(address.into()));
         let ToNode::Meet(addresses) = self.next()? else {
             return Err(End::Gone);
         };
-        let addresses = addresses.iter().map(Interface::address).collect::<farside::Result<Vec<_>>>();
+        let addresses =
+            addresses.iter().map(Interface::address).collect::<farside::Result<Vec<_>>>();
         host.meet(&addresses.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Met);
         let ToNode::Start = self.next()? else {
@@ -113,7 +130,8 @@ impl Daemon {
         };
         let launch = launch(&plan).map_err(|error| failed(&error))?;
         let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: plan.mends_lines };
-        let Started { crew, forwarder, input } = Crew::start(&launch, &host, sink).map_err(|error| failed(&error))?;
+        let Started { crew, forwarder, input } =
+            Crew::start(&launch, &host, sink).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Started);
         let watch = Watch {
             daemon: self,
@@ -137,8 +155,10 @@ impl Daemon {
                     Heard::Gone => Err(End::Gone),
                 };
             }
-            let mut polled =
-                [PollFd::new(&self.mail.bell, PollFlags::IN), PollFd::new(&self.signals.pipe, PollFlags::IN)];
+            let mut polled = [
+                PollFd::new(&self.mail.bell, PollFlags::IN),
+                PollFd::new(&self.signals.pipe, PollFlags::IN),
+            ];
             match rustix::event::poll(&mut polled, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
@@ -207,24 +227,34 @@ impl Watch<'_> {
             let ranks = polled.len();
             polled.push(PollFd::new(&self.daemon.mail.bell, PollFlags::IN));
             polled.push(PollFd::new(&self.daemon.signals.pipe, PollFlags::IN));
-            polled.extend(self.forwarder.as_ref().map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)));
+            polled.extend(
+                self.forwarder
+                    .as_ref()
+                    .map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)),
+            );
             polled.extend(self.feed.as_ref().filter(|feed| !feed.is_idle()).map(Feed::polled));
             // Nobody tells us when a node falls silent: the interface has to be asked.
             match rustix::event::poll(&mut polled, until(Some(Instant::now() + LOOK)).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
             }
-            let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+            let happened: Vec<bool> =
+                polled.iter().map(|polled| !polled.revents().is_empty()).collect();
             drop(polled);
             let news = self.forwarder.is_some() && happened[ranks + 2];
-            let fed =
-                happened.len() > ranks + 2 + usize::from(self.forwarder.is_some()) && happened[happened.len() - 1];
+            let fed = happened.len() > ranks + 2 + usize::from(self.forwarder.is_some())
+                && happened[happened.len() - 1];
             // Ranks may have ended because a node is silent: that is told first.
             let ends = self.crew.reap(&happened[..ranks]);
             self.report_silence();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
-                self.daemon.outbox.push(&ToLauncher::Ended { rank: end.rank.0, how: end.how, fate: end.fate, cause });
+                self.daemon.outbox.push(&ToLauncher::Ended {
+                    rank: end.rank.0,
+                    how: end.how,
+                    peer_state: end.peer_state,
+                    cause,
+                });
                 match &mut self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.daemon.outbox.push(&ToLauncher::Drained { rank: end.rank.0 }),
@@ -260,7 +290,9 @@ impl Watch<'_> {
             self.reported = None;
             match message {
                 ToNode::Signal(number) => {
-                    Signal::from_named_raw(number).into_iter().for_each(|signal| self.crew.signal(signal));
+                    Signal::from_named_raw(number)
+                        .into_iter()
+                        .for_each(|signal| self.crew.signal(signal));
                 }
                 ToNode::Input(bytes) => match &mut self.feed {
                     Some(feed) => {
@@ -298,7 +330,9 @@ impl Watch<'_> {
         match self.forwarder.as_mut().map(Forwarder::hear) {
             // Nobody reads the channel any more.
             Some(News::Broken) => return Then::Leave,
-            Some(News::Drained(rank)) => self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 }),
+            Some(News::Drained(rank)) => {
+                self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 })
+            }
             Some(News::Done) => self.forwarder = None,
             None => {}
         }
@@ -316,15 +350,21 @@ impl Watch<'_> {
         }
     }
 
-    /// Passes on what the ranks have written, and says that this is all. The launcher closes its end when that takes too long.
+    /// Passes on what the ranks have written, and says that this is all. The launcher closes its
+    /// end when that takes too long.
     fn flush(&mut self) {
         if let Some(forwarder) = &mut self.forwarder {
             forwarder.stop();
         }
         while let Some(forwarder) = &mut self.forwarder {
-            let mut polled =
-                [PollFd::new(&forwarder.news, PollFlags::IN), PollFd::new(&self.daemon.mail.bell, PollFlags::IN)];
-            if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
+            let mut polled = [
+                PollFd::new(&forwarder.news, PollFlags::IN),
+                PollFd::new(&self.daemon.mail.bell, PollFlags::IN),
+            ];
+            if !matches!(
+                rustix::event::poll(&mut polled, None),
+                Ok(_) | Err(rustix::io::Errno::INTR)
+            ) {
                 return;
             }
             let news = !polled[0].revents().is_empty();

@@ -1,4 +1,5 @@
-//! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and this watches the daemons.
+//! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
+//! this watches the daemons.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farside::job;
-use farside::{Ended, Fate, Rank};
+use farside::{ExitCause, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -21,7 +22,8 @@ use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
-/// How long to wait for more complaints after the first one about a silent node, before judging who it is that was cut off.
+/// How long to wait for more complaints after the first one about a silent node, before judging who
+/// it is that was cut off.
 const HEARING: Duration = Duration::from_secs(1);
 /// How long a daemon may take to say that its ranks have ended, after it was told to kill them.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -39,7 +41,10 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
     }
     let signals = if launch.interactive { Some(Signals::new()?) } else { None };
     let mut fleet = Fleet::new(launch, hosts, signals)?;
-    let result = fleet.start().and_then(|()| fleet.gather()).and_then(|go| if go { fleet.watch() } else { Ok(()) });
+    let result = fleet
+        .start()
+        .and_then(|()| fleet.gather())
+        .and_then(|go| if go { fleet.watch() } else { Ok(()) });
     fleet.finish(result.is_ok());
     fleet.course.say_rest();
     result?;
@@ -84,8 +89,13 @@ enum Input {
 }
 
 impl<'a> Fleet<'a> {
-    fn new(launch: &'a Launch, hosts: &'a Hosts, signals: Option<Signals>) -> Result<Fleet<'a>, Error> {
-        let (slot, mail) = mailbox().map_err(|error| Error::System { what: "a pair of sockets", error })?;
+    fn new(
+        launch: &'a Launch,
+        hosts: &'a Hosts,
+        signals: Option<Signals>,
+    ) -> Result<Fleet<'a>, Error> {
+        let (slot, mail) =
+            mailbox().map_err(|error| Error::System { what: "a pair of sockets", error })?;
         Ok(Fleet {
             launch,
             hosts,
@@ -109,12 +119,13 @@ impl<'a> Fleet<'a> {
 
     /// Reaches for all hosts, and tells each what to do.
     fn start(&mut self) -> Result<(), Error> {
-        let own =
-            std::env::current_exe().map_err(|error| Error::System { what: "finding the running program", error })?;
+        let own = std::env::current_exe()
+            .map_err(|error| Error::System { what: "finding the running program", error })?;
         let plan = self.plan()?;
         let mut next = 0;
         for node in 0..self.hosts.entries.len() {
-            let ranks: Vec<Rank> = (next..next + self.hosts.entries[node].ranks).map(Rank).collect();
+            let ranks: Vec<Rank> =
+                (next..next + self.hosts.entries[node].ranks).map(Rank).collect();
             next += self.hosts.entries[node].ranks;
             let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
             let goal = Goal { node, label, command, ranks };
@@ -126,7 +137,11 @@ impl<'a> Fleet<'a> {
                 keeper.be_patient_with(remote.pid());
             }
             let address = self.hosts.entries[node].address;
-            remote.outbox.push(&ToNode::Plan(Box::new(Plan { node: node as u32, address, ..plan.clone() })));
+            remote.outbox.push(&ToNode::Plan(Box::new(Plan {
+                node: node as u32,
+                address,
+                ..plan.clone()
+            })));
             self.remotes.push(remote);
         }
         Ok(())
@@ -135,9 +150,10 @@ impl<'a> Fleet<'a> {
     /// What all hosts are told alike.
     fn plan(&self) -> Result<Plan, Error> {
         let mut secret = [0; 16];
-        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(system("getrandom"))?;
-        let here =
-            std::env::current_dir().map_err(|error| Error::System { what: "finding the current directory", error })?;
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+            .map_err(system("getrandom"))?;
+        let here = std::env::current_dir()
+            .map_err(|error| Error::System { what: "finding the current directory", error })?;
         Ok(Plan {
             job: JobPlan::new(&self.launch.options),
             node: 0,
@@ -148,13 +164,19 @@ impl<'a> Fleet<'a> {
             program: self.launch.program.clone(),
             arguments: self.launch.arguments.clone(),
             environment: own_variables().chain(self.launch.environment.iter().cloned()).collect(),
-            directory: self.launch.directory.as_ref().map_or(here.clone(), |directory| here.join(directory)).into(),
+            directory: self
+                .launch
+                .directory
+                .as_ref()
+                .map_or(here.clone(), |directory| here.join(directory))
+                .into(),
             input: self.launch.interactive,
             mends_lines: Sink::new(self.launch.output).mends_lines(),
         })
     }
 
-    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has called it off.
+    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has
+    /// called it off.
     fn gather(&mut self) -> Result<bool, Error> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
@@ -191,13 +213,15 @@ impl<'a> Fleet<'a> {
     /// Says which hosts have kept the others waiting.
     fn late(&self) -> Error {
         let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
-        let late: Vec<&Remote> = self.remotes.iter().filter(|remote| remote.state == behind).collect();
+        let late: Vec<&Remote> =
+            self.remotes.iter().filter(|remote| remote.state == behind).collect();
         let host = late.iter().map(|remote| remote.label.as_str()).collect::<Vec<_>>().join(", ");
         let what = if behind == State::Asked { "did not answer" } else { "did not get ready" };
         let seconds = self.hosts.start_timeout.as_secs_f64();
         let command = late.first().map_or(String::new(), |remote| remote.words());
         let why = format!(
-            "{what} within {seconds} s; see whether `{command}` answers with a line that begins with farside-node when it is typed here (--rsh and \
+            "{what} within {seconds} s; see whether `{command}` answers with a line that begins \
+             with farside-node when it is typed here (--rsh and \
              --remote-farside change it), or wait longer with --start-timeout"
         );
         Error::Host { host, why }
@@ -207,8 +231,10 @@ impl<'a> Fleet<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next =
-                [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline].into_iter().flatten().min();
+            let next = [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline]
+                .into_iter()
+                .flatten()
+                .min();
             for number in self.step(next)? {
                 if number == STOPPING {
                     self.pause();
@@ -218,7 +244,8 @@ impl<'a> Fleet<'a> {
             }
             self.check_start()?;
             self.judge();
-            let running = || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
+            let running =
+                || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
             if let Some(signal) = self.course.keep_time(running) {
                 self.signal(signal);
             }
@@ -238,14 +265,16 @@ impl<'a> Fleet<'a> {
     fn step(&mut self, deadline: Option<Instant>) -> Result<Vec<i32>, Error> {
         let stdin = std::io::stdin();
         let mut polled = vec![PollFd::new(&self.mail.bell, PollFlags::IN)];
-        polled.extend(self.signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+        polled
+            .extend(self.signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
         let wants_input = self.begun && self.input == Input::Open && may_read_stdin();
         polled.extend(wants_input.then(|| PollFd::new(&stdin, PollFlags::IN)));
         match rustix::event::poll(&mut polled, until(deadline).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(system("poll")(errno)),
         }
-        let has_input = wants_input && polled.last().is_some_and(|polled| !polled.revents().is_empty());
+        let has_input =
+            wants_input && polled.last().is_some_and(|polled| !polled.revents().is_empty());
         drop(polled);
         if has_input {
             self.pass_input_on();
@@ -301,11 +330,11 @@ impl<'a> Fleet<'a> {
                 self.advance(node, State::Done);
                 self.remotes[node].running.clear();
             }
-            ToLauncher::Ended { rank, how, fate, cause } => {
+            ToLauncher::Ended { rank, how, peer_state, cause } => {
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
-                self.course.ended(rank, how, fate);
-                if how != Ended::Status(0) || fate != Fate::Left {
+                self.course.ended(rank, how, peer_state);
+                if how != ExitCause::Status(0) || peer_state != PeerState::Left {
                     self.tell_others(node, &[rank], how, cause);
                 }
             }
@@ -332,19 +361,22 @@ impl<'a> Fleet<'a> {
     }
 
     fn have_all(&self, state: State) -> bool {
-        self.remotes.len() == self.hosts.entries.len() && self.remotes.iter().all(|remote| remote.state >= state)
+        self.remotes.len() == self.hosts.entries.len()
+            && self.remotes.iter().all(|remote| remote.state >= state)
     }
 
     /// All hosts are ready: each is told where the others are.
     fn introduce(&mut self) {
-        let addresses: Vec<Interface> = self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
+        let addresses: Vec<Interface> =
+            self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
         let is_near = |address: &Interface| address.ip.is_loopback();
         if let Some(near) = addresses.iter().position(is_near)
             && !addresses.iter().all(is_near)
         {
             let (host, address) = (self.remotes[near].label.clone(), addresses[near].ip);
             let why = format!(
-                "its address is {address}, where the other hosts cannot reach it; name another one: {host}=ADDRESS:RANKS"
+                "its address is {address}, where the other hosts cannot reach it; name another \
+                 one: {host}=ADDRESS:RANKS"
             );
             self.trouble.get_or_insert(Error::Host { host, why });
             return;
@@ -361,12 +393,13 @@ impl<'a> Fleet<'a> {
         match (why, status) {
             (Some(why), _) => why,
             (None, Some(how)) if begun || remote.state > State::Asked => format!("`{words}` {how}"),
-            (None, Some(how @ Ended::Status(126 | 127))) => {
+            (None, Some(how @ ExitCause::Status(126 | 127))) => {
                 format!("`{words}` {how}: is farside there? --remote-farside says where")
             }
             (None, Some(how)) => {
                 format!(
-                    "`{words}` {how} before farside answered there; see what it says when it is typed here (--rsh changes it)"
+                    "`{words}` {how} before farside answered there; see what it says when it is \
+                     typed here (--rsh changes it)"
                 )
             }
             (None, None) => format!("`{words}` has closed its output"),
@@ -385,17 +418,19 @@ impl<'a> Fleet<'a> {
         let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
         if self.begun {
             self.course.lost_host(host, &why, &running);
-            self.tell_others(node, &running, Ended::Silent, None);
+            self.tell_others(node, &running, ExitCause::Silent, None);
         } else {
             self.trouble.get_or_insert(Error::Host { host, why });
         }
     }
 
     /// Tells all hosts but one that ranks are lost, and because of whom.
-    fn tell_others(&self, node: usize, ranks: &[Rank], how: Ended, cause: Option<u64>) {
+    fn tell_others(&self, node: usize, ranks: &[Rank], how: ExitCause, cause: Option<u64>) {
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
-            ranks.iter().for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how, cause }));
+            ranks
+                .iter()
+                .for_each(|rank| remote.outbox.push(&ToNode::Lost { rank: rank.0, how, cause }));
         }
     }
 
@@ -405,8 +440,9 @@ impl<'a> Fleet<'a> {
             return;
         }
         self.hearing_ends = None;
-        let is_there =
-            |&&(one, other): &&(usize, usize)| [one, other].iter().all(|&node| self.remotes[node].state < State::Done);
+        let is_there = |&&(one, other): &&(usize, usize)| {
+            [one, other].iter().all(|&node| self.remotes[node].state < State::Done)
+        };
         let pairs: Vec<(usize, usize)> = self.complaints.iter().filter(is_there).copied().collect();
         self.complaints.clear();
         for node in cut_off(pairs.clone()) {
@@ -415,13 +451,18 @@ impl<'a> Fleet<'a> {
                 .filter(|pair| pair.0 == node || pair.1 == node)
                 .map(|pair| pair.0 + pair.1 - node)
                 .collect();
-            let others: Vec<&str> = others.iter().map(|&other| self.remotes[other].label.as_str()).collect();
-            let why = format!("its interface and that of host {} do not hear each other", others.join(", "));
+            let others: Vec<&str> =
+                others.iter().map(|&other| self.remotes[other].label.as_str()).collect();
+            let why = format!(
+                "its interface and that of host {} do not hear each other",
+                others.join(", ")
+            );
             self.lose(node, why);
         }
     }
 
-    /// Hosts that do not say that their ranks have ended, long after these were to be killed, are not waited for.
+    /// Hosts that do not say that their ranks have ended, long after these were to be killed, are
+    /// not waited for.
     fn give_up(&mut self) {
         self.killed = Some(Instant::now());
         for node in 0..self.remotes.len() {
@@ -482,9 +523,11 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Waits until all hosts are done and all output was passed on; when the job was ended rather than done, not for long.
+    /// Waits until all hosts are done and all output was passed on; when the job was ended rather
+    /// than done, not for long.
     fn hear_last_words(&mut self) {
-        let patience = if self.course.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
+        let patience =
+            if self.course.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
         let mut deadline = Instant::now() + patience;
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
@@ -508,7 +551,8 @@ impl<'a> Fleet<'a> {
     /// One step; whether something was heard, and whether somebody wants the end.
     fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
         self.input = Input::Closed;
-        let before: Vec<(State, u32)> = self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
+        let before: Vec<(State, u32)> =
+            self.remotes.iter().map(|remote| (remote.state, remote.streams)).collect();
         let signals = self.step(Some(deadline)).ok()?;
         let heard = self.remotes.iter().map(|remote| (remote.state, remote.streams)).ne(before);
         Some((heard, signals.iter().any(|signal| ENDING.contains(signal))))
@@ -520,7 +564,8 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// The variables of this process that the ranks get: those of farside, without what makes this process a rank itself.
+/// The variables of this process that the ranks get: those of farside, without what makes this
+/// process a rank itself.
 fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
     let of_a_rank = [job::FABRIC, job::RANK, job::FILE, job::MARK];
     std::env::vars_os().filter(move |(name, _)| {
@@ -528,8 +573,8 @@ fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
     })
 }
 
-/// The nodes that must be lost if these pairs do not hear each other: again and again the one in most of the pairs that are left; of
-/// several, the last.
+/// The nodes that must be lost if these pairs do not hear each other: again and again the one in
+/// most of the pairs that are left; of several, the last.
 fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
     let mut lost = Vec::new();
     while !pairs.is_empty() {

@@ -1,7 +1,9 @@
 //! What a launcher and the daemons of its hosts say to each other, as bytes.
 //!
-//! A message is its length, four bytes, the least significant first, and then what `postcard` makes of it. Before its first message, a daemon says a line
-//! of text: a shell that greets its users on standard output is told apart from a daemon that way, and a daemon of another version is recognised.
+//! A message is its length, four bytes, the least significant first, and then what `postcard` makes
+//! of it. Before its first message, a daemon says a line of text: a shell that greets its users on
+//! standard output is told apart from a daemon that way, and a daemon of another version is
+//! recognised.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
@@ -9,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use farside::job::{Address, NodePlan, Options};
-use farside::{Ended, Fate};
+use farside::{ExitCause, PeerState};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +19,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
-/// No message is longer: the arguments and the environment of a program are the longest, and the system allows less.
+/// No message is longer: the arguments and the environment of a program are the longest, and the
+/// system allows less.
 const BYTES_MAX: usize = 16 << 20;
 
 /// What a launcher says.
@@ -39,7 +42,7 @@ pub(crate) enum ToNode {
     Lost {
         rank: u32,
         #[serde(with = "EndedText")]
-        how: Ended,
+        how: ExitCause,
         /// The [`farside::Loss`] because of which it is, as bits.
         cause: Option<u64>,
     },
@@ -62,9 +65,9 @@ pub(crate) enum ToLauncher {
     Ended {
         rank: u32,
         #[serde(with = "EndedText")]
-        how: Ended,
+        how: ExitCause,
         #[serde(with = "FateText")]
-        fate: Fate,
+        peer_state: PeerState,
         /// Likewise.
         cause: Option<u64>,
     },
@@ -167,9 +170,9 @@ impl Plan {
     }
 }
 
-/// How [`Ended`] travels.
+/// How [`ExitCause`] travels.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Ended")]
+#[serde(remote = "ExitCause")]
 enum EndedText {
     Signal(i32),
     Status(i32),
@@ -180,14 +183,14 @@ enum EndedText {
     Vanished,
 }
 
-/// How [`Fate`] travels.
+/// How [`PeerState`] travels.
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Fate")]
+#[serde(remote = "PeerState")]
 enum FateText {
     Starting,
     Alive,
     Left,
-    Lost(#[serde(with = "EndedText")] Ended),
+    Lost(#[serde(with = "EndedText")] ExitCause),
 }
 
 /// The bytes of a message.
@@ -221,7 +224,9 @@ pub(crate) fn decode<T: DeserializeOwned>(from: &mut impl Read) -> std::io::Resu
     if body.len() < length {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    let bad = |error| std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"));
+    let bad = |error| {
+        std::io::Error::new(ErrorKind::InvalidData, format!("a message makes no sense: {error}"))
+    };
     postcard::from_bytes(&body).map(Some).map_err(bad)
 }
 
@@ -242,25 +247,36 @@ mod tests {
         (any::<IpAddr>(), vec(any::<u8>(), 0..40)).prop_map(|(ip, bytes)| Interface { ip, bytes })
     }
 
-    fn how() -> impl Strategy<Value = Ended> {
+    fn how() -> impl Strategy<Value = ExitCause> {
         prop_oneof![
-            any::<i32>().prop_map(Ended::Signal),
-            any::<i32>().prop_map(Ended::Status),
-            Just(Ended::Panicked),
-            Just(Ended::Failed),
-            Just(Ended::Left),
-            Just(Ended::Silent),
-            Just(Ended::Vanished),
+            any::<i32>().prop_map(ExitCause::Signal),
+            any::<i32>().prop_map(ExitCause::Status),
+            Just(ExitCause::Panicked),
+            Just(ExitCause::Failed),
+            Just(ExitCause::Left),
+            Just(ExitCause::Silent),
+            Just(ExitCause::Vanished),
         ]
     }
 
-    fn fate() -> impl Strategy<Value = Fate> {
-        prop_oneof![Just(Fate::Starting), Just(Fate::Alive), Just(Fate::Left), how().prop_map(Fate::Lost)]
+    fn peer_state() -> impl Strategy<Value = PeerState> {
+        prop_oneof![
+            Just(PeerState::Starting),
+            Just(PeerState::Alive),
+            Just(PeerState::Left),
+            how().prop_map(PeerState::Lost)
+        ]
     }
 
     fn plan() -> impl Strategy<Value = Plan> {
-        let job = (any::<u32>(), any::<Option<String>>(), any::<Option<u64>>(), any::<Option<Duration>>());
-        let node = (any::<u32>(), vec(any::<u32>(), 0..5), any::<[u8; 16]>(), any::<Option<IpAddr>>());
+        let job = (
+            any::<u32>(),
+            any::<Option<String>>(),
+            any::<Option<u64>>(),
+            any::<Option<Duration>>(),
+        );
+        let node =
+            (any::<u32>(), vec(any::<u32>(), 0..5), any::<[u8; 16]>(), any::<Option<IpAddr>>());
         let program = (word(), vec(word(), 0..5), vec((word(), word()), 0..5), any::<bool>());
         (job, node, program).prop_map(|(job, node, program)| Plan {
             job: JobPlan {
@@ -295,11 +311,8 @@ mod tests {
             any::<i32>().prop_map(ToNode::Signal),
             vec(any::<u8>(), 0..100).prop_map(ToNode::Input),
             Just(ToNode::InputEnd),
-            (any::<u32>(), how(), any::<Option<u64>>()).prop_map(|(rank, how, cause)| ToNode::Lost {
-                rank,
-                how,
-                cause
-            }),
+            (any::<u32>(), how(), any::<Option<u64>>())
+                .prop_map(|(rank, how, cause)| ToNode::Lost { rank, how, cause }),
             Just(ToNode::Stop),
         ]
     }
@@ -311,8 +324,9 @@ mod tests {
             Just(ToLauncher::Started),
             (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..100))
                 .prop_map(|(rank, is_error, line)| ToLauncher::Output { rank, is_error, line }),
-            (any::<u32>(), how(), fate(), any::<Option<u64>>())
-                .prop_map(|(rank, how, fate, cause)| ToLauncher::Ended { rank, how, fate, cause }),
+            (any::<u32>(), how(), peer_state(), any::<Option<u64>>()).prop_map(
+                |(rank, how, peer_state, cause)| ToLauncher::Ended { rank, how, peer_state, cause }
+            ),
             Just(ToLauncher::InputTaken),
             Just(ToLauncher::InputClosed),
             any::<u32>().prop_map(ToLauncher::NodeLost),

@@ -42,18 +42,24 @@ pub(crate) struct Entry {
 }
 
 impl Hosts {
-    /// Reads a list such as `a:4,b:4` or `a=10.0.0.1:4,b=[fd00::2]:4`: a name, perhaps an address, perhaps how many ranks.
+    /// Reads a list such as `a:4,b:4` or `a=10.0.0.1:4,b=[fd00::2]:4`: a name, perhaps an address,
+    /// perhaps how many ranks.
     ///
-    /// If `ranks` are given, hosts without a number share what is left of them as evenly as can be, the first ones getting more; otherwise such a host has one rank.
+    /// If `ranks` are given, hosts without a number share what is left of them as evenly as can be,
+    /// the first ones getting more; otherwise such a host has one rank.
     pub fn parse(list: &str, ranks: Option<u32>) -> Result<Hosts> {
         let bad = |why: String| Error::Misuse(format!("{list:?} is no list of hosts: {why}"));
-        let parsed: Vec<(String, Option<IpAddr>, Option<u32>)> =
-            list.split(',').map(|item| parse_one(item.trim())).collect::<Result<_, _>>().map_err(bad)?;
+        let parsed: Vec<(String, Option<IpAddr>, Option<u32>)> = list
+            .split(',')
+            .map(|item| parse_one(item.trim()))
+            .collect::<Result<_, _>>()
+            .map_err(bad)?;
         let given: u64 = parsed.iter().filter_map(|&(_, _, ranks)| ranks).map(u64::from).sum();
         let open = parsed.iter().filter(|(_, _, ranks)| ranks.is_none()).count() as u64;
         let total = ranks.map_or(given + open, u64::from);
         if total < given + open || (open == 0 && total != given) {
-            let least = if open == 0 { format!("{given}") } else { format!("at least {}", given + open) };
+            let least =
+                if open == 0 { format!("{given}") } else { format!("at least {}", given + open) };
             return Err(bad(format!("it has {least} ranks, and {total} were asked for")));
         }
         if total > u64::from(u32::MAX) {
@@ -69,7 +75,8 @@ impl Hosts {
         Ok(Hosts { entries, rsh, program: None, start_timeout: Duration::from_secs(30) })
     }
 
-    /// How a host is reached: a command that runs another one there, with `{host}` for its name. It is split into words as a shell does.
+    /// How a host is reached: a command that runs another one there, with `{host}` for its name. It
+    /// is split into words as a shell does.
     pub fn rsh(mut self, template: &str) -> Result<Hosts> {
         self.rsh = split(template)?;
         Ok(self)
@@ -104,10 +111,13 @@ impl Hosts {
     /// The command that starts the daemon of a node.
     pub(crate) fn command(&self, node: usize, own: &Path) -> Vec<OsString> {
         let name = &self.entries[node].name;
-        let mut words: Vec<OsString> = self.rsh.iter().map(|word| word.replace(HOST, name).into()).collect();
+        let mut words: Vec<OsString> =
+            self.rsh.iter().map(|word| word.replace(HOST, name).into()).collect();
         let program = self.program.as_deref().unwrap_or(own).as_os_str();
-        // Such programs join the words again and give them to a shell of the other host. Only the path can need quotes: everything else travels over the channel.
-        let joins = Path::new(&self.rsh[0]).file_name().is_some_and(|name| name == "ssh" || name == "rsh");
+        // Such programs join the words again and give them to a shell of the other host. Only the
+        // path can need quotes: everything else travels over the channel.
+        let joins =
+            Path::new(&self.rsh[0]).file_name().is_some_and(|name| name == "ssh" || name == "rsh");
         words.push(if joins { quoted(program) } else { program.to_owned() });
         words.push(NODE.into());
         words
@@ -133,7 +143,9 @@ fn parse_one(item: &str) -> Result<(String, Option<IpAddr>, Option<u32>), String
     let name = bare(name);
     let fits = |c: char| c.is_alphanumeric() || "._-@:%".contains(c);
     if name.is_empty() {
-        return Err(format!("{item:?} names no host; expected NAME, NAME:RANKS or NAME=ADDRESS:RANKS"));
+        return Err(format!(
+            "{item:?} names no host; expected NAME, NAME:RANKS or NAME=ADDRESS:RANKS"
+        ));
     }
     // A name that begins like an option would be one.
     if name.starts_with('-') || !name.chars().all(fits) {
@@ -150,7 +162,9 @@ fn parse_one(item: &str) -> Result<(String, Option<IpAddr>, Option<u32>), String
         None => None,
         Some(address) => {
             let parsed = bare(address).parse();
-            Some(parsed.map_err(|_| format!("{address:?} in {item:?} is no address such as 10.0.0.1 or [fd00::1]"))?)
+            Some(parsed.map_err(|_| {
+                format!("{address:?} in {item:?} is no address such as 10.0.0.1 or [fd00::1]")
+            })?)
         }
     };
     Ok((name.to_owned(), address, ranks))
@@ -162,7 +176,8 @@ fn bare(text: &str) -> &str {
 
 fn split(template: &str) -> Result<Vec<String>> {
     let bad = |why: &str| Error::Misuse(format!("{template:?} is no way to reach a host: {why}"));
-    let words = shlex::split(template).ok_or_else(|| bad("a quote or a backslash lacks its end"))?;
+    let words =
+        shlex::split(template).ok_or_else(|| bad("a quote or a backslash lacks its end"))?;
     if words.is_empty() {
         return Err(bad("it is empty; the usual one is `ssh {host}`"));
     }
@@ -195,7 +210,11 @@ mod tests {
 
     #[test]
     fn a_host_has_a_name_and_perhaps_an_address_and_ranks() {
-        let hosts = Hosts::parse("a:4, me@b.example=10.0.0.2:3,c=[fd00::2]:2,d=[fd00::3],[fd00::4]:5", None).unwrap();
+        let hosts = Hosts::parse(
+            "a:4, me@b.example=10.0.0.2:3,c=[fd00::2]:2,d=[fd00::3],[fd00::4]:5",
+            None,
+        )
+        .unwrap();
         let entry = |name: &str, address: Option<&str>, ranks| Entry {
             name: name.into(),
             address: address.map(|address| address.parse().unwrap()),
@@ -244,12 +263,18 @@ mod tests {
 
     #[test]
     fn a_template_is_split_as_a_shell_does() {
-        let hosts = Hosts::parse("a,b,a", None).unwrap().rsh("sh -c 'exec \"$@\"' 'name {host}' x{host}").unwrap();
+        let hosts = Hosts::parse("a,b,a", None)
+            .unwrap()
+            .rsh("sh -c 'exec \"$@\"' 'name {host}' x{host}")
+            .unwrap();
         let words = ["sh", "-c", "exec \"$@\"", "name b", "xb", "/bin/far side", "__node"];
         assert_eq!(hosts.command(1, Path::new("/bin/far side")), words);
         assert_eq!((hosts.label(1), hosts.label(2)), ("b".to_owned(), "a (node 2)".to_owned()));
         for bad in ["", "ssh 'x {host}", "ssh host"] {
-            assert!(Hosts::parse("a", None).unwrap().rsh(bad).unwrap_err().to_string().contains(bad), "{bad}");
+            assert!(
+                Hosts::parse("a", None).unwrap().rsh(bad).unwrap_err().to_string().contains(bad),
+                "{bad}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! The keeper: a small process that outlives a launcher that was killed, and ends what is left of its job.
+//! The keeper: a small process that outlives a launcher that was killed, and ends what is left of
+//! its job.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -30,8 +31,9 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts a keeper, before there is anything to keep: a launcher may be killed at any moment. It is in a group of its own, so that what ends
-    /// the job does not end it. With a `mark`, it ends all processes that bear it.
+    /// Starts a keeper, before there is anything to keep: a launcher may be killed at any moment.
+    /// It is in a group of its own, so that what ends the job does not end it. With a `mark`, it
+    /// ends all processes that bear it.
     pub(crate) fn start(program: &Path, mark: Option<&Mark>) -> std::io::Result<Keeper> {
         let child = Command::new(program)
             .arg(KEEP)
@@ -45,12 +47,14 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Tells the keeper which process group the job is. What happens before is short: a rank that has just been started dies with its launcher.
+    /// Tells the keeper which process group the job is. What happens before is short: a rank that
+    /// has just been started dies with its launcher.
     pub(crate) fn watch_over(&mut self, group: Pid) {
         self.say(&format!("{}\n", group.as_raw_nonzero()));
     }
 
-    /// Tells the keeper that this process of the group may take a while to end by itself: it reaches another host, and has to pass on that it is over.
+    /// Tells the keeper that this process of the group may take a while to end by itself: it
+    /// reaches another host, and has to pass on that it is over.
     pub(crate) fn be_patient_with(&mut self, process: Pid) {
         self.say(&format!("{}\n", process.as_raw_nonzero()));
     }
@@ -86,8 +90,9 @@ pub fn keep() -> Result<(), String> {
     }
     let mark = lines.first().and_then(|line| line.strip_prefix(MARKED));
     lines.drain(..usize::from(mark.is_some()));
-    let number =
-        |word: &str| word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"));
+    let number = |word: &str| {
+        word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"))
+    };
     let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
     if let Some((&group, patient_with)) = numbers.split_first() {
         wait_for(patient_with);
@@ -103,6 +108,9 @@ fn wait_for(processes: &[Pid]) {
     let deadline = Instant::now() + PATIENCE;
     for handle in processes.iter().filter_map(|&pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
         // Whatever this says, they have had their time.
-        let _ = rustix::event::poll(&mut [PollFd::new(&handle, PollFlags::IN)], until(Some(deadline)).as_ref());
+        let _ = rustix::event::poll(
+            &mut [PollFd::new(&handle, PollFlags::IN)],
+            until(Some(deadline)).as_ref(),
+        );
     }
 }

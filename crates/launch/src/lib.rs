@@ -1,11 +1,12 @@
 //! Starts the processes of a job, watches them, and leaves nothing behind.
 //!
-//! All ranks are in one process group and in the session of the launcher: a session of its own for each rank would make
-//! the scheduler treat them as rivals. The launcher is their parent, so it hears of a death at once, and tells the other
-//! ranks; should the launcher itself be killed, the system kills the ranks.
+//! All ranks are in one process group and in the session of the launcher: a session of its own for
+//! each rank would make the scheduler treat them as rivals. The launcher is their parent, so it
+//! hears of a death at once, and tells the other ranks; should the launcher itself be killed, the
+//! system kills the ranks.
 //!
-//! Where a job spans hosts, a daemon on each of them does the same for the ranks of its node, and the launcher talks to the daemons over their standard
-//! input and output.
+//! Where a job spans hosts, a daemon on each of them does the same for the ranks of its node, and
+//! the launcher talks to the daemons over their standard input and output.
 //!
 //! ```no_run
 //! let report = farside_launch::Launch::new("target/release/my-program", 4)?.argument("--size=100").run()?;
@@ -35,7 +36,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use farside::job::{Options, environment};
-use farside::{Ended, Rank};
+use farside::{ExitCause, Rank};
 
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
@@ -88,7 +89,9 @@ fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
         std::io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b'/') => {
             "; there is no such file, or no such interpreter as its first line names"
         }
-        std::io::ErrorKind::NotFound => "; it is not on PATH (a program of this directory is called ./NAME)",
+        std::io::ErrorKind::NotFound => {
+            "; it is not on PATH (a program of this directory is called ./NAME)"
+        }
         std::io::ErrorKind::PermissionDenied => "; is it executable?",
         _ => files_advice(error),
     }
@@ -97,7 +100,8 @@ fn advice(program: &std::ffi::OsStr, error: &std::io::Error) -> &'static str {
 fn files_advice(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(errno) if errno == rustix::io::Errno::MFILE.raw_os_error() => {
-            "; a launcher needs a dozen, and three for each rank: raise the limit with `ulimit -n 4096`"
+            "; a launcher needs a dozen, and three for each rank: raise the limit with `ulimit -n \
+             4096`"
         }
         _ => "",
     }
@@ -111,7 +115,9 @@ impl From<farside::Error> for Error {
 
 fn job_advice(error: &farside::Error) -> &'static str {
     match error {
-        farside::Error::System { errno, .. } => files_advice(&std::io::Error::from_raw_os_error(*errno)),
+        farside::Error::System { errno, .. } => {
+            files_advice(&std::io::Error::from_raw_os_error(*errno))
+        }
         _ => "",
     }
 }
@@ -140,7 +146,8 @@ pub struct Launch {
     pub(crate) grace: Duration,
     pub(crate) keep_going: bool,
     pub(crate) interactive: bool,
-    /// Whether this process is there for the job alone, and may end everything that descends from it.
+    /// Whether this process is there for the job alone, and may end everything that descends from
+    /// it.
     pub(crate) is_own_process: bool,
     pub(crate) keeper: Option<PathBuf>,
     pub(crate) directory: Option<PathBuf>,
@@ -153,12 +160,12 @@ pub struct Failure {
     /// Who.
     pub rank: Rank,
     /// How it ended.
-    pub how: Ended,
+    pub how: ExitCause,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let unsaid = if self.how == Ended::Status(0) { " without leaving the job" } else { "" };
+        let unsaid = if self.how == ExitCause::Status(0) { " without leaving the job" } else { "" };
         write!(f, "{} {}{unsaid}", self.rank, self.how)
     }
 }
@@ -171,7 +178,8 @@ pub struct Report {
     pub status: i32,
     /// Who failed, in the order in which it was noticed.
     pub failures: Vec<Failure>,
-    /// What the ranks wrote to standard output, if it was captured: whole lines, one rank's in its order.
+    /// What the ranks wrote to standard output, if it was captured: whole lines, one rank's in its
+    /// order.
     pub stdout: Vec<u8>,
     /// Whether time was up.
     pub timed_out: bool,
@@ -267,8 +275,9 @@ impl Launch {
         self
     }
 
-    /// For a launcher that is a process of its own: passes standard input to rank 0, forwards signals, reports failures on standard
-    /// error, and adopts whatever processes the ranks leave behind in order to end them.
+    /// For a launcher that is a process of its own: passes standard input to rank 0, forwards
+    /// signals, reports failures on standard error, and adopts whatever processes the ranks leave
+    /// behind in order to end them.
     #[must_use]
     pub fn interactive(mut self) -> Launch {
         self.interactive = true;
@@ -283,9 +292,11 @@ impl Launch {
         self
     }
 
-    /// Runs the job on these hosts, each of which is a node of it. It then has as many ranks as they have together.
+    /// Runs the job on these hosts, each of which is a node of it. It then has as many ranks as
+    /// they have together.
     ///
-    /// The environment of the ranks is that of the host, with the variables of [`Launch::variable`] and those of this process that begin with `FARSIDE_`.
+    /// The environment of the ranks is that of the host, with the variables of [`Launch::variable`]
+    /// and those of this process that begin with `FARSIDE_`.
     #[must_use]
     pub fn hosts(mut self, hosts: Hosts) -> Launch {
         self.options.ranks = hosts.ranks();
@@ -296,8 +307,8 @@ impl Launch {
         self
     }
 
-    /// A program that calls [`keep`] when it is started with the argument `__keep`: it ends the job's processes should
-    /// the launcher be killed.
+    /// A program that calls [`keep`] when it is started with the argument `__keep`: it ends the
+    /// job's processes should the launcher be killed.
     #[must_use]
     pub fn keeper(mut self, program: PathBuf) -> Launch {
         self.keeper = Some(program);
@@ -308,8 +319,11 @@ impl Launch {
     pub fn run(self) -> Result<Report, Error> {
         if self.interactive {
             let own: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
-            let names: BTreeSet<&OsStr> =
-                own.iter().chain(self.environment.iter().map(|(name, _)| name)).map(OsString::as_os_str).collect();
+            let names: BTreeSet<&OsStr> = own
+                .iter()
+                .chain(self.environment.iter().map(|(name, _)| name))
+                .map(OsString::as_os_str)
+                .collect();
             environment::warn_of_unknown(names);
         }
         match &self.hosts {

@@ -53,16 +53,21 @@ pub(crate) fn end_marked(name: &str) {
 fn end_if_marked(pid: Pid, name: &str) -> bool {
     // With the handle, the process is the same when it is read and when it is ended.
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    let environment =
+        std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     let mut variables = environment.split(|&byte| byte == 0);
     let value = variables.find_map(|one| one.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
-    let bears = value.is_some_and(|value| value.split(|&byte| byte == BETWEEN).any(|one| one == name.as_bytes()));
+    let bears = value.is_some_and(|value| {
+        value.split(|&byte| byte == BETWEEN).any(|one| one == name.as_bytes())
+    });
     bears && pidfd_send_signal(&handle, Signal::KILL).is_ok()
 }
 
 fn processes() -> impl Iterator<Item = Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Pid::from_raw(std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok()?))
+    entries.filter_map(|entry| {
+        Pid::from_raw(std::str::from_utf8(entry.file_name().as_bytes()).ok()?.parse().ok()?)
+    })
 }
 
 #[cfg(test)]
@@ -74,10 +79,13 @@ mod tests {
 
     #[test]
     fn who_bears_the_name_is_ended_and_nobody_else() {
-        let sleeper = |value: &str| Command::new("sleep").arg("1000").env(MARK, value).spawn().unwrap();
+        let sleeper =
+            |value: &str| Command::new("sleep").arg("1000").env(MARK, value).spawn().unwrap();
         let (own, inner) = (Mark::new(), Mark::new());
-        let mut others = [format!("{}0", own.name), inner.name.clone()].map(|value| sleeper(&value));
-        let mut children = [own.name.clone(), format!("{}/{}", own.name, inner.name)].map(|value| sleeper(&value));
+        let mut others =
+            [format!("{}0", own.name), inner.name.clone()].map(|value| sleeper(&value));
+        let mut children =
+            [own.name.clone(), format!("{}/{}", own.name, inner.name)].map(|value| sleeper(&value));
         end_marked(&own.name);
         for child in &mut children {
             assert_eq!(child.wait().unwrap().signal(), Some(9));

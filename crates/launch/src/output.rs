@@ -1,4 +1,5 @@
-//! The ranks' output, line by line, on a thread of its own: whoever reads it may be slow, and the launcher must not be.
+//! The ranks' output, line by line, on a thread of its own: whoever reads it may be slow, and the
+//! launcher must not be.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,8 @@ use crate::Output;
 use crate::channel::Outbox;
 use crate::frames::ToLauncher;
 
-/// How much of a stream is still read after the job is over: what a pipe can hold, and not what a process that got away still writes.
+/// How much of a stream is still read after the job is over: what a pipe can hold, and not what a
+/// process that got away still writes.
 const REST_MAX: usize = 1 << 20;
 
 /// The thread that passes output on.
@@ -88,7 +90,12 @@ fn receive(mut from: &UnixStream) -> Option<(u8, Rank)> {
     Some((word, Rank(u32::from_le_bytes(rank))))
 }
 
-fn forward(mut streams: Vec<Stream>, mut sink: Sink, orders: &UnixStream, tell: UnixStream) -> Vec<u8> {
+fn forward(
+    mut streams: Vec<Stream>,
+    mut sink: Sink,
+    orders: &UnixStream,
+    tell: UnixStream,
+) -> Vec<u8> {
     let mut buffer = vec![0; 64 * 1024];
     let mut broken = false;
     let mut note = |passed_on: std::io::Result<()>| {
@@ -103,13 +110,17 @@ fn forward(mut streams: Vec<Stream>, mut sink: Sink, orders: &UnixStream, tell: 
         if !matches!(rustix::event::poll(&mut polled, None), Ok(_) | Err(rustix::io::Errno::INTR)) {
             break;
         }
-        let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        let happened: Vec<bool> =
+            polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         drop(polled);
         if happened[0] {
             let Some((DRAIN, rank)) = receive(orders) else { break };
             streams.retain_mut(|stream| {
-                let (passed_on, open) =
-                    if stream.rank == rank { stream.drain(&mut buffer, &mut sink) } else { (Ok(()), true) };
+                let (passed_on, open) = if stream.rank == rank {
+                    stream.drain(&mut buffer, &mut sink)
+                } else {
+                    (Ok(()), true)
+                };
                 note(passed_on);
                 open
             });
@@ -142,7 +153,8 @@ pub(crate) struct Stream {
     line: Vec<u8>,
 }
 
-/// A line longer than this is passed on in pieces, so that a rank cannot fill the launcher's memory.
+/// A line longer than this is passed on in pieces, so that a rank cannot fill the launcher's
+/// memory.
 const LINE_MAX: usize = 64 * 1024;
 
 impl Stream {
@@ -188,7 +200,10 @@ impl Stream {
         let (mut rest, mut all_passed_on) = (0, Ok(()));
         while rest < REST_MAX {
             let mut polled = [PollFd::new(&self.pipe, PollFlags::IN)];
-            if !matches!(rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {
+            if !matches!(
+                rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })),
+                Ok(1..)
+            ) {
                 break;
             }
             let (passed_on, open, count) = self.read(buffer, sink);
@@ -227,22 +242,32 @@ impl Sink {
 
     /// Passes a line on. Only a reader that is slow can make this last.
     pub(crate) fn line(&mut self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
-        let label =
-            if matches!(self, Sink::Terminal { labels: true }) { format!("[{}] ", rank.0) } else { String::new() };
+        let label = if matches!(self, Sink::Terminal { labels: true }) {
+            format!("[{}] ", rank.0)
+        } else {
+            String::new()
+        };
         match self {
             Sink::Kept(kept) if !is_error => {
                 kept.extend_from_slice(line);
                 Ok(())
             }
-            Sink::Channel { outbox, .. } => {
-                outbox.push_patiently(&ToLauncher::Output { rank: rank.0, is_error, line: line.to_vec() })
+            Sink::Channel { outbox, .. } => outbox.push_patiently(&ToLauncher::Output {
+                rank: rank.0,
+                is_error,
+                line: line.to_vec(),
+            }),
+            Sink::Terminal { .. } if !is_error => {
+                write_line(&mut std::io::stdout().lock(), &label, line)
             }
-            Sink::Terminal { .. } if !is_error => write_line(&mut std::io::stdout().lock(), &label, line),
-            Sink::Terminal { .. } | Sink::Kept(_) => write_line(&mut std::io::stderr().lock(), &label, line),
+            Sink::Terminal { .. } | Sink::Kept(_) => {
+                write_line(&mut std::io::stderr().lock(), &label, line)
+            }
         }
     }
 
-    /// Whether a last line that lacks its end gets one: with labels, or when lines of many ranks are kept, it would swallow the next one.
+    /// Whether a last line that lacks its end gets one: with labels, or when lines of many ranks
+    /// are kept, it would swallow the next one.
     pub(crate) fn mends_lines(&self) -> bool {
         match self {
             Sink::Terminal { labels } => *labels,
@@ -260,7 +285,11 @@ impl Sink {
     }
 }
 
-pub(crate) fn write_line(to: &mut (impl Write + AsFd), label: &str, line: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_line(
+    to: &mut (impl Write + AsFd),
+    label: &str,
+    line: &[u8],
+) -> std::io::Result<()> {
     write_patiently(to, label.as_bytes())?;
     write_patiently(to, line)
 }

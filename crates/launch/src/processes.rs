@@ -48,8 +48,13 @@ pub(crate) fn start(
     // is taken (`nothing_is_allocated_between_fork_and_exec`). The file is open: the launcher holds
     // it for longer than it starts processes.
     unsafe { command.pre_exec(move || prepare(BorrowedFd::borrow_raw(file), parent)) };
-    let child = command.spawn().map_err(|error| Error::Start { program: launch.program.clone(), rank, error })?;
-    let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty()).map_err(system("pidfd_open"))?;
+    let child = command.spawn().map_err(|error| Error::Start {
+        program: launch.program.clone(),
+        rank,
+        error,
+    })?;
+    let handle = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty())
+        .map_err(system("pidfd_open"))?;
     Ok(Process { rank, child, handle })
 }
 
@@ -72,12 +77,15 @@ pub(crate) fn pid(child: &Child) -> Pid {
 
 /// Ends what is left of a process group, and returns when it is gone.
 ///
-/// Children of ranks are not ours to wait for: all there is to do is to look again. The kernel needs no more than a moment for processes that
-/// were killed; should it need longer (a process in an uninterruptible call), that is not worth hanging for.
+/// Children of ranks are not ours to wait for: all there is to do is to look again. The kernel
+/// needs no more than a moment for processes that were killed; should it need longer (a process in
+/// an uninterruptible call), that is not worth hanging for.
 pub(crate) fn end_group_for_good(group: Pid) {
     signal_group(group, Signal::KILL);
     let start = Instant::now();
-    while rustix::process::test_kill_process_group(group).is_ok() && start.elapsed() < Duration::from_secs(1) {
+    while rustix::process::test_kill_process_group(group).is_ok()
+        && start.elapsed() < Duration::from_secs(1)
+    {
         std::thread::yield_now();
     }
 }
@@ -98,15 +106,18 @@ pub(crate) fn allow_many_files() {
 
 /// Becomes the parent of whatever the ranks leave behind, so that it can be found.
 pub(crate) fn adopt_orphans() {
-    // Where the system refuses, orphans outside of the job's group go unnoticed, and nothing else changes.
+    // Where the system refuses, orphans outside of the job's group go unnoticed, and nothing else
+    // changes.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Ends all descendants of this process, except `spare`, however they have moved in the process tree.
+/// Ends all descendants of this process, except `spare`, however they have moved in the process
+/// tree.
 pub(crate) fn end_descendants(spare: Option<Pid>) {
     // Ending a process makes its children ours: look again until there are none.
     for _ in 0..1000 {
-        let children: Vec<Pid> = children().into_iter().filter(|&child| Some(child) != spare).collect();
+        let children: Vec<Pid> =
+            children().into_iter().filter(|&child| Some(child) != spare).collect();
         if children.is_empty() {
             return;
         }
@@ -121,7 +132,9 @@ fn children() -> Vec<Pid> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
         return Vec::new();
     };
-    let lists = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let lists = threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     lists.flat_map(|list| list.split_whitespace().filter_map(parse).collect::<Vec<Pid>>()).collect()
 }
 
@@ -166,7 +179,8 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         // Every thread has its own wish of what becomes of it when its parent dies.
         let run = move || {
-            let (parent, stranger) = (rustix::process::getppid().unwrap(), Pid::from_raw(1).unwrap());
+            let (parent, stranger) =
+                (rustix::process::getppid().unwrap(), Pid::from_raw(1).unwrap());
             let stranger = if parent == stranger { rustix::process::getpid() } else { stranger };
             let before = ALLOCATIONS.get();
             let (good, bad) = (prepare(file.as_fd(), parent), prepare(file.as_fd(), stranger));

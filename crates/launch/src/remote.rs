@@ -1,4 +1,5 @@
-//! One host, as the launcher sees it: the program that reaches it, and the channel through that program to the daemon.
+//! One host, as the launcher sees it: the program that reaches it, and the channel through that
+//! program to the daemon.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -89,7 +90,11 @@ impl Printer {
 
     fn print(&self, rank: Rank, is_error: bool, line: &[u8]) -> std::io::Result<()> {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        let printed = self.sink.lock().unwrap_or_else(|poison| poison.into_inner()).line(rank, is_error, line);
+        let printed = self
+            .sink
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+            .line(rank, is_error, line);
         self.busy.fetch_sub(1, Ordering::SeqCst);
         printed
     }
@@ -101,13 +106,17 @@ impl Printer {
 
     /// What was kept. A sink that somebody writes to, to a reader that stalls, keeps nothing.
     pub(crate) fn kept(&self) -> Vec<u8> {
-        let sink = self.sink.try_lock().map(|mut sink| std::mem::replace(&mut *sink, Sink::Terminal { labels: false }));
+        let sink = self
+            .sink
+            .try_lock()
+            .map(|mut sink| std::mem::replace(&mut *sink, Sink::Terminal { labels: false }));
         sink.map(Sink::kept).unwrap_or_default()
     }
 }
 
 impl Remote {
-    /// Reaches for a host, in the process group `group` if there is one already. What happens there is put into `slot`.
+    /// Reaches for a host, in the process group `group` if there is one already. What happens there
+    /// is put into `slot`.
     pub(crate) fn start(
         goal: Goal,
         group: Option<Pid>,
@@ -124,27 +133,51 @@ impl Remote {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // What a terminal sends to its foreground must not end it: the ranks have to be asked first.
+            // What a terminal sends to its foreground must not end it: the ranks have to be asked
+            // first.
             .process_group(group.map_or(0, |group| group.as_raw_nonzero().get()))
             .spawn()
             .map_err(&failed)?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let handle = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let prepare = || -> std::io::Result<(OwnedFd, Outbox)> {
             let no_pipe = || std::io::Error::other("a pipe is missing");
-            let (stdin, stdout, stderr) =
-                (stdin.ok_or_else(no_pipe)?, stdout.ok_or_else(no_pipe)?, stderr.ok_or_else(no_pipe)?);
+            let (stdin, stdout, stderr) = (
+                stdin.ok_or_else(no_pipe)?,
+                stdout.ok_or_else(no_pipe)?,
+                stderr.ok_or_else(no_pipe)?,
+            );
             let outbox = Outbox::start(stdin)?;
-            let host = Reader { node, label: label.clone(), slot: slot.clone(), printer: Arc::clone(printer) };
+            let host = Reader {
+                node,
+                label: label.clone(),
+                slot: slot.clone(),
+                printer: Arc::clone(printer),
+            };
             let (first, second) = (host.clone(), host);
-            std::thread::Builder::new().name("farside-host".into()).spawn(move || first.listen(stdout))?;
-            std::thread::Builder::new().name("farside-host".into()).spawn(move || second.pass_on(stderr))?;
+            std::thread::Builder::new()
+                .name("farside-host".into())
+                .spawn(move || first.listen(stdout))?;
+            std::thread::Builder::new()
+                .name("farside-host".into())
+                .spawn(move || second.pass_on(stderr))?;
             Ok((handle?, outbox))
         };
         match prepare() {
             Ok((handle, outbox)) => {
                 let state = State::Asked;
-                Ok(Remote { label, command, child, handle, outbox, state, address: None, running: ranks, streams: 2 })
+                Ok(Remote {
+                    label,
+                    command,
+                    child,
+                    handle,
+                    outbox,
+                    state,
+                    address: None,
+                    running: ranks,
+                    streams: 2,
+                })
             }
             Err(error) => {
                 let error = failed(error);
@@ -211,13 +244,16 @@ impl Reader {
         self.tell(What::Ended(why));
     }
 
-    /// Reads up to the daemon's first line. What the host says before is passed on: start-up files of shells are talkative.
+    /// Reads up to the daemon's first line. What the host says before is passed on: start-up files
+    /// of shells are talkative.
     fn greet(&self, from: &mut impl BufRead) -> Result<(), Option<String>> {
         let mut from = from.take(PREAMBLE_MAX);
         loop {
             let mut line = Vec::new();
             match from.read_until(b'\n', &mut line) {
-                Ok(0) if from.limit() == 0 => return Err(Some("it says much, but nothing that farside would".into())),
+                Ok(0) if from.limit() == 0 => {
+                    return Err(Some("it says much, but nothing that farside would".into()));
+                }
                 Ok(0) | Err(_) => return Err(None),
                 Ok(_) => {}
             }
@@ -227,7 +263,8 @@ impl Reader {
                 Some(version) => {
                     let theirs = String::from_utf8_lossy(version.trim_ascii_end()).into_owned();
                     let why = format!(
-                        "it has farside {theirs}, and here is {VERSION}; name the right one with --remote-farside"
+                        "it has farside {theirs}, and here is {VERSION}; name the right one with \
+                         --remote-farside"
                     );
                     return Err(Some(why));
                 }
@@ -270,6 +307,10 @@ impl Reader {
     fn say(&self, line: &[u8]) {
         let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
         // If nobody reads it, there is nobody to tell.
-        let _ = write_line(&mut std::io::stderr().lock(), &format!("{}: ", self.label), &[line, end].concat());
+        let _ = write_line(
+            &mut std::io::stderr().lock(),
+            &format!("{}: ", self.label),
+            &[line, end].concat(),
+        );
     }
 }

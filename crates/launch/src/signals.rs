@@ -32,12 +32,18 @@ impl Signals {
         pipe.set_nonblocking(true).map_err(refused)?;
         let mut signals = Signals { pipe, registered: Vec::new(), flags: Vec::new() };
         let ignored = ignored();
-        for number in FORWARDED.into_iter().filter(|number| !(RESPECTED.contains(number) && ignored(*number))) {
+        for number in
+            FORWARDED.into_iter().filter(|number| !(RESPECTED.contains(number) && ignored(*number)))
+        {
             let flag = Arc::default();
             let waker = waker.try_clone().map_err(refused)?;
             // The flag first: whoever is woken finds it set.
-            signals.registered.push(signal_hook::flag::register(number, Arc::clone(&flag)).map_err(refused)?);
-            signals.registered.push(signal_hook::low_level::pipe::register(number, waker).map_err(refused)?);
+            signals
+                .registered
+                .push(signal_hook::flag::register(number, Arc::clone(&flag)).map_err(refused)?);
+            signals
+                .registered
+                .push(signal_hook::low_level::pipe::register(number, waker).map_err(refused)?);
             signals.flags.push((number, flag));
         }
         Ok(signals)

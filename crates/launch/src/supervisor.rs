@@ -55,8 +55,13 @@ impl Supervisor<'_> {
             let stdin = std::io::stdin();
             let mut polled: Vec<PollFd<'_>> = self.crew.polled().collect();
             let ranks = polled.len();
-            polled.extend(self.forwarder.as_ref().map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)));
-            polled.extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+            polled.extend(
+                self.forwarder
+                    .as_ref()
+                    .map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)),
+            );
+            polled
+                .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
             let input = self.input.as_ref().filter(|input| !input.is_idle() || may_read_stdin());
             // Either more is wanted, or there is something to write.
             polled.extend(input.map(|input| match input.is_idle() {
@@ -67,7 +72,8 @@ impl Supervisor<'_> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(system("poll")(errno)),
             }
-            let happened: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+            let happened: Vec<bool> =
+                polled.iter().map(|polled| !polled.revents().is_empty()).collect();
             drop(polled);
             let (ended, rest) = happened.split_at(ranks);
             let (news, rest) = rest.split_at(usize::from(self.forwarder.is_some()));
@@ -82,7 +88,7 @@ impl Supervisor<'_> {
                 self.hear();
             }
             for end in self.crew.reap(ended) {
-                self.course.ended(end.rank, end.how, end.fate);
+                self.course.ended(end.rank, end.how, end.peer_state);
                 match &mut self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.course.drained(end.rank),
@@ -111,8 +117,11 @@ impl Supervisor<'_> {
         let Some(input) = &mut self.input else {
             return;
         };
-        let goes_on =
-            if input.is_idle() { read_stdin().map(|bytes| input.push(&bytes)).is_some() } else { input.pump() };
+        let goes_on = if input.is_idle() {
+            read_stdin().map(|bytes| input.push(&bytes)).is_some()
+        } else {
+            input.pump()
+        };
         if !goes_on {
             self.input = None;
         }
@@ -141,9 +150,12 @@ impl Supervisor<'_> {
         forwarder.stop();
         loop {
             let mut polled = vec![PollFd::new(&forwarder.news, PollFlags::IN)];
-            polled.extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
-            let polled_well =
-                matches!(rustix::event::poll(&mut polled, patience.as_ref()), Ok(1..) | Err(rustix::io::Errno::INTR));
+            polled
+                .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
+            let polled_well = matches!(
+                rustix::event::poll(&mut polled, patience.as_ref()),
+                Ok(1..) | Err(rustix::io::Errno::INTR)
+            );
             let news = !polled[0].revents().is_empty();
             drop(polled);
             match news.then(|| forwarder.hear()) {
@@ -156,8 +168,9 @@ impl Supervisor<'_> {
                 Some(News::Drained(rank)) => self.course.drained(rank),
                 None => {}
             }
-            let told_to_end =
-                signals.as_mut().is_some_and(|signals| signals.take().iter().any(|signal| ENDING.contains(signal)));
+            let told_to_end = signals
+                .as_mut()
+                .is_some_and(|signals| signals.take().iter().any(|signal| ENDING.contains(signal)));
             if !polled_well || told_to_end {
                 break;
             }

@@ -1,7 +1,9 @@
-//! Hosts for tests: network namespaces, each with an address of its own, joined by a bridge that stands in one more of them.
+//! Hosts for tests: network namespaces, each with an address of its own, joined by a bridge that
+//! stands in one more of them.
 //!
-//! Nothing of it is seen outside: no interface, address or route of the machine changes. The namespaces have names that no other test has, and go when the
-//! value is dropped; what a test that was killed has left is removed by the next one.
+//! Nothing of it is seen outside: no interface, address or route of the machine changes. The
+//! namespaces have names that no other test has, and go when the value is dropped; what a test that
+//! was killed has left is removed by the next one.
 //!
 //! ```
 //! use farside_namespaces::Namespaces;
@@ -38,7 +40,8 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// So many namespaces. Where they cannot be made, this says so, loudly, and gives none; where nobody reads what tests say, that is with `CI=true`, it is a failure.
+    /// So many namespaces. Where they cannot be made, this says so, loudly, and gives none; where
+    /// nobody reads what tests say, that is with `CI=true`, it is a failure.
     pub fn wanted(count: u8) -> Option<Namespaces> {
         match Namespaces::new(count) {
             Ok(namespaces) => Some(namespaces),
@@ -46,7 +49,10 @@ impl Namespaces {
                 let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
                 assert!(!in_ci, "in CI, network namespaces are needed: {why}");
                 // Written past the test harness, which keeps what tests that pass print to itself.
-                let _ = writeln!(std::io::stderr(), "\nSKIPPED: a test with {count} network namespaces: {why}\n");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "\nSKIPPED: a test with {count} network namespaces: {why}\n"
+                );
                 None
             }
         }
@@ -58,7 +64,8 @@ impl Namespaces {
             return Err(format!("{count} namespaces are more than this is made for"));
         }
         remove_stale();
-        let unique = format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let unique =
+            format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let names = (0..count).map(|index| format!("{unique}-{index}")).collect();
         // From here on, whatever was made is removed.
         let made = Namespaces { names, middle: format!("{unique}-bridge") };
@@ -74,7 +81,10 @@ impl Namespaces {
         for (index, name) in self.names.iter().enumerate() {
             let (port, address) = (format!("port{index}"), format!("{}/24", self.address(index)));
             ip(&["netns", "add", name])?;
-            ip(&["-n", middle, "link", "add", &port, "type", "veth", "peer", "name", INTERFACE, "netns", name])?;
+            ip(&[
+                "-n", middle, "link", "add", &port, "type", "veth", "peer", "name", INTERFACE,
+                "netns", name,
+            ])?;
             ip(&["-n", middle, "link", "set", &port, "master", "bridge", "up"])?;
             ip(&["-n", name, "address", "add", &address, "dev", INTERFACE])?;
             ip(&["-n", name, "link", "set", "lo", "up"])?;
@@ -95,11 +105,13 @@ impl Namespaces {
 
     /// All of them with so many ranks each, as `farside run --hosts` wants it.
     pub fn list(&self, ranks: u32) -> String {
-        let entry = |(index, name): (usize, &String)| format!("{name}={}:{ranks}", self.address(index));
+        let entry =
+            |(index, name): (usize, &String)| format!("{name}={}:{ranks}", self.address(index));
         self.names.iter().enumerate().map(entry).collect::<Vec<_>>().join(",")
     }
 
-    /// Cuts a namespace off from the others: nothing reaches it any more, and nothing that it sends gets anywhere.
+    /// Cuts a namespace off from the others: nothing reaches it any more, and nothing that it sends
+    /// gets anywhere.
     pub fn cut(&self, index: usize) -> Result<(), String> {
         ip(&["-n", &self.middle, "link", "set", &format!("port{index}"), "down"])
     }
@@ -112,7 +124,10 @@ impl Namespaces {
     /// The processes that are in a namespace.
     pub fn processes(&self, index: usize) -> Result<Vec<u32>, String> {
         let output = run(&["netns", "pids", &self.names[index]])?;
-        Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().filter_map(|word| word.parse().ok()).collect())
+        Ok(String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect())
     }
 
     /// Runs a program in a namespace to its end.
@@ -126,7 +141,8 @@ impl Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for name in self.names.iter().chain([&self.middle]) {
-            // One that was not made need not be removed. The interfaces go with it, and with an interface its other end.
+            // One that was not made need not be removed. The interfaces go with it, and with an
+            // interface its other end.
             let _ = ip(&["netns", "delete", name]);
         }
     }
@@ -138,8 +154,10 @@ fn remove_stale() {
         return;
     };
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        let maker =
-            name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).and_then(|word| word.parse().ok());
+        let maker = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next())
+            .and_then(|word| word.parse().ok());
         let Some(maker) = maker.and_then(Pid::from_raw) else {
             continue;
         };
@@ -156,13 +174,15 @@ fn ip(words: &[&str]) -> Result<(), String> {
 fn run(words: &[&str]) -> Result<Output, String> {
     let line = words.join(" ");
     let output = Command::new("ip").args(words).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("cannot start `ip {line}` ({error}); is iproute2 installed?"))?;
+    let output = output
+        .map_err(|error| format!("cannot start `ip {line}` ({error}); is iproute2 installed?"))?;
     if output.status.success() {
         return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!(
-        "`ip {line}` failed ({}): {said}; namespaces need root, or the right to administer the network",
+        "`ip {line}` failed ({}): {said}; namespaces need root, or the right to administer the \
+         network",
         output.status
     ))
 }

@@ -1,16 +1,21 @@
-//! Namespaces reach each other and nothing else, can be cut off, and go when they are no longer needed.
+//! Namespaces reach each other and nothing else, can be cut off, and go when they are no longer
+//! needed.
 
 use farside_namespaces::Namespaces;
 
 /// Whether packets get from one namespace to another.
 fn reaches(hosts: &Namespaces, from: usize, to: usize) -> bool {
-    // A neighbour that answers gets into the table of the link: no program is needed that sends and listens.
+    // A neighbour that answers gets into the table of the link: no program is needed that sends and
+    // listens.
     let address = hosts.address(to).to_string();
     let flush = ["ip", "neighbour", "flush", "dev", "eth0"];
     hosts.run(from, &flush).expect("the table can be emptied");
-    hosts.run(from, &["bash", "-c", &format!("echo >/dev/udp/{address}/9")]).expect("a packet can be sent");
+    hosts
+        .run(from, &["bash", "-c", &format!("echo >/dev/udp/{address}/9")])
+        .expect("a packet can be sent");
     for _ in 0..500 {
-        let table = hosts.run(from, &["ip", "neighbour", "show", &address]).expect("there is a table");
+        let table =
+            hosts.run(from, &["ip", "neighbour", "show", &address]).expect("there is a table");
         let table = String::from_utf8_lossy(&table.stdout).into_owned();
         if table.contains("lladdr") {
             return true;

@@ -13,7 +13,8 @@ use crate::port::Entrusted;
 use crate::wire::ServerId;
 use crate::wire::request::About;
 
-/// Which network the nodes of a job are on, as [`crate::Network::name`] said when they were made, and the address of this one.
+/// Which network the nodes of a job are on, as [`crate::Network::name`] said when they were made,
+/// and the address of this one.
 pub fn network_of(job: &Arc<Job>) -> Result<(String, IpAddr)> {
     let directory = Directory::of(job);
     let ip = directory.ip()?;
@@ -47,7 +48,8 @@ impl Endpoint {
         self.drive_until(|| self.check_alive(peer), |_| done())
     }
 
-    /// Waits until `done`, as [`farside_fabric::Fabric::block`] does; what has been posted goes on meanwhile.
+    /// Waits until `done`, as [`farside_fabric::Fabric::block`] does; what has been posted goes on
+    /// meanwhile.
     pub fn block_until(&self, wait: &Wait<'_>, done: &mut dyn FnMut() -> bool) -> Result<Wake> {
         self.block_on_port(wait, &mut |_| done())
     }
@@ -114,7 +116,8 @@ impl Endpoint {
         Ok((name?, length? as u64))
     }
 
-    /// A segment of this rank goes away: when this returns nobody reaches it without its agent any more.
+    /// A segment of this rank goes away: when this returns nobody reaches it without its agent any
+    /// more.
     pub fn end_segment(&self, segment: SegmentId) -> Result<()> {
         let (rank, server) = (self.seat.rank, ServerId(self.seat.node.0));
         let asked = {
@@ -135,7 +138,9 @@ impl Endpoint {
         }
         match port.origin.take(ticket)? {
             Some(Reply::Word(word)) => Ok(word),
-            other => Err(Error::Misuse(format!("a far agent has answered {other:?} instead of a word"))),
+            other => {
+                Err(Error::Misuse(format!("a far agent has answered {other:?} instead of a word")))
+            }
         }
     }
 }

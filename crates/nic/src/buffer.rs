@@ -7,7 +7,8 @@ pub struct Buffer {
     bytes: usize,
 }
 
-// SAFETY: whoever holds it may write the memory, by the promise made to `new`, from whatever thread.
+// SAFETY: whoever holds it may write the memory, by the promise made to `new`, from whatever
+// thread.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -15,7 +16,8 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// `start` must be valid for writes of `bytes` bytes, and nobody else may touch them, until the buffer is dropped.
+    /// `start` must be valid for writes of `bytes` bytes, and nobody else may touch them, until the
+    /// buffer is dropped.
     pub unsafe fn new(start: *mut u8, bytes: usize) -> Buffer {
         Buffer { start, bytes }
     }
@@ -30,7 +32,8 @@ impl Buffer {
         if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
             return false;
         }
-        // SAFETY: inside, by the check above; writable and ours alone, by the promise made to `new`; `from` is a borrow of other memory.
+        // SAFETY: inside, by the check above; writable and ours alone, by the promise made to
+        // `new`; `from` is a borrow of other memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(offset), from.len()) };
         true
     }
@@ -63,7 +66,8 @@ impl Clone for Loan {
 }
 
 impl Loan {
-    /// Borrows bytes, for a part of a transfer that is over when they are given back; without one, the lender takes them back itself.
+    /// Borrows bytes, for a part of a transfer that is over when they are given back; without one,
+    /// the lender takes them back itself.
     ///
     /// # Safety
     ///

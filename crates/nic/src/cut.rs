@@ -24,7 +24,8 @@ impl Run {
 /// What is left of a region.
 pub(crate) struct Cut<'a> {
     shape: Shape<'a>,
-    /// No row is cut but at a multiple of this: the size of an element. Where that is a byte, no aligned word is cut, either.
+    /// No row is cut but at a multiple of this: the size of an element. Where that is a byte, no
+    /// aligned word is cut, either.
     grain: u64,
     /// How often each of the outer dimensions was stepped; of a list of pieces, how many are done.
     steps: Vec<u64>,
@@ -44,7 +45,8 @@ struct Rows {
     gone: u64,
 }
 
-/// How much of a row at `offset` fits into `room` without cutting an element or a word: whoever reads a word while the transfer is under way finds it old or new.
+/// How much of a row at `offset` fits into `room` without cutting an element or a word: whoever
+/// reads a word while the transfer is under way finds it old or new.
 fn whole(offset: u64, room: u64, grain: u64) -> u64 {
     if grain > 1 {
         return room - room % grain;
@@ -64,7 +66,8 @@ impl<'a> Cut<'a> {
             }
             Shape::Strided { offset, unit, counts, strides } => {
                 cut.steps.resize(counts.len().saturating_sub(1), 0);
-                let (count, stride) = (counts.last().copied().unwrap_or(1), strides.last().copied().unwrap_or(0));
+                let (count, stride) =
+                    (counts.last().copied().unwrap_or(1), strides.last().copied().unwrap_or(0));
                 let count = if counts.contains(&0) { 0 } else { count };
                 cut.rows = Rows { offset, unit, count, stride, gone: 0 };
             }
@@ -77,7 +80,8 @@ impl<'a> Cut<'a> {
         self.rows.count == 0
     }
 
-    /// The next rows, of at most `room` bytes, which must be at least a grain; `None` when all are done.
+    /// The next rows, of at most `room` bytes, which must be at least a grain; `None` when all are
+    /// done.
     pub(crate) fn next(&mut self, room: u64) -> Option<Run> {
         let rows = &mut self.rows;
         if rows.count == 0 {
@@ -119,13 +123,19 @@ impl<'a> Cut<'a> {
             Shape::Block(_) => {}
             Shape::Pieces(pieces) => {
                 self.steps[0] += 1;
-                self.rows = pieces.get(self.steps[0] as usize).copied().map(Rows::one).unwrap_or_default();
+                self.rows =
+                    pieces.get(self.steps[0] as usize).copied().map(Rows::one).unwrap_or_default();
             }
             Shape::Strided { offset, unit, counts, strides } => {
                 for dimension in (0..self.steps.len()).rev() {
                     self.steps[dimension] += 1;
                     if self.steps[dimension] < counts[dimension] {
-                        let outer: u64 = self.steps.iter().zip(strides).map(|(step, stride)| step * stride).sum();
+                        let outer: u64 = self
+                            .steps
+                            .iter()
+                            .zip(strides)
+                            .map(|(step, stride)| step * stride)
+                            .sum();
                         let (count, stride) = (counts[self.steps.len()], strides[self.steps.len()]);
                         self.rows = Rows { offset: offset + outer, unit, count, stride, gone: 0 };
                         return;
@@ -217,7 +227,8 @@ mod tests {
     #[test]
     fn no_word_is_cut() {
         let mut cut = Cut::new(Shape::Block(Piece { offset: 4, bytes: 40 }), 1);
-        let runs: Vec<(u64, u32)> = std::iter::from_fn(|| cut.next(15)).map(|run| (run.offset, run.unit)).collect();
+        let runs: Vec<(u64, u32)> =
+            std::iter::from_fn(|| cut.next(15)).map(|run| (run.offset, run.unit)).collect();
         assert_eq!(runs, [(4, 12), (16, 8), (24, 8), (32, 12)]);
     }
 }

@@ -1,5 +1,6 @@
-//! What the ranks and the agent of a node must know of the others, in the memory that they share: the job's key, where each node's
-//! interface listens, and at which port each of the node's threads can be woken.
+//! What the ranks and the agent of a node must know of the others, in the memory that they share:
+//! the job's key, where each node's interface listens, and at which port each of the node's threads
+//! can be woken.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ mod at {
     pub(super) const NETWORK: u64 = 72;
     pub(super) const NETWORK_BYTES: u64 = 112;
     pub(super) const ADDRESSES: u64 = 192;
-    /// Where the host is, which kind of address that is, how long the network's own address is, and that.
+    /// Where the host is, which kind of address that is, how long the network's own address is, and
+    /// that.
     pub(super) const ADDRESS_BYTES: u64 = 144;
 }
 
@@ -54,7 +56,9 @@ impl Clone for Directory {
 impl Directory {
     /// How much memory it takes.
     pub(crate) fn bytes(topology: &Topology) -> u64 {
-        at::ADDRESSES + u64::from(topology.nodes()) * at::ADDRESS_BYTES + u64::from(topology.ranks()) * RANK_BYTES
+        at::ADDRESSES
+            + u64::from(topology.nodes()) * at::ADDRESS_BYTES
+            + u64::from(topology.ranks()) * RANK_BYTES
     }
 
     pub(crate) fn of(job: &Arc<Job>) -> Directory {
@@ -62,7 +66,13 @@ impl Directory {
     }
 
     /// Writes what is known before the others are.
-    pub(crate) fn set_up(&self, node: Node, key: &Key, settings: &Settings, network: &str) -> Result<()> {
+    pub(crate) fn set_up(
+        &self,
+        node: Node,
+        key: &Key,
+        settings: &Settings,
+        network: &str,
+    ) -> Result<()> {
         let written = self.memory.put(at::KEY, &key.bytes());
         debug_assert!(written);
         self.store(at::SERVER, settings.server.code());
@@ -117,7 +127,9 @@ impl Directory {
             return Ok(());
         }
         Err(Error::Join(
-            "the node's directory is missing or incomplete; was this program started by `farside run`?".into(),
+            "the node's directory is missing or incomplete; was this program started by `farside \
+             run`?"
+                .into(),
         ))
     }
 
@@ -144,7 +156,8 @@ impl Directory {
     /// Where a node's interface listens.
     pub(crate) fn address(&self, node: Node) -> Result<Address> {
         let mut entry = [0; at::ADDRESS_BYTES as usize];
-        let read = self.memory.get(at::ADDRESSES + u64::from(node.0) * at::ADDRESS_BYTES, &mut entry);
+        let read =
+            self.memory.get(at::ADDRESSES + u64::from(node.0) * at::ADDRESS_BYTES, &mut entry);
         debug_assert!(read);
         let octets: [u8; 16] = std::array::from_fn(|i| entry[i]);
         let ip = Ipv6Addr::from(octets);
@@ -163,13 +176,17 @@ impl Directory {
 
     /// Where the node's interface can be woken.
     pub(crate) fn bell(&self) -> SocketAddr {
-        let ip = self.address(self.node()).map_or(std::net::Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+        let ip = self
+            .address(self.node())
+            .map_or(std::net::Ipv4Addr::LOCALHOST.into(), |address| address.ip());
         SocketAddr::new(ip, self.load(at::BELL) as u16)
     }
 
     /// The addresses of all nodes.
     pub(crate) fn hosts(&self) -> Result<Vec<IpAddr>> {
-        (0..self.job.topology().nodes()).map(|node| self.address(Node(node)).map(|address| address.ip())).collect()
+        (0..self.job.topology().nodes())
+            .map(|node| self.address(Node(node)).map(|address| address.ip()))
+            .collect()
     }
 
     /// The port at which a rank serves itself; zero if it does not.
@@ -191,7 +208,8 @@ impl Directory {
         self.store_narrow(self.port(rank, index) + 4, is_asleep.into());
     }
 
-    /// Wakes every thread of this node that sleeps at its port. An empty datagram says nothing; it makes them look.
+    /// Wakes every thread of this node that sleeps at its port. An empty datagram says nothing; it
+    /// makes them look.
     pub(crate) fn nudge_sleepers(&self, line: &dyn Line) {
         let ip = self.bell().ip();
         for &rank in self.job.topology().ranks_of(self.node()) {

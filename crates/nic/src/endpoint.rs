@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node, Rank,
-    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
+    Loss, Mapped, Node, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket,
+    Topology, Wait, Wake, Width, Word,
 };
 use farside_shm::Job;
 
@@ -101,12 +102,12 @@ impl Fabric for Endpoint {
         &self.seat.caps
     }
 
-    fn alarm(&self) -> &Alarm {
-        self.seat.job.alarm()
+    fn failures(&self) -> &FailureCounters {
+        self.seat.job.failures()
     }
 
-    fn fate(&self, peer: Rank) -> Fate {
-        self.seat.job.fate(peer)
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        self.seat.job.peer_state(peer)
     }
 
     fn check_agent(&self, node: Node) -> Result<()> {
@@ -121,12 +122,12 @@ impl Fabric for Endpoint {
         self.seat.job.note_cause(self.seat.rank, cause);
     }
 
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.near.expose(segment, bytes)
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.near.register(segment, bytes)
     }
 
-    fn withdraw(&self, segment: SegmentId) -> Result<()> {
-        self.near.withdraw(segment)
+    fn deregister(&self, segment: SegmentId) -> Result<()> {
+        self.near.deregister(segment)
     }
 
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
@@ -185,7 +186,8 @@ impl Fabric for Endpoint {
         }
         self.check_alive(from.rank)?;
         let bytes = from.check(u64::MAX)?;
-        // SAFETY: valid and ours alone until the operation has completed, by the caller's promise; after that it is not touched.
+        // SAFETY: valid and ours alone until the operation has completed, by the caller's promise;
+        // after that it is not touched.
         let buffer = unsafe { Buffer::new(into, bytes as usize) };
         let mut cut = Cut::new(from.shape, 1);
         if cut.is_done() {
@@ -327,7 +329,7 @@ impl Fabric for Endpoint {
                 break slot;
             }
             // Other threads of the rank have all of them.
-            let known = self.alarm().departures.load(Ordering::SeqCst);
+            let known = self.failures().departures.load(Ordering::SeqCst);
             self.check_agent(node)?;
             self.port().drive();
             self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
@@ -446,8 +448,15 @@ impl Fabric for Endpoint {
 }
 
 impl Endpoint {
-    /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the caller may use the bytes again.
-    fn put_long(&self, place: (Rank, SegmentId), mut cut: Cut<'_>, bytes: &[u8], counts: bool) -> Result<()> {
+    /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the
+    /// caller may use the bytes again.
+    fn put_long(
+        &self,
+        place: (Rank, SegmentId),
+        mut cut: Cut<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> Result<()> {
         struct Borrower<'a>(&'a Endpoint, ServerId);
         impl Drop for Borrower<'_> {
             fn drop(&mut self) {
@@ -460,7 +469,8 @@ impl Endpoint {
             let mut port = self.port_with_room(place.0, |port| !port.origin.is_full(server))?;
             // Acknowledgements make room, and spare copies.
             port.look();
-            // SAFETY: the bytes are borrowed until this function returns, and before that the borrower lets everything be taken over.
+            // SAFETY: the bytes are borrowed until this function returns, and before that the
+            // borrower lets everything be taken over.
             let went = unsafe { port.put_straight(server, place, &mut cut, bytes, counts) };
             if !went {
                 port.origin.put_some(server, place, &mut cut, bytes, counts);

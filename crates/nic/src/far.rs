@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Event, Fabric as _, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake, first_loss,
+    Condition, Event, Fabric as _, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
+    first_loss,
 };
 
 use crate::direct::Owed;
@@ -17,7 +18,8 @@ use crate::port::{Entrusted, Port, ticket};
 use crate::seat::{NAP, OUTSTANDING_MAX};
 use crate::wire::ServerId;
 
-/// How often a thread looks for its answer before it sleeps. Between two looks it lets others run: the one that is to answer may need the processor.
+/// How often a thread looks for its answer before it sleeps. Between two looks it lets others run:
+/// the one that is to answer may need the processor.
 const LOOKS: u32 = 60;
 
 /// How far a port has come.
@@ -35,9 +37,10 @@ impl Endpoint {
         Ok(self.seat.topology.node_of(peer) == self.seat.node)
     }
 
-    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its memory is still there.
+    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
+    /// memory is still there.
     pub(crate) fn check_alive(&self, peer: Rank) -> Result<()> {
-        if self.alarm().losses.load(Ordering::Relaxed) != 0
+        if self.failures().losses.load(Ordering::Relaxed) != 0
             && let Some(loss) = first_loss(self, [peer])
         {
             return Err(loss.error());
@@ -84,7 +87,7 @@ impl Endpoint {
         let mut looks = 0;
         loop {
             let worked = self.work_port(looks, &mut done);
-            let known = self.alarm().departures.load(Ordering::SeqCst);
+            let known = self.failures().departures.load(Ordering::SeqCst);
             match worked {
                 Worked::Done => return Ok(()),
                 _ => alive()?,
@@ -93,7 +96,8 @@ impl Endpoint {
         }
     }
 
-    /// Lets the port work once. As long as somebody looks again soon, only what has arrived counts: what is overdue is not looked for, nor the clock.
+    /// Lets the port work once. As long as somebody looks again soon, only what has arrived counts:
+    /// what is overdue is not looked for, nor the clock.
     #[inline]
     pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
         let mut port = self.port();
@@ -114,7 +118,13 @@ impl Endpoint {
     }
 
     /// Lets others run, or sleeps until a datagram comes, at most for `longest`.
-    pub(crate) fn rest(&self, looks: &mut u32, known_departures: u32, worked: Worked, longest: Duration) {
+    pub(crate) fn rest(
+        &self,
+        looks: &mut u32,
+        known_departures: u32,
+        worked: Worked,
+        longest: Duration,
+    ) {
         let mut spent = self.effort.get();
         if *looks < LOOKS && !matches!(worked, Worked::Entrusted(_)) {
             *looks += 1;
@@ -125,7 +135,7 @@ impl Endpoint {
             let (seat, index) = (&self.seat, self.index);
             seat.directory.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
-            if self.alarm().departures.load(Ordering::SeqCst) == known_departures {
+            if self.failures().departures.load(Ordering::SeqCst) == known_departures {
                 match worked {
                     Worked::Done => {}
                     Worked::NotYet(nap) => self.line.sleep(nap.min(longest)),
@@ -141,7 +151,11 @@ impl Endpoint {
     fn sleep_entrusted(&self, news: u64, longest: Duration) {
         let port = self.port();
         let told = port.told.clone();
-        drop(told.wait_timeout_while(port, longest, |port| port.is_entrusted() && port.news() == news));
+        drop(
+            told.wait_timeout_while(port, longest, |port| {
+                port.is_entrusted() && port.news() == news
+            }),
+        );
     }
 
     /// The port, as soon as it has room: it may be full, or too much may be under way.
@@ -161,8 +175,13 @@ impl Endpoint {
         }
     }
 
-    /// Posts something to a far rank, in as many steps as it takes: `step` says whether it was the last.
-    pub(crate) fn post_far(&self, peer: Rank, mut step: impl FnMut(&mut Origin, ServerId) -> bool) -> Result<()> {
+    /// Posts something to a far rank, in as many steps as it takes: `step` says whether it was the
+    /// last.
+    pub(crate) fn post_far(
+        &self,
+        peer: Rank,
+        mut step: impl FnMut(&mut Origin, ServerId) -> bool,
+    ) -> Result<()> {
         let server = self.server_of(peer)?;
         loop {
             let mut port = self.port_with_room(peer, |port| !port.origin.is_full(server))?;
@@ -178,7 +197,11 @@ impl Endpoint {
     }
 
     /// Begins a fetching operation on a far rank.
-    pub(crate) fn begin_far(&self, peer: Rank, begin: impl FnOnce(&mut Origin, ServerId) -> Ticket) -> Result<Started> {
+    pub(crate) fn begin_far(
+        &self,
+        peer: Rank,
+        begin: impl FnOnce(&mut Origin, ServerId) -> Ticket,
+    ) -> Result<Started> {
         let server = self.server_of(peer)?;
         let has_room = |port: &mut Port| {
             let few = port.origin.outstanding() < OUTSTANDING_MAX as usize;
@@ -212,7 +235,8 @@ impl Endpoint {
         segment.counts()
     }
 
-    /// Everything that this thread has posted is sent and acknowledged, as far as anybody is there to do so.
+    /// Everything that this thread has posted is sent and acknowledged, as far as anybody is there
+    /// to do so.
     pub(crate) fn drain(&self) {
         let nobody_left = |port: &mut Port| {
             self.abandon_the_lost(port);
@@ -225,7 +249,7 @@ impl Endpoint {
     }
 
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
-        if self.alarm().losses.load(Ordering::Relaxed) != 0 {
+        if self.failures().losses.load(Ordering::Relaxed) != 0 {
             self.seat.abandon_the_lost(port);
         }
     }
@@ -233,7 +257,11 @@ impl Endpoint {
 
 impl Endpoint {
     /// Waits until the port has come so far, somebody has gone, or time is up.
-    pub(crate) fn block_on_port(&self, wait: &Wait<'_>, done: &mut dyn FnMut(&mut Port) -> bool) -> Result<Wake> {
+    pub(crate) fn block_on_port(
+        &self,
+        wait: &Wait<'_>,
+        done: &mut dyn FnMut(&mut Port) -> bool,
+    ) -> Result<Wake> {
         let deadline = wait.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut looks = 0;
         loop {
@@ -241,18 +269,24 @@ impl Endpoint {
             if let Worked::Done = worked {
                 return Ok(Wake::Ready { which: 0, value: 0 });
             }
-            if self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures {
-                return Ok(Wake::Alarm);
+            if self.failures().departures.load(Ordering::SeqCst) != wait.known_departures {
+                return Ok(Wake::Departure);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Ok(Wake::TimedOut);
             }
-            self.rest(&mut looks, wait.known_departures, worked, left.map_or(NAP, |left| left.min(NAP)));
+            self.rest(
+                &mut looks,
+                wait.known_departures,
+                worked,
+                left.map_or(NAP, |left| left.min(NAP)),
+            );
         }
     }
 
-    /// Waits for words of this rank's memory. What it has posted goes out first: whoever is to change the words may wait for it.
+    /// Waits for words of this rank's memory. What it has posted goes out first: whoever is to
+    /// change the words may wait for it.
     pub(crate) fn block_on_words(&self, wait: &Wait<'_>) -> Result<Wake> {
         let begin = Instant::now();
         let mut looks = 0;
@@ -279,7 +313,12 @@ impl Endpoint {
                 looks = LOOKS;
             }
             let patience = self.port().patience().unwrap_or(NAP);
-            self.rest(&mut looks, wait.known_departures, Worked::NotYet(patience), Duration::from_millis(1));
+            self.rest(
+                &mut looks,
+                wait.known_departures,
+                Worked::NotYet(patience),
+                Duration::from_millis(1),
+            );
         }
     }
 
@@ -290,6 +329,7 @@ impl Endpoint {
             let word = each.memory.look(each.at.offset, each.at.width);
             word.is_none_or(|word| (each.until)(word.load()))
         };
-        self.alarm().departures.load(Ordering::SeqCst) != wait.known_departures || conditions.iter().any(holds)
+        self.failures().departures.load(Ordering::SeqCst) != wait.known_departures
+            || conditions.iter().any(holds)
     }
 }

@@ -1,4 +1,5 @@
-//! What a fuzzer feeds: both sides of the wire, with datagrams whose inside it chooses and whose tags are right.
+//! What a fuzzer feeds: both sides of the wire, with datagrams whose inside it chooses and whose
+//! tags are right.
 //!
 //! Only there when `cfg(fuzzing)` is set; see `fuzz/`.
 
@@ -20,13 +21,15 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
 
 const REPLY_BYTES: usize = 62 << 10;
 
-/// A sequence of datagrams for a server of real memory. What that holds changes nothing in what is done, so one serves all runs.
+/// A sequence of datagrams for a server of real memory. What that holds changes nothing in what is
+/// done, so one serves all runs.
 pub fn serve(job: &Arc<Job>, data: &[u8]) {
     let key = Key::from_bytes([1; 16]);
     let target = Target::new(job.clone(), Node(1), Directory::of(job));
     let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
     let topology = (**job.topology()).clone();
-    let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, (topology, hosts), target);
+    let mut service =
+        Service::new(ServerId(1), key.clone(), REPLY_BYTES, (topology, hosts), target);
     let mut out = |_, reply: &[u8]| assert!(reply.len() <= REPLY_BYTES + HEADER_BYTES);
     for (how, body) in Pieces(data) {
         let port = match how % 4 {
@@ -84,14 +87,21 @@ impl<'a> Iterator for Pieces<'a> {
 
     fn next(&mut self) -> Option<(u16, &'a [u8])> {
         let (&[a, b, length], rest) = self.0.split_first_chunk::<3>()?;
-        let length = if length < 128 { usize::from(length) } else { usize::from(length - 127) * 500 };
+        let length =
+            if length < 128 { usize::from(length) } else { usize::from(length - 127) * 500 };
         let (piece, rest) = rest.split_at(length.min(rest.len()));
         self.0 = rest;
         Some((u16::from_le_bytes([a, b]), piece))
     }
 }
 
-fn sealed(key: &Key, kind: Kind, port: PortId, (number, executed, held): (u64, u64, u64), body: &[u8]) -> Vec<u8> {
+fn sealed(
+    key: &Key,
+    kind: Kind,
+    port: PortId,
+    (number, executed, held): (u64, u64, u64),
+    body: &[u8],
+) -> Vec<u8> {
     let mut packet = vec![0; HEADER_BYTES];
     packet.extend_from_slice(body);
     let header = Header { kind, server: ServerId(1), port, number, executed, held, back: 1 };
@@ -106,7 +116,8 @@ pub fn memory() -> Arc<Job> {
     config.arena_bytes = 1 << 16;
     config.beside_bytes = Directory::bytes(&config.topology);
     let job = Job::create(&config).expect("there is room");
-    let set_up = Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default(), "");
+    let set_up =
+        Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default(), "");
     set_up.expect("the name of no network fits");
     job
 }

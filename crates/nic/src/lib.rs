@@ -1,7 +1,8 @@
 //! The nic fabric: several nodes over UDP, served by a software network interface.
 //!
-//! After \[NIC02\]: operations on far memory are executed where that memory is, by an agent that plays the network card, so that no process there
-//! has to wake up for them. Near memory is the shm fabric's.
+//! After \[NIC02\]: operations on far memory are executed where that memory is, by an agent that
+//! plays the network card, so that no process there has to wake up for them. Near memory is the shm
+//! fabric's.
 //!
 //! - `seal`: every datagram is authenticated;
 //! - `wire`: what datagrams look like;
@@ -12,9 +13,11 @@
 //! - `origin` and `service`: the two sides of the wire, without socket and clock;
 //! - `port`, `progress`: an origin with a socket, and who looks after it while its thread computes;
 //! - `listener`, `target`: a service with a socket and memory;
-//! - `station`: one node: its memory, its interface and its agent; the rival, a server in the rank's process;
+//! - `station`: one node: its memory, its interface and its agent; the rival, a server in the
+//!   rank's process;
 //! - `directory`: what the members of a node know of the others, in their memory;
-//! - `endpoint`, `far`: the [`farside_fabric::Fabric`] itself and how it works with its port; `seat`: what a rank's threads share;
+//! - `endpoint`, `far`: the [`farside_fabric::Fabric`] itself and how it works with its port;
+//!   `seat`: what a rank's threads share;
 //! - `variant`: what exactly-once execution rests on, and what wrong variants for tests leave out;
 //! - `reach`: what handlers can reach;
 //! - `above`: what a fabric needs that stands on this one.

@@ -1,7 +1,8 @@
 //! What carries packets between nodes: a [`Network`] opens [`Line`]s.
 //!
-//! A line may lose packets, repeat them and let them overtake each other; what is on it mends that. UDP is one network; a library for
-//! interfaces that can do more is another, which tells by [`Registrar`] how memory is reached without asking its agent.
+//! A line may lose packets, repeat them and let them overtake each other; what is on it mends that.
+//! UDP is one network; a library for interfaces that can do more is another, which tells by
+//! [`Registrar`] how memory is reached without asking its agent.
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -64,7 +65,8 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// As text, for notes that launchers pass on: the host's address, and the rest in hexadecimal digits.
+/// As text, for notes that launchers pass on: the host's address, and the rest in hexadecimal
+/// digits.
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/", self.ip)?;
@@ -104,7 +106,8 @@ pub trait Line: Any + Send + Sync {
     fn route(&self, to: &Address) -> Result<Route>;
     /// Sends a packet that is in two parts. It may get lost.
     fn send(&self, to: Route, head: &[u8], rest: &[u8]);
-    /// The next packet that has arrived. One of no bytes says nothing but that somebody wants the owner to look.
+    /// The next packet that has arrived. One of no bytes says nothing but that somebody wants the
+    /// owner to look.
     fn receive(&self, into: &mut [u8]) -> Option<usize>;
     /// Sleeps until something may have arrived, or the time is up.
     fn sleep(&self, timeout: Duration);
@@ -128,7 +131,8 @@ pub trait Network: Send + Sync {
     fn name(&self) -> String {
         String::new()
     }
-    /// Whether a request must say where its answer goes; else that is its node's address and the number of a UDP port.
+    /// Whether a request must say where its answer goes; else that is its node's address and the
+    /// number of a UDP port.
     fn introduces_itself(&self) -> bool {
         false
     }
@@ -181,7 +185,13 @@ impl Line for UdpSocket {
             let _ = self.send_to(head, to);
         } else {
             let parts = [std::io::IoSlice::new(head), std::io::IoSlice::new(rest)];
-            let _ = sendmsg_addr(self, &to, &parts, &mut SendAncillaryBuffer::default(), SendFlags::empty());
+            let _ = sendmsg_addr(
+                self,
+                &to,
+                &parts,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::empty(),
+            );
         }
     }
 

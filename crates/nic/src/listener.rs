@@ -1,4 +1,5 @@
-//! The loop of whoever serves: reads datagrams, lets the service answer them, and waits in the way that was chosen.
+//! The loop of whoever serves: reads datagrams, lets the service answer them, and waits in the way
+//! that was chosen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +19,11 @@ const DATAGRAM_BYTES: usize = 1 << 16;
 /// How long a server that spins before it sleeps does so after the last datagram.
 const SPIN_NS: u64 = 50_000;
 
-/// Who lets others run and gets the processor back only after so long shares it with somebody who computes.
+/// Who lets others run and gets the processor back only after so long shares it with somebody who
+/// computes.
 const CROWDED_NS: u64 = 200_000;
-/// For how many looks that find something a server then sleeps at once: the system lets a sleeper go first that is woken, but not one that yields.
+/// For how many looks that find something a server then sleeps at once: the system lets a sleeper
+/// go first that is woken, but not one that yields.
 const SHY: u32 = 256;
 
 /// A line and how it is watched.
@@ -37,10 +40,18 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn new(line: Arc<dyn Line>, style: Style) -> Listener {
-        Listener { line, style, buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(), last_ns: 0, yielded_ns: 0, shy: 0 }
+        Listener {
+            line,
+            style,
+            buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(),
+            last_ns: 0,
+            yielded_ns: 0,
+            shy: 0,
+        }
     }
 
-    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request came. Says whether anything came.
+    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request
+    /// came. Says whether anything came.
     pub(crate) fn read<M: Memory>(
         &mut self,
         service: &mut Service<M>,

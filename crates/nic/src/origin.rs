@@ -1,9 +1,10 @@
-//! The origin's side of the wire, without a socket and without a clock: operations go in, datagrams come out, replies go in,
-//! completions come out.
+//! The origin's side of the wire, without a socket and without a clock: operations go in, datagrams
+//! come out, replies go in, completions come out.
 //!
-//! Operations to one server are gathered in a *batch*, the body of the next request. A batch is sent at once when nothing is under way to that server, or
-//! when somebody waits for it; else when it is full, or when a reply has made the connection idle. So a single
-//! operation is not delayed, and a stream of small ones shares datagrams.
+//! Operations to one server are gathered in a *batch*, the body of the next request. A batch is
+//! sent at once when nothing is under way to that server, or when somebody waits for it; else when
+//! it is full, or when a reply has made the connection idle. So a single operation is not delayed,
+//! and a stream of small ones shares datagrams.
 
 mod lent;
 mod peer;
@@ -25,7 +26,8 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
 use peer::{Packet, Peer};
 
-/// How many bytes of requests may wait for their turn at one connection before the one who posts must wait.
+/// How many bytes of requests may wait for their turn at one connection before the one who posts
+/// must wait.
 const QUEUE_BYTES: usize = 1 << 20;
 /// With less room than this a batch is full: a transfer is not cut into crumbs.
 const CRUMB_BYTES: usize = 256;
@@ -94,13 +96,25 @@ pub(crate) struct Called {
 
 impl Origin {
     /// Connections to so many servers, whose replies are awaited at the UDP port `back`.
-    pub(crate) fn new(id: PortId, key: Key, back: u16, servers: u32, packet_bytes: usize) -> Origin {
+    pub(crate) fn new(
+        id: PortId,
+        key: Key,
+        back: u16,
+        servers: u32,
+        packet_bytes: usize,
+    ) -> Origin {
         Origin::of_variant(id, key, back, servers, packet_bytes)
     }
 }
 
 impl<V: Variant> Origin<V> {
-    pub(crate) fn of_variant(id: PortId, key: Key, back: u16, servers: u32, packet_bytes: usize) -> Origin<V> {
+    pub(crate) fn of_variant(
+        id: PortId,
+        key: Key,
+        back: u16,
+        servers: u32,
+        packet_bytes: usize,
+    ) -> Origin<V> {
         debug_assert!(packet_bytes >= PACKET_BYTES_MIN);
         Origin {
             id,
@@ -144,7 +158,8 @@ impl<V: Variant> Origin<V> {
         self.peers[server.0 as usize].queued_bytes > QUEUE_BYTES
     }
 
-    /// Posts as much of a put as fits into one request. `place` says whose memory and which segment; the last part of it `counts`, if it is to.
+    /// Posts as much of a put as fits into one request. `place` says whose memory and which
+    /// segment; the last part of it `counts`, if it is to.
     pub(crate) fn put_some(
         &mut self,
         server: ServerId,
@@ -174,7 +189,10 @@ impl<V: Variant> Origin<V> {
         if let Some(run) = cut.next(room as u64) {
             let data = &bytes[run.packed as usize..][..run.bytes() as usize];
             let counts = counts && cut.is_done();
-            self.post(server, &Request::Accumulate { to: rows(place, &run), sum: *sum, data, counts });
+            self.post(
+                server,
+                &Request::Accumulate { to: rows(place, &run), sum: *sum, data, counts },
+            );
         }
     }
 
@@ -184,10 +202,17 @@ impl<V: Variant> Origin<V> {
     }
 
     /// Asks for as much as fits into one request.
-    pub(crate) fn get_some(&mut self, ticket: Ticket, server: ServerId, place: (Rank, SegmentId), cut: &mut Cut<'_>) {
+    pub(crate) fn get_some(
+        &mut self,
+        ticket: Ticket,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        cut: &mut Cut<'_>,
+    ) {
         let _ = self.room(server);
         let peer = &self.peers[server.0 as usize];
-        let room = self.packet_bytes - HEADER_BYTES - peer.batch.answer_bytes - answer::OVERHEAD_MAX;
+        let room =
+            self.packet_bytes - HEADER_BYTES - peer.batch.answer_bytes - answer::OVERHEAD_MAX;
         if let Some(run) = cut.next(room as u64) {
             let (packed, bytes) = (run.packed as usize, run.bytes() as usize);
             let tag = self.ask(Part { ticket, server, packed, bytes });
@@ -206,11 +231,20 @@ impl<V: Variant> Origin<V> {
     }
 
     /// Asks, or tells, something about a segment.
-    pub(crate) fn segment(&mut self, server: ServerId, (rank, segment): (Rank, SegmentId), about: About) -> Ticket {
+    pub(crate) fn segment(
+        &mut self,
+        server: ServerId,
+        (rank, segment): (Rank, SegmentId),
+        about: About,
+    ) -> Ticket {
         self.fetch_word(server, |tag| Request::Segment { tag, rank, segment, about })
     }
 
-    fn fetch_word(&mut self, server: ServerId, request: impl FnOnce(u32) -> Request<'static>) -> Ticket {
+    fn fetch_word(
+        &mut self,
+        server: ServerId,
+        request: impl FnOnce(u32) -> Request<'static>,
+    ) -> Ticket {
         let _ = self.room(server);
         let ticket = self.begin(0, None);
         let tag = self.ask(Part { ticket, server, packed: 0, bytes: 0 });
@@ -237,11 +271,20 @@ impl<V: Variant> Origin<V> {
     }
 
     /// Posts an operation whose data may not fit into what is left of the batch: a call.
-    pub(crate) fn post_whole(&mut self, server: ServerId, request: &Request<'_>, bytes: usize) -> Result<()> {
+    pub(crate) fn post_whole(
+        &mut self,
+        server: ServerId,
+        request: &Request<'_>,
+        bytes: usize,
+    ) -> Result<()> {
         // Between hosts the system cuts a long one into fragments, as it does with a long reply.
         let limit = self.packet_bytes.max(WHOLE_BYTES) - HEADER_BYTES - request::OVERHEAD_MAX;
         if bytes > limit {
-            return Err(Error::TooMuch { what: "bytes of one far request", value: bytes as u64, limit: limit as u64 });
+            return Err(Error::TooMuch {
+                what: "bytes of one far request",
+                value: bytes as u64,
+                limit: limit as u64,
+            });
         }
         if self.room(server) < bytes {
             self.close_batch(server);
@@ -281,7 +324,8 @@ impl<V: Variant> Origin<V> {
         self.parts.insert(part)
     }
 
-    /// How much data fits into the batch, after the name of an operation. Begins a new one if that is not much.
+    /// How much data fits into the batch, after the name of an operation. Begins a new one if that
+    /// is not much.
     fn room(&mut self, server: ServerId) -> usize {
         let packet_bytes = self.packet_bytes;
         let peer = &mut self.peers[server.0 as usize];
@@ -328,7 +372,8 @@ impl<V: Variant> Origin<V> {
         active.retain(|&server| {
             self.send_to(server, now_ns, wire);
             let peer = &mut self.peers[server.0 as usize];
-            peer.sender.repeat_overdue(now_ns, |packet, lent| wire.send_parts(server, packet, lent));
+            peer.sender
+                .repeat_overdue(now_ns, |packet, lent| wire.send_parts(server, packet, lent));
             peer.is_active = peer.has_something() || !peer.sender.is_idle();
             peer.is_active
         });
@@ -352,7 +397,15 @@ impl<V: Variant> Origin<V> {
             };
             let Packet { mut bytes, loan, wants_answer, .. } = packet;
             let number = peer.sender.next_number();
-            let header = Header { kind: Kind::Request, server, port: id, number, executed: 0, held: 0, back };
+            let header = Header {
+                kind: Kind::Request,
+                server,
+                port: id,
+                number,
+                executed: 0,
+                held: 0,
+                back,
+            };
             let lent = loan.as_ref().map_or(&[][..], Loan::bytes);
             wire::seal_parts(key, &header, &mut bytes, lent);
             wire.send_parts(server, &bytes, lent);
@@ -367,7 +420,8 @@ impl<V: Variant> Origin<V> {
     #[inline]
     pub(crate) fn is_ready(&self, server: ServerId) -> bool {
         let peer = &self.peers[server.0 as usize];
-        peer.is_lost || ((!peer.queue.is_empty() || peer.is_worth_sending()) && peer.sender.may_send())
+        peer.is_lost
+            || ((!peer.queue.is_empty() || peer.is_worth_sending()) && peer.sender.may_send())
     }
 
     /// Whether anything is under way.
@@ -390,7 +444,8 @@ impl<V: Variant> Origin<V> {
         self.active.iter().any(|server| self.peers[server.0 as usize].has_something())
     }
 
-    /// Lets what is in the batches go as soon as it may: somebody waits for it, or has nothing to add.
+    /// Lets what is in the batches go as soon as it may: somebody waits for it, or has nothing to
+    /// add.
     pub(crate) fn push(&mut self) {
         for server in &self.active {
             self.peers[server.0 as usize].batch.is_urgent = true;
@@ -412,7 +467,8 @@ impl<V: Variant> Origin<V> {
         self.peers[server.0 as usize].has_landed()
     }
 
-    /// How often something has come to its end that somebody may wait for: an operation, or the last that was posted to a server.
+    /// How often something has come to its end that somebody may wait for: an operation, or the
+    /// last that was posted to a server.
     pub(crate) fn ends(&self) -> u64 {
         self.ends
     }
@@ -450,7 +506,8 @@ impl<V: Variant> Origin<V> {
 
     /// Gives up on a fetching operation: its buffer is not touched any more.
     pub(crate) fn cancel(&mut self, ticket: Ticket) {
-        // Its tags stay taken until they are answered: an answer that is on its way must not be taken for another's.
+        // Its tags stay taken until they are answered: an answer that is on its way must not be
+        // taken for another's.
         if let Some(transfer) = named::<V>(&mut self.transfers, ticket) {
             if transfer.is_lent {
                 self.take_over_of(ticket);
@@ -467,7 +524,8 @@ impl<V: Variant> Origin<V> {
         self.peers.iter_mut().for_each(|peer| peer.faults.clear());
     }
 
-    /// Nobody answers at a server any more: whatever is under way there never ends, and is forgotten.
+    /// Nobody answers at a server any more: whatever is under way there never ends, and is
+    /// forgotten.
     pub(crate) fn abandon(&mut self, server: ServerId) {
         let peer = &mut self.peers[server.0 as usize];
         peer.is_lost = true;
@@ -475,7 +533,8 @@ impl<V: Variant> Origin<V> {
         self.parts.remove_if(|part| part.server == server);
     }
 
-    /// A datagram has arrived. Says whether it was news, or nothing that somebody could not have recorded long ago.
+    /// A datagram has arrived. Says whether it was news, or nothing that somebody could not have
+    /// recorded long ago.
     pub(crate) fn receive(&mut self, packet: &[u8], now_ns: u64) -> Result<bool, Refused> {
         let (header, body) = wire::open(&self.key, packet)?;
         if header.kind != Kind::Reply || header.port != self.id {
@@ -486,7 +545,8 @@ impl<V: Variant> Origin<V> {
         if peer.is_lost {
             return Err(Refused::Late);
         }
-        // Tags are used again: only the answer to an open request means the parts that have them now.
+        // Tags are used again: only the answer to an open request means the parts that have them
+        // now.
         let is_awaited = peer.sender.awaits(header.number) || !V::HEEDS_NUMBERS;
         let known_complaints = peer.complaints;
         for answer in Answers::new(body) {
@@ -498,17 +558,24 @@ impl<V: Variant> Origin<V> {
                     *ends += u64::from(over);
                 }
                 Answer::Bytes { tag, data } if is_awaited => {
-                    let over = settle::<V>(parts, transfers, tag, header.server, |part, transfer| {
-                        let written = data.len() == part.bytes
-                            && transfer.buffer.as_mut().is_some_and(|buffer| buffer.write(part.packed, data));
-                        if !written {
-                            transfer.outcome = Err(Error::Misuse("a far agent's answer has the wrong length".into()));
-                        }
-                    });
+                    let over =
+                        settle::<V>(parts, transfers, tag, header.server, |part, transfer| {
+                            let written = data.len() == part.bytes
+                                && transfer
+                                    .buffer
+                                    .as_mut()
+                                    .is_some_and(|buffer| buffer.write(part.packed, data));
+                            if !written {
+                                transfer.outcome = Err(Error::Misuse(
+                                    "a far agent's answer has the wrong length".into(),
+                                ));
+                            }
+                        });
                     *ends += u64::from(over);
                 }
                 Answer::Refused { tag, fault } if is_awaited => {
-                    let fail = |_: &Part, transfer: &mut Transfer| transfer.outcome = Err(fault.error());
+                    let fail =
+                        |_: &Part, transfer: &mut Transfer| transfer.outcome = Err(fault.error());
                     *ends += u64::from(settle::<V>(parts, transfers, tag, header.server, fail));
                 }
                 Answer::Complaint { count, fault } if count > known_complaints => {
@@ -519,20 +586,32 @@ impl<V: Variant> Origin<V> {
                 }
                 Answer::Called { slot, state, bytes } => {
                     *ends += 1;
-                    calls.push(Called { server: header.server, slot, state, bytes: bytes.to_vec() });
+                    calls.push(Called {
+                        server: header.server,
+                        slot,
+                        state,
+                        bytes: bytes.to_vec(),
+                    });
                 }
                 _ => {}
             }
         }
         let had_landed = peer.has_landed();
-        let is_news = peer.sender.acknowledge(header.number, header.executed, header.held, now_ns, |packet, loan| {
-            if let Some(tag) = loan.and_then(|loan| loan.part()) {
-                *ends += u64::from(settle::<V>(parts, transfers, tag, header.server, |_, _| {}));
-            }
-            if spare.len() < SPARE_PACKETS {
-                spare.push(packet);
-            }
-        });
+        let is_news = peer.sender.acknowledge(
+            header.number,
+            header.executed,
+            header.held,
+            now_ns,
+            |packet, loan| {
+                if let Some(tag) = loan.and_then(|loan| loan.part()) {
+                    *ends +=
+                        u64::from(settle::<V>(parts, transfers, tag, header.server, |_, _| {}));
+                }
+                if spare.len() < SPARE_PACKETS {
+                    spare.push(packet);
+                }
+            },
+        );
         *ends += u64::from(!had_landed && peer.has_landed());
         Ok(is_news)
     }

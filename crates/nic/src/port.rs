@@ -1,9 +1,11 @@
 //! A port: where a thread's operations leave for other nodes, and where their answers arrive.
 //!
-//! It belongs to the thread whose operations it carries, lives in that thread's process, and is driven by that thread whenever it posts
-//! or waits: no other thread has to wake up for an operation to be sent or completed. While the thread computes, the rank's [progress](crate::progress)
-//! thread drives it, seldom; or all the time, as long as a transfer is [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank that
-//! dies leaves behind here is nobody else's.
+//! It belongs to the thread whose operations it carries, lives in that thread's process, and is
+//! driven by that thread whenever it posts or waits: no other thread has to wake up for an
+//! operation to be sent or completed. While the thread computes, the rank's
+//! [progress](crate::progress) thread drives it, seldom; or all the time, as long as a transfer is
+//! [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank
+//! that dies leaves behind here is nobody else's.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
@@ -46,7 +48,8 @@ pub(crate) struct Port {
     pub(crate) driver_sleeps: bool,
     /// Where the port's thread sleeps while transfers are entrusted.
     pub(crate) told: Arc<Condvar>,
-    /// Not zero while the port's thread waits for the port: whoever drives it then lets go after the next datagram.
+    /// Not zero while the port's thread waits for the port: whoever drives it then lets go after
+    /// the next datagram.
     pub(crate) wanted: Arc<AtomicU32>,
 }
 
@@ -69,7 +72,12 @@ struct Call {
 }
 
 impl Port {
-    pub(crate) fn new(origin: Origin, line: Arc<dyn Line>, routes: Vec<Option<Route>>, here: (Node, Reach)) -> Port {
+    pub(crate) fn new(
+        origin: Origin,
+        line: Arc<dyn Line>,
+        routes: Vec<Option<Route>>,
+        here: (Node, Reach),
+    ) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
         Port {
             origin,
@@ -151,14 +159,18 @@ impl Port {
         self.origin.ends() + self.bells + direct
     }
 
-    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked at. What is lent goes when somebody waits for it, or has
-    /// entrusted it.
+    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked
+    /// at. What is lent goes when somebody waits for it, or has entrusted it.
     #[inline]
     pub(crate) fn send(&mut self, server: ServerId) {
         if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
             return;
         }
-        self.origin.send_to(server, now_ns(), &mut Sending::of(&self.line, &self.routes, &self.wanted));
+        self.origin.send_to(
+            server,
+            now_ns(),
+            &mut Sending::of(&self.line, &self.routes, &self.wanted),
+        );
     }
 
     /// Sends a part of a put from where it is; see [`Origin::put_straight`].
@@ -176,10 +188,13 @@ impl Port {
     ) -> bool {
         let mut wire = Sending::of(&self.line, &self.routes, &self.wanted);
         // SAFETY: by the caller's promise.
-        unsafe { self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts) }
+        unsafe {
+            self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts)
+        }
     }
 
-    /// Reads what has arrived; if anything has, that may let something go or be the end of something.
+    /// Reads what has arrived; if anything has, that may let something go or be the end of
+    /// something.
     #[inline]
     pub(crate) fn look(&mut self) {
         if self.read() || self.line.direct().is_some_and(|direct| direct.has_notices()) {
@@ -187,7 +202,8 @@ impl Port {
         }
     }
 
-    /// Reads what has arrived, sends what may be sent, repeats what is overdue. Wakes the port's thread if that sleeps because something is entrusted, and there is news for it.
+    /// Reads what has arrived, sends what may be sent, repeats what is overdue. Wakes the port's
+    /// thread if that sleeps because something is entrusted, and there is news for it.
     pub(crate) fn drive(&mut self) {
         let before = self.news();
         self.read();
@@ -196,7 +212,9 @@ impl Port {
             let Port { entrusted, origin, line, .. } = self;
             entrusted.retain(|transfer| match *transfer {
                 Entrusted::Answered(ticket) => !origin.is_done(ticket),
-                Entrusted::Direct(transfer) => line.direct().is_some_and(|direct| !direct.is_over(transfer)),
+                Entrusted::Direct(transfer) => {
+                    line.direct().is_some_and(|direct| !direct.is_over(transfer))
+                }
             });
             if self.news() != before || !self.is_entrusted() {
                 self.told.notify_all();
@@ -252,7 +270,12 @@ impl Port {
 
     /// How long this port may be left alone.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        let recall = self.calls.values().filter(|call| call.answer.is_none()).map(|call| call.recall_ns).min();
+        let recall = self
+            .calls
+            .values()
+            .filter(|call| call.answer.is_none())
+            .map(|call| call.recall_ns)
+            .min();
         let due = [self.origin.due_ns(), recall].into_iter().flatten().min()?;
         Some(Duration::from_nanos(due.saturating_sub(now_ns())))
     }
@@ -265,9 +288,14 @@ impl Port {
         handler: HandlerId,
         argument: &[u8],
     ) -> Result<()> {
-        self.origin.post_whole(server, &Request::Call { slot, handler: handler.0, argument }, argument.len())?;
+        self.origin.post_whole(
+            server,
+            &Request::Call { slot, handler: handler.0, argument },
+            argument.len(),
+        )?;
         let recall_ns = now_ns() + RECALL_AFTER.as_nanos() as u64;
-        self.calls.insert((server, slot), Call { node, handler, answer: None, recall_ns, recalls: 0 });
+        self.calls
+            .insert((server, slot), Call { node, handler, answer: None, recall_ns, recalls: 0 });
         self.origin.push();
         self.send(server);
         Ok(())
@@ -285,7 +313,9 @@ impl Port {
             Some(false) => Ok(None),
             Some(true) => {
                 let call = self.calls.remove(&(server, slot));
-                let outcome = call.and_then(|call| call.answer.map(|answer| answer.outcome(call.node, call.handler)));
+                let outcome = call.and_then(|call| {
+                    call.answer.map(|answer| answer.outcome(call.node, call.handler))
+                });
                 outcome.transpose()
             }
         }
@@ -305,7 +335,8 @@ impl Port {
         for (&(server, slot), call) in &mut self.calls {
             if call.answer.is_none() && call.recall_ns <= now {
                 call.recalls += 1;
-                call.recall_ns = now + (RECALL_AFTER.as_nanos() as u64) * u64::from(call.recalls.min(20));
+                call.recall_ns =
+                    now + (RECALL_AFTER.as_nanos() as u64) * u64::from(call.recalls.min(20));
                 self.origin.post(server, &Request::Recall { slot });
             }
         }
@@ -320,7 +351,11 @@ struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    fn of(line: &'a Arc<dyn Line>, routes: &'a [Option<Route>], wanted: &'a AtomicU32) -> Sending<'a> {
+    fn of(
+        line: &'a Arc<dyn Line>,
+        routes: &'a [Option<Route>],
+        wanted: &'a AtomicU32,
+    ) -> Sending<'a> {
         Sending { line: &**line, routes, wanted }
     }
 }

@@ -1,8 +1,11 @@
-//! What a rank has posted goes on while the rank computes: a thread that looks after its ports, seldom.
+//! What a rank has posted goes on while the rank computes: a thread that looks after its ports,
+//! seldom.
 //!
-//! It sleeps as long as nothing is under way. When something is, it looks every now and then: it sends what was left in a batch, reads
-//! acknowledgements, and repeats what got lost. A rank that waits drives its port itself, so this thread is never on the way of an operation that
-//! somebody waits for. Long transfers that a rank has begun and does not wait for are entrusted to it: until they are over it does nothing else.
+//! It sleeps as long as nothing is under way. When something is, it looks every now and then: it
+//! sends what was left in a batch, reads acknowledgements, and repeats what got lost. A rank that
+//! waits drives its port itself, so this thread is never on the way of an operation that somebody
+//! waits for. Long transfers that a rank has begun and does not wait for are entrusted to it: until
+//! they are over it does nothing else.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
@@ -62,7 +65,8 @@ impl Progress {
 
     #[cold]
     fn wake(&self) {
-        // Without it, what was posted goes on only while the rank calls the library: slower, but not wrong.
+        // Without it, what was posted goes on only while the rank calls the library: slower, but
+        // not wrong.
         let _ = self.is_there();
         let _sleep = lock(&self.shared.sleep);
         self.shared.is_awake.store(true, Ordering::SeqCst);
@@ -74,7 +78,10 @@ impl Progress {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let shared = self.shared.clone();
-            *thread = std::thread::Builder::new().name("farside-progress".into()).spawn(move || shared.run()).ok();
+            *thread = std::thread::Builder::new()
+                .name("farside-progress".into())
+                .spawn(move || shared.run())
+                .ok();
         }
         thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -136,7 +143,8 @@ impl Shared {
                 }
                 quiet = 0;
             }
-            let is_called = || self.has_more.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst);
+            let is_called =
+                || self.has_more.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst);
             if self.is_awake.load(Ordering::SeqCst) {
                 drop(self.wake.wait_timeout_while(sleep, pause, |()| !is_called()));
             } else {
@@ -146,7 +154,8 @@ impl Shared {
         }
     }
 
-    /// Does what was entrusted, until it is done. The other ports are looked after every now and then.
+    /// Does what was entrusted, until it is done. The other ports are looked after every now and
+    /// then.
     fn see_to_entrusted(&self) {
         let (mut looked, mut idle_looks) = (Instant::now(), 0);
         while !self.stop.load(Ordering::SeqCst) {
@@ -156,7 +165,8 @@ impl Shared {
             if ports.is_empty() {
                 return;
             }
-            let has_moved = ports.iter().map(|port| drive(port)).fold(false, |any, has_moved| any | has_moved);
+            let has_moved =
+                ports.iter().map(|port| drive(port)).fold(false, |any, has_moved| any | has_moved);
             idle_looks = if has_moved { 0 } else { idle_looks + 1 };
             if idle_looks < IDLE_LOOKS {
                 // Whoever is to answer may need the processor.

@@ -1,5 +1,6 @@
-//! What handlers can reach: near memory directly, far memory through a port of their agent's thread. An agent opens its
-//! port when it is its turn to run handlers, and drains it before the next agent's turn.
+//! What handlers can reach: near memory directly, far memory through a port of their agent's
+//! thread. An agent opens its port when it is its turn to run handlers, and drains it before the
+//! next agent's turn.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -26,7 +27,12 @@ pub(crate) struct FarReach {
 }
 
 impl FarReach {
-    pub(crate) fn surroundings(job: Arc<Job>, rank: Rank, directory: Directory, network: Arc<dyn Network>) -> FarReach {
+    pub(crate) fn surroundings(
+        job: Arc<Job>,
+        rank: Rank,
+        directory: Directory,
+        network: Arc<dyn Network>,
+    ) -> FarReach {
         FarReach { job, rank, directory, network }
     }
 }
@@ -34,7 +40,12 @@ impl FarReach {
 impl Surroundings for FarReach {
     fn start(&self) -> Result<Neighbourhood> {
         let topology = self.job.topology().clone();
-        let port = open_port(&self.directory, &*self.network, &topology, PortId::of_rank(self.rank, PortId::HANDLERS))?;
+        let port = open_port(
+            &self.directory,
+            &*self.network,
+            &topology,
+            PortId::of_rank(self.rank, PortId::HANDLERS),
+        )?;
         let port = Arc::new(Mutex::new(port));
         let progress = Progress::new();
         progress.look_after(&port);
@@ -46,12 +57,15 @@ impl Surroundings for FarReach {
         let job = self.job.clone();
         Ok(Neighbourhood {
             reach: Box::new(reach),
-            answered: Box::new(move |caller| tell_interface(&job, node, caller, &*nudge, interface)),
+            answered: Box::new(move |caller| {
+                tell_interface(&job, node, caller, &*nudge, interface)
+            }),
         })
     }
 }
 
-/// A call of a far rank was answered: the interface, which waits for datagrams and for nothing else, is to look.
+/// A call of a far rank was answered: the interface, which waits for datagrams and for nothing
+/// else, is to look.
 fn tell_interface(job: &Job, node: Node, caller: Rank, nudge: &dyn Line, interface: SocketAddr) {
     if job.topology().check(caller).is_ok() && job.topology().node_of(caller) != node {
         // Should it get lost, the interface looks by itself, a little later.
@@ -74,7 +88,8 @@ impl Handlers {
         Ok(self.job.topology().node_of(rank) == self.node)
     }
 
-    /// Posts to a far rank. A handler must not block: what does not fit under way waits in the port.
+    /// Posts to a far rank. A handler must not block: what does not fit under way waits in the
+    /// port.
     fn post_far(&self, rank: Rank, post: impl FnOnce(&mut Origin, ServerId)) {
         let server = ServerId(self.job.topology().node_of(rank).0);
         let mut port = lock(&self.port);
@@ -86,10 +101,13 @@ impl Handlers {
     }
 }
 
-/// Handlers run elsewhere from now on: what these have posted must have landed before what those post.
+/// Handlers run elsewhere from now on: what these have posted must have landed before what those
+/// post.
 impl Drop for Handlers {
     fn drop(&mut self) {
-        drain(&mut lock(&self.port), &self.job, |port| abandon_the_lost(&self.job, self.node, port));
+        drain(&mut lock(&self.port), &self.job, |port| {
+            abandon_the_lost(&self.job, self.node, port)
+        });
     }
 }
 
@@ -114,7 +132,9 @@ impl fabric::Agent for Handlers {
             return self.near.post(at, op);
         }
         op.check(at.width)?;
-        self.post_far(at.rank, |origin, server| origin.post(server, &Request::Post { at, op, counts: false }));
+        self.post_far(at.rank, |origin, server| {
+            origin.post(server, &Request::Post { at, op, counts: false })
+        });
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Every datagram carries a tag that only members of the job can make.
 //!
-//! The tag is AEGIS used as a message authentication code, as the CFRG draft "The AEGIS Family of Authenticated Encryption
-//! Algorithms" defines it: 128 bits, under a key that is made anew for each job. Short datagrams take AEGIS-128L, whose beginning and end cost
-//! least; long ones take AEGIS-128X4, which is faster where processors do AES in wide vectors. Each has a key of its own.
+//! The tag is AEGIS used as a message authentication code, as the CFRG draft "The AEGIS Family of
+//! Authenticated Encryption Algorithms" defines it: 128 bits, under a key that is made anew for
+//! each job. Short datagrams take AEGIS-128L, whose beginning and end cost least; long ones take
+//! AEGIS-128X4, which is faster where processors do AES in wide vectors. Each has a key of its own.
 //!
 //! What is sent is authentic, not secret: whoever can read the network can read the job's data.
 
@@ -30,8 +31,14 @@ impl Key {
         let mut bytes = [0; 16];
         let mut filled = 0;
         while filled < bytes.len() {
-            filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-                .map_err(|errno| Error::System { call: "getrandom, for the job's key", errno: errno.raw_os_error() })?;
+            filled += rustix::rand::getrandom(
+                &mut bytes[filled..],
+                rustix::rand::GetRandomFlags::empty(),
+            )
+            .map_err(|errno| Error::System {
+                call: "getrandom, for the job's key",
+                errno: errno.raw_os_error(),
+            })?;
         }
         Ok(Key::from_bytes(bytes))
     }
@@ -102,7 +109,10 @@ mod tests {
             assert!(!Key::from_bytes([8; 16]).accepts(&[&message[..48], &message[48..]], &tag));
             for at in 0..message.len() {
                 message[at] ^= 1;
-                assert!(!key.accepts(&[&message[..48], &message[48..]], &tag), "byte {at} of {length}");
+                assert!(
+                    !key.accepts(&[&message[..48], &message[48..]], &tag),
+                    "byte {at} of {length}"
+                );
                 message[at] ^= 1;
             }
         }

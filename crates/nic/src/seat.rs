@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use farside_fabric::{Caps, Ended, Error, Fabric as _, Fate, Node, Rank, Result, SegmentId, Topology, Width};
+use farside_fabric::{
+    Caps, Error, ExitCause, Fabric as _, Node, PeerState, Rank, Result, SegmentId, Topology, Width,
+};
 use farside_shm::Job;
 use rustc_hash::FxHashMap;
 
@@ -44,8 +46,9 @@ pub(crate) struct Seat {
     farewell: Mutex<Option<Farewell>>,
 }
 
-/// A place in the directory for a thread that communicates. Its port is used again, with its connections, by the next thread that has the place: the other
-/// nodes remember every port that they have ever heard of.
+/// A place in the directory for a thread that communicates. Its port is used again, with its
+/// connections, by the next thread that has the place: the other nodes remember every port that
+/// they have ever heard of.
 pub(crate) struct Vacancy {
     pub(crate) index: u32,
     pub(crate) port: Option<Arc<Mutex<Port>>>,
@@ -66,7 +69,8 @@ pub(crate) struct FarCalls {
 }
 
 impl Seat {
-    /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins once.
+    /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins
+    /// once.
     pub(crate) fn join(
         job: Arc<Job>,
         rank: Rank,
@@ -83,7 +87,7 @@ impl Seat {
         let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;
         if topology.leader_of(node)? == rank {
             // Other nodes' operations are counted here, as soon as there are any.
-            near.expose(SegmentId::LANDINGS, Width::W64.bytes())?;
+            near.register(SegmentId::LANDINGS, Width::W64.bytes())?;
         }
         let caps = Caps {
             name: "nic",
@@ -101,7 +105,9 @@ impl Seat {
             topology,
             caps,
             progress: Progress::new(),
-            places: Mutex::new((0..PORTS_PER_RANK).rev().map(|index| Vacancy { index, port: None }).collect()),
+            places: Mutex::new(
+                (0..PORTS_PER_RANK).rev().map(|index| Vacancy { index, port: None }).collect(),
+            ),
             calls: Mutex::default(),
             host,
             farewell: Mutex::new(None),
@@ -118,7 +124,12 @@ impl Seat {
 
     /// A new port.
     fn open_port(&self, which: u32) -> Result<Port> {
-        open_port(&self.directory, &*self.network, &self.topology, PortId::of_rank(self.rank, which))
+        open_port(
+            &self.directory,
+            &*self.network,
+            &self.topology,
+            PortId::of_rank(self.rank, which),
+        )
     }
 
     /// A place for one more thread, and its port.
@@ -161,7 +172,7 @@ impl Seat {
         abandon_the_lost(&self.job, self.node, port);
         if self.host.is_some() {
             for rank in (0..self.topology.ranks()).map(Rank) {
-                if matches!(self.job.fate(rank), Fate::Lost(_) | Fate::Left) {
+                if matches!(self.job.peer_state(rank), PeerState::Lost(_) | PeerState::Left) {
                     port.origin.abandon(ServerId(self.topology.nodes() + rank.0));
                 }
             }
@@ -173,7 +184,11 @@ impl Seat {
 pub(crate) fn abandon_the_lost(job: &Job, own: Node, port: &mut Port) {
     let topology = job.topology();
     for node in (0..topology.nodes()).map(Node).filter(|&node| node != own) {
-        if topology.ranks_of(node).iter().all(|&rank| matches!(job.fate(rank), Fate::Lost(_))) {
+        if topology
+            .ranks_of(node)
+            .iter()
+            .all(|&rank| matches!(job.peer_state(rank), PeerState::Lost(_)))
+        {
             port.origin.abandon(ServerId(node.0));
         }
     }
@@ -184,7 +199,7 @@ pub(crate) fn drain(port: &mut Port, job: &Job, abandon_the_lost: impl Fn(&mut P
     loop {
         port.origin.push();
         port.drive();
-        if job.alarm().losses.load(Ordering::Relaxed) != 0 {
+        if job.failures().losses.load(Ordering::Relaxed) != 0 {
             abandon_the_lost(port);
         }
         if !port.origin.is_busy() {
@@ -196,7 +211,12 @@ pub(crate) fn drain(port: &mut Port, job: &Job, abandon_the_lost: impl Fn(&mut P
 }
 
 /// A new port of this node.
-pub(crate) fn open_port(directory: &Directory, network: &dyn Network, topology: &Topology, id: PortId) -> Result<Port> {
+pub(crate) fn open_port(
+    directory: &Directory,
+    network: &dyn Network,
+    topology: &Topology,
+    id: PortId,
+) -> Result<Port> {
     let line = network.open()?;
     let number = line.bell()?.port();
     let nodes = topology.nodes();
@@ -222,11 +242,16 @@ impl Drop for Seat {
         let new = || self.open_port(PortId::FAREWELL).ok().map(|port| Arc::new(Mutex::new(port)));
         let Some(port) = own.or_else(left).or_else(new) else { return };
         let mut port = lock(&port);
-        let fate = if std::thread::panicking() { Fate::Lost(Ended::Panicked) } else { Fate::Left };
+        let peer_state = if std::thread::panicking() {
+            PeerState::Lost(ExitCause::Panicked)
+        } else {
+            PeerState::Left
+        };
         // The cause goes with the news, so that nobody hears of the consequence alone.
-        let cause = self.job.settle_cause(self.rank, fate);
+        let cause = self.job.settle_cause(self.rank, peer_state);
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
-            port.origin.post(ServerId(node), &Request::Member { rank: self.rank, fate, cause });
+            port.origin
+                .post(ServerId(node), &Request::Member { rank: self.rank, peer_state, cause });
         }
         drain(&mut port, &self.job, |port| self.abandon_the_lost(port));
         // This is what leaves the near part of the job.

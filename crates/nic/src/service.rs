@@ -1,7 +1,9 @@
-//! The server's side of the wire, without a socket: datagrams go in, memory is changed, replies come out.
+//! The server's side of the wire, without a socket: datagrams go in, memory is changed, replies
+//! come out.
 //!
-//! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that contradicts itself or is not meant for
-//! this server likewise, and every operation is checked against segment, bounds and alignment by the [`Memory`] that it is to change.
+//! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that
+//! contradicts itself or is not meant for this server likewise, and every operation is checked
+//! against segment, bounds and alignment by the [`Memory`] that it is to change.
 
 #[cfg(test)]
 mod state;
@@ -9,7 +11,7 @@ mod state;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Fate, Loss, Node, Rank, Result, SegmentId, Sum, Topology, Word};
+use farside_fabric::{Atomic, Loss, Node, PeerState, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::line::{Address, Line, Route};
@@ -20,9 +22,11 @@ use crate::wire::answer::{self, Answer, Fault};
 use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
-/// After so many requests without an answer an acknowledgement is sent although more may be waiting.
+/// After so many requests without an answer an acknowledgement is sent although more may be
+/// waiting.
 const ACKNOWLEDGE_AFTER: u32 = 6;
-/// Of how many ranks' memory a connection is told what was refused there: as many complaints as fit into any reply beside the longest answers.
+/// Of how many ranks' memory a connection is told what was refused there: as many complaints as fit
+/// into any reply beside the longest answers.
 const COMPLAINTS_MAX: usize = 40;
 
 /// What operations change.
@@ -39,11 +43,18 @@ pub(crate) trait Memory {
     /// Asks a handler; the answer is there when [`Memory::answer`] says so.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
-    fn note_departure(&mut self, rank: Rank, fate: Fate, cause: Option<Loss>);
+    fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>);
     /// The port at which a rank serves itself, zero if it does not (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
-    /// About a segment that may be reached without asking here. `may_end` says whether whoever asks may end that.
-    fn segment(&mut self, rank: Rank, segment: SegmentId, about: About, may_end: bool) -> Result<u128>;
+    /// About a segment that may be reached without asking here. `may_end` says whether whoever asks
+    /// may end that.
+    fn segment(
+        &mut self,
+        rank: Rank,
+        segment: SegmentId,
+        about: About,
+        may_end: bool,
+    ) -> Result<u128>;
 }
 
 /// What has become of a call.
@@ -114,13 +125,15 @@ pub(crate) struct Service<M, V = Right> {
 
 #[cfg_attr(test, derive(Clone))]
 struct Connection<V> {
-    /// Where its port is: on its node, as its requests say, or as it has introduced itself. Whence they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead
-    /// of the original, makes nobody else hear from us.
+    /// Where its port is: on its node, as its requests say, or as it has introduced itself. Whence
+    /// they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead of
+    /// the original, makes nobody else hear from us.
     route: Option<Route>,
     receiver: Receiver<V>,
     unanswered: u32,
     complaints: u64,
-    /// The last posted operation on each rank's memory that was refused, and which complaint that was.
+    /// The last posted operation on each rank's memory that was refused, and which complaint that
+    /// was.
     faults: Vec<(u64, Fault)>,
 }
 
@@ -197,11 +210,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
     pub(crate) fn give_up(&mut self, node: Node) {
         self.lost.insert(node);
         let (topology, lost) = (&self.topology, &self.lost);
-        self.connections.retain(|&port, _| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
-        self.calls.retain(|&(port, ..)| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
+        self.connections
+            .retain(|&port, _| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
+        self.calls.retain(|&(port, ..)| {
+            node_of(topology, port).is_some_and(|node| !lost.contains(&node))
+        });
     }
 
-    /// A datagram has arrived. If it is authentic, and cannot have been recorded long ago, says from which node.
+    /// A datagram has arrived. If it is authentic, and cannot have been recorded long ago, says
+    /// from which node.
     pub(crate) fn receive(&mut self, packet: &[u8], out: Out<'_>) -> Option<Node> {
         let read = self.read(packet, out);
         read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
@@ -224,12 +241,16 @@ impl<M: Memory, V: Variant> Service<M, V> {
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
                 self.execute(port, body, out);
-                while let Some(body) = self.connections.get_mut(&port).and_then(|it| it.receiver.next_held()) {
+                while let Some(body) =
+                    self.connections.get_mut(&port).and_then(|it| it.receiver.next_held())
+                {
                     self.execute(port, &body, out);
                 }
                 return Ok(Some(node));
             }
-            Verdict::Again if V::ANSWERS_REPETITIONS => self.answer_again(port, header.number, body, out),
+            Verdict::Again if V::ANSWERS_REPETITIONS => {
+                self.answer_again(port, header.number, body, out)
+            }
             Verdict::Again => {}
             Verdict::Later => self.note_silence(port, out),
             Verdict::Never => return Err(Refused::Stale),
@@ -237,7 +258,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         Ok(None)
     }
 
-    /// All or nothing: what is found wrong half-way has changed nothing. What asks for more than a reply holds was sent by nobody who knows the protocol.
+    /// All or nothing: what is found wrong half-way has changed nothing. What asks for more than a
+    /// reply holds was sent by nobody who knows the protocol.
     fn check(&self, body: &[u8]) -> Result<(), Refused> {
         let mut room = (self.packet_bytes - HEADER_BYTES) as u64;
         Requests::new(body).try_for_each(|request| {
@@ -251,7 +273,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
         let mut wants_answer = false;
-        // What must not be done twice first, so that it can be remembered in one piece; the order of answers means nothing.
+        // What must not be done twice first, so that it can be remembered in one piece; the order
+        // of answers means nothing.
         let mut faults = Vec::new();
         for request in Requests::new(body).flatten() {
             if let Some(answered) = self.carry_out(port, &request, &mut faults) {
@@ -279,7 +302,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
         if let Some(connection) = self.connections.get(&port) {
-            self.reply.extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
+            self.reply
+                .extend_from_slice(connection.receiver.remembered(number).unwrap_or_default());
         }
         self.read_all(body);
         self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
@@ -290,11 +314,18 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.connections.get(&port).map_or(0, |connection| connection.receiver.executed_up_to())
     }
 
-    /// Does one operation; what it brings back is appended to the reply. Says whether an answer is wanted, `None` if it failed and nobody waits.
-    fn carry_out(&mut self, port: PortId, request: &Request<'_>, faults: &mut Vec<Fault>) -> Option<bool> {
+    /// Does one operation; what it brings back is appended to the reply. Says whether an answer is
+    /// wanted, `None` if it failed and nobody waits.
+    fn carry_out(
+        &mut self,
+        port: PortId,
+        request: &Request<'_>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<bool> {
         let (memory, landings) = (&mut self.memory, &mut self.landings);
         let mut posted = |rank: Rank, counts: bool, done: Result<()>| {
-            // A landing is counted even if it was refused: whoever waits for it would wait for ever.
+            // A landing is counted even if it was refused: whoever waits for it would wait for
+            // ever.
             *landings += u64::from(counts);
             if let Err(error) = done {
                 faults.push(Fault::new(&error, rank));
@@ -335,8 +366,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
                 self.expect_answer(port, caller, slot);
                 Some(false)
             }
-            Request::Member { rank, fate, cause } => {
-                self.note_departure(port, rank, fate, cause);
+            Request::Member { rank, peer_state, cause } => {
+                self.note_departure(port, rank, peer_state, cause);
                 Some(false)
             }
             Request::Ping => Some(false),
@@ -361,17 +392,24 @@ impl<M: Memory, V: Variant> Service<M, V> {
     }
 
     /// A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
-    fn note_departure(&mut self, port: PortId, rank: Rank, fate: Fate, cause: Option<Loss>) {
+    fn note_departure(
+        &mut self,
+        port: PortId,
+        rank: Rank,
+        peer_state: PeerState,
+        cause: Option<Loss>,
+    ) {
         let is_member = |rank: Rank| self.topology.check(rank).is_ok();
         if is_member(rank)
             && cause.is_none_or(|cause| is_member(cause.rank))
             && node_of(&self.topology, port) == Some(self.topology.node_of(rank))
         {
-            self.memory.note_departure(rank, fate, cause);
+            self.memory.note_departure(rank, peer_state, cause);
         }
     }
 
-    /// A port says where it is. The first word counts: whoever has the job's key need not be believed twice.
+    /// A port says where it is. The first word counts: whoever has the job's key need not be
+    /// believed twice.
     fn learn(&mut self, port: PortId, address: &[u8]) {
         let (Some(line), Some(node)) = (&self.line, node_of(&self.topology, port)) else { return };
         let host = self.hosts.get(node.0 as usize);
@@ -390,7 +428,9 @@ impl<M: Memory, V: Variant> Service<M, V> {
     /// Forgets the calls of a rank whose slots are used for others: nobody waits for their answers.
     fn forget_calls(&mut self, caller: Rank) {
         let memory = &mut self.memory;
-        self.calls.retain(|&(_, rank, slot)| rank != caller || !matches!(memory.answer(rank, slot), Asked::Forgotten));
+        self.calls.retain(|&(_, rank, slot)| {
+            rank != caller || !matches!(memory.answer(rank, slot), Asked::Forgotten)
+        });
     }
 
     fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) -> Option<bool> {
@@ -417,7 +457,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// A request was taken that needs no answer: acknowledged when there is nothing better to do, or when many were.
+    /// A request was taken that needs no answer: acknowledged when there is nothing better to do,
+    /// or when many were.
     fn note_silence(&mut self, port: PortId, out: Out<'_>) {
         let Some(connection) = self.connections.get_mut(&port) else { return };
         connection.unanswered += 1;
@@ -489,10 +530,17 @@ impl<M: Memory, V: Variant> Service<M, V> {
 
 impl<V: Variant> Connection<V> {
     fn new(route: Option<Route>) -> Connection<V> {
-        Connection { route, receiver: Receiver::new(), unanswered: 0, complaints: 0, faults: Vec::new() }
+        Connection {
+            route,
+            receiver: Receiver::new(),
+            unanswered: 0,
+            complaints: 0,
+            faults: Vec::new(),
+        }
     }
 
-    /// Something posted was refused: every reply says so from now on, for each rank whose memory it was about.
+    /// Something posted was refused: every reply says so from now on, for each rank whose memory it
+    /// was about.
     fn complain(&mut self, fault: Fault) {
         self.complaints += 1;
         let complaint = (self.complaints, fault);
@@ -504,11 +552,13 @@ impl<V: Variant> Connection<V> {
     }
 }
 
-/// The node that a port is on, if there can be such a port. There cannot be many: connections are never forgotten, lest what was recorded of them be
-/// taken for new.
+/// The node that a port is on, if there can be such a port. There cannot be many: connections are
+/// never forgotten, lest what was recorded of them be taken for new.
 fn node_of(topology: &Topology, port: PortId) -> Option<Node> {
     match (port.rank(), port.agent()) {
-        (Some(rank), _) => (topology.check(rank).is_ok() && port.is_possible()).then(|| topology.node_of(rank)),
+        (Some(rank), _) => {
+            (topology.check(rank).is_ok() && port.is_possible()).then(|| topology.node_of(rank))
+        }
         (None, Some(node)) => (node.0 < topology.nodes()).then_some(node),
         (None, None) => None,
     }

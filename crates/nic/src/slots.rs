@@ -51,7 +51,11 @@ impl<T> Slots<T> {
 
     /// What decides on which places come next, too.
     #[cfg(test)]
-    pub(crate) fn fingerprint<H: std::hash::Hasher>(&self, into: &mut H, mut each: impl FnMut(&T, &mut H)) {
+    pub(crate) fn fingerprint<H: std::hash::Hasher>(
+        &self,
+        into: &mut H,
+        mut each: impl FnMut(&T, &mut H),
+    ) {
         use std::hash::Hash as _;
         self.free.hash(into);
         for entry in &self.entries {

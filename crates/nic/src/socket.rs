@@ -17,9 +17,11 @@ const LOOPBACK_BYTES: usize = 60 << 10;
 /// Opens a socket at an address, any port if that is zero.
 pub(crate) fn open(at: SocketAddr) -> Result<UdpSocket> {
     let refused = |call: &'static str| move |error: std::io::Error| system(call, &error);
-    let socket = UdpSocket::bind(at).map_err(refused("binding a UDP socket to the node's address"))?;
+    let socket =
+        UdpSocket::bind(at).map_err(refused("binding a UDP socket to the node's address"))?;
     socket.set_nonblocking(true).map_err(refused("making a socket non-blocking"))?;
-    // What the system does not give, is missed only under load: then datagrams get lost and are sent again.
+    // What the system does not give, is missed only under load: then datagrams get lost and are
+    // sent again.
     if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
     }

@@ -1,7 +1,9 @@
-//! A station: what one node adds to a job. Its memory, its interface, and the agent that serves there.
+//! A station: what one node adds to a job. Its memory, its interface, and the agent that serves
+//! there.
 //!
-//! The agent is a thread of whoever starts the node's ranks, the launcher or a node's daemon: it outlives any of them. It executes what far ranks ask for,
-//! tells the other nodes who of its own has left or was lost, and gives up on a node that it has not heard of for too long.
+//! The agent is a thread of whoever starts the node's ranks, the launcher or a node's daemon: it
+//! outlives any of them. It executes what far ranks ask for, tells the other nodes who of its own
+//! has left or was lost, and gives up on a node that it has not heard of for too long.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric::{Departure, Ended, Error, Fate, Loss, Node, Rank, Result};
+use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result};
 use farside_shm::Job;
 
 use crate::directory::Directory;
@@ -58,7 +60,7 @@ struct Running {
 
 enum Order {
     /// Tell the others what has become of a rank of this node, and because of whom.
-    Tell(Rank, Fate, Option<Loss>),
+    Tell(Rank, PeerState, Option<Loss>),
     /// Stop when nobody has said anything for so long.
     Retire(Duration),
     Stop,
@@ -72,7 +74,8 @@ struct Shared {
 }
 
 impl Station {
-    /// Makes a node's memory and opens its interface at an address of `bind`. `config` describes the memory; the topology is that of the whole job.
+    /// Makes a node's memory and opens its interface at an address of `bind`. `config` describes
+    /// the memory; the topology is that of the whole job.
     pub fn create(
         config: farside_shm::Config,
         node: Node,
@@ -96,9 +99,11 @@ impl Station {
         }
         config.beside_bytes = Directory::bytes(&config.topology);
         let job = Job::create(&config)?;
-        for &rank in job.topology().all().iter().filter(|&&rank| job.topology().node_of(rank) != node) {
+        for &rank in
+            job.topology().all().iter().filter(|&&rank| job.topology().node_of(rank) != node)
+        {
             // Whether it has joined matters on its own node only.
-            job.note_departure(rank, Fate::Alive, None);
+            job.note_departure(rank, PeerState::Alive, None);
         }
         let directory = Directory::of(&job);
         directory.set_up(node, &key, &settings, &network.name())?;
@@ -152,7 +157,8 @@ impl Station {
         self.job.add_agent();
         let packet_bytes = self.network.packet_bytes(addresses);
         self.directory.open(addresses, self.bell, packet_bytes);
-        let routes = addresses.iter().map(|address| line.route(address)).collect::<Result<Vec<Route>>>()?;
+        let routes =
+            addresses.iter().map(|address| line.route(address)).collect::<Result<Vec<Route>>>()?;
         let mut target = Target::new(self.job.clone(), self.node, self.directory.clone());
         target.registrar = self.network.registrar(&line);
         let mut service = Service::new(
@@ -197,8 +203,8 @@ impl Station {
     }
 
     /// What has become of a rank.
-    pub fn fate(&self, rank: Rank) -> Fate {
-        self.job.fate(rank)
+    pub fn peer_state(&self, rank: Rank) -> PeerState {
+        self.job.peer_state(rank)
     }
 
     /// What is known here of the end of a rank.
@@ -207,18 +213,21 @@ impl Station {
     }
 
     /// Tells everybody, on all nodes, that a rank of this node has ended without leaving.
-    pub fn declare_lost(&self, rank: Rank, how: Ended) {
+    pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
         self.job.declare_lost(rank, how);
         if let Some(running) = &*lock(&self.agent) {
             self.directory.nudge_sleepers(&running.nudge);
-            self.order(running, Order::Tell(rank, Fate::Lost(how), self.job.departure(rank).cause));
+            self.order(
+                running,
+                Order::Tell(rank, PeerState::Lost(how), self.job.departure(rank).cause),
+            );
         }
     }
 
     /// Tells everybody on this node that a rank of another node has ended without leaving, and
     /// because of whom.
-    pub fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
-        self.job.note_departure(rank, Fate::Lost(how), cause);
+    pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+        self.job.note_departure(rank, PeerState::Lost(how), cause);
         if let Some(running) = &*lock(&self.agent) {
             self.directory.nudge_sleepers(&running.nudge);
         }
@@ -234,8 +243,8 @@ impl Station {
         *lock(&self.shared.refusals)
     }
 
-    /// Stops serving when nothing has come for `quiet`. For an agent that is not told when the others are done: one of them may still repeat a
-    /// farewell whose acknowledgement got lost.
+    /// Stops serving when nothing has come for `quiet`. For an agent that is not told when the
+    /// others are done: one of them may still repeat a farewell whose acknowledgement got lost.
     pub fn retire(&self, quiet: Duration) {
         if let Some(running) = lock(&self.agent).take() {
             self.order(&running, Order::Retire(quiet));
@@ -308,7 +317,8 @@ impl Agent {
         }
     }
 
-    /// Serves as long as there is something to do, or there may be any moment; but not for so long that orders have to wait. Says whether it would go on.
+    /// Serves as long as there is something to do, or there may be any moment; but not for so long
+    /// that orders have to wait. Says whether it would go on.
     fn attend(&mut self) -> bool {
         (0..LOOKS).all(|_| {
             let came = self.read();
@@ -345,10 +355,12 @@ impl Agent {
             match order {
                 Order::Stop => return true,
                 Order::Retire(quiet) => self.retires = Some(quiet),
-                Order::Tell(rank, fate, cause) => {
-                    for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0) {
+                Order::Tell(rank, peer_state, cause) => {
+                    for node in (0..self.job.topology().nodes()).filter(|&node| node != self.node.0)
+                    {
                         if !self.given_up[node as usize] {
-                            self.origin.post(ServerId(node), &Request::Member { rank, fate, cause });
+                            self.origin
+                                .post(ServerId(node), &Request::Member { rank, peer_state, cause });
                         }
                     }
                     self.origin.push();
@@ -358,7 +370,8 @@ impl Agent {
         false
     }
 
-    /// Asks nodes that have been silent for a while whether they are there, and gives up on those that do not answer.
+    /// Asks nodes that have been silent for a while whether they are there, and gives up on those
+    /// that do not answer.
     fn watch_over_nodes(&mut self) {
         let (now, patience_ns) = (now_ns(), self.patience.as_nanos() as u64);
         // Who is about to stop asks nobody: two of them would keep each other from it.
@@ -383,10 +396,11 @@ impl Agent {
     fn give_up(&mut self, node: Node) {
         self.given_up[node.0 as usize] = true;
         self.origin.abandon(ServerId(node.0));
-        // First the memory, then the news: whoever hears of the loss relies on it that nothing more comes from there.
+        // First the memory, then the news: whoever hears of the loss relies on it that nothing more
+        // comes from there.
         self.service.give_up(node);
         for &rank in self.job.topology().ranks_of(node) {
-            self.job.note_departure(rank, Fate::Lost(Ended::Silent), None);
+            self.job.note_departure(rank, PeerState::Lost(ExitCause::Silent), None);
         }
         self.service.memory().fates_changed = true;
         lock(&self.shared.lost).push(node);
@@ -401,16 +415,19 @@ impl Agent {
     /// How long it may sleep.
     fn nap(&self) -> Duration {
         let now = now_ns();
-        let ask = self.retires.is_none().then(|| self.asked_ns + self.patience.as_nanos() as u64 / 8);
+        let ask =
+            self.retires.is_none().then(|| self.asked_ns + self.patience.as_nanos() as u64 / 8);
         let due = self.origin.due_ns().unwrap_or(u64::MAX).min(ask.unwrap_or(u64::MAX));
         let nap = Duration::from_nanos(due.saturating_sub(now).max(1));
         let nap = self.quiet().map_or(nap, |left| nap.min(left));
-        // The handler's thread wakes us when it has answered; should it die on the way, another answers.
+        // The handler's thread wakes us when it has answered; should it die on the way, another
+        // answers.
         if self.service.has_calls() { nap.min(Duration::from_millis(5)) } else { nap }
     }
 }
 
-/// Serves one rank by a thread of its own process, as hosts do that have no such interface: the rival.
+/// Serves one rank by a thread of its own process, as hosts do that have no such interface: the
+/// rival.
 pub(crate) struct HostServer {
     stop: Arc<std::sync::atomic::AtomicBool>,
     address: SocketAddr,
@@ -426,8 +443,13 @@ impl HostServer {
         let address = socket::address(&socket)?;
         let target = Target::new(job.clone(), node, directory.clone());
         let id = ServerId(topology.nodes() + rank.0);
-        let mut service =
-            Service::new(id, directory.key(), REPLY_BYTES, ((*topology).clone(), directory.hosts()?), target);
+        let mut service = Service::new(
+            id,
+            directory.key(),
+            REPLY_BYTES,
+            ((*topology).clone(), directory.hosts()?),
+            target,
+        );
         let mut listener = Listener::new(Arc::new(socket), settings.server.style);
         let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let told = stop.clone();
@@ -439,9 +461,12 @@ impl HostServer {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("farside-host".into()).spawn(run).map_err(|error| {
-            Error::System { call: "starting a rank's server thread", errno: error.raw_os_error().unwrap_or(0) }
-        })?;
+        let thread = std::thread::Builder::new().name("farside-host".into()).spawn(run).map_err(
+            |error| Error::System {
+                call: "starting a rank's server thread",
+                errno: error.raw_os_error().unwrap_or(0),
+            },
+        )?;
         directory.set_host_port(rank, address.port());
         Ok(HostServer { stop, address, thread: Some(thread) })
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Agent as _, Atomic, Error, Fate, HandlerId, Loss, Node, Piece, Rank, Region, Result, SegmentId, Shape, Sum, Width,
-    Word,
+    Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region, Result,
+    SegmentId, Shape, Sum, Width, Word,
 };
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
@@ -15,7 +15,8 @@ use crate::line::Registrar;
 use crate::service::{Asked, Memory};
 use crate::wire::request::{About, Rows};
 
-/// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them away when a rank is lost.
+/// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them
+/// away when a rank is lost.
 const NOBODY: Rank = Rank(u32::MAX - 1);
 
 /// What a far call's slot is made of: an index and a count that tells its uses apart.
@@ -38,7 +39,8 @@ pub(crate) struct Target {
     node: Node,
     reach: Reach,
     directory: Directory,
-    /// Which use of each caller's slots is the latest, and its answer if it needed none of the handler's.
+    /// Which use of each caller's slots is the latest, and its answer if it needed none of the
+    /// handler's.
     calls: FxHashMap<(Rank, u32), (u32, Option<FarAnswer>)>,
     /// Whether the fate of a rank was changed since somebody looked.
     pub(crate) fates_changed: bool,
@@ -49,7 +51,15 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new(job: Arc<Job>, node: Node, directory: Directory) -> Target {
         let reach = Reach::new(job.clone(), node);
-        Target { job, node, reach, directory, calls: FxHashMap::default(), fates_changed: false, registrar: None }
+        Target {
+            job,
+            node,
+            reach,
+            directory,
+            calls: FxHashMap::default(),
+            fates_changed: false,
+            registrar: None,
+        }
     }
 
     /// Only memory of this node is here.
@@ -92,9 +102,12 @@ impl Memory for Target {
     fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()> {
         let mut held_up = |holder: Rank| {
             std::thread::yield_now();
-            self.job.topology().check(holder).is_ok() && matches!(self.job.fate(holder), Fate::Lost(_))
+            self.job.topology().check(holder).is_ok()
+                && matches!(self.job.peer_state(holder), PeerState::Lost(_))
         };
-        self.with_region(to, |region| self.reach.accumulate(region, sum, data, NOBODY, &mut held_up))
+        self.with_region(to, |region| {
+            self.reach.accumulate(region, sum, data, NOBODY, &mut held_up)
+        })
     }
 
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128> {
@@ -126,14 +139,16 @@ impl Memory for Target {
     fn answer(&mut self, caller: Rank, slot: u32) -> Asked {
         let index = slot::index(slot);
         let answer = match self.calls.get(&(caller, index)) {
-            Some((latest, known)) if *latest == slot => known.clone().or_else(|| self.job.answer(caller, index)),
+            Some((latest, known)) if *latest == slot => {
+                known.clone().or_else(|| self.job.answer(caller, index))
+            }
             _ => return Asked::Forgotten,
         };
         answer.map_or(Asked::Pending, |answer| Asked::Answered(answer.state, answer.reply))
     }
 
-    fn note_departure(&mut self, rank: Rank, fate: Fate, cause: Option<Loss>) {
-        self.job.note_departure(rank, fate, cause);
+    fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
+        self.job.note_departure(rank, peer_state, cause);
         self.fates_changed = true;
     }
 
@@ -142,10 +157,18 @@ impl Memory for Target {
         Ok(self.directory.host_port(rank))
     }
 
-    fn segment(&mut self, rank: Rank, segment: SegmentId, about: About, may_end: bool) -> Result<u128> {
+    fn segment(
+        &mut self,
+        rank: Rank,
+        segment: SegmentId,
+        about: About,
+        may_end: bool,
+    ) -> Result<u128> {
         self.check(rank)?;
         let Some(registrar) = &mut self.registrar else {
-            return Err(Error::Unsupported { what: "memory access without an agent, over this network".into() });
+            return Err(Error::Unsupported {
+                what: "memory access without an agent, over this network".into(),
+            });
         };
         match about {
             About::Name => registrar.register(rank, segment, self.job.segment(rank, segment)?),

@@ -51,7 +51,10 @@ pub(crate) fn settle<V: Variant>(
 }
 
 /// The transfer that a ticket means, unless it is over.
-pub(crate) fn named<V: Variant>(transfers: &mut Slots<Transfer>, ticket: Ticket) -> Option<&mut Transfer> {
+pub(crate) fn named<V: Variant>(
+    transfers: &mut Slots<Transfer>,
+    ticket: Ticket,
+) -> Option<&mut Transfer> {
     let transfer = transfers.get_mut(ticket.0 as u32)?;
     let is_it = u64::from(transfer.generation) == ticket.0 >> 32 || !V::HEEDS_GENERATIONS;
     is_it.then_some(transfer)

@@ -27,12 +27,18 @@ unsafe impl Sync for Device {}
 impl Device {
     pub(crate) fn open(provider: Provider) -> Result<Device> {
         let library = provider.library.clone();
-        let check = |call, status: i32| if status == 0 { Ok(()) } else { Err(failed(&library, call, -status)) };
+        let check = |call, status: i32| {
+            if status == 0 { Ok(()) } else { Err(failed(&library, call, -status)) }
+        };
         let (mut fabric, mut domain) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the info is alive and complete; what is opened is closed once, in `drop`, or here.
+        // SAFETY: the info is alive and complete; what is opened is closed once, in `drop`, or
+        // here.
         unsafe {
             let info = provider.info;
-            check("fi_fabric", (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()))?;
+            check(
+                "fi_fabric",
+                (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()),
+            )?;
             let opened = ((*(*fabric).ops).domain)(fabric, info, &mut domain, ptr::null_mut());
             check("fi_domain", opened).inspect_err(|_| close(fabric.cast()))?;
         }
@@ -59,25 +65,39 @@ impl Device {
         self.domain
     }
 
-    /// Lets the provider use memory of this process, which must stay where it is for as long as the registration is kept.
-    pub(crate) fn register_own(self: &Arc<Device>, base: *mut u8, bytes: usize) -> Result<Registered> {
-        let mr = self.register(base, bytes, ffi::SEND | ffi::RECV | ffi::READ | ffi::WRITE)?;
+    /// Lets the provider use memory of this process, which must stay where it is for as long as the
+    /// registration is kept.
+    pub(crate) fn register_own(
+        self: &Arc<Device>,
+        base: *mut u8,
+        bytes: usize,
+    ) -> Result<Registered> {
+        let mr =
+            self.register_memory(base, bytes, ffi::SEND | ffi::RECV | ffi::READ | ffi::WRITE)?;
         Ok(Registered { mr, base: base as u64, memory: None, device: self.clone() })
     }
 
     /// Lets others reach some memory. The endpoint is the one that serves it.
-    pub(crate) fn expose(self: &Arc<Device>, memory: Mapped, served_by: &Queue) -> Result<Registered> {
+    pub(crate) fn register(
+        self: &Arc<Device>,
+        memory: Mapped,
+        served_by: &Queue,
+    ) -> Result<Registered> {
         let access = ffi::REMOTE_READ | ffi::REMOTE_WRITE | ffi::READ | ffi::WRITE;
         let (base, bytes) = (memory.base().as_ptr(), memory.bytes());
-        let mr = self.register(base, bytes as usize, access)?;
-        let registered = Registered { mr, base: base as u64, memory: Some(memory), device: self.clone() };
+        let mr = self.register_memory(base, bytes as usize, access)?;
+        let registered =
+            Registered { mr, base: base as u64, memory: Some(memory), device: self.clone() };
         if self.wants(ffi::MR_ENDPOINT) {
             // SAFETY: both are open.
             unsafe {
                 let fid = ptr::addr_of_mut!((*mr).fid);
                 let bound = ((*(*fid).ops).bind)(fid, ptr::addr_of_mut!((*served_by.raw()).fid), 0);
-                let enabled =
-                    if bound == 0 { ((*(*fid).ops).control)(fid, ffi::ENABLE, ptr::null_mut()) } else { bound };
+                let enabled = if bound == 0 {
+                    ((*(*fid).ops).control)(fid, ffi::ENABLE, ptr::null_mut())
+                } else {
+                    bound
+                };
                 if enabled != 0 {
                     return Err(self.failed("fi_mr_enable", enabled));
                 }
@@ -86,14 +106,25 @@ impl Device {
         Ok(registered)
     }
 
-    fn register(&self, base: *mut u8, bytes: usize, access: u64) -> Result<*mut ffi::Mr> {
+    fn register_memory(&self, base: *mut u8, bytes: usize, access: u64) -> Result<*mut ffi::Mr> {
         let mut mr = ptr::null_mut();
         let bits = 8 * self.provider.domain().mr_key_size.clamp(1, 8) as u32;
         let key = self.next_key.fetch_add(1, Ordering::Relaxed) & (u64::MAX >> (64 - bits));
-        // SAFETY: the memory is mapped, and stays so for as long as whoever asked keeps the registration.
+        // SAFETY: the memory is mapped, and stays so for as long as whoever asked keeps the
+        // registration.
         let status = unsafe {
             let domain = ptr::addr_of_mut!((*self.domain).fid);
-            ((*(*self.domain).mr).reg)(domain, base.cast(), bytes, access, 0, key, 0, &mut mr, ptr::null_mut())
+            ((*(*self.domain).mr).reg)(
+                domain,
+                base.cast(),
+                bytes,
+                access,
+                0,
+                key,
+                0,
+                &mut mr,
+                ptr::null_mut(),
+            )
         };
         if status == 0 { Ok(mr) } else { Err(self.failed("fi_mr_reg", status)) }
     }

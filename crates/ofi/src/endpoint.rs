@@ -1,7 +1,9 @@
 //! The fabric itself: the nic fabric's endpoint, and what reaches far memory without an agent.
 //!
-//! Two ways lead to a node, messages and operations on its memory, and nothing orders one against the other. Within each, and in doubt between them, this is what makes `fence` and `flush` true:
-//! an operation on memory counts as done when its bytes have landed (delivery, not transmission), and whoever goes one way after a fence waits for what went the other way before it.
+//! Two ways lead to a node, messages and operations on its memory, and nothing orders one against
+//! the other. Within each, and in doubt between them, this is what makes `fence` and `flush` true:
+//! an operation on memory counts as done when its bytes have landed (delivery, not transmission),
+//! and whoever goes one way after a fence waits for what went the other way before it.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -9,8 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node, Piece,
-    Rank, Region, Reply, Result, SegmentId, Shape, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
+    Loss, Mapped, Node, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
+    Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
 use farside_nic::{Buffer, Loan, Owed, Route};
 use farside_shm::Job;
@@ -23,7 +26,8 @@ use crate::places::Places;
 use crate::settings::{Atomics, Settings};
 use crate::transfers::{Far, FarAtomic, Transfers};
 
-/// A put with a signal whose data is longer goes straight to memory, although the signal then waits for it to land.
+/// A put with a signal whose data is longer goes straight to memory, although the signal then waits
+/// for it to land.
 const SIGNALLED_BYTES: usize = 256 << 10;
 /// How many transfers a thread may have under way; further ones wait.
 const FETCHES_MAX: usize = 1024;
@@ -75,8 +79,13 @@ impl Endpoint {
         self.places.count()
     }
 
-    fn of(inner: farside_nic::Endpoint, settings: &Settings, places: Arc<Places>) -> Result<Endpoint> {
-        let line = network::of(inner.line()).ok_or_else(|| Error::Misuse("this is no line of libfabric".into()))?;
+    fn of(
+        inner: farside_nic::Endpoint,
+        settings: &Settings,
+        places: Arc<Places>,
+    ) -> Result<Endpoint> {
+        let line = network::of(inner.line())
+            .ok_or_else(|| Error::Misuse("this is no line of libfabric".into()))?;
         let atomics = settings.atomics.unwrap_or(Atomics::Agent);
         let caps = Caps {
             name: "ofi",
@@ -112,7 +121,8 @@ impl Endpoint {
     /// The one piece that a region is, if it is one that goes straight to memory.
     fn straight(&self, region: &Region<'_>) -> Result<Option<Piece>> {
         let Shape::Block(piece) = region.shape else { return Ok(None) };
-        Ok((piece.bytes > 0 && piece.bytes >= self.rma_from && !self.is_near(region.rank)?).then_some(piece))
+        Ok((piece.bytes > 0 && piece.bytes >= self.rma_from && !self.is_near(region.rank)?)
+            .then_some(piece))
     }
 
     /// How a segment is named. Asked once for each, and only about memory that is there.
@@ -157,7 +167,8 @@ impl Endpoint {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Before an operation on memory: what went as messages before the last fence has landed, and what went to memory, too.
+    /// Before an operation on memory: what went as messages before the last fence has landed, and
+    /// what went to memory, too.
     fn settle(&self, peer: Rank) -> Result<()> {
         let node = self.node_of(peer)?;
         if self.state.borrow_mut().fenced.remove(&node) {
@@ -168,7 +179,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Before a message: what went to memory before the last fence has landed. Messages are in order.
+    /// Before a message: what went to memory before the last fence has landed. Messages are in
+    /// order.
     fn settle_writes(&self, peer: Rank) -> Result<()> {
         let node = self.node_of(peer)?;
         if node == self.inner.node() && self.caps.cpu_coherent {
@@ -198,7 +210,11 @@ impl Endpoint {
     fn abandon_the_lost(&self) {
         let topology = self.topology();
         for node in (0..topology.nodes()).map(Node) {
-            if topology.ranks_of(node).iter().all(|&rank| matches!(self.fate(rank), Fate::Lost(_))) {
+            if topology
+                .ranks_of(node)
+                .iter()
+                .all(|&rank| matches!(self.peer_state(rank), PeerState::Lost(_)))
+            {
                 self.line.with(|transfers| transfers.abandon(node));
             }
         }
@@ -232,7 +248,8 @@ impl Endpoint {
         to.check_length(bytes.len())?;
         let far = self.far(to, piece)?;
         self.settle(to.rank)?;
-        let write = self.line.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
+        let write =
+            self.line.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
         let mut parts = bytes.chunks(STAGE_BYTES).enumerate();
         let started = parts.try_for_each(|(at, part)| {
             let far = Far { offset: far.offset + (at * STAGE_BYTES) as u64, ..far };
@@ -257,9 +274,10 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What was posted still lands, as far as anybody is there. It ends: a node that does not answer is given up, sooner or later.
+        // What was posted still lands, as far as anybody is there. It ends: a node that does not
+        // answer is given up, sooner or later.
         let is_quiet = || {
-            if self.alarm().losses.load(Ordering::Relaxed) != 0 {
+            if self.failures().losses.load(Ordering::Relaxed) != 0 {
                 self.abandon_the_lost();
             }
             self.line.with(|transfers| transfers.is_quiet())
@@ -281,12 +299,12 @@ impl Fabric for Endpoint {
         &self.caps
     }
 
-    fn alarm(&self) -> &Alarm {
-        self.inner.alarm()
+    fn failures(&self) -> &FailureCounters {
+        self.inner.failures()
     }
 
-    fn fate(&self, peer: Rank) -> Fate {
-        self.inner.fate(peer)
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        self.inner.peer_state(peer)
     }
 
     fn check_agent(&self, node: Node) -> Result<()> {
@@ -301,15 +319,15 @@ impl Fabric for Endpoint {
         self.inner.note_cause(cause);
     }
 
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.inner.expose(segment, bytes)
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.inner.register(segment, bytes)
     }
 
-    fn withdraw(&self, segment: SegmentId) -> Result<()> {
+    fn deregister(&self, segment: SegmentId) -> Result<()> {
         self.inner.own(segment)?;
         self.inner.end_segment(segment)?;
         self.places.forget(segment);
-        self.inner.withdraw(segment)
+        self.inner.deregister(segment)
     }
 
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
@@ -356,11 +374,14 @@ impl Fabric for Endpoint {
         self.settle(to.rank)?;
         // SAFETY: readable and unchanged until the operation has completed, by the caller's
         // promise; it is not touched after that, nor after it was cancelled.
-        let loan = unsafe { Loan::new(std::slice::from_raw_parts(from, piece.bytes as usize), None) };
+        let loan =
+            unsafe { Loan::new(std::slice::from_raw_parts(from, piece.bytes as usize), None) };
         let counts = to.segment.counts();
         let ticket = self.begin(to.rank, |transfers| transfers.lend(far, loan, counts))?;
         // What is short is on its way already.
-        match self.line.with(|transfers| if transfers.is_done(ticket) { transfers.take(ticket) } else { Ok(None) })? {
+        match self.line.with(|transfers| {
+            if transfers.is_done(ticket) { transfers.take(ticket) } else { Ok(None) }
+        })? {
             Some(reply) => Ok(Started::Done(reply)),
             None => Ok(Started::Pending(Ticket(DIRECT | ticket))),
         }
@@ -389,7 +410,8 @@ impl Fabric for Endpoint {
     }
 
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        // Where processors and interfaces exclude each other the agent is as good, and wakes who waits.
+        // Where processors and interfaces exclude each other the agent is as good, and wakes who
+        // waits.
         if self.atomics != Atomics::Apart || !self.is_native(at)? {
             self.settle_writes(at.rank)?;
             return self.inner.post(at, op);
@@ -405,7 +427,10 @@ impl Fabric for Endpoint {
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         let is_apart = self.atomics == Atomics::Apart && self.is_native(at)?;
-        if at.rank != to.rank || is_apart || (bytes.len() >= SIGNALLED_BYTES && self.straight(to)?.is_some()) {
+        if at.rank != to.rank
+            || is_apart
+            || (bytes.len() >= SIGNALLED_BYTES && self.straight(to)?.is_some())
+        {
             self.put(to, bytes)?;
             self.fence()?;
             return self.post(at, op);
@@ -464,7 +489,8 @@ impl Fabric for Endpoint {
 
     fn entrust(&self, ticket: Ticket) {
         let Some(transfer) = direct(ticket) else { return self.inner.entrust(ticket) };
-        let (is_long, owed) = self.line.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
+        let (is_long, owed) =
+            self.line.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
         if is_long {
             self.inner.entrust_direct(transfer);
         } else if owed == Owed::Wakes {
@@ -485,9 +511,11 @@ impl Fabric for Endpoint {
     }
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
-        let losses = self.alarm().losses.load(Ordering::Relaxed) != 0;
+        let losses = self.failures().losses.load(Ordering::Relaxed) != 0;
         match wait.event {
-            Event::Words(_) if losses && self.atomics != Atomics::Agent => self.block_after_a_loss(wait),
+            Event::Words(_) if losses && self.atomics != Atomics::Agent => {
+                self.block_after_a_loss(wait)
+            }
             Event::Done(ticket) => match direct(ticket) {
                 Some(transfer) => self.inner.block_until(wait, &mut || self.is_done(transfer)),
                 None => self.inner.block(wait),
@@ -545,7 +573,9 @@ impl Endpoint {
             let left = wait.timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
             let timeout = left.map_or(AFTER_A_LOSS, |left| left.min(AFTER_A_LOSS));
             match self.inner.block(&Wait { timeout: Some(timeout), ..*wait })? {
-                Wake::TimedOut if left.is_none_or(|left| !left.is_zero()) => self.naps.set(self.naps.get() + 1),
+                Wake::TimedOut if left.is_none_or(|left| !left.is_zero()) => {
+                    self.naps.set(self.naps.get() + 1)
+                }
                 other => return Ok(other),
             }
         }

@@ -1,8 +1,11 @@
-//! libfabric's binary interface: what its headers declare, as far as it is used here, and nothing else.
+//! libfabric's binary interface: what its headers declare, as far as it is used here, and nothing
+//! else.
 //!
-//! The library is opened at run time, so that a build needs no C library and a machine without it can run everything else. Functions that the headers define
-//! inline go through the tables of the objects, as there. Structures are those of version 1.17 of the interface, which later versions extend only at their ends; the symbols are asked for
-//! by the version that they have had since then.
+//! The library is opened at run time, so that a build needs no C library and a machine without it
+//! can run everything else. Functions that the headers define inline go through the tables of the
+//! objects, as there. Structures are those of version 1.17 of the interface, which later versions
+//! extend only at their ends; the symbols are asked for by the version that they have had since
+//! then.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -197,7 +200,8 @@ pub(crate) struct Fabric {
 #[repr(C)]
 pub(crate) struct FabricOps {
     pub(crate) size: usize,
-    pub(crate) domain: unsafe extern "C" fn(*mut Fabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
+    pub(crate) domain:
+        unsafe extern "C" fn(*mut Fabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
     pub(crate) passive_ep: Unused,
     pub(crate) eq_open: Unused,
     pub(crate) wait_open: Unused,
@@ -215,17 +219,29 @@ pub(crate) struct Domain {
 #[repr(C)]
 pub(crate) struct DomainOps {
     pub(crate) size: usize,
-    pub(crate) av_open: unsafe extern "C" fn(*mut Domain, *mut AvAttr, *mut *mut Av, *mut c_void) -> c_int,
-    pub(crate) cq_open: unsafe extern "C" fn(*mut Domain, *mut CqAttr, *mut *mut Cq, *mut c_void) -> c_int,
-    pub(crate) endpoint: unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
+    pub(crate) av_open:
+        unsafe extern "C" fn(*mut Domain, *mut AvAttr, *mut *mut Av, *mut c_void) -> c_int,
+    pub(crate) cq_open:
+        unsafe extern "C" fn(*mut Domain, *mut CqAttr, *mut *mut Cq, *mut c_void) -> c_int,
+    pub(crate) endpoint:
+        unsafe extern "C" fn(*mut Domain, *mut Info, *mut *mut Ep, *mut c_void) -> c_int,
     pub(crate) rest: [Unused; 8],
 }
 
 #[repr(C)]
 pub(crate) struct MrOps {
     pub(crate) size: usize,
-    pub(crate) reg:
-        unsafe extern "C" fn(*mut Fid, *const c_void, usize, u64, u64, u64, u64, *mut *mut Mr, *mut c_void) -> c_int,
+    pub(crate) reg: unsafe extern "C" fn(
+        *mut Fid,
+        *const c_void,
+        usize,
+        u64,
+        u64,
+        u64,
+        u64,
+        *mut *mut Mr,
+        *mut c_void,
+    ) -> c_int,
     pub(crate) rest: [Unused; 2],
 }
 
@@ -256,7 +272,8 @@ pub(crate) struct Av {
 #[repr(C)]
 pub(crate) struct AvOps {
     pub(crate) size: usize,
-    pub(crate) insert: unsafe extern "C" fn(*mut Av, *const c_void, usize, *mut Peer, u64, *mut c_void) -> c_int,
+    pub(crate) insert:
+        unsafe extern "C" fn(*mut Av, *const c_void, usize, *mut Peer, u64, *mut c_void) -> c_int,
     pub(crate) rest: [Unused; 6],
 }
 
@@ -334,10 +351,18 @@ pub(crate) struct CmOps {
 #[repr(C)]
 pub(crate) struct MsgOps {
     pub(crate) size: usize,
-    pub(crate) recv: unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, Peer, *mut c_void) -> isize,
+    pub(crate) recv:
+        unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, Peer, *mut c_void) -> isize,
     pub(crate) recvv: Unused,
     pub(crate) recvmsg: Unused,
-    pub(crate) send: unsafe extern "C" fn(*mut Ep, *const c_void, usize, *mut c_void, Peer, *mut c_void) -> isize,
+    pub(crate) send: unsafe extern "C" fn(
+        *mut Ep,
+        *const c_void,
+        usize,
+        *mut c_void,
+        Peer,
+        *mut c_void,
+    ) -> isize,
     pub(crate) sendv: Unused,
     pub(crate) sendmsg: Unused,
     pub(crate) inject: unsafe extern "C" fn(*mut Ep, *const c_void, usize, Peer) -> isize,
@@ -366,8 +391,16 @@ pub(crate) struct MsgRma {
 #[repr(C)]
 pub(crate) struct RmaOps {
     pub(crate) size: usize,
-    pub(crate) read:
-        unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, Peer, u64, u64, *mut c_void) -> isize,
+    pub(crate) read: unsafe extern "C" fn(
+        *mut Ep,
+        *mut c_void,
+        usize,
+        *mut c_void,
+        Peer,
+        u64,
+        u64,
+        *mut c_void,
+    ) -> isize,
     pub(crate) readv: Unused,
     pub(crate) readmsg: Unused,
     pub(crate) write: Unused,
@@ -425,7 +458,11 @@ pub(crate) struct AtomicOps {
 /// The sizes that a C compiler gives for them.
 const _: () = {
     assert!(size_of::<Info>() == 120 && size_of::<TxAttr>() == 80 && size_of::<RxAttr>() == 64);
-    assert!(size_of::<EpAttr>() == 96 && size_of::<DomainAttr>() == 192 && size_of::<FabricAttr>() == 32);
+    assert!(
+        size_of::<EpAttr>() == 96
+            && size_of::<DomainAttr>() == 192
+            && size_of::<FabricAttr>() == 32
+    );
     assert!(size_of::<Fid>() == 24 && size_of::<Ops>() == 56);
     assert!(size_of::<Fabric>() == 40 && size_of::<FabricOps>() == 56);
     assert!(size_of::<Domain>() == 40 && size_of::<DomainOps>() == 96);
@@ -436,10 +473,20 @@ const _: () = {
     assert!(size_of::<Ep>() == 80 && size_of::<CmOps>() == 80 && size_of::<MsgOps>() == 80);
     assert!(size_of::<RmaOps>() == 80 && size_of::<MsgRma>() == 64 && size_of::<RmaIov>() == 24);
     assert!(size_of::<AtomicOps>() == 112);
-    assert!(std::mem::offset_of!(Info, tx_attr) == 72 && std::mem::offset_of!(DomainAttr, mr_mode) == 36);
+    assert!(
+        std::mem::offset_of!(Info, tx_attr) == 72
+            && std::mem::offset_of!(DomainAttr, mr_mode) == 36
+    );
 };
 
-type GetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
+type GetInfo = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *const c_char,
+    u64,
+    *const Info,
+    *mut *mut Info,
+) -> c_int;
 
 /// The functions that the library exports.
 pub(crate) struct Library {
@@ -447,16 +494,21 @@ pub(crate) struct Library {
     pub(crate) getinfo: GetInfo,
     pub(crate) freeinfo: unsafe extern "C" fn(*mut Info),
     pub(crate) dupinfo: unsafe extern "C" fn(*const Info) -> *mut Info,
-    pub(crate) fabric: unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
+    pub(crate) fabric:
+        unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
     pub(crate) strerror: unsafe extern "C" fn(c_int) -> *const c_char,
 }
 
 impl Library {
-    /// Opens the library, which stays open: providers start threads of their own. `None`, and why, if there is none.
+    /// Opens the library, which stays open: providers start threads of their own. `None`, and why,
+    /// if there is none.
     pub(crate) fn open() -> Result<Library, String> {
         const NAME: &CStr = c"libfabric.so.1";
-        // SAFETY: the name is a string; what runs when the library is loaded is what libfabric does then.
-        let library = keeping_handlers(|| unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) });
+        // SAFETY: the name is a string; what runs when the library is loaded is what libfabric does
+        // then.
+        let library = keeping_handlers(|| unsafe {
+            libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL)
+        });
         if library.is_null() {
             return Err(dl_error());
         }
@@ -465,30 +517,33 @@ impl Library {
             let found = unsafe { libc::dlvsym(library, name.as_ptr(), version.as_ptr()) };
             if found.is_null() { Err(dl_error()) } else { Ok(found) }
         };
-        // SAFETY: these are the functions of these names and versions, whose types are those of the headers.
+        // SAFETY: these are the functions of these names and versions, whose types are those of the
+        // headers.
         unsafe {
             Ok(Library {
                 version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(symbol(
                     c"fi_version",
                     c"FABRIC_1.0",
                 )?),
-                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo", c"FABRIC_1.3")?),
-                freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Info)>(symbol(
-                    c"fi_freeinfo",
+                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(
+                    c"fi_getinfo",
                     c"FABRIC_1.3",
                 )?),
-                dupinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const Info) -> *mut Info>(symbol(
-                    c"fi_dupinfo",
-                    c"FABRIC_1.3",
-                )?),
+                freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Info)>(
+                    symbol(c"fi_freeinfo", c"FABRIC_1.3")?,
+                ),
+                dupinfo: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*const Info) -> *mut Info,
+                >(symbol(c"fi_dupinfo", c"FABRIC_1.3")?),
                 fabric: std::mem::transmute::<
                     *mut c_void,
                     unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
                 >(symbol(c"fi_fabric", c"FABRIC_1.1")?),
-                strerror: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(symbol(
-                    c"fi_strerror",
-                    c"FABRIC_1.0",
-                )?),
+                strerror: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(c_int) -> *const c_char,
+                >(symbol(c"fi_strerror", c"FABRIC_1.0")?),
             })
         }
     }
@@ -507,6 +562,10 @@ fn dl_error() -> String {
     // SAFETY: what it returns is a string, or nothing, until this thread asks the loader again.
     unsafe {
         let said = libc::dlerror();
-        if said.is_null() { "unknown".into() } else { CStr::from_ptr(said).to_string_lossy().into_owned() }
+        if said.is_null() {
+            "unknown".into()
+        } else {
+            CStr::from_ptr(said).to_string_lossy().into_owned()
+        }
     }
 }

@@ -17,7 +17,10 @@ pub(crate) fn keeping_handlers<R>(load: impl FnOnce() -> R) -> R {
         let (Some(before), Some(after)) = (before, installed(signal)) else { continue };
         let is_new = after.sa_sigaction != before.sa_sigaction;
         let is_default = [libc::SIG_DFL, libc::SIG_IGN].contains(&after.sa_sigaction);
-        if is_new && !is_default && home(after.sa_sigaction) != home(home as fn(usize) -> Option<usize> as usize) {
+        if is_new
+            && !is_default
+            && home(after.sa_sigaction) != home(home as fn(usize) -> Option<usize> as usize)
+        {
             // SAFETY: it is what the system said was installed before.
             unsafe { libc::sigaction(signal, &before, std::ptr::null_mut()) };
         }

@@ -1,4 +1,5 @@
-//! A line over libfabric: messages between ports and agents, and, beside them, operations on far memory that ask no agent.
+//! A line over libfabric: messages between ports and agents, and, beside them, operations on far
+//! memory that ask no agent.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -19,7 +20,8 @@ type Taker<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// The longest message: what a call may bring, or take.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// How long messages are that gather operations: what providers carry without asking the receiver first.
+/// How long messages are that gather operations: what providers carry without asking the receiver
+/// first.
 pub(crate) const PACKET_BYTES: usize = 16 << 10;
 /// The longest operation on far memory; longer ones are several.
 pub(crate) const STAGE_BYTES: usize = 64 << 10;
@@ -64,9 +66,13 @@ impl OfiLine {
         let queue = Queue::open(device, MESSAGE_BYTES, RECEIVES, STAGE_BYTES)?;
         let address = queue.address()?;
         let system = |call: &'static str| {
-            move |error: std::io::Error| Error::System { call, errno: error.raw_os_error().unwrap_or(0) }
+            move |error: std::io::Error| Error::System {
+                call,
+                errno: error.raw_os_error().unwrap_or(0),
+            }
         };
-        let bell = UdpSocket::bind((ip, 0)).map_err(system("binding a UDP socket to the node's address"))?;
+        let bell = UdpSocket::bind((ip, 0))
+            .map_err(system("binding a UDP socket to the node's address"))?;
         bell.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
         Ok(OfiLine { queue, ip, address, bell, state: Mutex::default() })
     }
@@ -118,7 +124,8 @@ impl OfiLine {
     pub(crate) fn atomic(&self, ticket: Option<u64>, to: Far, atomic: FarAtomic) -> Result<bool> {
         let transfers = &mut self.state().transfers;
         let tag = transfers.tag();
-        let posted = self.queue.atomic(to.route, to.place, to.offset, (atomic.at.width, atomic.op), tag);
+        let posted =
+            self.queue.atomic(to.route, to.place, to.offset, (atomic.at.width, atomic.op), tag);
         let part = ticket.map_or(Part::Post(atomic), |ticket| Part::Word(ticket, atomic));
         transfers.started(tag, part, posted)
     }

@@ -14,7 +14,8 @@ use crate::line::{OfiLine, PACKET_BYTES};
 use crate::provider::{self, Provider};
 use crate::settings::{Atomics, Settings};
 
-/// Where a processor of the target executes everything anyway, shorter transfers are gathered in messages: fewer of those, and fewer turns of the agent.
+/// Where a processor of the target executes everything anyway, shorter transfers are gathered in
+/// messages: fewer of those, and fewer turns of the agent.
 const RMA_FROM_SOFTWARE: u64 = 8 << 10;
 
 /// A provider, opened at an address of this host.
@@ -43,12 +44,16 @@ impl Ofi {
             let line = OfiLine::open(&ofi.device, ip)?;
             let has_them = line.queue.has_atomics(Width::W64) && line.queue.has_atomics(Width::W32);
             match ofi.settings.atomics {
-                None => ofi.settings.atomics = Some(if has_them { Atomics::Apart } else { Atomics::Agent }),
+                None => {
+                    ofi.settings.atomics =
+                        Some(if has_them { Atomics::Apart } else { Atomics::Agent })
+                }
                 Some(_) if has_them => {}
                 Some(_) => {
                     let name = ofi.settings.provider.unwrap_or_default();
                     return Err(Error::Misuse(format!(
-                        "libfabric's provider {name:?} has no atomics on words of 32 and 64 bits; use atomics=agent"
+                        "libfabric's provider {name:?} has no atomics on words of 32 and 64 bits; \
+                         use atomics=agent"
                     )));
                 }
             }
@@ -71,7 +76,8 @@ pub fn providers() -> Result<(String, Vec<String>)> {
 fn library() -> Result<Library> {
     Library::open().map_err(|why| {
         Error::Misuse(format!(
-            "the ofi fabric needs libfabric, which is not here ({why}); install libfabric1 (Debian, Ubuntu) or libfabric (Fedora, Arch), or use --fabric nic"
+            "the ofi fabric needs libfabric, which is not here ({why}); install libfabric1 \
+             (Debian, Ubuntu) or libfabric (Fedora, Arch), or use --fabric nic"
         ))
     })
 }
@@ -94,7 +100,11 @@ impl Network for Ofi {
     }
 
     fn registrar(&self, line: &Arc<dyn Line>) -> Option<Box<dyn Registrar>> {
-        Some(Box::new(Register { device: self.device.clone(), line: of(line)?, known: FxHashMap::default() }))
+        Some(Box::new(Register {
+            device: self.device.clone(),
+            line: of(line)?,
+            known: FxHashMap::default(),
+        }))
     }
 }
 
@@ -116,7 +126,7 @@ impl Registrar for Register {
         let place = match self.known.get(&(rank, segment)) {
             Some(registered) => registered.place(),
             None => {
-                let registered = self.device.expose(memory, &self.line.queue)?;
+                let registered = self.device.register(memory, &self.line.queue)?;
                 let place = registered.place();
                 self.known.insert((rank, segment), registered);
                 place

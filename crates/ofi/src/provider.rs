@@ -10,10 +10,12 @@ use farside_fabric::{Error, Result};
 use crate::ffi::{self, Library};
 use crate::handlers::keeping_handlers;
 
-/// Providers that execute everything with a processor of the target: there small operations are better gathered in messages, and atomics of the processor and
-/// of the provider are the same instructions.
+/// Providers that execute everything with a processor of the target: there small operations are
+/// better gathered in messages, and atomics of the processor and of the provider are the same
+/// instructions.
 const SOFTWARE: [&str; 6] = ["tcp", "net", "udp", "sockets", "shm", "tcp;ofi_rxm"];
-/// Those that reach other hosts, the better first. Interfaces that execute operations themselves come before all of these.
+/// Those that reach other hosts, the better first. Interfaces that execute operations themselves
+/// come before all of these.
 const RANKING: [&str; 5] = ["tcp;ofi_rxm", "net", "tcp", "udp;ofi_rxd", "sockets"];
 /// How many operations an endpoint need hold: providers set memory aside for each.
 const QUEUE: usize = 256;
@@ -53,8 +55,10 @@ impl Drop for Found<'_> {
 impl Found<'_> {
     fn each(&self) -> impl Iterator<Item = *mut ffi::Info> {
         let first = (!self.1.is_null()).then_some(self.1);
-        // SAFETY: the list is valid as long as `self` is, and ends with null.
-        std::iter::successors(first, |&info| Some(unsafe { (*info).next }).filter(|next| !next.is_null()))
+        std::iter::successors(first, |&info| {
+            // SAFETY: the list is valid as long as `self` is, and ends with null.
+            Some(unsafe { (*info).next }).filter(|next| !next.is_null())
+        })
     }
 }
 
@@ -69,7 +73,8 @@ impl Provider {
             Some(name) => {
                 let others = fitting(None)?.each().map(name_of).collect();
                 return Err(Error::Misuse(format!(
-                    "libfabric has no provider {name:?} with reliable datagrams and remote memory access here; there are: {}",
+                    "libfabric has no provider {name:?} with reliable datagrams and remote memory \
+                     access here; there are: {}",
                     listed(others)
                 )));
             }
@@ -77,19 +82,25 @@ impl Provider {
                 names.sort_by_key(|name| rank(name));
                 let reaches_others = names.into_iter().find(|name| rank(name).is_some());
                 reaches_others.ok_or_else(|| {
-                    Error::Misuse("libfabric has no provider with reliable datagrams and remote memory access here; `fi_info` lists what it has".into())
+                    Error::Misuse(
+                        "libfabric has no provider with reliable datagrams and remote \
+                                   memory access here; `fi_info` lists what it has"
+                            .into(),
+                    )
                 })?
             }
         };
         // At the host's address, where that is an address of the provider.
-        // SAFETY: entries of the list that `found` holds.
-        let is_internet =
-            found.each().any(|info| name_of(info) == chosen && INTERNET.contains(unsafe { &(*info).addr_format }));
+        let is_internet = found.each().any(|info| {
+            // SAFETY: `info` is an entry of the list that `found` holds.
+            name_of(info) == chosen && INTERNET.contains(unsafe { &(*info).addr_format })
+        });
         drop(found);
         let found = ask(library, Some(&chosen), is_internet.then_some(at))?;
         let first = found.each().find(|&info| name_of(info) == chosen);
-        let first =
-            first.ok_or_else(|| Error::Misuse(format!("libfabric's provider {chosen:?} has nothing at {at}")))?;
+        let first = first.ok_or_else(|| {
+            Error::Misuse(format!("libfabric's provider {chosen:?} has nothing at {at}"))
+        })?;
         // SAFETY: an entry of the list, which is copied.
         let info = unsafe { (library.dupinfo)(first) };
         if info.is_null() {
@@ -166,7 +177,11 @@ fn name_of(info: *mut ffi::Info) -> String {
     // SAFETY: an entry of a list that is alive; its name is a string.
     unsafe {
         let name = (*(*info).fabric_attr).prov_name;
-        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        if name.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
     }
 }
 
@@ -180,13 +195,20 @@ fn ask<'a>(library: &'a Library, name: Option<&str>, at: Option<IpAddr>) -> Resu
     ask_for(library, name, at, 0)
 }
 
-fn ask_for<'a>(library: &'a Library, name: Option<&str>, at: Option<IpAddr>, caps: u64) -> Result<Found<'a>> {
+fn ask_for<'a>(
+    library: &'a Library,
+    name: Option<&str>,
+    at: Option<IpAddr>,
+    caps: u64,
+) -> Result<Found<'a>> {
     // SAFETY: without an argument it makes a new one, with all its parts.
     let hints = Found(library, unsafe { (library.dupinfo)(ptr::null()) });
     if hints.1.is_null() {
         return Err(Error::System { call: "fi_allocinfo", errno: libc::ENOMEM });
     }
-    let text = |text: &str| CString::new(text).map_err(|_| Error::Misuse(format!("{text:?} is no provider's name")));
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| Error::Misuse(format!("{text:?} is no provider's name")))
+    };
     let node = at.map(|at| text(&at.to_string())).transpose()?;
     // SAFETY: fresh and ours alone; the name is freed with it.
     unsafe {
@@ -198,7 +220,11 @@ fn ask_for<'a>(library: &'a Library, name: Option<&str>, at: Option<IpAddr>, cap
         (*hints.tx_attr).op_flags = ffi::DELIVERY_COMPLETE;
         let domain = &mut *hints.domain_attr;
         domain.threading = ffi::THREAD_SAFE;
-        domain.mr_mode = ffi::MR_LOCAL | ffi::MR_VIRT_ADDR | ffi::MR_ALLOCATED | ffi::MR_PROV_KEY | ffi::MR_ENDPOINT;
+        domain.mr_mode = ffi::MR_LOCAL
+            | ffi::MR_VIRT_ADDR
+            | ffi::MR_ALLOCATED
+            | ffi::MR_PROV_KEY
+            | ffi::MR_ENDPOINT;
         if let Some(name) = name {
             (*hints.fabric_attr).prov_name = libc::strdup(text(name)?.as_ptr());
         }

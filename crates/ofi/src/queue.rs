@@ -1,4 +1,5 @@
-//! Endpoints of libfabric whose operations own the memory that they use: what has been posted can be forgotten by whoever posted it.
+//! Endpoints of libfabric whose operations own the memory that they use: what has been posted can
+//! be forgotten by whoever posted it.
 
 use std::ffi::c_void;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -40,7 +41,8 @@ pub(crate) struct Queue {
     state: Mutex<State>,
 }
 
-// SAFETY: the objects are used under FI_THREAD_SAFE, and what they point to in `state` under its lock.
+// SAFETY: the objects are used under FI_THREAD_SAFE, and what they point to in `state` under its
+// lock.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
@@ -85,7 +87,8 @@ pub(crate) enum Posted {
 }
 
 impl Queue {
-    /// An endpoint that takes messages of up to `message_bytes`, so many at a time, and operations of up to `stage_bytes`.
+    /// An endpoint that takes messages of up to `message_bytes`, so many at a time, and operations
+    /// of up to `stage_bytes`.
     pub(crate) fn open(
         device: &Arc<Device>,
         message_bytes: usize,
@@ -129,7 +132,8 @@ impl Queue {
             if open(domain, &mut attr, &mut self.cq, ptr::null_mut()) == 0 {
                 let mut fd: RawFd = -1;
                 let fid = ptr::addr_of_mut!((*self.cq).fid);
-                let asked = ((*(*fid).ops).control)(fid, ffi::GETWAIT, ptr::addr_of_mut!(fd).cast());
+                let asked =
+                    ((*(*fid).ops).control)(fid, ffi::GETWAIT, ptr::addr_of_mut!(fd).cast());
                 self.fd = (asked == 0 && fd >= 0).then_some(fd);
                 return Ok(());
             }
@@ -144,7 +148,9 @@ impl Queue {
 
     fn open_endpoint(&mut self) -> Result<()> {
         let domain = self.device.domain();
-        let check = |call, status: i32| if status == 0 { Ok(()) } else { Err(self.device.failed(call, status)) };
+        let check = |call, status: i32| {
+            if status == 0 { Ok(()) } else { Err(self.device.failed(call, status)) }
+        };
         let kind = match self.device.provider.domain().av_type {
             0 => ffi::AV_MAP,
             kind => kind,
@@ -158,16 +164,29 @@ impl Queue {
             map_addr: ptr::null_mut(),
             flags: 0,
         };
-        // SAFETY: the domain is open, all arguments are alive, and everything is bound before the endpoint is enabled.
+        // SAFETY: the domain is open, all arguments are alive, and everything is bound before the
+        // endpoint is enabled.
         unsafe {
-            check("fi_av_open", ((*(*domain).ops).av_open)(domain, &mut attr, &mut self.av, ptr::null_mut()))?;
+            check(
+                "fi_av_open",
+                ((*(*domain).ops).av_open)(domain, &mut attr, &mut self.av, ptr::null_mut()),
+            )?;
             let info = self.device.provider.info;
-            check("fi_endpoint", ((*(*domain).ops).endpoint)(domain, info, &mut self.ep, ptr::null_mut()))?;
+            check(
+                "fi_endpoint",
+                ((*(*domain).ops).endpoint)(domain, info, &mut self.ep, ptr::null_mut()),
+            )?;
             let fid = ptr::addr_of_mut!((*self.ep).fid);
             let ops = &*(*fid).ops;
-            check("binding an address vector", (ops.bind)(fid, ptr::addr_of_mut!((*self.av).fid), 0))?;
+            check(
+                "binding an address vector",
+                (ops.bind)(fid, ptr::addr_of_mut!((*self.av).fid), 0),
+            )?;
             let both = ffi::SEND | ffi::RECV;
-            check("binding a completion queue", (ops.bind)(fid, ptr::addr_of_mut!((*self.cq).fid), both))?;
+            check(
+                "binding a completion queue",
+                (ops.bind)(fid, ptr::addr_of_mut!((*self.cq).fid), both),
+            )?;
             check("fi_enable", (ops.control)(fid, ffi::ENABLE, ptr::null_mut()))
         }
     }
@@ -201,19 +220,36 @@ impl Queue {
     /// Enters somebody's address.
     pub(crate) fn enter(&self, address: &[u8]) -> Result<Peer> {
         let mut peer = ffi::ANYBODY;
-        // Addresses have the length that the provider's own have; some are strings, which end with zero.
+        // Addresses have the length that the provider's own have; some are strings, which end with
+        // zero.
         let padded: Vec<u8> = address.iter().copied().chain([0; 8]).collect();
-        // SAFETY: the vector is open; the address has the provider's format, by the agreement of the job.
-        let entered =
-            unsafe { ((*(*self.av).ops).insert)(self.av, padded.as_ptr().cast(), 1, &mut peer, 0, ptr::null_mut()) };
-        if entered == 1 { Ok(peer) } else { Err(self.device.failed("fi_av_insert", entered.min(-libc::EINVAL))) }
+        // SAFETY: the vector is open; the address has the provider's format, by the agreement of
+        // the job.
+        let entered = unsafe {
+            ((*(*self.av).ops).insert)(
+                self.av,
+                padded.as_ptr().cast(),
+                1,
+                &mut peer,
+                0,
+                ptr::null_mut(),
+            )
+        };
+        if entered == 1 {
+            Ok(peer)
+        } else {
+            Err(self.device.failed("fi_av_insert", entered.min(-libc::EINVAL)))
+        }
     }
 
     fn stage(&self, state: &mut State) -> Result<Stage> {
         if state.stages.is_empty() {
             state.stages.extend(stage::new(&self.device, STAGES, self.stage_bytes)?);
         }
-        state.stages.pop().ok_or(Error::System { call: "setting memory aside", errno: libc::ENOMEM })
+        state
+            .stages
+            .pop()
+            .ok_or(Error::System { call: "setting memory aside", errno: libc::ENOMEM })
     }
 
     /// Starts an operation: `start` hands it to the library, with its context.
@@ -226,7 +262,12 @@ impl Queue {
     ) -> Posted {
         let index = state.free.pop().unwrap_or_else(|| {
             let index = state.operations.len();
-            state.operations.push(Box::new(Operation { room: [0; 8], index, what: What::Nothing, stage: None }));
+            state.operations.push(Box::new(Operation {
+                room: [0; 8],
+                index,
+                what: What::Nothing,
+                stage: None,
+            }));
             index
         });
         let operation = &mut *state.operations[index];
@@ -293,12 +334,21 @@ impl Queue {
         self.start(&mut state, What::Send, Some(stage), |operation, context| {
             let Some(stage) = &mut operation.stage else { return 0 };
             // SAFETY: the stage is the operation's until it is over.
-            unsafe { ((*(*ep).msg).send)(ep, stage.start().cast(), bytes, stage.desc(), to, context) }
+            unsafe {
+                ((*(*ep).msg).send)(ep, stage.start().cast(), bytes, stage.desc(), to, context)
+            }
         })
     }
 
     /// Writes to far memory; `tag` comes back when the bytes have landed there.
-    pub(crate) fn write(&self, to: Peer, place: Place, offset: u64, bytes: &[u8], tag: u64) -> Posted {
+    pub(crate) fn write(
+        &self,
+        to: Peer,
+        place: Place,
+        offset: u64,
+        bytes: &[u8],
+        tag: u64,
+    ) -> Posted {
         let mut state = self.state();
         let is_small = bytes.len() <= self.device.provider.tx().inject_size;
         let mut stage = None;
@@ -329,13 +379,27 @@ impl Queue {
                 data: 0,
             };
             let inject = if is_small { ffi::INJECT } else { 0 };
-            // SAFETY: the stage is the operation's until it is over; bytes without one are copied before this returns.
-            unsafe { ((*(*ep).rma).writemsg)(ep, &message, ffi::COMPLETION | ffi::DELIVERY_COMPLETE | inject) }
+            // SAFETY: the stage is the operation's until it is over; bytes without one are copied
+            // before this returns.
+            unsafe {
+                ((*(*ep).rma).writemsg)(
+                    ep,
+                    &message,
+                    ffi::COMPLETION | ffi::DELIVERY_COMPLETE | inject,
+                )
+            }
         })
     }
 
     /// Reads far memory; `tag` comes back with the bytes.
-    pub(crate) fn read(&self, from: Peer, place: Place, offset: u64, bytes: usize, tag: u64) -> Posted {
+    pub(crate) fn read(
+        &self,
+        from: Peer,
+        place: Place,
+        offset: u64,
+        bytes: usize,
+        tag: u64,
+    ) -> Posted {
         let mut state = self.state();
         let stage = match self.stage(&mut state) {
             Ok(stage) => stage,
@@ -346,14 +410,34 @@ impl Queue {
             let Some(stage) = &mut operation.stage else { return 0 };
             let (addr, key) = (place.base + offset, place.key);
             // SAFETY: the stage is the operation's until it is over.
-            unsafe { ((*(*ep).rma).read)(ep, stage.start().cast(), bytes, stage.desc(), from, addr, key, context) }
+            unsafe {
+                ((*(*ep).rma).read)(
+                    ep,
+                    stage.start().cast(),
+                    bytes,
+                    stage.desc(),
+                    from,
+                    addr,
+                    key,
+                    context,
+                )
+            }
         })
     }
 
     /// Executes an atomic on a far word; `tag` comes back with what the word held before.
-    pub(crate) fn atomic(&self, to: Peer, place: Place, offset: u64, (width, op): (Width, Atomic), tag: u64) -> Posted {
+    pub(crate) fn atomic(
+        &self,
+        to: Peer,
+        place: Place,
+        offset: u64,
+        (width, op): (Width, Atomic),
+        tag: u64,
+    ) -> Posted {
         let Some((kind, code, operand, expected)) = in_words_of_the_library(width, op) else {
-            return Posted::No(Error::Unsupported { what: format!("{} on a pair, by the network", op.name()) });
+            return Posted::No(Error::Unsupported {
+                what: format!("{} on a pair, by the network", op.name()),
+            });
         };
         let mut state = self.state();
         let mut stage = match self.stage(&mut state) {
@@ -371,14 +455,18 @@ impl Queue {
             let (addr, key) = (place.base + offset, place.key);
             // SAFETY: the stage is the operation's until it is over, and longer than this.
             unsafe {
-                let (result, written, compared) = (base.cast(), base.add(16).cast(), base.add(32).cast());
+                let (result, written, compared) =
+                    (base.cast(), base.add(16).cast(), base.add(32).cast());
                 let ops = &*(*ep).atomic;
                 if expected.is_some() {
                     (ops.compwrite)(
-                        ep, written, 1, desc, compared, desc, result, desc, to, addr, key, kind, code, context,
+                        ep, written, 1, desc, compared, desc, result, desc, to, addr, key, kind,
+                        code, context,
                     )
                 } else {
-                    (ops.readwrite)(ep, written, 1, desc, result, desc, to, addr, key, kind, code, context)
+                    (ops.readwrite)(
+                        ep, written, 1, desc, result, desc, to, addr, key, kind, code, context,
+                    )
                 }
             }
         })
@@ -397,15 +485,19 @@ impl Queue {
             Atomic::Xor(0),
         ];
         // SAFETY: the endpoint is open.
-        let is_there = self.device.provider.has_atomics() && unsafe { !(*self.ep).atomic.is_null() };
+        let is_there =
+            self.device.provider.has_atomics() && unsafe { !(*self.ep).atomic.is_null() };
         is_there
             && all.iter().all(|&op| {
-                let Some((kind, code, _, expected)) = in_words_of_the_library(width, op) else { return false };
+                let Some((kind, code, _, expected)) = in_words_of_the_library(width, op) else {
+                    return false;
+                };
                 let mut count = 0;
                 // SAFETY: as above.
                 let status = unsafe {
                     let ops = &*(*self.ep).atomic;
-                    let valid = if expected.is_some() { ops.compwritevalid } else { ops.readwritevalid };
+                    let valid =
+                        if expected.is_some() { ops.compwritevalid } else { ops.readwritevalid };
                     valid(self.ep, kind, code, &mut count)
                 };
                 status == 0 && count >= 1
@@ -417,7 +509,8 @@ impl Queue {
         self.state().under_way
     }
 
-    /// Something to sleep at, if the provider has that; only if nothing has happened that it would not tell of.
+    /// Something to sleep at, if the provider has that; only if nothing has happened that it would
+    /// not tell of.
     pub(crate) fn sleep_at(&self) -> Option<BorrowedFd<'_>> {
         let fd = self.fd?;
         // SAFETY: both are open; the number stays open as long as the queue does.
@@ -436,10 +529,17 @@ impl Queue {
 
     /// Lets the provider work, and tells what has happened. Says whether anything has.
     pub(crate) fn look(&self, mut tell: impl FnMut(Happened<'_>)) -> bool {
-        let empty = ffi::CqEntry { context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0 };
+        let empty = ffi::CqEntry {
+            context: ptr::null_mut(),
+            flags: 0,
+            len: 0,
+            buf: ptr::null_mut(),
+            data: 0,
+        };
         let mut entries = [empty; READ_AT_ONCE];
         // SAFETY: the queue is open, and there is room for so many entries of its format.
-        let read = unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), READ_AT_ONCE) };
+        let read =
+            unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), READ_AT_ONCE) };
         if read == -ffi::EAVAIL {
             self.look_at_failure(&mut tell);
             return true;
@@ -463,12 +563,18 @@ impl Queue {
     }
 
     /// An operation is over.
-    fn settle(&self, context: *mut c_void, outcome: Result<usize>, tell: &mut dyn FnMut(Happened<'_>)) {
+    fn settle(
+        &self,
+        context: *mut c_void,
+        outcome: Result<usize>,
+        tell: &mut dyn FnMut(Happened<'_>),
+    ) {
         if context.is_null() {
             return;
         }
         let mut state = self.state();
-        // SAFETY: it is the context of one of our operations, none of which is ever freed while the queue is open.
+        // SAFETY: it is the context of one of our operations, none of which is ever freed while the
+        // queue is open.
         let index = unsafe { (*context.cast::<Operation>()).index };
         let Some(operation) = state.operations.get_mut(index) else { return };
         let what = std::mem::replace(&mut operation.what, What::Nothing);
@@ -478,10 +584,16 @@ impl Queue {
         drop(state);
         let bytes = stage.as_ref().map_or(&[][..], Stage::bytes);
         match (what, outcome) {
-            (What::Receive, Ok(length)) => tell(Happened::Message(&bytes[..length.min(bytes.len())])),
+            (What::Receive, Ok(length)) => {
+                tell(Happened::Message(&bytes[..length.min(bytes.len())]))
+            }
             (What::Write(tag), Ok(_)) => tell(Happened::Done(tag, &[])),
-            (What::Read(tag, length), Ok(_)) => tell(Happened::Done(tag, &bytes[..length.min(bytes.len())])),
-            (What::Write(tag) | What::Read(tag, _), Err(error)) => tell(Happened::Failed(tag, error)),
+            (What::Read(tag, length), Ok(_)) => {
+                tell(Happened::Done(tag, &bytes[..length.min(bytes.len())]))
+            }
+            (What::Write(tag) | What::Read(tag, _), Err(error)) => {
+                tell(Happened::Failed(tag, error))
+            }
             // A message that was not sent, or not received, got lost.
             (What::Send | What::Receive, Err(_)) | (What::Send, Ok(_)) | (What::Nothing, _) => {}
         }
@@ -505,7 +617,8 @@ impl Drop for Queue {
     }
 }
 
-/// The type, the operation, the operand, and what is expected, as the library names them; `None` if it has no words of this width.
+/// The type, the operation, the operand, and what is expected, as the library names them; `None` if
+/// it has no words of this width.
 fn in_words_of_the_library(width: Width, op: Atomic) -> Option<(i32, i32, u64, Option<u64>)> {
     let kind = match width {
         Width::W32 => ffi::atomic::UINT32,
@@ -514,11 +627,15 @@ fn in_words_of_the_library(width: Width, op: Atomic) -> Option<(i32, i32, u64, O
     };
     Some(match op {
         Atomic::Load => (kind, ffi::atomic::READ, 0, None),
-        Atomic::Store(value) | Atomic::Swap(value) => (kind, ffi::atomic::WRITE, value as u64, None),
+        Atomic::Store(value) | Atomic::Swap(value) => {
+            (kind, ffi::atomic::WRITE, value as u64, None)
+        }
         Atomic::Add(value) => (kind, ffi::atomic::SUM, value as u64, None),
         Atomic::And(value) => (kind, ffi::atomic::BAND, value as u64, None),
         Atomic::Or(value) => (kind, ffi::atomic::BOR, value as u64, None),
         Atomic::Xor(value) => (kind, ffi::atomic::BXOR, value as u64, None),
-        Atomic::CompareSwap { expected, desired } => (kind, ffi::atomic::CSWAP, desired as u64, Some(expected as u64)),
+        Atomic::CompareSwap { expected, desired } => {
+            (kind, ffi::atomic::CSWAP, desired as u64, Some(expected as u64))
+        }
     })
 }

@@ -13,16 +13,19 @@ pub enum Atomics {
     Apart,
 }
 
-const NAMES: [(&str, Atomics); 3] = [("agent", Atomics::Agent), ("native", Atomics::Native), ("apart", Atomics::Apart)];
+const NAMES: [(&str, Atomics); 3] =
+    [("agent", Atomics::Agent), ("native", Atomics::Native), ("apart", Atomics::Apart)];
 
-/// What can be chosen: written `PROVIDER/atomics=WHO/rma=BYTES`, every part of which may be missing.
+/// What can be chosen: written `PROVIDER/atomics=WHO/rma=BYTES`, every part of which may be
+/// missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// The provider, instead of the best there is.
     pub provider: Option<String>,
     /// Who executes atomics, instead of what suits the provider.
     pub atomics: Option<Atomics>,
-    /// From how many bytes on transfers of one piece go straight to far memory, instead of what suits the provider.
+    /// From how many bytes on transfers of one piece go straight to far memory, instead of what
+    /// suits the provider.
     pub rma_from: Option<u64>,
 }
 
@@ -32,7 +35,8 @@ impl std::str::FromStr for Settings {
     fn from_str(text: &str) -> Result<Settings> {
         let bad = |part: &str| {
             Error::Misuse(format!(
-                "{text:?}: {part:?} says nothing; expected PROVIDER/atomics=agent|native|apart/rma=BYTES, any of them"
+                "{text:?}: {part:?} says nothing; expected \
+                 PROVIDER/atomics=agent|native|apart/rma=BYTES, any of them"
             ))
         };
         let mut parts = text.split('/');
@@ -44,7 +48,9 @@ impl std::str::FromStr for Settings {
                     let found = NAMES.iter().find(|(name, _)| *name == who);
                     settings.atomics = Some(found.ok_or_else(|| bad(part))?.1);
                 }
-                Some(("rma", bytes)) => settings.rma_from = Some(bytes.parse().map_err(|_| bad(part))?),
+                Some(("rma", bytes)) => {
+                    settings.rma_from = Some(bytes.parse().map_err(|_| bad(part))?)
+                }
                 _ => return Err(bad(part)),
             }
         }
@@ -71,7 +77,13 @@ mod tests {
 
     #[test]
     fn settings_are_read_as_they_are_written() {
-        for text in ["", "tcp;ofi_rxm", "/atomics=native", "udp;ofi_rxd/atomics=agent/rma=0", "shm/rma=4096"] {
+        for text in [
+            "",
+            "tcp;ofi_rxm",
+            "/atomics=native",
+            "udp;ofi_rxd/atomics=agent/rma=0",
+            "shm/rma=4096",
+        ] {
             let settings: Settings = text.parse().unwrap();
             assert_eq!(settings.to_string(), text);
         }

@@ -1,6 +1,8 @@
-//! Memory for the bytes of operations that are under way. It belongs to the endpoint, so that whoever started one can forget it without harm.
+//! Memory for the bytes of operations that are under way. It belongs to the endpoint, so that
+//! whoever started one can forget it without harm.
 //!
-//! On networks that want local memory registered, stages are, once; the memory of a rank, which may go away while an interface still reads it, never is.
+//! On networks that want local memory registered, stages are, once; the memory of a rank, which may
+//! go away while an interface still reads it, never is.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -45,7 +47,8 @@ impl Stage {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: inside the slab, and of this stage alone, which nothing else touches while no operation has it.
+        // SAFETY: inside the slab, and of this stage alone, which nothing else touches while no
+        // operation has it.
         unsafe { std::slice::from_raw_parts(self.start(), self.bytes) }
     }
 
@@ -60,7 +63,11 @@ impl Stage {
 }
 
 /// So many stages of so many bytes each.
-pub(crate) fn new(device: &Arc<Device>, count: usize, each: usize) -> Result<impl Iterator<Item = Stage> + use<>> {
+pub(crate) fn new(
+    device: &Arc<Device>,
+    count: usize,
+    each: usize,
+) -> Result<impl Iterator<Item = Stage> + use<>> {
     let bytes = count * each;
     let base = Box::into_raw(vec![0u8; bytes].into_boxed_slice()).cast::<u8>();
     let mut slab = Slab { base, bytes, registered: None };

@@ -160,14 +160,18 @@ impl Transfers {
     /// Begins an operation that somebody waits for.
     pub(crate) fn begin_fetch(&mut self) -> u64 {
         let number = self.number();
-        self.fetches.insert(number, Fetch { left: 0, bytes: 0, buffer: None, outcome: Ok(Reply::None) });
+        self.fetches
+            .insert(number, Fetch { left: 0, bytes: 0, buffer: None, outcome: Ok(Reply::None) });
         number
     }
 
     /// Begins to read `bytes` bytes.
     pub(crate) fn get(&mut self, from: Far, buffer: Buffer, bytes: usize) -> u64 {
         let ticket = self.number();
-        self.fetches.insert(ticket, Fetch { left: 1, bytes, buffer: Some(buffer), outcome: Ok(Reply::None) });
+        self.fetches.insert(
+            ticket,
+            Fetch { left: 1, bytes, buffer: Some(buffer), outcome: Ok(Reply::None) },
+        );
         self.queued.push_back(Queued { ticket, to: from, at: 0, bytes, lent: None });
         ticket
     }
@@ -177,7 +181,8 @@ impl Transfers {
         let write = self.begin_write(to.node, counts);
         let ticket = self.number();
         let bytes = loan.bytes().len();
-        self.fetches.insert(ticket, Fetch { left: 1, bytes, buffer: None, outcome: Ok(Reply::None) });
+        self.fetches
+            .insert(ticket, Fetch { left: 1, bytes, buffer: None, outcome: Ok(Reply::None) });
         self.queued.push_back(Queued { ticket, to, at: 0, bytes, lent: Some((write, loan)) });
         ticket
     }
@@ -200,13 +205,19 @@ impl Transfers {
 
     /// Starts the next part of what is queued, of at most `part_bytes`: `start` hands it to the
     /// provider. False if nothing was started.
-    pub(crate) fn start_next(&mut self, part_bytes: usize, start: impl FnOnce(Far, Start<'_>, u64) -> Posted) -> bool {
+    pub(crate) fn start_next(
+        &mut self,
+        part_bytes: usize,
+        start: impl FnOnce(Far, Start<'_>, u64) -> Posted,
+    ) -> bool {
         let tag = self.number();
         let Some(queued) = self.queued.front_mut() else { return false };
         let (at, length) = (queued.at, part_bytes.min(queued.bytes - queued.at));
         let to = Far { offset: queued.to.offset + at as u64, ..queued.to };
         let (posted, part) = match &queued.lent {
-            Some((write, loan)) => (start(to, Start::Write(&loan.bytes()[at..at + length]), tag), Part::Write(*write)),
+            Some((write, loan)) => {
+                (start(to, Start::Write(&loan.bytes()[at..at + length]), tag), Part::Write(*write))
+            }
             None => (start(to, Start::Read(length), tag), Part::Read(queued.ticket, at)),
         };
         let ticket = queued.ticket;
@@ -226,7 +237,10 @@ impl Transfers {
                 false
             }
             Err(error) => {
-                let failed = self.queued.front().and_then(|queued| queued.lent.as_ref().map(|_| queued.to.node));
+                let failed = self
+                    .queued
+                    .front()
+                    .and_then(|queued| queued.lent.as_ref().map(|_| queued.to.node));
                 if let Some(node) = failed {
                     self.nodes.entry(node).or_default().failure.get_or_insert(error.clone());
                 }
@@ -241,7 +255,9 @@ impl Transfers {
 
     /// A transfer is all under way, or given up: what it was lent is not needed any more.
     fn dequeue(&mut self, ticket: u64) {
-        let Some(at) = self.queued.iter().position(|queued| queued.ticket == ticket) else { return };
+        let Some(at) = self.queued.iter().position(|queued| queued.ticket == ticket) else {
+            return;
+        };
         let Some(queued) = self.queued.remove(at) else { return };
         if let Some((write, _)) = queued.lent {
             // It counts even if it failed: whoever waits for it would wait for ever.
@@ -320,10 +336,15 @@ impl Transfers {
             }
             Part::Read(ticket, at) => {
                 let Some(fetch) = self.answered(ticket) else { return };
-                let written = outcome.map(|bytes| fetch.buffer.as_mut().is_some_and(|buffer| buffer.write(at, bytes)));
+                let written = outcome.map(|bytes| {
+                    fetch.buffer.as_mut().is_some_and(|buffer| buffer.write(at, bytes))
+                });
                 match written {
                     Ok(true) => {}
-                    Ok(false) => fetch.outcome = Err(Error::Misuse("what was read has the wrong length".into())),
+                    Ok(false) => {
+                        fetch.outcome =
+                            Err(Error::Misuse("what was read has the wrong length".into()))
+                    }
                     Err(error) => fetch.outcome = Err(error),
                 }
             }
@@ -351,7 +372,9 @@ impl Transfers {
         }
         let toward = self.nodes.entry(node).or_default();
         toward.wakes = toward.wakes.saturating_sub(1);
-        let has_changed = outcome.as_ref().is_ok_and(|bytes| op.apply(at.width, word_of(bytes)) != word_of(bytes));
+        let has_changed = outcome
+            .as_ref()
+            .is_ok_and(|bytes| op.apply(at.width, word_of(bytes)) != word_of(bytes));
         // Whether one that failed was executed nobody knows.
         if (has_changed || outcome.is_err()) && !self.changed.contains(&(node, at)) {
             self.changed.push((node, at));
@@ -366,7 +389,8 @@ impl Transfers {
     /// Whether nothing is on its way to anybody who is there, and nobody has to be told of
     /// anything.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.owed() == Owed::Nothing && self.nodes.values().all(|toward| toward.posted == 0 || toward.is_lost)
+        self.owed() == Owed::Nothing
+            && self.nodes.values().all(|toward| toward.posted == 0 || toward.is_lost)
     }
 
     /// Whether anything is under way.
@@ -376,7 +400,9 @@ impl Transfers {
 
     /// What agents have not been told.
     pub(crate) fn owed(&self) -> Owed {
-        let any = |count: fn(&Toward) -> usize| self.nodes.values().any(|toward| !toward.is_lost && count(toward) > 0);
+        let any = |count: fn(&Toward) -> usize| {
+            self.nodes.values().any(|toward| !toward.is_lost && count(toward) > 0)
+        };
         if !self.changed.is_empty() || any(|toward| toward.wakes) {
             Owed::Wakes
         } else if !self.landed.is_empty() || any(|toward| toward.landings) {
@@ -495,10 +521,17 @@ mod tests {
         ];
         for op in same {
             let (ticket, tag) = (transfers.begin_fetch(), transfers.tag());
-            assert_eq!(transfers.started(tag, Part::Word(ticket, atomic(op, false)), Posted::Yes), Ok(true));
+            assert_eq!(
+                transfers.started(tag, Part::Word(ticket, atomic(op, false)), Posted::Yes),
+                Ok(true)
+            );
             transfers.settle(tag, Ok(&4u64.to_le_bytes()));
             assert_eq!(transfers.take(ticket), Ok(Some(Reply::Word(4))), "{op:?}");
-            assert_eq!((transfers.take_notices(), transfers.owed()), (vec![], Owed::Nothing), "{op:?}");
+            assert_eq!(
+                (transfers.take_notices(), transfers.owed()),
+                (vec![], Owed::Nothing),
+                "{op:?}"
+            );
         }
     }
 
@@ -513,7 +546,10 @@ mod tests {
             transfers.settle(tag, Ok(&old.to_le_bytes()));
         }
         let at = atomic(Atomic::Load, false).at;
-        assert_eq!(transfers.take_notices(), [(NODE, Notice::Landed(5)), (NODE, Notice::Changed(at))]);
+        assert_eq!(
+            transfers.take_notices(),
+            [(NODE, Notice::Landed(5)), (NODE, Notice::Changed(at))]
+        );
     }
 
     #[test]
@@ -563,9 +599,13 @@ mod tests {
             assert_eq!(started, expected);
         }
         // All of it is on its way: the lender has its bytes back, but nothing has landed.
-        assert_eq!((transfers.take(ticket), transfers.lent_to(ticket)), (Ok(Some(Reply::None)), None));
+        assert_eq!(
+            (transfers.take(ticket), transfers.lent_to(ticket)),
+            (Ok(Some(Reply::None)), None)
+        );
         assert_eq!((transfers.has_landed(NODE), transfers.has_notices()), (false, false));
-        let places: Vec<_> = wrote.iter().map(|(offset, bytes, _)| (*offset, bytes.clone())).collect();
+        let places: Vec<_> =
+            wrote.iter().map(|(offset, bytes, _)| (*offset, bytes.clone())).collect();
         assert_eq!(places, [(0, vec![1, 2]), (2, vec![3, 4]), (4, vec![5])]);
         for (_, _, tag) in wrote {
             assert!(!transfers.has_landed(NODE));

@@ -8,13 +8,14 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Event, Fabric, Mapped, Node, Rank, Region, Reply, SegmentId, Shape, Started, Topology, Wait,
-    Wake, Width, Word,
+    Atomic, Condition, Event, Fabric, Mapped, Node, Rank, Region, Reply, SegmentId, Shape, Started,
+    Topology, Wait, Wake, Width, Word,
 };
 use farside_nic::{Address, Key, Station};
 use farside_ofi::{Endpoint, Ofi};
 
-const PROVIDERS: [&str; 3] = ["tcp;ofi_rxm/atomics=agent", "tcp;ofi_rxm/atomics=native", "tcp;ofi_rxm/atomics=apart"];
+const PROVIDERS: [&str; 3] =
+    ["tcp;ofi_rxm/atomics=agent", "tcp;ofi_rxm/atomics=native", "tcp;ofi_rxm/atomics=apart"];
 const ROUNDS: u64 = 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Longer than what may be under way at a time.
@@ -32,9 +33,11 @@ impl Job {
         let station = |node: u32| {
             let mut config = farside_shm::Config::new(topology.clone(), 4096);
             (config.arena_bytes, config.cores) = (64 << 20, 1);
-            let network = Ofi::open(&provider.parse().expect("settings"), here).expect("libfabric is here");
+            let network =
+                Ofi::open(&provider.parse().expect("settings"), here).expect("libfabric is here");
             let settings = farside_nic::Settings::default();
-            Station::create_over(config, Node(node), key.clone(), settings, Arc::new(network)).expect("a node")
+            Station::create_over(config, Node(node), key.clone(), settings, Arc::new(network))
+                .expect("a node")
         };
         let stations: Vec<Station> = (0..2).map(station).collect();
         let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
@@ -69,7 +72,7 @@ fn word(rank: u32, segment: SegmentId, offset: u64) -> Word {
 
 /// Waits until a word of its own satisfies a condition.
 fn wait(fabric: &Endpoint, at: Word, memory: &Mapped, until: &dyn Fn(u64) -> bool) {
-    let known_departures = fabric.alarm().departures.load(Ordering::SeqCst);
+    let known_departures = fabric.failures().departures.load(Ordering::SeqCst);
     let event = Event::Words(&[Condition { at, memory, until }]);
     let woken = fabric.block(&Wait { event, known_departures, timeout: None, soon: false });
     assert!(matches!(woken, Ok(Wake::Ready { .. })), "{woken:?}");
@@ -85,7 +88,8 @@ fn finish(fabric: &Endpoint, started: Started) -> Reply {
         if let Some(reply) = fabric.poll(ticket).expect("the operation succeeds") {
             return reply;
         }
-        let wait = Wait { event: Event::Done(ticket), known_departures: 0, timeout: None, soon: true };
+        let wait =
+            Wait { event: Event::Done(ticket), known_departures: 0, timeout: None, soon: true };
         assert!(matches!(fabric.block(&wait), Ok(Wake::Ready { .. })));
     }
 }
@@ -93,7 +97,12 @@ fn finish(fabric: &Endpoint, started: Started) -> Reply {
 /// What changes a word from the round before to this one.
 fn changes(round: u64) -> [Atomic; 4] {
     let (old, new) = (u128::from(round - 1), u128::from(round));
-    [Atomic::Swap(new), Atomic::Add(1), Atomic::CompareSwap { expected: old, desired: new }, Atomic::Xor(old ^ new)]
+    [
+        Atomic::Swap(new),
+        Atomic::Add(1),
+        Atomic::CompareSwap { expected: old, desired: new },
+        Atomic::Xor(old ^ new),
+    ]
 }
 
 /// Rank 0 sleeps for a word until a rank of the other node, and then a neighbour, changes it, by
@@ -148,7 +157,7 @@ fn landings_are_counted() {
 fn count_landings(job: &Job) {
     let segment = SegmentId::named_by(Rank(2), 1);
     let (from, to) = (job.join(0), job.join(2));
-    to.expose(segment, HUGE as u64).expect("memory");
+    to.register(segment, HUGE as u64).expect("memory");
     let landings = to.landings().expect("an answer").expect("ofi counts what lands");
     let at = |offset: u64, bytes: usize| Region::block(Rank(2), segment, offset, bytes as u64);
     let data = vec![7u8; HUGE];
@@ -164,11 +173,13 @@ fn count_landings(job: &Job) {
     posted += 1;
     for bytes in [64, 300 << 10] {
         let flag = word(2, segment, HUGE as u64 - 16);
-        from.put_signal(&at(0, bytes), &data[..bytes], flag, Atomic::Add(1)).expect("a put with a signal");
+        from.put_signal(&at(0, bytes), &data[..bytes], flag, Atomic::Add(1))
+            .expect("a put with a signal");
         posted += 2;
     }
     // Fetching atomics, and what goes to memory that is not counted, are no landings.
-    let atomic = from.atomic(word(2, segment, HUGE as u64 - 24), Atomic::Add(1)).expect("an atomic");
+    let atomic =
+        from.atomic(word(2, segment, HUGE as u64 - 24), Atomic::Add(1)).expect("an atomic");
     finish(&from, atomic);
     from.post(word(2, SegmentId::ROOT, 0), Atomic::Add(1)).expect("a signal");
     finish(&from, started);
@@ -195,7 +206,7 @@ fn a_put_without_waiting_does_not_wait() {
     each("a_put_without_waiting_does_not_wait", |job| {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
-        to.expose(segment, 2 * HUGE as u64).expect("memory");
+        to.register(segment, 2 * HUGE as u64).expect("memory");
         let own = to.own(segment).expect("memory");
         let block = Region::block(Rank(2), segment, 0, HUGE as u64);
         // One piece goes past the agent, several to it: neither is all under way when the call
@@ -203,7 +214,9 @@ fn a_put_without_waiting_does_not_wait() {
         let (counts, strides) = ([(HUGE / 1024) as u64], [2048]);
         let shape = Shape::Strided { offset: 0, unit: 1024, counts: &counts, strides: &strides };
         let strided = Region { rank: Rank(2), segment, shape };
-        for (value, region, last) in [(1, &block, HUGE as u64 - 1), (2, &strided, (2 * HUGE) as u64 - 1025)] {
+        for (value, region, last) in
+            [(1, &block, HUGE as u64 - 1), (2, &strided, (2 * HUGE) as u64 - 1025)]
+        {
             let mut data = vec![value; HUGE];
             // SAFETY: the bytes stay as they are until the put is over.
             let started = unsafe { from.put_nb(region, data.as_ptr()) }.expect("a put");
@@ -218,7 +231,10 @@ fn a_put_without_waiting_does_not_wait() {
             finish(&from, started);
             data.fill(0);
             from.flush(Rank(2)).expect("it lands");
-            assert!(own.get(last, &mut seen) && seen == [value], "the put had not copied its bytes");
+            assert!(
+                own.get(last, &mut seen) && seen == [value],
+                "the put had not copied its bytes"
+            );
         }
         // One that is given up gives the bytes back, and lands all the same.
         let mut data = vec![3; HUGE];
@@ -238,11 +254,13 @@ fn a_long_get_does_not_wait() {
     each("a_long_get_does_not_wait", |job| {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
-        to.expose(segment, HUGE as u64).expect("memory");
+        to.register(segment, HUGE as u64).expect("memory");
         assert!(to.own(segment).expect("memory").put(0, &vec![9; HUGE]));
         let mut data = vec![0; HUGE];
         // SAFETY: nobody touches the buffer until the get is over.
-        let started = unsafe { from.get(&Region::block(Rank(2), segment, 0, HUGE as u64), data.as_mut_ptr()) };
+        let started = unsafe {
+            from.get(&Region::block(Rank(2), segment, 0, HUGE as u64), data.as_mut_ptr())
+        };
         let started = started.expect("a get");
         assert!(matches!(started, Started::Pending(_)));
         finish(&from, started);
@@ -261,11 +279,11 @@ fn names_of_freed_segments_are_forgotten() {
         let each_segment = |act: &dyn Fn(&Endpoint, SegmentId), fabric: &Endpoint| {
             for count in 1..=SEGMENTS {
                 let segment = SegmentId::named_by(Rank(0), count);
-                fabric.expose(segment, 64 << 10).expect("memory");
+                fabric.register(segment, 64 << 10).expect("memory");
                 meeting.wait();
                 act(fabric, segment);
                 meeting.wait();
-                fabric.withdraw(segment).expect("it was there");
+                fabric.deregister(segment).expect("it was there");
             }
         };
         std::thread::scope(|scope| {
@@ -273,7 +291,9 @@ fn names_of_freed_segments_are_forgotten() {
             scope.spawn(move || each_segment(&|_, _| (), &to));
             let use_it = |fabric: &Endpoint, segment: SegmentId| {
                 for fabric in [fabric, &other] {
-                    fabric.put(&Region::block(Rank(2), segment, 0, 64 << 10), &[1; 64 << 10]).expect("a put");
+                    fabric
+                        .put(&Region::block(Rank(2), segment, 0, 64 << 10), &[1; 64 << 10])
+                        .expect("a put");
                     fabric.flush(Rank(2)).expect("it lands");
                 }
                 // All threads of a rank share what it knows.

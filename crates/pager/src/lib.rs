@@ -1,13 +1,16 @@
 //! Memory whose pages tell when they are read or written.
 //!
-//! A [`Watched`] memory is a second mapping of memory that is shared anyway. Each of its pages may be untouchable, readable or writable; an access that is not allowed
-//! runs a handler on the thread that made it, which allows it, and then the access is made. The first mapping stays as it is: through it, pages are brought up to
-//! date while nobody can touch them through the second.
+//! A [`Watched`] memory is a second mapping of memory that is shared anyway. Each of its pages may
+//! be untouchable, readable or writable; an access that is not allowed runs a handler on the thread
+//! that made it, which allows it, and then the access is made. The first mapping stays as it is:
+//! through it, pages are brought up to date while nobody can touch them through the second.
 //!
-//! There are two [`Method`]s: userfaultfd, which tells of missing and write-protected pages by a signal of its own and keeps one mapping in one piece; and protections of
-//! mappings, which work everywhere and cut a mapping into as many pieces as its pages differ.
+//! There are two [`Method`]s: userfaultfd, which tells of missing and write-protected pages by a
+//! signal of its own and keeps one mapping in one piece; and protections of mappings, which work
+//! everywhere and cut a mapping into as many pieces as its pages differ.
 //!
-//! This crate is where the operating system's page faults are dealt with, and nothing else is here: it knows no rank and no protocol.
+//! This crate is where the operating system's page faults are dealt with, and nothing else is here:
+//! it knows no rank and no protocol.
 
 mod mapping;
 mod signal;
@@ -51,8 +54,9 @@ pub struct Fault {
 ///
 /// # Safety
 ///
-/// It is called on the thread that armed the memory, in the middle of any access to it: whatever it touches must be in order at those moments. It must not panic,
-/// and must not touch the watched memory itself. It must allow what was tried, or the access is tried again for ever.
+/// It is called on the thread that armed the memory, in the middle of any access to it: whatever it
+/// touches must be in order at those moments. It must not panic, and must not touch the watched
+/// memory itself. It must allow what was tried, or the access is tried again for ever.
 pub unsafe trait Handler {
     /// Deals with a fault.
     fn handle(&self, fault: Fault);

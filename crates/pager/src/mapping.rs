@@ -37,13 +37,18 @@ impl Watched {
     ///
     /// # Safety
     ///
-    /// `first` must be the start of a shared mapping of `bytes` bytes, which lives at least as long as what is returned. Both must be multiples of a page.
+    /// `first` must be the start of a shared mapping of `bytes` bytes, which lives at least as long
+    /// as what is returned. Both must be multiples of a page.
     pub unsafe fn new(first: NonNull<u8>, bytes: usize, method: Method) -> Result<Watched, Error> {
         let page_bytes = page_bytes();
-        if !(first.as_ptr() as usize).is_multiple_of(page_bytes) || !bytes.is_multiple_of(page_bytes) || bytes == 0 {
+        if !(first.as_ptr() as usize).is_multiple_of(page_bytes)
+            || !bytes.is_multiple_of(page_bytes)
+            || bytes == 0
+        {
             return Err(Error { call: "mapping what is not made of pages", errno: libc::EINVAL });
         }
-        // SAFETY: an old size of zero leaves a shared mapping where it is and maps the same pages again.
+        // SAFETY: an old size of zero leaves a shared mapping where it is and maps the same pages
+        // again.
         let base = unsafe { libc::mremap(first.as_ptr().cast(), 0, bytes, libc::MREMAP_MAYMOVE) };
         let base = match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => base,
@@ -57,8 +62,14 @@ impl Watched {
         let watch = match method {
             Method::Protect => Watch::Protect,
             Method::Userfault => {
-                let fd = Userfault::open().and_then(|fd| fd.register(base, bytes).map(|()| fd)).map_err(unmapped)?;
-                Watch::Userfault { fd, states: Mutex::new(vec![Allowed::Nothing; bytes / page_bytes]), first }
+                let fd = Userfault::open()
+                    .and_then(|fd| fd.register(base, bytes).map(|()| fd))
+                    .map_err(unmapped)?;
+                Watch::Userfault {
+                    fd,
+                    states: Mutex::new(vec![Allowed::Nothing; bytes / page_bytes]),
+                    first,
+                }
             }
         };
         let watched = Watched { base, bytes, page_bytes, watch, armed: Mutex::new(None) };
@@ -68,7 +79,8 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Lets a handler deal with the faults of this thread in this memory, until this is dropped or armed again.
+    /// Lets a handler deal with the faults of this thread in this memory, until this is dropped or
+    /// armed again.
     ///
     /// # Safety
     ///
@@ -77,7 +89,9 @@ impl Watched {
         let mut armed = self.armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *armed = None;
         // SAFETY: passed on to the caller.
-        *armed = Some(unsafe { Armed::new(self.base.as_ptr() as usize, self.bytes, self.page_bytes, handler)? });
+        *armed = Some(unsafe {
+            Armed::new(self.base.as_ptr() as usize, self.bytes, self.page_bytes, handler)?
+        });
         Ok(())
     }
 
@@ -94,7 +108,8 @@ impl Watched {
         }
     }
 
-    /// From now on this may be done with `count` pages from `first` on. By userfaultfd, pages that nobody has touched may have to be allowed again when they are.
+    /// From now on this may be done with `count` pages from `first` on. By userfaultfd, pages that
+    /// nobody has touched may have to be allowed again when they are.
     pub fn allow(&self, first: usize, count: usize, what: Allowed) -> Result<(), Error> {
         let (start, bytes) = (first * self.page_bytes, count * self.page_bytes);
         if start + bytes > self.bytes {

@@ -1,7 +1,7 @@
 //! Faults as signals: whose memory it is, and what to do when it is nobody's.
 //!
-//! A signal has no argument but an address, so which memory is watched must be known to the process as a whole. This is the one place of farside that keeps such a
-//! table; it is read without locks.
+//! A signal has no argument but an address, so which memory is watched must be known to the process
+//! as a whole. This is the one place of farside that keeps such a table; it is read without locks.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -60,8 +60,11 @@ impl Armed {
         slot.start.store(start, Ordering::Relaxed);
         slot.page_bytes.store(page_bytes, Ordering::Relaxed);
         slot.thread.store(this_thread(), Ordering::Relaxed);
-        // SAFETY: only the lifetime changes, and that the handler lives long enough is the caller's promise.
-        let handler = unsafe { std::mem::transmute::<&(dyn Handler + '_), &(dyn Handler + 'static)>(handler) };
+        // SAFETY: only the lifetime changes, and that the handler lives long enough is the caller's
+        // promise.
+        let handler = unsafe {
+            std::mem::transmute::<&(dyn Handler + '_), &(dyn Handler + 'static)>(handler)
+        };
         slot.handler.store(Box::into_raw(Box::new(HandlerCell(handler))), Ordering::Relaxed);
         // What was stored before belongs to this slot once its end is known.
         slot.end.store(start + bytes, Ordering::Release);
@@ -105,9 +108,11 @@ fn install() -> Result<(), Error> {
         // SAFETY: as above.
         let mut ours = unsafe { std::mem::zeroed::<libc::sigaction>() };
         ours.sa_sigaction = on_signal as extern "C" fn(_, _, _) as usize;
-        // On the stack of the thread that faults: a protocol needs more of it than a stack for signals has.
+        // On the stack of the thread that faults: a protocol needs more of it than a stack for
+        // signals has.
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        // SAFETY: the handler restores what it changes, and runs foreign code for accesses to watched memory only.
+        // SAFETY: the handler restores what it changes, and runs foreign code for accesses to
+        // watched memory only.
         if unsafe { libc::sigaction(signal, &ours, std::ptr::null_mut()) } != 0 {
             return Err(Error::last("sigaction"));
         }
@@ -141,20 +146,26 @@ fn deal_with(address: usize, is_write: Option<bool>) -> bool {
         say("farside: shared memory is used by a thread that it does not belong to\n");
         return false;
     }
-    let page = (address - slot.start.load(Ordering::Relaxed)) / slot.page_bytes.load(Ordering::Relaxed);
-    // SAFETY: the slot is this thread's, so that it is not disarmed meanwhile, and its handler lives.
+    let page =
+        (address - slot.start.load(Ordering::Relaxed)) / slot.page_bytes.load(Ordering::Relaxed);
+    // SAFETY: the slot is this thread's, so that it is not disarmed meanwhile, and its handler
+    // lives.
     let handler = unsafe { &*(*slot.handler.load(Ordering::Relaxed)).0 };
     handler.handle(Fault { page, is_write });
     true
 }
 
-/// It is not ours: whoever dealt with the signal before does so, and if nobody did, the process ends as it should.
+/// It is not ours: whoever dealt with the signal before does so, and if nobody did, the process
+/// ends as it should.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().and_then(|all| all.iter().find(|(known, _)| *known == signal));
     match before {
-        Some((_, old)) if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN => {
+        Some((_, old))
+            if old.sa_sigaction != libc::SIG_DFL && old.sa_sigaction != libc::SIG_IGN =>
+        {
             if old.sa_flags & libc::SA_SIGINFO != 0 {
-                // SAFETY: the flag says that it is a function of this kind, which was installed for this signal.
+                // SAFETY: the flag says that it is a function of this kind, which was installed for
+                // this signal.
                 let run: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
                     unsafe { std::mem::transmute(old.sa_sigaction) };
                 run(signal, info, context);

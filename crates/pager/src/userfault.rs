@@ -1,7 +1,8 @@
 //! userfaultfd, as far as it is needed: shared memory, faults as signals.
 //!
-//! A page of the second mapping is absent, present and write-protected, or present. An access that is not allowed is a SIGBUS of the thread that made it: no other thread is needed. Shared
-//! pages are in the page cache already, so that making one present copies nothing.
+//! A page of the second mapping is absent, present and write-protected, or present. An access that
+//! is not allowed is a SIGBUS of the thread that made it: no other thread is needed. Shared pages
+//! are in the page cache already, so that making one present copies nothing.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -78,13 +79,19 @@ impl Userfault {
         // SAFETY: it is open, and nobody else has it.
         let userfault = Userfault { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } };
         let features = FEATURE_SIGBUS | FEATURE_MINOR_SHMEM | FEATURE_WP_SHMEM;
-        userfault.ask("greeting userfaultfd", IOCTL_API, &mut Greeting { api: API, features, ioctls: 0 })?;
+        userfault.ask(
+            "greeting userfaultfd",
+            IOCTL_API,
+            &mut Greeting { api: API, features, ioctls: 0 },
+        )?;
         Ok(userfault)
     }
 
     fn ask<T>(&self, call: &'static str, which: u64, argument: &mut T) -> Result<(), Error> {
-        // SAFETY: the number says how long the argument is, and it is a structure of that length that the kernel knows.
-        match unsafe { libc::ioctl(self.fd.as_raw_fd(), which as _, std::ptr::from_mut(argument)) } {
+        // SAFETY: the number says how long the argument is, and it is a structure of that length
+        // that the kernel knows.
+        match unsafe { libc::ioctl(self.fd.as_raw_fd(), which as _, std::ptr::from_mut(argument)) }
+        {
             0 => Ok(()),
             _ => Err(Error::last(call)),
         }
@@ -93,10 +100,15 @@ impl Userfault {
     pub(crate) fn register(&self, base: NonNull<u8>, bytes: usize) -> Result<(), Error> {
         let (start, len) = (base.as_ptr() as u64, bytes as u64);
         let mode = MODE_MISSING | MODE_WP | MODE_MINOR;
-        self.ask("registering with userfaultfd", IOCTL_REGISTER, &mut Register { start, len, mode, ioctls: 0 })
+        self.ask(
+            "registering with userfaultfd",
+            IOCTL_REGISTER,
+            &mut Register { start, len, mode, ioctls: 0 },
+        )
     }
 
-    /// Allows something for neighbouring pages, which now allow `states`. `memory` is where they are mapped first.
+    /// Allows something for neighbouring pages, which now allow `states`. `memory` is where they
+    /// are mapped first.
     pub(crate) fn change(
         &self,
         base: NonNull<u8>,
@@ -116,25 +128,37 @@ impl Userfault {
             let len = bytes as u64;
             match (was, what) {
                 (_, Allowed::Nothing) => {
-                    // SAFETY: of the second mapping, which nobody reads now; the pages themselves stay where they are.
-                    let done = unsafe { libc::madvise(base.as_ptr().add(start).cast(), bytes, libc::MADV_DONTNEED) };
+                    // SAFETY: of the second mapping, which nobody reads now; the pages themselves
+                    // stay where they are.
+                    let done = unsafe {
+                        libc::madvise(base.as_ptr().add(start).cast(), bytes, libc::MADV_DONTNEED)
+                    };
                     if done != 0 {
                         return Err(Error::last("madvise"));
                     }
                 }
-                // Whoever touches a page that is absent asks again; so many need not be made present ahead.
+                // Whoever touches a page that is absent asks again; so many need not be made
+                // present ahead.
                 (Allowed::Nothing, _) if run.len() > 1 => continue,
                 (Allowed::Nothing, _) => {
                     // SAFETY: inside of the first mapping. A page exists once it was read.
                     unsafe { memory.as_ptr().add(start).read_volatile() };
                     let mode = if what == Allowed::Reading { CONTINUE_WP } else { 0 };
                     let start = base.as_ptr() as u64 + start as u64;
-                    self.ask("mapping a page", IOCTL_CONTINUE, &mut Continue { start, len, mode, mapped: 0 })?;
+                    self.ask(
+                        "mapping a page",
+                        IOCTL_CONTINUE,
+                        &mut Continue { start, len, mode, mapped: 0 },
+                    )?;
                 }
                 (_, _) => {
                     let mode = if what == Allowed::Reading { WRITEPROTECT_WP } else { 0 };
                     let start = base.as_ptr() as u64 + start as u64;
-                    self.ask("protecting pages", IOCTL_WRITEPROTECT, &mut WriteProtect { start, len, mode })?;
+                    self.ask(
+                        "protecting pages",
+                        IOCTL_WRITEPROTECT,
+                        &mut WriteProtect { start, len, mode },
+                    )?;
                 }
             }
             run.fill(what);

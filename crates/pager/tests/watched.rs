@@ -15,7 +15,12 @@ fn memory() -> NonNull<u8> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     // SAFETY: a new mapping, which stays for the rest of the test.
     let at = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), PAGES * page_bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+        mmap_anonymous(
+            std::ptr::null_mut(),
+            PAGES * page_bytes(),
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+        )
     };
     NonNull::new(at.unwrap().cast()).unwrap()
 }
@@ -30,14 +35,16 @@ fn methods() -> Vec<Method> {
         .collect()
 }
 
-/// Allows what is tried, and writes it down. A page is filled with its number when it is touched first.
+/// Allows what is tried, and writes it down. A page is filled with its number when it is touched
+/// first.
 struct Diary {
     watched: Rc<Watched>,
     first: NonNull<u8>,
     faults: RefCell<Vec<Fault>>,
 }
 
-// SAFETY: it touches the first mapping only, and its list is not borrowed while the test touches the memory.
+// SAFETY: it touches the first mapping only, and its list is not borrowed while the test touches
+// the memory.
 unsafe impl Handler for Diary {
     fn handle(&self, fault: Fault) {
         let is_known = self.faults.borrow().iter().any(|known| known.page == fault.page);
@@ -57,18 +64,23 @@ fn accesses_that_are_not_allowed_are_told_of_once() {
     for method in methods() {
         let first = memory();
         // SAFETY: a shared mapping of that length, which stays.
-        let watched = Rc::new(unsafe { Watched::new(first, PAGES * page_bytes(), method) }.unwrap());
+        let watched =
+            Rc::new(unsafe { Watched::new(first, PAGES * page_bytes(), method) }.unwrap());
         let diary = Diary { watched: watched.clone(), first, faults: RefCell::default() };
         // SAFETY: both live until the end of this turn, and nothing is touched after.
         unsafe { watched.arm(&diary) }.unwrap();
         // SAFETY: inside of the second mapping, and faults are dealt with.
-        let byte = |page: usize, at: usize| unsafe { watched.base().add(page * page_bytes() + at).as_ptr() };
+        let byte = |page: usize, at: usize| unsafe {
+            watched.base().add(page * page_bytes() + at).as_ptr()
+        };
         // SAFETY: as above; nobody else touches it.
         let (load, store) = (
             |page, at| unsafe { byte(page, at).read_volatile() },
             |page, at, value| unsafe { byte(page, at).write_volatile(value) },
         );
-        let told = || diary.faults.take().iter().map(|fault| (fault.page, fault.is_write)).collect::<Vec<_>>();
+        let told = || {
+            diary.faults.take().iter().map(|fault| (fault.page, fault.is_write)).collect::<Vec<_>>()
+        };
         let write = cfg!(target_arch = "x86_64").then_some(true);
         let read = write.map(|write| !write);
 
@@ -97,7 +109,8 @@ fn child() {
     let Ok(what) = std::env::var("FARSIDE_TEST_PAGER_CHILD") else { return };
     let first = memory();
     // SAFETY: as above.
-    let watched = Rc::new(unsafe { Watched::new(first, PAGES * page_bytes(), Method::Protect) }.unwrap());
+    let watched =
+        Rc::new(unsafe { Watched::new(first, PAGES * page_bytes(), Method::Protect) }.unwrap());
     let diary = Diary { watched: watched.clone(), first, faults: RefCell::default() };
     // SAFETY: both live until the process ends.
     unsafe { watched.arm(&diary) }.unwrap();

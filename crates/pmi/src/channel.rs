@@ -1,4 +1,5 @@
-//! The inherited socket to the launcher, read with patience: a launcher that does not answer is an error and no hang.
+//! The inherited socket to the launcher, read with patience: a launcher that does not answer is an
+//! error and no hang.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -27,7 +28,8 @@ impl Channel {
         let name = format!("the launcher's socket (PMI_FD={number})");
         let closed = |error: std::io::Error| {
             Error(format!(
-                "{name} is not open here: {error}; does a wrapper close inherited files, or was this program started by one that had spoken to the \
+                "{name} is not open here: {error}; does a wrapper close inherited files, or was \
+                 this program started by one that had spoken to the \
                  launcher already? To run it alone, unset PMI_FD or set {}=none",
                 crate::PROTOCOL
             ))
@@ -35,18 +37,25 @@ impl Channel {
         if number < 0 {
             return Err(closed(std::io::Error::from_raw_os_error(libc::EBADF)));
         }
-        // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that fails.
+        // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that
+        // fails.
         let inherited = unsafe { BorrowedFd::borrow_raw(number) };
         let socket = inherited.try_clone_to_owned().map_err(closed)?;
         // Programs that this one starts are no ranks.
-        rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::CLOEXEC).map_err(|errno| closed(errno.into()))?;
-        Ok(Channel { socket: File::from(socket), ahead: Vec::new(), patience: Rc::clone(patience), name })
+        rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::CLOEXEC)
+            .map_err(|errno| closed(errno.into()))?;
+        Ok(Channel {
+            socket: File::from(socket),
+            ahead: Vec::new(),
+            patience: Rc::clone(patience),
+            name,
+        })
     }
 
     pub(crate) fn write(&mut self, message: &str) -> Result<()> {
-        self.socket
-            .write_all(message.as_bytes())
-            .map_err(|error| Error(format!("{} takes no messages: {error}; is the launcher gone?", self.name)))
+        self.socket.write_all(message.as_bytes()).map_err(|error| {
+            Error(format!("{} takes no messages: {error}; is the launcher gone?", self.name))
+        })
     }
 
     /// The next line, without its end.
@@ -74,7 +83,8 @@ impl Channel {
 
     fn read_some(&mut self) -> Result<()> {
         let pause = self.patience.pause(&format!("an answer of {}", self.name))?;
-        let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        let timeout =
+            Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         match rustix::event::poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             Ok(_) => {}
@@ -82,7 +92,10 @@ impl Channel {
         }
         let mut buffer = [0; 4096];
         match self.socket.read(&mut buffer) {
-            Ok(0) => Err(Error(format!("{} was closed: the launcher is gone, or has ended the job", self.name))),
+            Ok(0) => Err(Error(format!(
+                "{} was closed: the launcher is gone, or has ended the job",
+                self.name
+            ))),
             Ok(read) if self.ahead.len() + read > MESSAGE_BYTES_MAX => {
                 Err(Error(format!("{} says too much without an end", self.name)))
             }
@@ -90,7 +103,12 @@ impl Channel {
                 self.ahead.extend_from_slice(&buffer[..read]);
                 Ok(())
             }
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock
+                ) =>
+            {
                 Ok(())
             }
             Err(error) => Err(Error(format!("{} cannot be read: {error}", self.name))),
@@ -109,13 +127,16 @@ pub(crate) fn negotiate(channel: &mut Channel, version: u32, subversion: u32) ->
     let answer = channel.line()?;
     let fields = crate::pmi1::fields(&answer);
     if field(&fields, "cmd") != Some("response_to_init") {
-        return Err(Error(format!("the launcher answers {answer:?} to a greeting in PMI-{version}")));
+        return Err(Error(format!(
+            "the launcher answers {answer:?} to a greeting in PMI-{version}"
+        )));
     }
     let agreed = field(&fields, "rc").unwrap_or("0") == "0"
         && field(&fields, "pmi_version").is_none_or(|theirs| theirs == version.to_string());
     if !agreed {
         return Err(Error(format!(
-            "the launcher does not speak PMI-{version} (it says {answer:?}); choose another protocol with {}=pmi1 or pmi2",
+            "the launcher does not speak PMI-{version} (it says {answer:?}); choose another \
+             protocol with {}=pmi1 or pmi2",
             crate::PROTOCOL
         )));
     }

@@ -1,14 +1,16 @@
-//! What a launcher tells the processes that it has started, and how they tell each other where they are.
+//! What a launcher tells the processes that it has started, and how they tell each other where they
+//! are.
 //!
-//! Launchers of clusters speak one of three protocols, and all three offer the same: a process learns which rank it is and of how many, it
-//! puts values under keys, a fence makes what all have put visible to all, and then they can be got.
+//! Launchers of clusters speak one of three protocols, and all three offer the same: a process
+//! learns which rank it is and of how many, it puts values under keys, a fence makes what all have
+//! put visible to all, and then they can be got.
 //!
 //! - PMI-1, lines of text over an inherited socket: MPICH's hydra, Intel MPI;
 //! - PMI-2, likewise with lengths: `srun --mpi=pmi2`;
 //! - PMIx, a library that talks to a server: Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix`.
 //!
-//! [`recognise`] finds out from the environment who has started this process; [`Launcher::open`] talks to it.
-//! The crate knows nothing of farside: neither ranks' memory nor fabrics.
+//! [`recognise`] finds out from the environment who has started this process; [`Launcher::open`]
+//! talks to it. The crate knows nothing of farside: neither ranks' memory nor fabrics.
 
 mod channel;
 mod patience;
@@ -22,7 +24,8 @@ pub use patience::Patience;
 pub use pmix::library_version;
 pub use recognise::{Environment, Launcher, recognise};
 
-/// The environment variable that says which protocol to speak, where that is not plain: `pmi1`, `pmi2`, `pmix`, or `none` for a process that is to be alone.
+/// The environment variable that says which protocol to speak, where that is not plain: `pmi1`,
+/// `pmi2`, `pmix`, or `none` for a process that is to be alone.
 pub const PROTOCOL: &str = "FARSIDE_PMI";
 /// The environment variable that says where the PMIx library is.
 pub const PMIX_LIBRARY: &str = "FARSIDE_PMIX_LIBRARY";

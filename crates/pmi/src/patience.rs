@@ -68,7 +68,9 @@ impl Patience {
             self.look(waited)?;
             self.next_look.set(self.began.elapsed() + LOOK);
         }
-        Ok((self.limit - waited).min(self.next_look.get().saturating_sub(waited)).max(Duration::from_millis(1)))
+        Ok((self.limit - waited)
+            .min(self.next_look.get().saturating_sub(waited))
+            .max(Duration::from_millis(1)))
     }
 
     /// The time that is left, for those who count in whole seconds.
@@ -83,14 +85,18 @@ impl Patience {
         if let (Some(census), Some(before)) = (&census, &before)
             && let Some(gone) = self.family.gone_for_good(before, census)
         {
-            return Err(Error(format!("{gone}; the job cannot start, and the ranks that have come give up")));
+            return Err(Error(format!(
+                "{gone}; the job cannot start, and the ranks that have come give up"
+            )));
         }
         if self.voice.borrow().is_none() && self.may_speak() {
-            let found = census.map_or(String::new(), |census| format!("; {}", self.family.describe(&census)));
+            let found = census
+                .map_or(String::new(), |census| format!("; {}", self.family.describe(&census)));
             // If nobody reads it, there is nobody to tell.
             let _ = writeln!(
                 std::io::stderr(),
-                "farside: {} has waited {} s for {} to join{found}. The start is given up after {} s ({})",
+                "farside: {} has waited {} s for {} to join{found}. The start is given up after {} \
+                 s ({})",
                 self.family.me(),
                 waited.as_secs(),
                 self.family.everybody(),

@@ -20,7 +20,8 @@ impl Pmi1 {
         // The end of a string counts in some.
         session.value_bytes_max = longest.unwrap_or(256usize).saturating_sub(1).clamp(32, 4096);
         let space = session.ask("cmd=get_my_kvsname\n", "my_kvsname")?;
-        let named = field(&space, "kvsname").ok_or_else(|| Error("the launcher names no space for keys".into()))?;
+        let named = field(&space, "kvsname")
+            .ok_or_else(|| Error("the launcher names no space for keys".into()))?;
         session.space = named.to_owned();
         Ok(session)
     }
@@ -29,10 +30,13 @@ impl Pmi1 {
         self.channel.write(question)?;
         let answer = self.channel.line()?;
         let fields = fields(&answer);
-        let is_good =
-            field(&fields, "cmd") == Some(expected) && field(&fields, "rc").is_none_or(|code| code.trim() == "0");
+        let is_good = field(&fields, "cmd") == Some(expected)
+            && field(&fields, "rc").is_none_or(|code| code.trim() == "0");
         if !is_good {
-            return Err(Error(format!("the launcher answers {answer:?} to {:?} in PMI-1", question.trim_end())));
+            return Err(Error(format!(
+                "the launcher answers {answer:?} to {:?} in PMI-1",
+                question.trim_end()
+            )));
         }
         Ok(fields)
     }
@@ -63,7 +67,8 @@ impl Session for Pmi1 {
     fn get(&mut self, _: u32, key: &str) -> Result<String> {
         let question = format!("cmd=get kvsname={} key={key}\n", self.space);
         let answer = self.ask(&question, "get_result")?;
-        let value = field(&answer, "value").ok_or_else(|| Error(format!("the launcher has no value of {key:?}")))?;
+        let value = field(&answer, "value")
+            .ok_or_else(|| Error(format!("the launcher has no value of {key:?}")))?;
         Ok(value.to_owned())
     }
 
@@ -74,7 +79,8 @@ impl Session for Pmi1 {
 
 /// The fields of a line.
 pub(crate) fn fields(line: &str) -> Vec<(String, String)> {
-    let split = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let split =
+        |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     line.split_whitespace().filter_map(split).collect()
 }
 

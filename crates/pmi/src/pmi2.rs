@@ -1,4 +1,5 @@
-//! PMI-2: six characters that say how long a message is, then `cmd=NAME;key=value;…`, in which a doubled semicolon stands for one.
+//! PMI-2: six characters that say how long a message is, then `cmd=NAME;key=value;…`, in which a
+//! doubled semicolon stands for one.
 
 use crate::channel::{Channel, field, negotiate};
 use crate::{Error, Result, Session};
@@ -20,7 +21,9 @@ impl Pmi2 {
         let hello = format!("cmd=fullinit;pmijobid={job};pmirank={rank};threaded=FALSE;");
         let answer = session.ask(&hello, "fullinit-response")?;
         let number = |name: &str| field(&answer, name).and_then(|text| text.parse().ok());
-        let missing = || Error("the launcher's greeting in PMI-2 lacks the rank or the size of the job".into());
+        let missing = || {
+            Error("the launcher's greeting in PMI-2 lacks the rank or the size of the job".into())
+        };
         session.rank = number("rank").ok_or_else(missing)?;
         session.size = number("size").ok_or_else(missing)?;
         Ok(session)
@@ -29,11 +32,14 @@ impl Pmi2 {
     fn ask(&mut self, question: &str, expected: &str) -> Result<Vec<(String, String)>> {
         self.channel.write(&format!("{:6}{question}", question.len()))?;
         let length = self.channel.bytes(6)?;
-        let length =
-            length.trim().parse().map_err(|_| Error(format!("the launcher's message has the length {length:?}")))?;
+        let length = length
+            .trim()
+            .parse()
+            .map_err(|_| Error(format!("the launcher's message has the length {length:?}")))?;
         let answer = self.channel.bytes(length)?;
         let fields = fields(&answer);
-        let is_good = field(&fields, "cmd") == Some(expected) && field(&fields, "rc").is_none_or(|code| code == "0");
+        let is_good = field(&fields, "cmd") == Some(expected)
+            && field(&fields, "rc").is_none_or(|code| code == "0");
         if !is_good {
             return Err(Error(format!("the launcher answers {answer:?} to {question:?} in PMI-2")));
         }
@@ -66,7 +72,9 @@ impl Session for Pmi2 {
         let question = format!("cmd=kvs-get;jobid={};srcid=-1;key={key};", self.job);
         let answer = self.ask(&question, "kvs-get-response")?;
         match (field(&answer, "found"), field(&answer, "value")) {
-            (Some(found), Some(value)) if found.eq_ignore_ascii_case("true") => Ok(value.to_owned()),
+            (Some(found), Some(value)) if found.eq_ignore_ascii_case("true") => {
+                Ok(value.to_owned())
+            }
             _ => Err(Error(format!("the launcher has no value of {key:?}"))),
         }
     }
@@ -86,7 +94,9 @@ fn fields(message: &str) -> Vec<(String, String)> {
             other => fields.last_mut().expect("there is always one").push(other),
         }
     }
-    let split = |field: &String| field.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let split = |field: &String| {
+        field.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
     fields.iter().filter_map(split).collect()
 }
 

@@ -1,4 +1,5 @@
-//! PMIx: the client library of the launcher's server, found when the program runs, so that building and running without it need nothing.
+//! PMIx: the client library of the launcher's server, found when the program runs, so that building
+//! and running without it need nothing.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -8,7 +9,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use crate::{Error, PMIX_LIBRARY, Patience, Result, Session};
 
-/// Where the library is looked for, in this order. The number is that of its binary interface, which versions 3 to 5 share.
+/// Where the library is looked for, in this order. The number is that of its binary interface,
+/// which versions 3 to 5 share.
 const LIBRARIES: [&str; 2] = ["libpmix.so.2", "libpmix.so"];
 
 /// What of the library's interface is used, as its headers declare it.
@@ -53,14 +55,20 @@ mod abi {
         pub(super) value: Value,
     }
 
-    const _: () = assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && size_of::<Info>() == 552);
+    const _: () =
+        assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && size_of::<Info>() == 552);
 
     pub(super) type Init = unsafe extern "C" fn(*mut Proc, *const Info, usize) -> c_int;
     pub(super) type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
     pub(super) type Commit = unsafe extern "C" fn() -> c_int;
     pub(super) type Fence = unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int;
-    pub(super) type Get =
-        unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
+    pub(super) type Get = unsafe extern "C" fn(
+        *const Proc,
+        *const c_char,
+        *const Info,
+        usize,
+        *mut *mut Value,
+    ) -> c_int;
     pub(super) type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
     pub(super) type Text = unsafe extern "C" fn(c_int) -> *const c_char;
     pub(super) type Version = unsafe extern "C" fn() -> *const c_char;
@@ -81,7 +89,8 @@ struct Library {
     version: abi::Version,
 }
 
-/// The version of the PMIx library that there is, as it describes itself; none if there is no such library.
+/// The version of the PMIx library that there is, as it describes itself; none if there is no such
+/// library.
 pub fn library_version(named: Option<&str>) -> Option<String> {
     let library = Library::load(named).ok()?;
     // SAFETY: the function takes nothing and returns a string that stays.
@@ -97,16 +106,24 @@ impl Library {
         let names: Vec<&str> = named.map_or(LIBRARIES.to_vec(), |name| vec![name]);
         let handle = names.iter().find_map(|name| open(name)).ok_or_else(|| {
             Error(format!(
-                "this program was started by a PMIx launcher (PMIX_NAMESPACE is set), but {} cannot be loaded: {}; install the package libpmix2, or say where \
+                "this program was started by a PMIx launcher (PMIX_NAMESPACE is set), but {} \
+                 cannot be loaded: {}; install the package libpmix2, or say where \
                  the launcher's library is with {PMIX_LIBRARY}",
                 names.join(" or "),
                 last_error()
             ))
         })?;
         let symbol = |name: &CStr| -> Result<abi::Symbol> {
-            // SAFETY: the handle is that of a library that is never closed, the name a string with an end.
+            // SAFETY: the handle is that of a library that is never closed, the name a string with
+            // an end.
             let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
-            let why = || format!("the PMIx library has no {}: {}; it is too old", name.to_string_lossy(), last_error());
+            let why = || {
+                format!(
+                    "the PMIx library has no {}: {}; it is too old",
+                    name.to_string_lossy(),
+                    last_error()
+                )
+            };
             if found.is_null() { Err(Error(why())) } else { Ok(found) }
         };
         // SAFETY: these are the types that the library's headers declare its functions with.
@@ -117,9 +134,13 @@ impl Library {
                 commit: std::mem::transmute::<abi::Symbol, abi::Commit>(symbol(c"PMIx_Commit")?),
                 fence: std::mem::transmute::<abi::Symbol, abi::Fence>(symbol(c"PMIx_Fence")?),
                 get: std::mem::transmute::<abi::Symbol, abi::Get>(symbol(c"PMIx_Get")?),
-                finalize: std::mem::transmute::<abi::Symbol, abi::Finalize>(symbol(c"PMIx_Finalize")?),
+                finalize: std::mem::transmute::<abi::Symbol, abi::Finalize>(symbol(
+                    c"PMIx_Finalize",
+                )?),
                 text: std::mem::transmute::<abi::Symbol, abi::Text>(symbol(c"PMIx_Error_string")?),
-                version: std::mem::transmute::<abi::Symbol, abi::Version>(symbol(c"PMIx_Get_version")?),
+                version: std::mem::transmute::<abi::Symbol, abi::Version>(symbol(
+                    c"PMIx_Get_version",
+                )?),
             })
         }
     }
@@ -128,13 +149,15 @@ impl Library {
 /// Opens a library, for good: its threads may outlive the last use of it.
 fn open(name: &str) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
-    // SAFETY: a string with an end. Its initializers are those of a library that the user has installed for this.
+    // SAFETY: a string with an end. Its initializers are those of a library that the user has
+    // installed for this.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     (!handle.is_null()).then_some(handle)
 }
 
 fn last_error() -> String {
-    // SAFETY: returns a string that stays until the next call of this family on this thread, or nothing.
+    // SAFETY: returns a string that stays until the next call of this family on this thread, or
+    // nothing.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "the loader does not say why".into();
@@ -157,11 +180,17 @@ impl Caller {
         let (calls, wanted) = channel::<Box<dyn FnOnce() + Send>>();
         let run = move || wanted.into_iter().for_each(|call| call());
         let thread = std::thread::Builder::new().name("farside-pmix".into()).spawn(run);
-        thread.map_err(|error| Error(format!("cannot start the thread that calls the PMIx library: {error}")))?;
+        thread.map_err(|error| {
+            Error(format!("cannot start the thread that calls the PMIx library: {error}"))
+        })?;
         Ok(Caller { calls, patience: Rc::clone(patience), stuck_in: Cell::new(None) })
     }
 
-    fn call<T: Send + 'static>(&self, name: &'static str, call: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    fn call<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         if let Some(stuck_in) = self.stuck_in.get() {
             return Err(Error(format!("{name}: {stuck_in} has not returned")));
         }
@@ -201,14 +230,19 @@ impl Pmix {
         let mut session = Pmix { library, caller, me, size: 0 };
         session.check(status, "PMIx_Init").map_err(|error| {
             Error(format!(
-                "{error}; is the launcher that set PMIX_NAMESPACE and PMIX_SERVER_URI… still there? To run this program alone, set {}=none",
+                "{error}; is the launcher that set PMIX_NAMESPACE and PMIX_SERVER_URI… still \
+                 there? To run this program alone, set {}=none",
                 crate::PROTOCOL
             ))
         })?;
         let of_all = abi::Proc { rank: abi::RANK_WILDCARD, ..me };
         session.size = match session.look_up(&of_all, "pmix.job.size")? {
             Found::Number(size) if size > 0 => size,
-            _ => return Err(Error("the launcher's PMIx server does not say how large the job is".into())),
+            _ => {
+                return Err(Error(
+                    "the launcher's PMIx server does not say how large the job is".into(),
+                ));
+            }
         };
         Ok(session)
     }
@@ -234,7 +268,8 @@ impl Pmix {
     }
 
     fn look_up(&self, of: &abi::Proc, key: &str) -> Result<Found> {
-        let name = CString::new(key).map_err(|_| Error(format!("the key {key:?} contains a zero")))?;
+        let name =
+            CString::new(key).map_err(|_| Error(format!("the key {key:?} contains a zero")))?;
         let (get, of, seconds) = (self.library.get, *of, self.seconds_left());
         let (status, found) = self.caller.call("PMIx_Get", move || {
             let timeout = timeout(seconds);
@@ -246,7 +281,8 @@ impl Pmix {
             // SAFETY: the library has just filled it in, and it is looked at once.
             (status, is_there.then(|| unsafe { take(value) }))
         })?;
-        self.check(status, "PMIx_Get").map_err(|error| Error(format!("{error}, asked for {key:?}")))?;
+        self.check(status, "PMIx_Get")
+            .map_err(|error| Error(format!("{error}, asked for {key:?}")))?;
         found.ok_or_else(|| Error(format!("PMIx_Get: no value of {key:?}")))
     }
 }
@@ -336,8 +372,9 @@ impl Session for Pmix {
             // SAFETY: all that is pointed to lives until the call returns.
             unsafe { fence(&all, 1, wishes.as_ptr(), wishes.len()) }
         })?;
-        self.check(status, "PMIx_Fence")
-            .map_err(|error| Error(format!("{error}; has one of the job's processes ended before it joined?")))
+        self.check(status, "PMIx_Fence").map_err(|error| {
+            Error(format!("{error}; has one of the job's processes ended before it joined?"))
+        })
     }
 
     fn get(&mut self, from: u32, key: &str) -> Result<String> {

@@ -1,4 +1,5 @@
-//! Who has started this process: read from the environment, and nothing is guessed where it is half set.
+//! Who has started this process: read from the environment, and nothing is guessed where it is half
+//! set.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -67,12 +68,14 @@ pub fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>> {
     }
     if environment("PMI_PORT").is_some() {
         return Err(Error(
-            "PMI_PORT is set, but PMI_FD is not: this launcher was told to use a port instead of a socket; start it without -pmi-port".into(),
+            "PMI_PORT is set, but PMI_FD is not: this launcher was told to use a port instead of a \
+             socket; start it without -pmi-port".into(),
         ));
     }
     if let Some(name) = ["PMI_RANK", "PMI_SIZE"].iter().find(|name| environment(name).is_some()) {
         return Err(Error(format!(
-            "{name} is set, but PMI_FD is not: a launcher has started this program and does not let it talk to it; to run it alone, unset {name} or \
+            "{name} is set, but PMI_FD is not: a launcher has started this program and does not \
+             let it talk to it; to run it alone, unset {name} or \
              set {PROTOCOL}=none"
         )));
     }
@@ -86,15 +89,18 @@ fn refuse_bare_slurm(environment: Environment<'_>) -> Result<()> {
     let task = number("SLURM_PROCID");
     // A batch script is task 0, and so is a shell of salloc; neither is in a step that has a number
     // of its own. Whatever they start finds how many tasks the job has, and is none of them.
-    let is_in_step = task.is_some_and(|task| task > 0) || number("SLURM_STEP_ID").is_some_and(|step| step < STEPS_MAX);
+    let is_in_step = task.is_some_and(|task| task > 0)
+        || number("SLURM_STEP_ID").is_some_and(|step| step < STEPS_MAX);
     let (name, tasks) = match number("SLURM_STEP_NUM_TASKS") {
         Some(tasks) => ("SLURM_STEP_NUM_TASKS", tasks),
         None => ("SLURM_NTASKS", number("SLURM_NTASKS").filter(|_| is_in_step).unwrap_or(1)),
     };
     match task {
         Some(task) if tasks > 1 => Err(Error(format!(
-            "this is task {task} of {tasks} (SLURM_PROCID, {name}), but srun was not told how its tasks meet: start \
-             it with `srun --mpi=pmix` or `srun --mpi=pmi2`. To run each task alone, set {PROTOCOL}=none"
+            "this is task {task} of {tasks} (SLURM_PROCID, {name}), but srun was not told how its \
+             tasks meet: start \
+             it with `srun --mpi=pmix` or `srun --mpi=pmi2`. To run each task alone, set \
+             {PROTOCOL}=none"
         ))),
         _ => Ok(()),
     }
@@ -106,7 +112,8 @@ fn pmix(environment: Environment<'_>) -> Result<Launcher> {
         if !set(missing) {
             let why = if set(there) { format!("{there} is set, but ") } else { String::new() };
             return Err(Error(format!(
-                "{why}{missing} is not: a PMIx launcher (mpirun, prterun, srun --mpi=pmix) sets both. To run this program alone, unset them or set {PROTOCOL}=none"
+                "{why}{missing} is not: a PMIx launcher (mpirun, prterun, srun --mpi=pmix) sets \
+                 both. To run this program alone, unset them or set {PROTOCOL}=none"
             )));
         }
     }
@@ -114,7 +121,8 @@ fn pmix(environment: Environment<'_>) -> Result<Launcher> {
 }
 
 fn pmi1(environment: Environment<'_>) -> Result<Launcher> {
-    let (rank, size): (u32, u32) = (number(environment, "PMI_RANK")?, number(environment, "PMI_SIZE")?);
+    let (rank, size): (u32, u32) =
+        (number(environment, "PMI_RANK")?, number(environment, "PMI_SIZE")?);
     if rank >= size {
         return Err(Error(format!("PMI_RANK={rank} is not below PMI_SIZE={size}")));
     }
@@ -123,23 +131,33 @@ fn pmi1(environment: Environment<'_>) -> Result<Launcher> {
 
 fn pmi2(environment: Environment<'_>) -> Result<Launcher> {
     let job = environment("PMI_JOBID").unwrap_or_default();
-    Ok(Launcher::Pmi2 { socket: number(environment, "PMI_FD")?, job, rank: number(environment, "PMI_RANK")? })
+    Ok(Launcher::Pmi2 {
+        socket: number(environment, "PMI_FD")?,
+        job,
+        rank: number(environment, "PMI_RANK")?,
+    })
 }
 
 fn number<N: std::str::FromStr>(environment: Environment<'_>, name: &str) -> Result<N> {
     let text = environment(name).ok_or_else(|| {
         Error(format!(
-            "PMI_FD, PMI_RANK and PMI_SIZE belong together, but {name} is not set; to run this program alone, unset them or set {PROTOCOL}=none"
+            "PMI_FD, PMI_RANK and PMI_SIZE belong together, but {name} is not set; to run this \
+             program alone, unset them or set {PROTOCOL}=none"
         ))
     })?;
-    text.parse().map_err(|_| Error(format!("{name}={text:?} is no number; it is set by the launcher")))
+    text.parse()
+        .map_err(|_| Error(format!("{name}={text:?} is no number; it is set by the launcher")))
 }
 
 impl std::fmt::Display for Launcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Launcher::Pmi1 { rank, size, .. } => write!(f, "a launcher that speaks PMI-1, as rank {rank} of {size}"),
-            Launcher::Pmi2 { rank, .. } => write!(f, "a launcher that speaks PMI-2, as rank {rank}"),
+            Launcher::Pmi1 { rank, size, .. } => {
+                write!(f, "a launcher that speaks PMI-1, as rank {rank} of {size}")
+            }
+            Launcher::Pmi2 { rank, .. } => {
+                write!(f, "a launcher that speaks PMI-2, as rank {rank}")
+            }
             Launcher::Pmix { .. } => write!(f, "a launcher that speaks PMIx"),
         }
     }
@@ -147,7 +165,12 @@ impl std::fmt::Display for Launcher {
 
 impl Launcher {
     /// A start that begins now and may take this long, which users change with this variable.
-    pub fn patience(&self, limit: Duration, variable: &'static str, environment: Environment<'_>) -> Rc<Patience> {
+    pub fn patience(
+        &self,
+        limit: Duration,
+        variable: &'static str,
+        environment: Environment<'_>,
+    ) -> Rc<Patience> {
         let family = match self {
             Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => Family::of_pmi(environment),
             Launcher::Pmix { .. } => Family::of_pmix(environment),
@@ -175,7 +198,9 @@ mod tests {
     use super::*;
 
     fn found(variables: &[(&str, &str)]) -> Result<Option<Launcher>> {
-        recognise(&|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        recognise(&|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     fn refused(variables: &[(&str, &str)]) -> String {
@@ -187,13 +212,24 @@ mod tests {
         assert_eq!(found(&[]), Ok(None));
         let hydra = [("PMI_FD", "6"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")];
         assert_eq!(found(&hydra), Ok(Some(Launcher::Pmi1 { socket: 6, rank: 1, size: 2 })));
-        let slurm =
-            [("PMI_FD", "6"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_JOBID", "7.0"), ("SLURM_JOB_ID", "7")];
-        assert_eq!(found(&slurm), Ok(Some(Launcher::Pmi2 { socket: 6, job: "7.0".into(), rank: 1 })));
+        let slurm = [
+            ("PMI_FD", "6"),
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("PMI_JOBID", "7.0"),
+            ("SLURM_JOB_ID", "7"),
+        ];
+        assert_eq!(
+            found(&slurm),
+            Ok(Some(Launcher::Pmi2 { socket: 6, job: "7.0".into(), rank: 1 }))
+        );
         let open_mpi = [("PMIX_NAMESPACE", "1.0"), ("PMIX_RANK", "0")];
         assert_eq!(found(&open_mpi), Ok(Some(Launcher::Pmix { library: None })));
         assert_eq!(found(&[open_mpi[0], open_mpi[1], (PROTOCOL, "none")]), Ok(None));
-        assert!(matches!(found(&[hydra[0], hydra[1], hydra[2], (PROTOCOL, "pmi2")]), Ok(Some(Launcher::Pmi2 { .. }))));
+        assert!(matches!(
+            found(&[hydra[0], hydra[1], hydra[2], (PROTOCOL, "pmi2")]),
+            Ok(Some(Launcher::Pmi2 { .. }))
+        ));
     }
 
     #[test]
@@ -201,8 +237,14 @@ mod tests {
         assert!(refused(&[("PMIX_RANK", "0")]).contains("PMIX_NAMESPACE is not"));
         assert!(refused(&[("PMIX_NAMESPACE", "x")]).contains("PMIX_RANK is not"));
         assert!(refused(&[("PMI_FD", "6"), ("PMI_RANK", "0")]).contains("PMI_SIZE is not set"));
-        assert!(refused(&[("PMI_FD", "six"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")]).contains("PMI_FD=\"six\""));
-        assert!(refused(&[("PMI_FD", "6"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("PMI_RANK=2"));
+        assert!(
+            refused(&[("PMI_FD", "six"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")])
+                .contains("PMI_FD=\"six\"")
+        );
+        assert!(
+            refused(&[("PMI_FD", "6"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")])
+                .contains("PMI_RANK=2")
+        );
         assert!(refused(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).contains("PMI_FD is not"));
         assert!(refused(&[("PMI_PORT", "h:1"), ("PMI_ID", "0")]).contains("-pmi-port"));
         assert!(refused(&[(PROTOCOL, "pmi3")]).contains("pmi3"));

@@ -92,12 +92,17 @@ impl Family {
         let daemon = self.daemon?;
         let mut census = Census { present: BTreeSet::new(), is_growing: false };
         let program = program(daemon);
-        for process in processes().into_iter().filter(|process| process.parent == daemon && !process.is_dead) {
+        for process in
+            processes().into_iter().filter(|process| process.parent == daemon && !process.is_dead)
+        {
             match self.rank_of(process.pid) {
                 Some(rank) => _ = census.present.insert(rank),
                 // A copy of the daemon that has not become a rank yet, or one that nobody may look
                 // at.
-                None => census.is_growing |= self::program(process.pid).is_none_or(|own| Some(own) == program),
+                None => {
+                    census.is_growing |=
+                        self::program(process.pid).is_none_or(|own| Some(own) == program)
+                }
             }
         }
         Some(census)
@@ -118,9 +123,16 @@ impl Family {
             ([], _) => None,
             (_, Some(size)) if self.here == Some(size) => {
                 let missing = missing.into_iter().collect();
-                Some(format!("{} gone: the launcher has no such process on this machine any more", ranks_are(&missing)))
+                Some(format!(
+                    "{} gone: the launcher has no such process on this machine any more",
+                    ranks_are(&missing)
+                ))
             }
-            _ => Some(format!("of the {} ranks of this machine, {} are gone", self.here?, missing.len())),
+            _ => Some(format!(
+                "of the {} ranks of this machine, {} are gone",
+                self.here?,
+                missing.len()
+            )),
         }
     }
 
@@ -151,7 +163,9 @@ impl Family {
             if parent <= 1 {
                 return None;
             }
-            if self.variable(parent, self.rank_variable).as_ref() != Some(&self.rank) || !self.is_of_job(parent) {
+            if self.variable(parent, self.rank_variable).as_ref() != Some(&self.rank)
+                || !self.is_of_job(parent)
+            {
                 return Some(parent);
             }
             pid = parent;
@@ -172,7 +186,8 @@ impl Family {
     fn variable(&self, pid: u32, name: &str) -> Option<String> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mut variables = environment.split(|&byte| byte == 0);
-        let value = variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        let value =
+            variables.find_map(|one| one.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         Some(String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
     }
 }
@@ -235,13 +250,17 @@ mod tests {
     fn who_is_missing_is_counted_where_some_ranks_are_elsewhere() {
         let family = family(Some(8), Some(4));
         assert_eq!(family.gone(&census(&[4, 5, 6, 7])), None);
-        assert_eq!(family.gone(&census(&[4, 7])).unwrap(), "of the 4 ranks of this machine, 2 are gone");
+        assert_eq!(
+            family.gone(&census(&[4, 7])).unwrap(),
+            "of the 4 ranks of this machine, 2 are gone"
+        );
     }
 
     #[test]
     fn who_gives_up_because_of_another_is_not_named() {
         let family = family(Some(4), Some(4));
-        let gone = |before: &[u32], now: &[u32]| family.gone_for_good(&census(before), &census(now));
+        let gone =
+            |before: &[u32], now: &[u32]| family.gone_for_good(&census(before), &census(now));
         assert!(gone(&[0, 2, 3], &[2, 3]).unwrap().starts_with("rank 1 is gone"));
         assert_eq!(gone(&[0, 1, 2, 3], &[2, 3]), None);
         // The launcher has not started all of them yet.

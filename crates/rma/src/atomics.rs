@@ -4,7 +4,7 @@ use farside_fabric::{Atomic, Error, Rank, Reply, Result, Started, Ticket};
 
 use crate::context::Context;
 use crate::place::Place;
-use crate::plain::{Cell, Integer};
+use crate::plain::{AtomicWord, Integer};
 
 impl Context {
     /// Adds to a word, wrapping, and returns what it held before.
@@ -42,11 +42,12 @@ impl Context {
 
     /// Writes a word, and returns what it held before.
     #[inline]
-    pub fn swap<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<C> {
+    pub fn swap<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<C> {
         self.atomic(at, Atomic::Swap(value.to_bits()))
     }
 
-    /// Writes `desired` if the word holds `expected`; returns what it held before, which is `expected` if it was written.
+    /// Writes `desired` if the word holds `expected`; returns what it held before, which is
+    /// `expected` if it was written.
     ///
     /// ```
     /// # use farside::{Pair, Rank};
@@ -59,27 +60,32 @@ impl Context {
     /// # heads.free(&world) }).unwrap();
     /// ```
     #[inline]
-    pub fn compare_swap<C: Cell>(&self, at: Place<'_, C>, expected: C, desired: C) -> Result<C> {
+    pub fn compare_swap<C: AtomicWord>(
+        &self,
+        at: Place<'_, C>,
+        expected: C,
+        desired: C,
+    ) -> Result<C> {
         let op = Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() };
         self.atomic(at, op)
     }
 
     /// Reads a word atomically.
     #[inline]
-    pub fn load<C: Cell>(&self, at: Place<'_, C>) -> Result<C> {
+    pub fn load<C: AtomicWord>(&self, at: Place<'_, C>) -> Result<C> {
         self.atomic(at, Atomic::Load)
     }
 
     /// Writes a word atomically and wakes who waits for it. Returns when it has landed.
     #[inline]
-    pub fn store<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
+    pub fn store<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.atomic(at, Atomic::Store(value.to_bits())).map(|_| ())
     }
 
-    /// Writes a word atomically and wakes who waits for it. Returns at once: it lands later, in order with what was put before
-    /// only if a fence stands between.
+    /// Writes a word atomically and wakes who waits for it. Returns at once: it lands later, in
+    /// order with what was put before only if a fence stands between.
     #[inline]
-    pub fn signal<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<()> {
+    pub fn signal<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
         let op = Atomic::Store(value.to_bits());
         self.post_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error))
@@ -87,9 +93,11 @@ impl Context {
 
     /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
-    pub fn atomic<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
+    pub fn atomic<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
-        let held = self.atomic_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error));
+        let held = self.atomic_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| {
+            at.in_elements(error)
+        });
         held.map(C::from_bits)
     }
 
@@ -99,21 +107,33 @@ impl Context {
     }
 
     /// Starts a [`Context::swap`].
-    pub fn swap_nb<C: Cell>(&self, at: Place<'_, C>, value: C) -> Result<Fetch<'_, C>> {
+    pub fn swap_nb<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<Fetch<'_, C>> {
         self.atomic_nb(at, Atomic::Swap(value.to_bits()))
     }
 
     /// Starts a [`Context::compare_swap`].
-    pub fn compare_swap_nb<C: Cell>(&self, at: Place<'_, C>, expected: C, desired: C) -> Result<Fetch<'_, C>> {
-        self.atomic_nb(at, Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() })
+    pub fn compare_swap_nb<C: AtomicWord>(
+        &self,
+        at: Place<'_, C>,
+        expected: C,
+        desired: C,
+    ) -> Result<Fetch<'_, C>> {
+        self.atomic_nb(
+            at,
+            Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() },
+        )
     }
 
     /// Starts a [`Context::atomic`].
-    pub fn atomic_nb<C: Cell>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
+    pub fn atomic_nb<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
         at.check(C::WIDTH.bytes())?;
         // Near, it is done before its handle exists.
         if at.segment.part(at.rank)?.near.is_some() {
-            return Ok(Fetch { context: self, peer: at.rank, state: State::Done(self.atomic(at, op)?) });
+            return Ok(Fetch {
+                context: self,
+                peer: at.rank,
+                state: State::Done(self.atomic(at, op)?),
+            });
         }
         at.word().check(at.segment.part(at.rank)?.bytes).map_err(|error| at.in_elements(error))?;
         self.tally().atomic(at.rank);
@@ -129,7 +149,7 @@ impl Context {
 
 /// An atomic that was started.
 #[must_use = "the old value is lost, and the operation given up, unless `wait` is called"]
-pub struct Fetch<'c, C: Cell> {
+pub struct Fetch<'c, C: AtomicWord> {
     context: &'c Context,
     peer: Rank,
     state: State<C>,
@@ -141,11 +161,13 @@ enum State<C> {
     Taken,
 }
 
-impl<C: Cell> Fetch<'_, C> {
+impl<C: AtomicWord> Fetch<'_, C> {
     /// Whether it is done, so that `wait` would not have to wait.
     pub fn is_done(&mut self) -> Result<bool> {
         if let State::Pending(ticket) = self.state {
-            let Some(reply) = self.context.fabric().poll(ticket).inspect_err(|_| self.state = State::Taken)? else {
+            let Some(reply) =
+                self.context.fabric().poll(ticket).inspect_err(|_| self.state = State::Taken)?
+            else {
                 return Ok(false);
             };
             self.state = State::Done(value(reply)?);
@@ -163,7 +185,7 @@ impl<C: Cell> Fetch<'_, C> {
     }
 }
 
-impl<C: Cell> Drop for Fetch<'_, C> {
+impl<C: AtomicWord> Drop for Fetch<'_, C> {
     fn drop(&mut self) {
         if let State::Pending(ticket) = self.state {
             self.context.fabric().cancel(ticket);
@@ -171,7 +193,7 @@ impl<C: Cell> Drop for Fetch<'_, C> {
     }
 }
 
-fn value<C: Cell>(reply: Reply) -> Result<C> {
+fn value<C: AtomicWord>(reply: Reply) -> Result<C> {
     match reply {
         Reply::Word(held) => Ok(C::from_bits(held)),
         other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),

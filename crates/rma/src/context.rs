@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Error, Event, Fabric, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started, Ticket,
-    Topology, Width, Word, first_loss,
+    Atomic, Error, Event, Fabric, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId,
+    Started, Ticket, Topology, Width, Word, first_loss,
 };
 use zerocopy::IntoBytes;
 
@@ -18,12 +18,12 @@ use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::segment::Segment;
-use crate::waiting::Concern;
+use crate::waiting::FailureScope;
 
 /// One thread's way into the job, with completions and an order of its own.
 ///
-/// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs with
-/// [`Context::context`]. All one-sided operations are methods of it.
+/// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs
+/// with [`Context::context`]. All one-sided operations are methods of it.
 pub struct Context {
     fabric: Box<dyn Fabric>,
     rank: Rank,
@@ -44,7 +44,8 @@ pub struct Context {
     departures_polled: Cell<u32>,
 }
 
-/// Whether an atomic of the processor makes all writes before it visible ahead of all reads after it.
+/// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
+/// it.
 const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 impl Context {
@@ -115,8 +116,8 @@ impl Context {
         Context::beside(self.fabric.context()?, self.landings.contexts())
     }
 
-    /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of a node share, in the simulator
-    /// this rank's virtual time.
+    /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of
+    /// a node share, in the simulator this rank's virtual time.
     pub fn now_ns(&self) -> u64 {
         self.fabric.now_ns()
     }
@@ -131,15 +132,16 @@ impl Context {
         self.tally.read(self.fabric.effort())
     }
 
-    /// A name for a new segment; `None` when this rank has given all that it has. Only the context of a rank's first thread
-    /// allocates, so no two names are alike.
+    /// A name for a new segment; `None` when this rank has given all that it has. Only the context
+    /// of a rank's first thread allocates, so no two names are alike.
     pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> Option<SegmentId> {
         let count = self.segments.get().checked_add(1)?;
         self.segments.set(count);
         Some(name(self.rank, count))
     }
 
-    /// Pretends that this context has named so many segments: for tests of what happens when no name is left.
+    /// Pretends that this context has named so many segments: for tests of what happens when no
+    /// name is left.
     #[doc(hidden)]
     pub fn have_named(&self, count: u32) {
         self.segments.set(count);
@@ -162,7 +164,8 @@ impl Context {
         &self.tally
     }
 
-    /// Writes `data` to a place. Returns as soon as `data` may be reused; [`Context::flush`] tells when it has landed.
+    /// Writes `data` to a place. Returns as soon as `data` may be reused; [`Context::flush`] tells
+    /// when it has landed.
     ///
     /// ```
     /// # use farside::Rank;
@@ -204,7 +207,8 @@ impl Context {
         Ok(value)
     }
 
-    /// Adds `scale * data` to what is at a place, element by element; accumulates on the same elements do not disturb each other.
+    /// Adds `scale * data` to what is at a place, element by element; accumulates on the same
+    /// elements do not disturb each other.
     ///
     /// ```
     /// # use farside::Rank;
@@ -226,7 +230,8 @@ impl Context {
                 self.check_lost(mapped.somebody_lost(), to.rank)?;
                 self.write_near();
                 let mut held_up = |holder| self.fabric.held_up(holder);
-                let done = mapped.accumulate(to.offset, &scale.sum(), bytes, self.rank, &mut held_up);
+                let done =
+                    mapped.accumulate(to.offset, &scale.sum(), bytes, self.rank, &mut held_up);
                 if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
             }
             _ => {
@@ -241,7 +246,8 @@ impl Context {
         }
     }
 
-    /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank, waking who waits for it.
+    /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank,
+    /// waking who waits for it.
     ///
     /// ```
     /// # use farside::Rank;
@@ -265,19 +271,27 @@ impl Context {
         if to.rank != signal.rank {
             let (data, signal) = (to.rank, signal.rank);
             return Err(Error::Misuse(format!(
-                "put_signal of data to {data} with a signal to {signal}: both go to one rank; to signal another one, put, \
+                "put_signal of data to {data} with a signal to {signal}: both go to one rank; to \
+                 signal another one, put, \
                  flush {data}, and signal"
             )));
         }
         signal.check(size_of::<I>() as u64)?;
         to.check(size_of_val(data) as u64)?;
         let at = (signal.segment, signal.offset, I::WIDTH);
-        let signalled = self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at, value.to_bits());
+        let signalled = self.put_signal_at(
+            to.segment,
+            to.rank,
+            to.offset,
+            data.as_bytes(),
+            at,
+            value.to_bits(),
+        );
         signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
     }
 
-    /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at the same rank afterwards. It says
-    /// nothing about gets: [`Context::flush`] does.
+    /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at
+    /// the same rank afterwards. It says nothing about gets: [`Context::flush`] does.
     #[inline]
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
@@ -285,7 +299,8 @@ impl Context {
         if self.posted.is_empty() { Ok(()) } else { self.fabric.fence() }
     }
 
-    /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read afterwards.
+    /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read
+    /// afterwards.
     #[inline]
     pub fn flush(&self, peer: Rank) -> Result<()> {
         if peer.0 >= self.ranks {
@@ -302,13 +317,18 @@ impl Context {
         Ok(())
     }
 
-    /// Whether an atomic on a word of `peer`, done next, makes visible all that I put to it before: then a protocol need not flush ahead of it.
+    /// Whether an atomic on a word of `peer`, done next, makes visible all that I put to it before:
+    /// then a protocol need not flush ahead of it.
     #[inline]
     pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
-        ATOMICS_ARE_FENCES && self.direct_atomics && peer.0 < self.ranks && !self.posted.contains(peer)
+        ATOMICS_ARE_FENCES
+            && self.direct_atomics
+            && peer.0 < self.ranks
+            && !self.posted.contains(peer)
     }
 
-    /// Returns when all that I put to anybody has landed. Fails if a far rank that something was put to was lost.
+    /// Returns when all that I put to anybody has landed. Fails if a far rank that something was
+    /// put to was lost.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         if self.unfenced.replace(false) {
@@ -321,7 +341,8 @@ impl Context {
         let mut first_error = Ok(());
         for rank in self.posted.iter() {
             let flushed = self.flush(rank);
-            // What was posted to the lost is lost, and told once; the others are flushed all the same.
+            // What was posted to the lost is lost, and told once; the others are flushed all the
+            // same.
             if matches!(flushed, Err(Error::RankLost { .. })) {
                 self.posted.remove(rank);
             }
@@ -342,16 +363,18 @@ impl Context {
         self.unfenced.set(true);
     }
 
-    /// Asks the agent of a node to run a handler, and waits for its reply. See [`World::serve`](crate::World::serve).
+    /// Asks the agent of a node to run a handler, and waits for its reply. See
+    /// [`World::serve`](crate::World::serve).
     ///
-    /// The call is executed exactly once, if any rank of the node is there to run it. [`Error::RankLost`] names the rank
-    /// whose process was killed while it ran this call, or says that nobody of the node is left; the call may then have been
-    /// executed, in part, or not at all.
+    /// The call is executed exactly once, if any rank of the node is there to run it.
+    /// [`Error::RankLost`] names the rank whose process was killed while it ran this call, or says
+    /// that nobody of the node is left; the call may then have been executed, in part, or not at
+    /// all.
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
         self.tally.call(leader);
         let started = self.fabric.call(node, handler, bytes);
-        let reply = started.and_then(|started| self.finish_as(started, &Concern::Agent(node)));
+        let reply = started.and_then(|started| self.finish_as(started, &FailureScope::Agent(node)));
         match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
             other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
@@ -360,10 +383,10 @@ impl Context {
 
     /// Waits for an operation on `peer` that was started.
     pub(crate) fn finish(&self, started: Started, peer: Rank) -> Result<Reply> {
-        self.finish_as(started, &Concern::Peer(peer))
+        self.finish_as(started, &FailureScope::Peer(peer))
     }
 
-    fn finish_as(&self, started: Started, concern: &Concern<'_>) -> Result<Reply> {
+    fn finish_as(&self, started: Started, concern: &FailureScope<'_>) -> Result<Reply> {
         match started {
             Started::Done(reply) => Ok(reply),
             Started::Pending(ticket) => self.complete_as(ticket, concern),
@@ -372,10 +395,10 @@ impl Context {
 
     /// Waits for an operation on `peer`; whatever happens, its buffer is free afterwards.
     pub(crate) fn complete(&self, ticket: Ticket, peer: Rank) -> Result<Reply> {
-        self.complete_as(ticket, &Concern::Peer(peer))
+        self.complete_as(ticket, &FailureScope::Peer(peer))
     }
 
-    fn complete_as(&self, ticket: Ticket, concern: &Concern<'_>) -> Result<Reply> {
+    fn complete_as(&self, ticket: Ticket, concern: &FailureScope<'_>) -> Result<Reply> {
         loop {
             if let Some(reply) = self.fabric.poll(ticket)? {
                 return Ok(reply);
@@ -407,27 +430,54 @@ impl Context {
 /// The same operations by segment and byte offset, for the rest of this crate.
 impl Context {
     #[inline]
-    pub(crate) fn put_at(&self, segment: &Segment, to: Rank, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put_at(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.put_said(segment, to, offset, bytes, identity)
     }
 
     #[inline]
-    pub(crate) fn get_at(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn get_at(
+        &self,
+        segment: &Segment,
+        from: Rank,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
         self.get_said(segment, from, offset, into, identity)
     }
 
     #[inline(always)]
-    pub(crate) fn atomic_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<u128> {
+    pub(crate) fn atomic_at(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<u128> {
         self.atomic_said(segment, at, offset, width, op, identity)
     }
 
     #[inline]
-    pub(crate) fn post_at(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Result<()> {
+    pub(crate) fn post_at(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<()> {
         self.post_said(segment, at, offset, width, op, identity)
     }
 }
 
-/// And the same with better words for what is out of range: `said` puts the error into them. Where nothing is wrong, that costs nothing.
+/// And the same with better words for what is out of range: `said` puts the error into them. Where
+/// nothing is wrong, that costs nothing.
 impl Context {
     #[inline]
     pub(crate) fn put_said(
@@ -451,13 +501,18 @@ impl Context {
         };
         self.check_lost(mapped.somebody_lost(), to)?;
         self.write_near();
-        if mapped.put(offset, bytes) { Ok(()) } else { Err(said(segment.out_of_range(to, offset, bytes.len() as u64))) }
+        if mapped.put(offset, bytes) {
+            Ok(())
+        } else {
+            Err(said(segment.out_of_range(to, offset, bytes.len() as u64)))
+        }
     }
 
     /// Writes to my own part, where others will read it after the next signal.
     pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
         self.put_at(segment, self.rank, offset, bytes)?;
-        // Through the fabric, it is under way until it is flushed. Near, the signal itself will order it.
+        // Through the fabric, it is under way until it is flushed. Near, the signal itself will
+        // order it.
         if self.posted.contains(self.rank) { self.flush(self.rank) } else { Ok(()) }
     }
 
@@ -476,7 +531,11 @@ impl Context {
             return self.get_far(segment, from, offset, into).map_err(said);
         };
         self.check_lost(mapped.somebody_lost(), from)?;
-        if mapped.get(offset, into) { Ok(()) } else { Err(said(segment.out_of_range(from, offset, into.len() as u64))) }
+        if mapped.get(offset, into) {
+            Ok(())
+        } else {
+            Err(said(segment.out_of_range(from, offset, into.len() as u64)))
+        }
     }
 
     fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -486,12 +545,14 @@ impl Context {
     /// Reads a region of any shape, packed, through the fabric.
     pub(crate) fn get_region(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
         from.check_length(into.len())?;
-        // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns only when the operation is over.
+        // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns
+        // only when the operation is over.
         let started = unsafe { self.fabric.get(from, into.as_mut_ptr())? };
         self.finish(started, from.rank).map(|_| ())
     }
 
-    // Inlined wherever it is called with a known operation, of which little is left then: locks live on it.
+    // Inlined wherever it is called with a known operation, of which little is left then: locks
+    // live on it.
     #[inline(always)]
     pub(crate) fn atomic_said(
         &self,
@@ -529,7 +590,9 @@ impl Context {
     pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
         match self.finish(self.fabric.atomic(at, op)?, at.rank)? {
             Reply::Word(held) => Ok(held),
-            other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
+            other => {
+                Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word")))
+            }
         }
     }
 
@@ -585,7 +648,14 @@ impl Context {
     }
 
     #[cold]
-    fn bad_word(&self, segment: &Segment, at: Rank, offset: u64, width: Width, op: Atomic) -> Error {
+    fn bad_word(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Error {
         let word = Word { rank: at, segment: segment.id, offset, width };
         let segment_bytes = segment.part(at).map_or(0, |part| part.bytes);
         match op.check(width).and_then(|()| word.check(segment_bytes)) {

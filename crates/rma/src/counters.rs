@@ -75,8 +75,9 @@ const PAGE: usize = 16;
 const AT_HAND: usize = 32;
 const CHOICES: usize = 4;
 
-/// The counters while they count. A rank of a large job talks to few others: the first that come have their counters at hand, all others in pages that come about when
-/// they are needed. A context belongs to one thread, so plain cells do.
+/// The counters while they count. A rank of a large job talks to few others: the first that come
+/// have their counters at hand, all others in pages that come about when they are needed. A context
+/// belongs to one thread, so plain cells do.
 pub(crate) struct Tally {
     ranks: u32,
     /// Whose counters are at hand: one more than the rank, or zero.
@@ -137,7 +138,8 @@ impl Tally {
     /// The counters of a peer that came when there was no place at hand for it.
     fn further(&self, peer: Rank) -> Option<&PeerTally> {
         let pages = || (0..(self.ranks as usize).div_ceil(PAGE)).map(|_| OnceCell::new()).collect();
-        let page = self.pages.get_or_init(pages).get(peer.index() / PAGE)?.get_or_init(Box::default);
+        let page =
+            self.pages.get_or_init(pages).get(peer.index() / PAGE)?.get_or_init(Box::default);
         Some(&page[peer.index() % PAGE])
     }
 
@@ -199,7 +201,9 @@ impl Tally {
             atomics: tally.atomics.get(),
             calls: tally.calls.get(),
         };
-        let peers = (0..self.ranks).map(|rank| self.known(Rank(rank)).map(peer).unwrap_or_default()).collect();
+        let peers = (0..self.ranks)
+            .map(|rank| self.known(Rank(rank)).map(peer).unwrap_or_default())
+            .collect();
         Counters { peers, effort }
     }
 }

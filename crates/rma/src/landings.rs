@@ -1,13 +1,16 @@
-//! Counting what was posted to other nodes, and what has landed here: for protocols that need not hear of every single operation.
+//! Counting what was posted to other nodes, and what has landed here: for protocols that need not
+//! hear of every single operation.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, SegmentId, Width, Word};
+use farside_fabric::{
+    Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, SegmentId, Width, Word,
+};
 
 use crate::context::Context;
-use crate::waiting::Concern;
+use crate::waiting::FailureScope;
 
 /// What one context counts, once that is wanted.
 pub(crate) struct Landings {
@@ -46,7 +49,8 @@ impl Landings {
 }
 
 impl Context {
-    /// Begins to count what this context posts to other nodes, and what lands on this rank's node. False if the fabric does not count.
+    /// Begins to count what this context posts to other nodes, and what lands on this rank's node.
+    /// False if the fabric does not count.
     pub fn count_landings(&self) -> Result<bool> {
         let Some(word) = self.fabric().landings()? else {
             return Ok(false);
@@ -67,7 +71,8 @@ impl Context {
         issued.and_then(|issued| issued.get(node.0 as usize)).map_or(0, Cell::get)
     }
 
-    /// How many operations of other nodes have landed on this one, as far as they were counted. For the node's first rank.
+    /// How many operations of other nodes have landed on this one, as far as they were counted. For
+    /// the node's first rank.
     pub fn landed(&self) -> Result<u64> {
         let (word, own) = self.landed_word()?;
         Ok(own.atomic(word.offset, Width::W64, Atomic::Load).unwrap_or(0) as u64)
@@ -78,17 +83,21 @@ impl Context {
         let (at, memory) = self.landed_word()?;
         let until = |landed: u64| landed >= at_least;
         let condition = [Condition { at: *at, memory, until: &until }];
-        self.wait_event(Event::Words(&condition), &Concern::Among(members), None).map(drop)
+        self.wait_event(Event::Words(&condition), &FailureScope::Among(members), None).map(drop)
     }
 
-    /// Whether this is the only context that its rank ever had: then what it counts is all that the rank does.
+    /// Whether this is the only context that its rank ever had: then what it counts is all that the
+    /// rank does.
     pub fn is_only(&self) -> bool {
         self.landings().contexts.load(Ordering::Relaxed) == 1
     }
 
     fn landed_word(&self) -> Result<&(Word, Mapped)> {
-        let first_only =
-            || Error::Misuse("only the first rank of a node that counts landings knows their number".into());
+        let first_only = || {
+            Error::Misuse(
+                "only the first rank of a node that counts landings knows their number".into(),
+            )
+        };
         self.landings().landed.get().ok_or_else(first_only)
     }
 }

@@ -1,12 +1,14 @@
 //! One-sided memory over any fabric.
 //!
-//! - [`World`]: a rank's handle on the job; [`Team`]s of ranks with barrier, broadcast, reductions and the rest;
+//! - [`World`]: a rank's handle on the job; [`Team`]s of ranks with barrier, broadcast, reductions
+//!   and the rest;
 //! - [`Window`]s: memory with a part on every member; [`Words`]: a few of them, for protocols;
 //! - [`Context`]: put, get, strided and vector transfers, accumulate, atomics, fence, flush, wait;
 //! - [`Scope`]: transfers that overlap with computation.
 //!
-//! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by name, no thread, no socket and
-//! no clock: it asks once whether a peer is near, and then either touches mapped memory itself or calls the fabric.
+//! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by
+//! name, no thread, no socket and no clock: it asks once whether a peer is near, and then either
+//! touches mapped memory itself or calls the fabric.
 
 mod atomics;
 mod collective;
@@ -31,13 +33,13 @@ mod world;
 pub use atomics::Fetch;
 pub use context::Context;
 pub use counters::{Counters, PeerCounters};
-pub use farside_fabric::{Agent, Ended, Error, HandlerId, Link, Node, Rank, Result, Topology};
+pub use farside_fabric::{Agent, Error, ExitCause, HandlerId, Link, Node, Rank, Result, Topology};
 pub use noncontiguous::{Patch, Run};
 pub use pending::{Pending, Scope, Transfer};
 pub use place::Place;
-pub use plain::{Cell, Complex, Integer, Pair, Plain, Summand};
+pub use plain::{AtomicWord, Complex, Integer, Pair, Plain, Summand};
 pub use team::Team;
-pub use waiting::{AwaitedWord, Outlook};
+pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};
 pub use words::Words;
 pub use world::{World, root_bytes};

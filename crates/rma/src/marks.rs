@@ -14,7 +14,10 @@ pub(crate) struct Marks {
 impl Marks {
     /// An empty set of the ranks of a job.
     pub(crate) fn new(ranks: u32) -> Marks {
-        Marks { words: (0..ranks.div_ceil(64)).map(|_| Cell::new(0)).collect(), any: Cell::new(false) }
+        Marks {
+            words: (0..ranks.div_ceil(64)).map(|_| Cell::new(0)).collect(),
+            any: Cell::new(false),
+        }
     }
 
     #[inline]
@@ -55,7 +58,9 @@ impl Marks {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Rank> {
         self.words.iter().enumerate().flat_map(|(at, word)| {
             let bits = word.get();
-            (0..64).filter(move |bit| bits & (1 << bit) != 0).map(move |bit| Rank(at as u32 * 64 + bit))
+            (0..64)
+                .filter(move |bit| bits & (1 << bit) != 0)
+                .map(move |bit| Rank(at as u32 * 64 + bit))
         })
     }
 }
@@ -74,6 +79,8 @@ mod tests {
         marks.remove(Rank(63));
         marks.add(Rank(1000));
         assert_eq!(marks.iter().collect::<Vec<_>>(), [Rank(0), Rank(64), Rank(129)]);
-        assert!(marks.contains(Rank(129)) && !marks.contains(Rank(63)) && !marks.contains(Rank(1000)));
+        assert!(
+            marks.contains(Rank(129)) && !marks.contains(Rank(63)) && !marks.contains(Rank(1000))
+        );
     }
 }

@@ -9,7 +9,8 @@ use crate::context::Context;
 use crate::place::{Place, short_name};
 use crate::plain::{Plain, Summand};
 
-/// A block of any dimension on both sides of a strided transfer. All numbers are elements; the last dimension varies fastest.
+/// A block of any dimension on both sides of a strided transfer. All numbers are elements; the last
+/// dimension varies fastest.
 ///
 /// The 2 x 3 block at row 1, column 2 of a far matrix with 10 columns, to or from a tight near one:
 ///
@@ -47,13 +48,24 @@ pub struct Run {
 }
 
 impl Context {
-    /// Writes a block of `data` to a block at a place. If elements of the far block overlap, which of them wins is unspecified.
-    pub fn put_strided<T: Plain>(&self, data: &[T], to: Place<'_, T>, patch: &Patch<'_>) -> Result<()> {
+    /// Writes a block of `data` to a block at a place. If elements of the far block overlap, which
+    /// of them wins is unspecified.
+    pub fn put_strided<T: Plain>(
+        &self,
+        data: &[T],
+        to: Place<'_, T>,
+        patch: &Patch<'_>,
+    ) -> Result<()> {
         self.put_runs(data.as_bytes(), to, &Runs::strided::<T>(patch)?)
     }
 
     /// Reads a block at a place into a block of `into`.
-    pub fn get_strided<T: Plain>(&self, from: Place<'_, T>, into: &mut [T], patch: &Patch<'_>) -> Result<()> {
+    pub fn get_strided<T: Plain>(
+        &self,
+        from: Place<'_, T>,
+        into: &mut [T],
+        patch: &Patch<'_>,
+    ) -> Result<()> {
         self.get_runs(from, into.as_mut_bytes(), &Runs::strided::<T>(patch)?)
     }
 
@@ -74,12 +86,23 @@ impl Context {
     }
 
     /// Reads pieces from a place on into pieces of `into`.
-    pub fn get_vector<T: Plain>(&self, from: Place<'_, T>, into: &mut [T], runs: &[Run]) -> Result<()> {
+    pub fn get_vector<T: Plain>(
+        &self,
+        from: Place<'_, T>,
+        into: &mut [T],
+        runs: &[Run],
+    ) -> Result<()> {
         self.get_runs(from, into.as_mut_bytes(), &Runs::vector::<T>(runs)?)
     }
 
     /// Adds `scale` times pieces of `data` to pieces from a place on.
-    pub fn accumulate_vector<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>, runs: &[Run]) -> Result<()> {
+    pub fn accumulate_vector<T: Summand>(
+        &self,
+        scale: T,
+        data: &[T],
+        to: Place<'_, T>,
+        runs: &[Run],
+    ) -> Result<()> {
         self.accumulate_runs(scale, data.as_bytes(), to, &Runs::vector::<T>(runs)?)
     }
 
@@ -110,7 +133,9 @@ impl Context {
         let bytes = runs.check(into.len(), from)?;
         self.tally().get(from.rank, bytes);
         match self.reach(from)? {
-            Some(mapped) => runs.all(|near, far, bytes| mapped.get(from.offset + far, &mut into[near..near + bytes])),
+            Some(mapped) => runs.all(|near, far, bytes| {
+                mapped.get(from.offset + far, &mut into[near..near + bytes])
+            }),
             None => {
                 let mut packed = vec![0; bytes as usize];
                 runs.with_region(from, |region| self.get_region(region, &mut packed))?;
@@ -127,7 +152,13 @@ impl Context {
         .ok_or_else(|| from.out_of_range(bytes))
     }
 
-    fn accumulate_runs<T: Summand>(&self, scale: T, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
+    fn accumulate_runs<T: Summand>(
+        &self,
+        scale: T,
+        data: &[u8],
+        to: Place<'_, T>,
+        runs: &Runs<'_>,
+    ) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
         self.tally().accumulate(to.rank, bytes);
         let sum = scale.sum();
@@ -136,7 +167,13 @@ impl Context {
                 self.write_near();
                 let mut held_up = |holder| self.fabric().held_up(holder);
                 runs.all(|near, far, bytes| {
-                    mapped.accumulate(to.offset + far, &sum, &data[near..near + bytes], self.rank(), &mut held_up)
+                    mapped.accumulate(
+                        to.offset + far,
+                        &sum,
+                        &data[near..near + bytes],
+                        self.rank(),
+                        &mut held_up,
+                    )
                 })
             }
             _ => {
@@ -164,7 +201,8 @@ impl Context {
 
 /// Pairs of runs, near and far.
 enum Runs<'a> {
-    /// A block whose inner dimensions, as far as they are contiguous on both sides, were joined to units of `unit` elements.
+    /// A block whose inner dimensions, as far as they are contiguous on both sides, were joined to
+    /// units of `unit` elements.
     Strided {
         size: u64,
         unit: u64,
@@ -182,7 +220,11 @@ impl fmt::Display for Runs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Runs::Strided { unit, counts, near, far, .. } => {
-                write!(f, "a block of {counts:?} runs of {unit} elements, {near:?} apart here and {far:?} there,")
+                write!(
+                    f,
+                    "a block of {counts:?} runs of {unit} elements, {near:?} apart here and \
+                     {far:?} there,"
+                )
             }
             Runs::Vector { runs, .. } => write!(f, "a list of {} runs", runs.len()),
         }
@@ -202,14 +244,18 @@ impl<'a> Runs<'a> {
         }
         let (mut dimensions, mut unit) = (patch.counts.len(), 1u64);
         while let Some(last) = dimensions.checked_sub(1) {
-            let contiguous =
-                patch.counts[last] == 1 || (patch.near[last] as u64 == unit && patch.far[last] as u64 == unit);
-            match unit.checked_mul(patch.counts[last] as u64).filter(|&longer| contiguous && longer > 0) {
+            let contiguous = patch.counts[last] == 1
+                || (patch.near[last] as u64 == unit && patch.far[last] as u64 == unit);
+            match unit
+                .checked_mul(patch.counts[last] as u64)
+                .filter(|&longer| contiguous && longer > 0)
+            {
                 Some(longer) => (dimensions, unit) = (last, longer),
                 None => break,
             }
         }
-        let (counts, near, far) = (&patch.counts[..dimensions], &patch.near[..dimensions], &patch.far[..dimensions]);
+        let (counts, near, far) =
+            (&patch.counts[..dimensions], &patch.near[..dimensions], &patch.far[..dimensions]);
         Ok(Runs::Strided { size: size_of::<T>() as u64, unit, counts, near, far })
     }
 
@@ -223,7 +269,8 @@ impl<'a> Runs<'a> {
         let size = size_of::<T>().max(1) as u64;
         let Some((bytes, near, far)) = self.extents() else {
             return Err(Error::Misuse(format!(
-                "{self} reaches further than 64 bits count; {}'s part has {} elements ({}), and the slice has {}",
+                "{self} reaches further than 64 bits count; {}'s part has {} elements ({}), and \
+                 the slice has {}",
                 place.rank,
                 far_bytes / size,
                 short_name::<T>(),
@@ -243,29 +290,37 @@ impl<'a> Runs<'a> {
         Ok(bytes)
     }
 
-    /// The bytes of the message, and how many bytes from the start each side reaches; `None` if that is no number.
+    /// The bytes of the message, and how many bytes from the start each side reaches; `None` if
+    /// that is no number.
     fn extents(&self) -> Option<(u64, u64, u64)> {
         match self {
             Runs::Strided { counts, .. } if counts.contains(&0) => Some((0, 0, 0)),
             Runs::Strided { size, unit, counts, near, far } => {
                 let reach = |strides: &[usize]| {
                     let steps = counts.iter().zip(strides);
-                    let mut last = steps.map(|(&count, &stride)| (count as u64 - 1).checked_mul(stride as u64));
+                    let mut last = steps
+                        .map(|(&count, &stride)| (count as u64 - 1).checked_mul(stride as u64));
                     let last = last.try_fold(0u64, |sum, step| sum.checked_add(step?))?;
                     last.checked_add(*unit)?.checked_mul(*size)
                 };
-                let elements = counts.iter().try_fold(*unit, |all, &count| all.checked_mul(count as u64))?;
+                let elements =
+                    counts.iter().try_fold(*unit, |all, &count| all.checked_mul(count as u64))?;
                 Some((elements.checked_mul(*size)?, reach(near)?, reach(far)?))
             }
-            Runs::Vector { size, runs } => runs.iter().try_fold((0u64, 0, 0), |(bytes, near, far), run| {
-                let reach = |start: usize| (start as u64).checked_add(run.len as u64)?.checked_mul(*size);
-                let bytes = bytes.checked_add((run.len as u64).checked_mul(*size)?)?;
-                Some((bytes, near.max(reach(run.near)?), far.max(reach(run.far)?)))
-            }),
+            Runs::Vector { size, runs } => {
+                runs.iter().try_fold((0u64, 0, 0), |(bytes, near, far), run| {
+                    let reach = |start: usize| {
+                        (start as u64).checked_add(run.len as u64)?.checked_mul(*size)
+                    };
+                    let bytes = bytes.checked_add((run.len as u64).checked_mul(*size)?)?;
+                    Some((bytes, near.max(reach(run.near)?), far.max(reach(run.far)?)))
+                })
+            }
         }
     }
 
-    /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says no. Only after [`Runs::check`].
+    /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says
+    /// no. Only after [`Runs::check`].
     fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
         fn walk(
             (near, far): (usize, usize),
@@ -278,9 +333,15 @@ impl<'a> Runs<'a> {
                 ([count], &[near_stride, ..], &[far_stride, ..]) => {
                     (0..*count).all(|step| each(near + step * near_stride, far + step * far_stride))
                 }
-                ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => (0..*count).all(|step| {
-                    walk((near + step * near_stride, far + step * far_stride), (counts, nears, fars), each)
-                }),
+                ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => {
+                    (0..*count).all(|step| {
+                        walk(
+                            (near + step * near_stride, far + step * far_stride),
+                            (counts, nears, fars),
+                            each,
+                        )
+                    })
+                }
                 _ => true,
             }
         }
@@ -288,11 +349,14 @@ impl<'a> Runs<'a> {
             Runs::Strided { counts, .. } if counts.contains(&0) => true,
             Runs::Strided { size, unit, counts, near, far } => {
                 let (size, bytes) = (size as usize, (unit * size) as usize);
-                walk((0, 0), (counts, near, far), &mut |near, far| each(near * size, (far * size) as u64, bytes))
+                walk((0, 0), (counts, near, far), &mut |near, far| {
+                    each(near * size, (far * size) as u64, bytes)
+                })
             }
             Runs::Vector { size, runs } => {
                 let size = size as usize;
-                runs.iter().all(|run| each(run.near * size, (run.far * size) as u64, run.len * size))
+                runs.iter()
+                    .all(|run| each(run.near * size, (run.far * size) as u64, run.len * size))
             }
         }
     }
@@ -303,12 +367,21 @@ impl<'a> Runs<'a> {
         match *self {
             Runs::Strided { size, unit, counts, far, .. } => {
                 let counts: Vec<u64> = counts.iter().map(|&count| count as u64).collect();
-                let strides: Vec<u64> = far.iter().map(|&stride| (stride as u64).saturating_mul(size)).collect();
-                let shape = Shape::Strided { offset, unit: unit * size, counts: &counts, strides: &strides };
+                let strides: Vec<u64> =
+                    far.iter().map(|&stride| (stride as u64).saturating_mul(size)).collect();
+                let shape = Shape::Strided {
+                    offset,
+                    unit: unit * size,
+                    counts: &counts,
+                    strides: &strides,
+                };
                 run(&Region { rank, segment, shape })
             }
             Runs::Vector { size, runs } => {
-                let piece = |run: &Run| Piece { offset: offset + run.far as u64 * size, bytes: run.len as u64 * size };
+                let piece = |run: &Run| Piece {
+                    offset: offset + run.far as u64 * size,
+                    bytes: run.len as u64 * size,
+                };
                 let pieces: Vec<Piece> = runs.iter().map(piece).collect();
                 run(&Region { rank, segment, shape: Shape::Pieces(&pieces) })
             }

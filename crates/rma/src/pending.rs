@@ -11,10 +11,12 @@ use crate::place::Place;
 use crate::plain::Plain;
 
 impl Context {
-    /// Runs `body`, which may start transfers with [`Scope::get_nb`] and [`Scope::put_nb`]; all of them are complete when this returns.
+    /// Runs `body`, which may start transfers with [`Scope::get_nb`] and [`Scope::put_nb`]; all of
+    /// them are complete when this returns.
     ///
-    /// A buffer must live longer than the scope, and stays borrowed until its transfer was waited for or the scope is over:
-    /// there is no way to touch it, free it, or forget the transfer in between.
+    /// A buffer must live longer than the scope, and stays borrowed until its transfer was waited
+    /// for or the scope is over: there is no way to touch it, free it, or forget the transfer in
+    /// between.
     ///
     /// ```
     /// # use farside::Rank;
@@ -56,7 +58,8 @@ impl Context {
 }
 
 impl Context {
-    /// Starts a read of `len` elements from a place, into memory that belongs to the transfer until it is complete.
+    /// Starts a read of `len` elements from a place, into memory that belongs to the transfer until
+    /// it is complete.
     ///
     /// ```
     /// # use farside::Rank;
@@ -77,8 +80,13 @@ impl Context {
         self.read_nb_into(from, vec![T::new_zeroed(); len])
     }
 
-    /// Starts a read from a place into all of `buffer`, which belongs to the transfer until it is complete.
-    pub fn read_nb_into<T: Plain>(&self, from: Place<'_, T>, mut buffer: Vec<T>) -> Result<Transfer<'_, T>> {
+    /// Starts a read from a place into all of `buffer`, which belongs to the transfer until it is
+    /// complete.
+    pub fn read_nb_into<T: Plain>(
+        &self,
+        from: Place<'_, T>,
+        mut buffer: Vec<T>,
+    ) -> Result<Transfer<'_, T>> {
         let bytes = size_of_val(&buffer[..]) as u64;
         from.check(bytes)?;
         let part = from.segment.part(from.rank)?;
@@ -89,13 +97,18 @@ impl Context {
         self.tally().get(from.rank, bytes);
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
         region.check(part.bytes).map_err(|error| from.in_elements(error))?;
-        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the `Transfer`, which neither touches it nor gives it
-        // back before the operation is over; if the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the buffer.
-        let started = unsafe { self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())? };
+        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the
+        // `Transfer`, which neither touches it nor gives it back before the operation is over; if
+        // the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is
+        // the buffer.
+        let started = unsafe {
+            self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())?
+        };
         Ok(Transfer { context: self, peer: from.rank, ticket: self.entrust(started), buffer })
     }
 
-    /// Starts a write of `data` to a place, from where it is: it belongs to the transfer until it may be reused. It has landed after a flush.
+    /// Starts a write of `data` to a place, from where it is: it belongs to the transfer until it
+    /// may be reused. It has landed after a flush.
     ///
     /// ```
     /// # use farside::Rank;
@@ -108,8 +121,9 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn write_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {
-        // SAFETY: the data is on the heap, and belongs to the `Transfer`, which neither touches it nor gives it back before the operation is over; if the
-        // `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is the data.
+        // SAFETY: the data is on the heap, and belongs to the `Transfer`, which neither touches it
+        // nor gives it back before the operation is over; if the `Transfer` is dropped, the
+        // operation is given up first, and if it is forgotten, so is the data.
         let ticket = unsafe { self.put_lent(&data, to)? };
         Ok(Transfer { context: self, peer: to.rank, ticket, buffer: data })
     }
@@ -164,7 +178,8 @@ impl<T> Transfer<'_, T> {
         let Some(ticket) = self.ticket else {
             return Ok(true);
         };
-        let is_done = self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?.is_some();
+        let is_done =
+            self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?.is_some();
         if is_done {
             self.ticket = None;
         }
@@ -221,15 +236,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
         region.check(part.bytes).map_err(|error| from.in_elements(error))?;
         self.outstanding.context.tally().get(from.rank, bytes);
-        // SAFETY: `into` is borrowed for longer than the scope, which does not end before the operation is over; until
-        // then the borrow is inside `Pending`, which gives it back only after completion.
-        let started = unsafe { self.outstanding.context.fabric().get(&region, into.as_mut_bytes().as_mut_ptr())? };
+        // SAFETY: `into` is borrowed for longer than the scope, which does not end before the
+        // operation is over; until then the borrow is inside `Pending`, which gives it back only
+        // after completion.
+        let started = unsafe {
+            self.outstanding.context.fabric().get(&region, into.as_mut_bytes().as_mut_ptr())?
+        };
         let ticket = self.outstanding.context.entrust(started);
         Ok(Pending { scope: self, ticket: self.enter(ticket, from.rank), buffer: into })
     }
 
-    /// Starts a write of `data` to a place; when it is waited for, `data` may be reused. It has landed after a flush.
-    pub fn put_nb<'a, T: Plain>(&'scope self, data: &'a [T], to: Place<'_, T>) -> Result<Pending<'scope, 'env, &'a [T]>>
+    /// Starts a write of `data` to a place; when it is waited for, `data` may be reused. It has
+    /// landed after a flush.
+    pub fn put_nb<'a, T: Plain>(
+        &'scope self,
+        data: &'a [T],
+        to: Place<'_, T>,
+    ) -> Result<Pending<'scope, 'env, &'a [T]>>
     where
         'a: 'scope,
     {
@@ -248,7 +271,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 impl Outstanding<'_> {
     fn complete_all(&self) -> Result<()> {
         let pending = std::mem::take(&mut *self.tickets.borrow_mut());
-        // Every one is waited for, also after one has failed: their buffers are about to be given back.
+        // Every one is waited for, also after one has failed: their buffers are about to be given
+        // back.
         let mut first_error = Ok(());
         for (ticket, peer) in pending {
             let completed = self.context.complete(ticket, peer);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use farside_fabric::{Error, Rank, Result, Word};
 
-use crate::plain::Cell;
+use crate::plain::AtomicWord;
 use crate::segment::Segment;
 
 /// An element of a window on a given rank.
@@ -64,11 +64,13 @@ impl<'w, T> Place<'w, T> {
     #[must_use]
     #[inline]
     pub fn skip(self, elements: usize) -> Place<'w, T> {
-        let offset = (elements as u64).saturating_mul(size_of::<T>() as u64).saturating_add(self.offset);
+        let offset =
+            (elements as u64).saturating_mul(size_of::<T>() as u64).saturating_add(self.offset);
         Place { offset, ..self }
     }
 
-    /// The same place, as the first of elements of another type. Whether it is aligned for atomics is checked when it is used so.
+    /// The same place, as the first of elements of another type. Whether it is aligned for atomics
+    /// is checked when it is used so.
     #[must_use]
     #[inline]
     pub fn cast<U>(self) -> Place<'w, U> {
@@ -99,16 +101,23 @@ impl<'w, T> Place<'w, T> {
             Err(error) => return error,
         };
         let (rank, segment) = (self.rank, self.segment.id);
-        self.in_elements(Error::OutOfRange { rank, segment, offset: self.offset, bytes, segment_bytes })
+        self.in_elements(Error::OutOfRange {
+            rank,
+            segment,
+            offset: self.offset,
+            bytes,
+            segment_bytes,
+        })
     }
 
-    /// An error of an access to this place, in the words of who made it: layers below count bytes of a segment, callers elements
-    /// of a window.
+    /// An error of an access to this place, in the words of who made it: layers below count bytes
+    /// of a segment, callers elements of a window.
     #[cold]
     pub(crate) fn in_elements(self, error: Error) -> Error {
         match error {
             Error::OutOfRange { rank, segment, offset, bytes, segment_bytes }
-                if (rank, segment) == (self.rank, self.segment.id) && offset >= u64::from(self.start) =>
+                if (rank, segment) == (self.rank, self.segment.id)
+                    && offset >= u64::from(self.start) =>
             {
                 let (start, size) = (u64::from(self.start), size_of::<T>().max(1) as u64);
                 Error::OutOfBounds {
@@ -128,11 +137,12 @@ impl<'w, T> Place<'w, T> {
 /// The name of a type without the path to it.
 pub(crate) fn short_name<T>() -> &'static str {
     let name = std::any::type_name::<T>();
-    let is_path = name.chars().all(|character| character.is_alphanumeric() || "_:".contains(character));
+    let is_path =
+        name.chars().all(|character| character.is_alphanumeric() || "_:".contains(character));
     if is_path { name.rsplit("::").next().unwrap_or(name) } else { name }
 }
 
-impl<T: Cell> Place<'_, T> {
+impl<T: AtomicWord> Place<'_, T> {
     /// The address of this word, for the layers that deal in addresses.
     #[inline]
     pub fn word(self) -> Word {

@@ -3,15 +3,18 @@
 use farside_fabric::{Number, Sum, Width};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Data without padding, pointers or forbidden values: any bytes are a value, and any value is its bytes.
+/// Data without padding, pointers or forbidden values: any bytes are a value, and any value is its
+/// bytes.
 ///
-/// Implemented for everything that derives `zerocopy`'s `FromBytes`, `IntoBytes` and `Immutable` and is `Copy`.
+/// Implemented for everything that derives `zerocopy`'s `FromBytes`, `IntoBytes` and `Immutable`
+/// and is `Copy`.
 pub trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {}
 
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static> Plain for T {}
 
-/// What can be loaded, stored, swapped and compared atomically: 32 and 64 bits, and [`Pair`]s of 64.
-pub trait Cell: Plain + sealed::Sealed {
+/// What can be loaded, stored, swapped and compared atomically: 32 and 64 bits, and [`Pair`]s of
+/// 64.
+pub trait AtomicWord: Plain + sealed::Sealed {
     #[doc(hidden)]
     const WIDTH: Width;
     #[doc(hidden)]
@@ -20,8 +23,8 @@ pub trait Cell: Plain + sealed::Sealed {
     fn from_bits(bits: u128) -> Self;
 }
 
-/// A [`Cell`] that can be added to and masked: the integers of 32 and 64 bits.
-pub trait Integer: Cell {}
+/// A [`AtomicWord`] that can be added to and masked: the integers of 32 and 64 bits.
+pub trait Integer: AtomicWord {}
 
 /// What can be accumulated: `i32`, `i64`, `f32`, `f64` and [`Complex`] numbers of the latter two.
 pub trait Summand: Plain + sealed::Sealed {
@@ -56,7 +59,7 @@ macro_rules! integers {
     ($($type:ty => $unsigned:ty, $width:expr;)*) => {$(
         impl sealed::Sealed for $type {}
         impl Integer for $type {}
-        impl Cell for $type {
+        impl AtomicWord for $type {
             const WIDTH: Width = $width;
             #[inline]
             fn to_bits(self) -> u128 {
@@ -78,7 +81,7 @@ integers! {
 }
 
 impl sealed::Sealed for Pair {}
-impl Cell for Pair {
+impl AtomicWord for Pair {
     const WIDTH: Width = Width::Pair;
     #[inline]
     fn to_bits(self) -> u128 {
@@ -124,9 +127,17 @@ mod tests {
     #[test]
     fn cells_survive_the_trip_through_bits() {
         assert_eq!(i32::from_bits((-5i32).to_bits()), -5);
-        assert_eq!((-5i32).to_bits(), u128::from(u32::MAX - 4), "no sign leaks into the upper half");
+        assert_eq!(
+            (-5i32).to_bits(),
+            u128::from(u32::MAX - 4),
+            "no sign leaks into the upper half"
+        );
         assert_eq!(i64::from_bits(i64::MIN.to_bits()), i64::MIN);
         assert_eq!(Pair::from_bits(Pair(1, u64::MAX).to_bits()), Pair(1, u64::MAX));
-        assert_eq!(Pair(1, 2).as_bytes()[..8], 1u64.to_le_bytes(), "the low half comes first in memory");
+        assert_eq!(
+            Pair(1, 2).as_bytes()[..8],
+            1u64.to_le_bytes(),
+            "the low half comes first in memory"
+        );
     }
 }

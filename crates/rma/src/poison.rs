@@ -5,10 +5,11 @@ use farside_fabric::{Loss, Rank};
 /// Why a team's collectives come to no end any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Poison {
-    /// The members make different calls, as this one has noticed in the collective with the number `since`. Those before it may still be going on
-    /// elsewhere, and will come to their end.
+    /// The members make different calls, as this one has noticed in the collective with the number
+    /// `since`. Those before it may still be going on elsewhere, and will come to their end.
     Disagreement { noticed_by: Rank, since: u32 },
-    /// This one has left, and did not come to the collective with the number `since`. Those before it likewise.
+    /// This one has left, and did not come to the collective with the number `since`. Those before
+    /// it likewise.
     HasLeft { rank: Rank, since: u32 },
     /// This one was lost, and comes to none any more.
     Lost(Loss),
@@ -42,7 +43,8 @@ impl Poison {
         }
     }
 
-    /// Whether it is about the collective with this number. No member is ever half of all numbers ahead of another.
+    /// Whether it is about the collective with this number. No member is ever half of all numbers
+    /// ahead of another.
     pub(crate) fn concerns(self, sequence: u32) -> bool {
         match self {
             Poison::Disagreement { since, .. } | Poison::HasLeft { since, .. } => {
@@ -60,7 +62,7 @@ pub(crate) fn concerns(bits: u64, sequence: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use farside_fabric::Ended;
+    use farside_fabric::ExitCause;
 
     use super::*;
 
@@ -68,7 +70,8 @@ mod tests {
 
     fn all() -> Vec<Poison> {
         let of = |rank| {
-            let losses = [Ended::Left, Ended::Signal(9)].map(|how| Poison::Lost(Loss { rank, how }));
+            let losses =
+                [ExitCause::Left, ExitCause::Signal(9)].map(|how| Poison::Lost(Loss { rank, how }));
             let since = [0, 1, u32::MAX].into_iter();
             let leaves = since.clone().map(move |since| Poison::HasLeft { rank, since });
             let others = since.map(move |since| Poison::Disagreement { noticed_by: rank, since });
@@ -84,7 +87,8 @@ mod tests {
             assert_ne!(poison.to_bits(), 0, "{poison:?}");
             assert_eq!(Poison::from_bits(poison.to_bits()), Some(poison));
         }
-        let words: std::collections::BTreeSet<u64> = all().into_iter().map(Poison::to_bits).collect();
+        let words: std::collections::BTreeSet<u64> =
+            all().into_iter().map(Poison::to_bits).collect();
         assert_eq!(words.len(), all().len(), "no two share a word");
     }
 
@@ -92,15 +96,23 @@ mod tests {
     fn what_was_before_a_poison_is_not_spoiled_by_it() {
         for since in [1, 1000, u32::MAX] {
             let (rank, noticed_by) = (Rank(3), Rank(3));
-            for poison in [Poison::HasLeft { rank, since }, Poison::Disagreement { noticed_by, since }] {
+            for poison in
+                [Poison::HasLeft { rank, since }, Poison::Disagreement { noticed_by, since }]
+            {
                 let word = poison.to_bits();
                 assert!(!concerns(word, since.wrapping_sub(1)), "{poison:?}");
-                assert!(concerns(word, since) && concerns(word, since.wrapping_add(1)), "{poison:?}");
+                assert!(
+                    concerns(word, since) && concerns(word, since.wrapping_add(1)),
+                    "{poison:?}"
+                );
             }
         }
         for sequence in [0, 1, u32::MAX] {
             assert!(!concerns(0, sequence));
-            assert!(concerns(Poison::Lost(Loss { rank: Rank(3), how: Ended::Silent }).to_bits(), sequence));
+            assert!(concerns(
+                Poison::Lost(Loss { rank: Rank(3), how: ExitCause::Silent }).to_bits(),
+                sequence
+            ));
         }
     }
 }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use farside_fabric::{Error, Fabric, Mapped, Rank, Result, SegmentId};
 
-/// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not of the job, where all parts are of one length.
+/// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not
+/// of the job, where all parts are of one length.
 pub(crate) struct Segment {
     pub(crate) id: SegmentId,
     /// How many ranks the job has.
     ranks: u32,
-    /// The parts that plain instructions reach, from this rank's on; ranks in between that they do not reach have `None`.
+    /// The parts that plain instructions reach, from this rank's on; ranks in between that they do
+    /// not reach have `None`.
     first_near: Rank,
     near: Box<[Option<Near>]>,
     lengths: Lengths,
@@ -39,7 +41,8 @@ pub(crate) struct Part<'s> {
 }
 
 impl Segment {
-    /// Looks up the parts of a segment that all `members` have exposed; `bytes_of` gives the length of each, by its index.
+    /// Looks up the parts of a segment that all `members` have exposed; `bytes_of` gives the length
+    /// of each, by its index.
     pub(crate) fn open(
         fabric: &dyn Fabric,
         id: SegmentId,
@@ -48,11 +51,16 @@ impl Segment {
     ) -> Result<Segment> {
         let (topology, ranks) = (fabric.topology(), fabric.topology().ranks());
         let bytes = bytes_of(0);
-        let lengths = if members.len() as u32 == ranks && (1..members.len()).all(|at| bytes_of(at) == bytes) {
+        let lengths = if members.len() as u32 == ranks
+            && (1..members.len()).all(|at| bytes_of(at) == bytes)
+        {
             Lengths::Alike(bytes)
         } else {
             let mut each: Box<[Option<u64>]> = vec![None; ranks as usize].into();
-            members.iter().enumerate().for_each(|(at, rank)| each[rank.index()] = Some(bytes_of(at)));
+            members
+                .iter()
+                .enumerate()
+                .for_each(|(at, rank)| each[rank.index()] = Some(bytes_of(at)));
             Lengths::Each(each)
         };
         let here = topology.ranks_of(topology.node_of(fabric.rank()));

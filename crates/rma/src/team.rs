@@ -14,7 +14,8 @@ use crate::segment::Segment;
 use crate::window::Window;
 use crate::words::{Pool, Words};
 
-/// A subset of the ranks, with collectives of their own. Every member must make the same collective calls in the same order.
+/// A subset of the ranks, with collectives of their own. Every member must make the same collective
+/// calls in the same order.
 ///
 /// The [`World`](crate::World) is a team of all ranks. [`Team::split`] makes smaller ones.
 pub struct Team<'w> {
@@ -110,7 +111,8 @@ impl<'w> Team<'w> {
         self.meet(&self.enter(Call::BARRIER)?)
     }
 
-    /// Returns when every member has called it and all that any member has put before, to anybody, has landed.
+    /// Returns when every member has called it and all that any member has put before, to anybody,
+    /// has landed.
     pub fn sync(&self) -> Result<()> {
         self.context.flush_all()?;
         self.barrier()
@@ -137,10 +139,17 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// Folds everybody's `data`, element by element, into the root's. What the others' holds afterwards is unspecified.
+    /// Folds everybody's `data`, element by element, into the root's. What the others' holds
+    /// afterwards is unspecified.
     ///
-    /// `fold` must be associative; the members' data is folded in an order that depends on nothing but the team.
-    pub fn reduce<T: Plain>(&self, root: Rank, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
+    /// `fold` must be associative; the members' data is folded in an order that depends on nothing
+    /// but the team.
+    pub fn reduce<T: Plain>(
+        &self,
+        root: Rank,
+        data: &mut [T],
+        fold: impl Fn(T, T) -> T,
+    ) -> Result<()> {
         let at = self.position(root)?;
         let call = Call::rooted(Kind::Reduce, size_of_val(data), root);
         self.check_element::<T>()?;
@@ -148,11 +157,19 @@ impl<'w> Team<'w> {
         if self.group().one_node {
             flat::reduce(self, call, Some(at), size_of::<T>(), data.as_mut_bytes(), &mut fold)
         } else {
-            tree::reduce(self, &self.enter(call)?, at, size_of::<T>(), data.as_mut_bytes(), &mut fold)
+            tree::reduce(
+                self,
+                &self.enter(call)?,
+                at,
+                size_of::<T>(),
+                data.as_mut_bytes(),
+                &mut fold,
+            )
         }
     }
 
-    /// Folds everybody's `data`, element by element, and gives everybody the same result, bit by bit.
+    /// Folds everybody's `data`, element by element, and gives everybody the same result, bit by
+    /// bit.
     ///
     /// ```
     /// # farside::local(3, |world| {
@@ -174,7 +191,8 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// Everybody's `mine`, one after the other, in the order of the team. All must be of one length.
+    /// Everybody's `mine`, one after the other, in the order of the team. All must be of one
+    /// length.
     ///
     /// ```
     /// # farside::local(3, |world| {
@@ -192,7 +210,8 @@ impl<'w> Team<'w> {
         Ok(all)
     }
 
-    /// Sends the i-th block of `send` to the i-th member, and returns what the members sent here, in their order.
+    /// Sends the i-th block of `send` to the i-th member, and returns what the members sent here,
+    /// in their order.
     ///
     /// ```
     /// # farside::local(3, |world| {
@@ -232,21 +251,23 @@ impl<'w> Team<'w> {
         Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, SegmentId::named_by)?)))
     }
 
-    /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]): for protocols that do the counting.
-    pub fn quiet_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+    /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
+    /// for protocols that do the counting.
+    pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let name = |rank, count| SegmentId::named_by(rank, count).quiet();
+        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
         Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, name)?)))
     }
 
-    /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small allocations share pages.
+    /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small
+    /// allocations share pages.
     pub fn words(&self, count: usize) -> Result<Words> {
         Words::allocate(self, count)
     }
 
-    /// Splits the team: members who say the same `colour` form a new team, ordered by `key`, then by rank. Who says `None`
-    /// gets no team.
+    /// Splits the team: members who say the same `colour` form a new team, ordered by `key`, then
+    /// by rank. Who says `None` gets no team.
     ///
     /// ```
     /// # farside::local(5, |world| {
@@ -268,20 +289,24 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let name = |rank, count| SegmentId::named_by(rank, count).quiet();
+        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
         let names = self.all_gather(&[if leads { self.name_segment(name) } else { NAMELESS }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
             Some(first) => Some(SegmentId(names[self.position(first)?])),
         };
-        // Every team that comes into being has a leader, so one that has run out of names ends the split for all.
+        // Every team that comes into being has a leader, so one that has run out of names ends the
+        // split for all.
         for &leader in self.members().iter().filter(|_| names.contains(&NAMED_ALL)) {
             if names[self.position(leader)?] == NAMED_ALL {
                 return Err(out_of_names(leader));
             }
         }
-        self.agree_on_success(mine, mine.map_or(Ok(()), |id| self.context.fabric().expose(id, bytes)))?;
+        self.agree_on_success(
+            mine,
+            mine.map_or(Ok(()), |id| self.context.fabric().register(id, bytes)),
+        )?;
         let Some(id) = mine else {
             return Ok(None);
         };
@@ -290,17 +315,18 @@ impl<'w> Team<'w> {
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
 
-    /// Gives back the memory that a team made by [`Team::split`] needs for its collectives. Every member must do so; its windows must have been freed before.
+    /// Gives back the memory that a team made by [`Team::split`] needs for its collectives. Every
+    /// member must do so; its windows must have been freed before.
     pub fn free(self) -> Result<()> {
         match &self.group {
-            Hold::Borrowed(_) => {
-                Err(Error::Misuse("only a team that was made by split can be freed, by its owner".into()))
-            }
+            Hold::Borrowed(_) => Err(Error::Misuse(
+                "only a team that was made by split can be freed, by its owner".into(),
+            )),
             Hold::Owned(group) => {
                 self.context.flush_all()?;
                 // Whoever returns from a meeting has got all signals that will ever be sent to it.
                 self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
-                self.context.fabric().withdraw(group.area.id)
+                self.context.fabric().deregister(group.area.id)
             }
         }
     }
@@ -312,8 +338,9 @@ impl<'w> Team<'w> {
         team.ok_or_else(|| Error::Misuse("a team of this node has no members".into()))
     }
 
-    /// One meeting of all members, by the barrier that suits them: where they outnumber the processors, each of them should be
-    /// woken once; otherwise, messages should be few one after the other.
+    /// One meeting of all members, by the barrier that suits them: where they outnumber the
+    /// processors, each of them should be woken once; otherwise, messages should be few one after
+    /// the other.
     pub(crate) fn meet(&self, step: &Step) -> Result<()> {
         self.group().meetings.set(step.meeting);
         if self.group().one_node && self.group().crowded {
@@ -323,10 +350,17 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// A new segment with `bytes` on this member, and `element` bytes for each element on every member.
-    pub(crate) fn segment(&self, bytes: u64, element: u64, name: impl Fn(Rank, u32) -> SegmentId) -> Result<Segment> {
+    /// A new segment with `bytes` on this member, and `element` bytes for each element on every
+    /// member.
+    pub(crate) fn segment(
+        &self,
+        bytes: u64,
+        element: u64,
+        name: impl Fn(Rank, u32) -> SegmentId,
+    ) -> Result<Segment> {
         let name = if self.index() == 0 { self.name_segment(name) } else { NAMELESS };
-        // The name, and whether all say the same: that much can be folded, and mostly no more is needed.
+        // The name, and whether all say the same: that much can be folded, and mostly no more is
+        // needed.
         let mut says = [[name, element, element, bytes, bytes]];
         self.all_reduce(&mut says, |a, b| {
             [a[0].max(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].min(b[3]), a[4].max(b[4])]
@@ -339,7 +373,7 @@ impl<'w> Team<'w> {
             return Err(out_of_names(self.members()[0]));
         }
         let id = SegmentId(name);
-        self.agree_on_success(Some(id), self.context.fabric().expose(id, bytes))?;
+        self.agree_on_success(Some(id), self.context.fabric().register(id, bytes))?;
         let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
         Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
@@ -365,11 +399,13 @@ impl<'w> Team<'w> {
 
     pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
-            return Err(Error::Misuse("a window is freed by the team that allocated it, not by another".into()));
+            return Err(Error::Misuse(
+                "a window is freed by the team that allocated it, not by another".into(),
+            ));
         }
         // Nobody's memory goes while somebody may still have operations on it under way.
         self.sync_as(Call::free(segment.id, 0))?;
-        self.context.fabric().withdraw(segment.id)
+        self.context.fabric().deregister(segment.id)
     }
 
     /// A [`Team::sync`] that also checks that all members make the same call.
@@ -378,8 +414,8 @@ impl<'w> Team<'w> {
         self.meet(&self.enter(call)?)
     }
 
-    /// Tells everybody whether all could expose their part: this rank's error if it has one, otherwise who failed. In either case nothing is
-    /// left of the segment.
+    /// Tells everybody whether all could expose their part: this rank's error if it has one,
+    /// otherwise who failed. In either case nothing is left of the segment.
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
         // One more than the index of the last who failed.
         let mut failed = [if mine.is_err() { self.index() as u64 + 1 } else { 0 }];
@@ -389,7 +425,7 @@ impl<'w> Team<'w> {
             return Ok(());
         };
         if let Some(segment) = segment {
-            self.context.fabric().withdraw(segment)?;
+            self.context.fabric().deregister(segment)?;
         }
         let rank = self.members()[at as usize];
         Err(Error::Misuse(format!("{rank} could not allocate its part; its own error says why")))
@@ -397,16 +433,21 @@ impl<'w> Team<'w> {
 
     fn position(&self, rank: Rank) -> Result<usize> {
         self.context.topology().check(rank)?;
-        self.members().iter().position(|&member| member == rank).ok_or(Error::NotAMember { rank, of: "team" })
+        self.members()
+            .iter()
+            .position(|&member| member == rank)
+            .ok_or(Error::NotAMember { rank, of: "team" })
     }
 
     /// An element of a reduction must fit into one message.
     fn check_element<T>(&self) -> Result<()> {
         match size_of::<T>() as u64 {
             0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
-            value if value > MESSAGE_BYTES => {
-                Err(Error::TooMuch { what: "bytes of an element of a reduction", value, limit: MESSAGE_BYTES })
-            }
+            value if value > MESSAGE_BYTES => Err(Error::TooMuch {
+                what: "bytes of an element of a reduction",
+                value,
+                limit: MESSAGE_BYTES,
+            }),
             _ => Ok(()),
         }
     }
@@ -418,14 +459,16 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
     }
 }
 
-/// What a member who gives no name says in place of one, and one who has given all that it has: no segment is called so.
+/// What a member who gives no name says in place of one, and one who has given all that it has: no
+/// segment is called so.
 const NAMELESS: u64 = 0;
 const NAMED_ALL: u64 = u64::MAX;
 
 /// Names are never used twice, so that an address that outlived its window is recognised.
 fn out_of_names(rank: Rank) -> Error {
     Error::Misuse(format!(
-        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: keep windows and use them \
+        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: \
+         keep windows and use them \
          again instead of allocating new ones, or let another rank be the first of the team",
         u32::MAX
     ))
@@ -437,7 +480,9 @@ pub(crate) fn check_type<T>() -> Result<()> {
         return Err(Error::Unsupported { what: "a window of elements without size".into() });
     }
     if align_of::<T>() > 4096 {
-        return Err(Error::Unsupported { what: format!("a window of elements aligned to {} bytes", align_of::<T>()) });
+        return Err(Error::Unsupported {
+            what: format!("a window of elements aligned to {} bytes", align_of::<T>()),
+        });
     }
     Ok(())
 }
@@ -447,7 +492,8 @@ fn on_bytes<T: Plain>(fold: impl Fn(T, T) -> T) -> impl FnMut(&mut [u8], &[u8]) 
     move |into, from| {
         let size = size_of::<T>();
         for (into, from) in into.chunks_exact_mut(size).zip(from.chunks_exact(size)) {
-            let element = |bytes: &[u8]| T::read_from_bytes(bytes).expect("a chunk is as long as an element");
+            let element =
+                |bytes: &[u8]| T::read_from_bytes(bytes).expect("a chunk is as long as an element");
             into.copy_from_slice(fold(element(into), element(from)).as_bytes());
         }
     }

@@ -1,6 +1,7 @@
 //! How protocols name their known-wrong variants.
 
-/// Known-wrong variants of a protocol, each of which leaves one step of its trait `Variant` out, for the checker to find out.
+/// Known-wrong variants of a protocol, each of which leaves one step of its trait `Variant` out,
+/// for the checker to find out.
 ///
 /// ```
 /// trait Variant {

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Ended, Error, Event, Fate, Loss, Node, Rank, Result, SegmentId, Wait, Wake, Width, Word,
-    first_cause, first_loss,
+    Atomic, Condition, Error, Event, ExitCause, Loss, Node, PeerState, Rank, Result, SegmentId,
+    Wait, Wake, Width, Word, first_cause, first_loss,
 };
 
 use crate::collective::at;
@@ -17,7 +17,7 @@ use crate::plain::Integer;
 const GONE_ON: u64 = 1;
 
 /// Whose end concerns a wait.
-pub(crate) enum Concern<'a> {
+pub(crate) enum FailureScope<'a> {
     /// Anybody's loss, and that all others have left.
     Everyone,
     /// The loss of one of these, and that all others of them have left.
@@ -35,27 +35,29 @@ pub type AwaitedWord<'a> = (Place<'a, u64>, &'a dyn Fn(u64) -> bool);
 
 /// What a waiter expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outlook {
+pub struct WaitOptions {
     /// For how long it waits; then [`Error::TimedOut`].
     pub timeout: Option<Duration>,
-    /// Whether it expects its event soon. Who knows that others come first sleeps at once where ranks outnumber processors.
+    /// Whether it expects its event soon. Who knows that others come first sleeps at once where
+    /// ranks outnumber processors.
     pub soon: bool,
 }
 
 /// Soon, and without a limit.
-impl Default for Outlook {
-    fn default() -> Outlook {
-        Outlook { timeout: None, soon: true }
+impl Default for WaitOptions {
+    fn default() -> WaitOptions {
+        WaitOptions { timeout: None, soon: true }
     }
 }
 
 impl Context {
-    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that did.
+    /// Waits until a word of this rank's own memory satisfies `until`, and returns the value that
+    /// did.
     ///
-    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails if a rank
-    /// was lost, since it might have been the one to signal.
+    /// Only atomics and signals wake the waiter; a plain put to the word need not be noticed. Fails
+    /// if a rank was lost, since it might have been the one to signal.
     pub fn wait<I: Integer>(&self, at: Place<'_, I>, until: impl Fn(I) -> bool) -> Result<I> {
-        self.wait_for(at, until, &Concern::Everyone, Outlook::default())
+        self.wait_for(at, until, &FailureScope::Everyone, WaitOptions::default())
     }
 
     /// Like [`Context::wait`], for at most `timeout`; then [`Error::TimedOut`].
@@ -65,20 +67,25 @@ impl Context {
         until: impl Fn(I) -> bool,
         timeout: Duration,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Everyone, Outlook { timeout: Some(timeout), soon: true })
+        self.wait_for(
+            at,
+            until,
+            &FailureScope::Everyone,
+            WaitOptions { timeout: Some(timeout), soon: true },
+        )
     }
 
-    /// Like [`Context::wait`], for a protocol among `members`: fails if one of them was lost, or all others of them have left, and
-    /// takes no notice of anybody else's end.
+    /// Like [`Context::wait`], for a protocol among `members`: fails if one of them was lost, or
+    /// all others of them have left, and takes no notice of anybody else's end.
     ///
     /// ```
-    /// # use farside::{Outlook, Rank};
+    /// # use farside::{WaitOptions, Rank};
     /// # farside::local(3, |world| {
     /// let flag = world.words(1)?;
     /// let pair = [Rank(0), Rank(1)];
     /// match world.rank().0 {
     ///     0 => world.signal(flag.at(Rank(1), 0), 1)?,
-    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, Outlook::default())?, 1),
+    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, WaitOptions::default())?, 1),
     ///     _ => {}
     /// }
     /// # flag.free(&world) }).unwrap();
@@ -88,13 +95,14 @@ impl Context {
         members: &[Rank],
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
-        outlook: Outlook,
+        outlook: WaitOptions,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Among(members), outlook)
+        self.wait_for(at, until, &FailureScope::Among(members), outlook)
     }
 
-    /// Waits until one of several words of this rank's own memory satisfies its condition, and returns which and the value that did: for a
-    /// protocol among `members`, as [`Context::wait_among`].
+    /// Waits until one of several words of this rank's own memory satisfies its condition, and
+    /// returns which and the value that did: for a protocol among `members`, as
+    /// [`Context::wait_among`].
     ///
     /// ```
     /// # use farside::Rank;
@@ -107,17 +115,25 @@ impl Context {
     /// assert_eq!(world.wait_any_among(&[me, other], &mine)?, (1, 7));
     /// # flags.free(&world) }).unwrap();
     /// ```
-    pub fn wait_any_among(&self, members: &[Rank], words: &[AwaitedWord<'_>]) -> Result<(usize, u64)> {
+    pub fn wait_any_among(
+        &self,
+        members: &[Rank],
+        words: &[AwaitedWord<'_>],
+    ) -> Result<(usize, u64)> {
         let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
         for &(at, until) in words {
             at.check(8)?;
             conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
         }
-        self.wait_outlook(Event::Words(&conditions), &Concern::Among(members), Outlook::default())
+        self.wait_outlook(
+            Event::Words(&conditions),
+            &FailureScope::Among(members),
+            WaitOptions::default(),
+        )
     }
 
-    /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if one of them has left and, as `has_done`
-    /// says, not done its part before.
+    /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if
+    /// one of them has left and, as `has_done` says, not done its part before.
     pub fn wait_for_all<I: Integer>(
         &self,
         members: &[Rank],
@@ -125,15 +141,20 @@ impl Context {
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
     ) -> Result<I> {
-        self.wait_for(at, until, &Concern::Members { members, awaited: members, has_done }, Outlook::default())
+        self.wait_for(
+            at,
+            until,
+            &FailureScope::Members { members, awaited: members, has_done },
+            WaitOptions::default(),
+        )
     }
 
     fn wait_for<I: Integer>(
         &self,
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
-        concern: &Concern<'_>,
-        outlook: Outlook,
+        concern: &FailureScope<'_>,
+        outlook: WaitOptions,
     ) -> Result<I> {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
@@ -142,22 +163,24 @@ impl Context {
         Ok(I::from_bits(value.into()))
     }
 
-    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank was lost, or all others have left.
+    /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank
+    /// was lost, or all others have left.
     pub fn relax(&self) -> Result<()> {
-        self.relax_unless(&Concern::Everyone)
+        self.relax_unless(&FailureScope::Everyone)
     }
 
     /// Like [`Context::relax`], for a protocol among `members`: nobody else's end is an error.
     #[inline]
     pub fn relax_among(&self, members: &[Rank]) -> Result<()> {
-        self.relax_unless(&Concern::Among(members))
+        self.relax_unless(&FailureScope::Among(members))
     }
 
     #[inline]
-    fn relax_unless(&self, concern: &Concern<'_>) -> Result<()> {
+    fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        let departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
-        // Who departs may have written what is polled for after the last look at it: the caller looks once more before that is an error.
+        let departures = self.fabric().failures().departures.load(Ordering::SeqCst);
+        // Who departs may have written what is polled for after the last look at it: the caller
+        // looks once more before that is an error.
         if departures == self.departures_polled().replace(departures) && departures != 0 {
             return self.judge(concern);
         }
@@ -169,14 +192,19 @@ impl Context {
     pub(crate) fn wait_event(
         &self,
         event: Event<'_>,
-        concern: &Concern<'_>,
+        concern: &FailureScope<'_>,
         timeout: Option<Duration>,
     ) -> Result<(usize, u64)> {
         self.wait_until(event, concern, true, || timeout)
     }
 
     /// Likewise, with a timeout that departures do not prolong.
-    fn wait_outlook(&self, event: Event<'_>, concern: &Concern<'_>, outlook: Outlook) -> Result<(usize, u64)> {
+    fn wait_outlook(
+        &self,
+        event: Event<'_>,
+        concern: &FailureScope<'_>,
+        outlook: WaitOptions,
+    ) -> Result<(usize, u64)> {
         let Some(timeout) = outlook.timeout else {
             return self.wait_until(event, concern, outlook.soon, || None);
         };
@@ -197,7 +225,7 @@ impl Context {
     fn wait_until(
         &self,
         event: Event<'_>,
-        concern: &Concern<'_>,
+        concern: &FailureScope<'_>,
         soon: bool,
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
@@ -206,10 +234,12 @@ impl Context {
             let timeout = left();
             match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
                 Wake::Ready { which, value } => return Ok((which, value)),
-                Wake::TimedOut => return Err(Error::TimedOut { after_ms: timeout.map_or(0, whole_ms) }),
-                Wake::Alarm => {
+                Wake::TimedOut => {
+                    return Err(Error::TimedOut { after_ms: timeout.map_or(0, whole_ms) });
+                }
+                Wake::Departure => {
                     // Read first, judged second: who departs in between raises the alarm again.
-                    known_departures = self.fabric().alarm().departures.load(Ordering::SeqCst);
+                    known_departures = self.fabric().failures().departures.load(Ordering::SeqCst);
                     self.judge(concern)?;
                 }
             }
@@ -217,7 +247,7 @@ impl Context {
     }
 
     /// Whether the departures so far are an error for a wait.
-    pub(crate) fn judge(&self, concern: &Concern<'_>) -> Result<()> {
+    pub(crate) fn judge(&self, concern: &FailureScope<'_>) -> Result<()> {
         let verdict = self.look_for_the_gone(concern);
         if let Some(loss) = verdict.as_ref().err().and_then(Loss::of) {
             self.note_reason(loss);
@@ -225,36 +255,39 @@ impl Context {
         verdict
     }
 
-    fn look_for_the_gone(&self, concern: &Concern<'_>) -> Result<()> {
+    fn look_for_the_gone(&self, concern: &FailureScope<'_>) -> Result<()> {
         let fabric = self.fabric();
         let any_lost = |ranks: &mut dyn Iterator<Item = Rank>| {
             // Most departures are no losses, and then nobody has to be looked for.
-            let losses = fabric.alarm().losses.load(Ordering::SeqCst);
+            let losses = fabric.failures().losses.load(Ordering::SeqCst);
             let first = if losses == 0 { None } else { first_loss(fabric, ranks) };
             first.map_or(Ok(()), |loss| Err(loss.error()))
         };
-        let left = |rank: Rank| fabric.fate(rank) == Fate::Left;
+        let left = |rank: Rank| fabric.peer_state(rank) == PeerState::Left;
         let all_others_left = |ranks: &mut dyn Iterator<Item = Rank>| {
             let others: Vec<Rank> = ranks.filter(|&rank| rank != self.rank()).collect();
             if others.is_empty() || !others.iter().copied().all(left) {
                 return Ok(());
             }
             let mut causes = others.iter().map(|&rank| self.why_left(rank));
-            let loss = causes.clone().find(|cause| cause.how != Ended::Left).or_else(|| causes.next());
+            let loss =
+                causes.clone().find(|cause| cause.how != ExitCause::Left).or_else(|| causes.next());
             loss.map_or(Ok(()), |loss| Err(loss.error()))
         };
         match concern {
-            Concern::Everyone => {
+            FailureScope::Everyone => {
                 any_lost(&mut self.ranks())?;
                 all_others_left(&mut self.ranks())
             }
-            Concern::Among(members) => {
+            FailureScope::Among(members) => {
                 any_lost(&mut members.iter().copied())?;
                 all_others_left(&mut members.iter().copied())
             }
-            Concern::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
-            Concern::Agent(node) => fabric.check_agent(*node).map_err(|error| self.first_cause_of(error)),
-            Concern::Members { members, awaited, has_done } => {
+            FailureScope::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
+            FailureScope::Agent(node) => {
+                fabric.check_agent(*node).map_err(|error| self.first_cause_of(error))
+            }
+            FailureScope::Members { members, awaited, has_done } => {
                 // Who was lost comes first: others may have left because of that.
                 any_lost(&mut members.iter().copied())?;
                 awaited.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
@@ -271,7 +304,7 @@ impl Context {
 
     /// That a rank has left in order, or the loss because of which it has.
     fn why_left(&self, rank: Rank) -> Loss {
-        let left = Loss { rank, how: Ended::Left };
+        let left = Loss { rank, how: ExitCause::Left };
         first_cause(self.rank(), left, |rank| self.fabric().departure(rank))
     }
 
@@ -281,11 +314,14 @@ impl Context {
         Loss::of(&error).map_or(error, |loss| cause(loss).error())
     }
 
-    /// What is worth knowing of a call that failed: all of a node may have left because another rank was lost.
+    /// What is worth knowing of a call that failed: all of a node may have left because another
+    /// rank was lost.
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
         let loss = match error {
-            Error::RankLost { how: Ended::Left, .. } => self.known_loss().or_else(|| Some(self.why_left(leader))),
+            Error::RankLost { how: ExitCause::Left, .. } => {
+                self.known_loss().or_else(|| Some(self.why_left(leader)))
+            }
             // An agent ends before its rank has left.
             Error::NoHandler { .. } => self.reason_of(leader),
             _ => None,
@@ -297,7 +333,7 @@ impl Context {
 
     /// The first loss that this rank knows of.
     fn known_loss(&self) -> Option<Loss> {
-        let losses = self.fabric().alarm().losses.load(Ordering::SeqCst);
+        let losses = self.fabric().failures().losses.load(Ordering::SeqCst);
         if losses == 0 { None } else { first_loss(self.fabric(), self.ranks()) }
     }
 
@@ -305,7 +341,7 @@ impl Context {
     /// of its end find it, and where those do who ask it before.
     pub(crate) fn note_reason(&self, loss: Loss) {
         self.fabric().note_cause(Some(loss));
-        if loss.how != Ended::Left {
+        if loss.how != ExitCause::Left {
             self.write_reason(loss.to_bits());
         }
     }

@@ -13,8 +13,8 @@ use crate::team::{Team, check_type};
 
 /// A collective allocation of plain data with a part on every member of a team.
 ///
-/// Each member chooses the length of its own part. Fresh memory is zero. Freeing is collective, too; a window that is dropped
-/// without being freed stays allocated until the job ends.
+/// Each member chooses the length of its own part. Fresh memory is zero. Freeing is collective,
+/// too; a window that is dropped without being freed stays allocated until the job ends.
 #[must_use = "a window that is dropped without `free` stays allocated until the job ends"]
 pub struct Window<T> {
     segment: Arc<Segment>,
@@ -52,7 +52,8 @@ impl<T: Plain> Window<T> {
         Own { segment: &self.segment, element: PhantomData }
     }
 
-    /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two `f32`, but no `[u8; 3]`.
+    /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two
+    /// `f32`, but no `[u8; 3]`.
     pub fn cast<U: Plain>(self) -> Result<Window<U>> {
         check_type::<U>()?;
         for &rank in self.segment.members.iter() {
@@ -76,9 +77,10 @@ impl<T: Plain> Window<T> {
 
 /// A rank's own part of a window, as memory.
 ///
-/// Other ranks may read and write it at any time, so Rust's references to it are a promise that only the program as a whole can keep:
-/// [`Own::as_slice`] and [`Own::as_mut_slice`] are therefore `unsafe`. Everything else here is safe: elements are copied in
-/// and out, and what races with another rank's put yields old or new bytes.
+/// Other ranks may read and write it at any time, so Rust's references to it are a promise that
+/// only the program as a whole can keep: [`Own::as_slice`] and [`Own::as_mut_slice`] are therefore
+/// `unsafe`. Everything else here is safe: elements are copied in and out, and what races with
+/// another rank's put yields old or new bytes.
 pub struct Own<'w, T> {
     segment: &'w Segment,
     element: PhantomData<fn() -> T>,
@@ -95,7 +97,8 @@ impl<'w, T: Plain> Own<'w, T> {
         self.len() == 0
     }
 
-    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`] and [`Own::as_mut_slice`].
+    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`]
+    /// and [`Own::as_mut_slice`].
     pub fn as_ptr(&self) -> *mut T {
         self.segment.own.base().as_ptr().cast()
     }
@@ -134,11 +137,12 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one through the window) may
-    /// write these elements. Barriers and locks are the usual way to make sure.
+    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
+    /// through the window) may write these elements. Barriers and locks are the usual way to make
+    /// sure.
     pub unsafe fn as_slice(&self) -> &'w [T] {
-        // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes are a `T`;
-        // that nobody writes is the caller's promise.
+        // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes
+        // are a `T`; that nobody writes is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
     }
 
@@ -146,11 +150,13 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one through the window or through
-    /// another such slice) may read or write these elements.
+    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
+    /// through the window or through another such slice) may read or write these elements.
     pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
         // SAFETY: as in `as_slice`; that nobody else touches it is the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len())
+        }
     }
 
     fn check(&self, index: usize, count: usize, copy: impl FnOnce(u64) -> bool) -> Result<()> {
@@ -159,7 +165,8 @@ impl<'w, T: Plain> Own<'w, T> {
             return Ok(());
         }
         Err(Error::Misuse(format!(
-            "index {index}..{} is outside of the {} elements ({}) of this rank's part of this window",
+            "index {index}..{} is outside of the {} elements ({}) of this rank's part of this \
+             window",
             index.saturating_add(count),
             self.len(),
             short_name::<T>()

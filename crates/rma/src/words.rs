@@ -31,7 +31,8 @@ pub struct Words {
     count: usize,
 }
 
-/// The blocks that a team's words are cut from. Members allocate in the same order, so the same words are free everywhere.
+/// The blocks that a team's words are cut from. Members allocate in the same order, so the same
+/// words are free everywhere.
 #[derive(Default)]
 pub(crate) struct Pool {
     blocks: Vec<Block>,
@@ -51,8 +52,8 @@ impl Words {
                 limit: BLOCK_WORDS as u64,
             });
         }
-        // Checks that all members ask for the same number. It also keeps words that were just freed, and zeroed by their owners,
-        // from being used before all owners have done so.
+        // Checks that all members ask for the same number. It also keeps words that were just
+        // freed, and zeroed by their owners, from being used before all owners have done so.
         team.meet(&team.enter(Call::new(Kind::Words, count))?)?;
         let mut pool = team.group().pool.borrow_mut();
         if let Some(words) = pool.take(count) {
@@ -85,7 +86,9 @@ impl Words {
         let mut pool = team.group().pool.borrow_mut();
         let block = pool.blocks.iter_mut().find(|block| Arc::ptr_eq(&block.segment, &self.block));
         let Some(block) = block else {
-            return Err(Error::Misuse("words are freed by the team that allocated them, not by another".into()));
+            return Err(Error::Misuse(
+                "words are freed by the team that allocated them, not by another".into(),
+            ));
         };
         team.sync_as(Call::free(self.block.id, self.start as u64 * 8))?;
         block.used[self.start..self.start + self.count].fill(false);

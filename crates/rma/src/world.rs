@@ -33,7 +33,9 @@ impl World {
         let ranks = fabric.topology().ranks();
         let (needed, given) = (root_bytes(ranks), fabric.caps().root_bytes);
         if given < needed {
-            return Err(Error::Join(format!("the first segment has {given} bytes, and {ranks} ranks need {needed}")));
+            return Err(Error::Join(format!(
+                "the first segment has {given} bytes, and {ranks} ranks need {needed}"
+            )));
         }
         let members = fabric.topology().all().clone();
         let area = Segment::open(&*fabric, SegmentId::ROOT, members, &|_| given)?;
@@ -51,12 +53,14 @@ impl World {
         self.context.topology()
     }
 
-    /// Registers a handler with the agent of every node. Collective: every rank registers the same program's handlers in
-    /// the same order. A handler must not block, and must not hold a [`Context`] or a [`World`]: the rank would then never leave.
+    /// Registers a handler with the agent of every node. Collective: every rank registers the same
+    /// program's handlers in the same order. A handler must not block, and must not hold a
+    /// [`Context`] or a [`World`]: the rank would then never leave.
     ///
-    /// A node runs one handler at a time, in the process of its first rank, with that rank's copy of it. When that rank has left
-    /// or was killed, the process of the next rank of the node goes on with its own copy. So a handler keeps nothing in
-    /// variables of its own: what it must remember is in memory of a rank of its node, which stays when the rank is gone.
+    /// A node runs one handler at a time, in the process of its first rank, with that rank's copy
+    /// of it. When that rank has left or was killed, the process of the next rank of the node goes
+    /// on with its own copy. So a handler keeps nothing in variables of its own: what it must
+    /// remember is in memory of a rank of its node, which stays when the rank is gone.
     ///
     /// ```
     /// # use farside::{Atomic, Node, Rank};
@@ -72,7 +76,10 @@ impl World {
     /// words.free(&world)
     /// # }).unwrap();
     /// ```
-    pub fn serve(&self, handler: impl Fn(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static) -> Result<HandlerId> {
+    pub fn serve(
+        &self,
+        handler: impl Fn(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send + 'static,
+    ) -> Result<HandlerId> {
         let id = HandlerId(self.handlers.get());
         self.handlers.set(id.0 + 1);
         // All meet, also when one of them has failed; who calls its agent then gets an error.
@@ -97,7 +104,12 @@ impl World {
     }
 
     /// See [`Team::reduce`].
-    pub fn reduce<T: Plain>(&self, root: Rank, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
+    pub fn reduce<T: Plain>(
+        &self,
+        root: Rank,
+        data: &mut [T],
+        fold: impl Fn(T, T) -> T,
+    ) -> Result<()> {
         self.team().reduce(root, data, fold)
     }
 

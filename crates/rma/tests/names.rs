@@ -1,4 +1,5 @@
-//! A rank has a name for each of so many segments, and no name is given twice: at the end every member is told.
+//! A rank has a name for each of so many segments, and no name is given twice: at the end every
+//! member is told.
 
 use farside::{Error, Rank, Result, World};
 

@@ -1,11 +1,14 @@
-//! A rank leaves because of a loss that others have not heard of: whoever misses it must be told of the loss.
+//! A rank leaves because of a loss that others have not heard of: whoever misses it must be told of
+//! the loss.
 
 use std::sync::{Arc, Barrier, Mutex};
 
 use farside::barrier::Kind;
 use farside::combined::{Combined, Way};
 use farside::observed::{Observed, Observer, Operation};
-use farside::{Ended, Error, Fate, Local, Node, Outlook, Rank, Result, World, barrier};
+use farside::{
+    Error, ExitCause, Local, Node, PeerState, Rank, Result, WaitOptions, World, barrier,
+};
 
 /// Leaves because of the loss.
 const LEAVER: Rank = Rank(0);
@@ -21,14 +24,22 @@ impl Observer for Discreet {
         0
     }
     fn end(&self, _: Rank, _: &Operation, _: u64) {}
-    fn hears(&self, rank: Rank, peer: Rank, fate: Fate) -> Fate {
+    fn hears(&self, rank: Rank, peer: Rank, peer_state: PeerState) -> PeerState {
         // Whose program fails leaves first, and is lost then.
-        if peer == LOST && rank != LEAVER && fate != Fate::Starting { Fate::Alive } else { fate }
+        if peer == LOST && rank != LEAVER && peer_state != PeerState::Starting {
+            PeerState::Alive
+        } else {
+            peer_state
+        }
     }
 }
 
-/// What all but the lost rank get from `program`, in which `turn` is the moment when one is lost and another leaves because of that.
-fn told(local: Local, program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync) -> Vec<(Rank, Error)> {
+/// What all but the lost rank get from `program`, in which `turn` is the moment when one is lost
+/// and another leaves because of that.
+fn told(
+    local: Local,
+    program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync,
+) -> Vec<(Rank, Error)> {
     let (ready, outcomes) = (Barrier::new(RANKS as usize), Mutex::new(Vec::new()));
     let local = local.decorate(|fabric| Box::new(Observed::new(fabric, Arc::new(Discreet))));
     let ended = local.run(|world| {
@@ -39,9 +50,16 @@ fn told(local: Local, program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Resul
                 LOST => Err(Error::Misuse("it fails".into())),
                 // Whose program fails has left for a moment, before it is known to have failed.
                 LEAVER => loop {
-                    let told = world.wait_among(&[LEAVER, LOST], word.at(me, 0), |word| word == 1, Outlook::default());
+                    let told = world.wait_among(
+                        &[LEAVER, LOST],
+                        word.at(me, 0),
+                        |word| word == 1,
+                        WaitOptions::default(),
+                    );
                     match told.map(drop) {
-                        Err(Error::RankLost { rank: LOST, how: Ended::Left }) => std::thread::yield_now(),
+                        Err(Error::RankLost { rank: LOST, how: ExitCause::Left }) => {
+                            std::thread::yield_now()
+                        }
                         other => return other,
                     }
                 },
@@ -66,15 +84,21 @@ fn local() -> Local {
 }
 
 /// All know the loss, whether they have heard of it or missed the one who left.
-fn assert_all_know(what: &str, local: Local, program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync) {
-    let loss = Error::RankLost { rank: LOST, how: Ended::Failed };
+fn assert_all_know(
+    what: &str,
+    local: Local,
+    program: impl Fn(&World, &dyn Fn() -> Result<()>) -> Result<()> + Sync,
+) {
+    let loss = Error::RankLost { rank: LOST, how: ExitCause::Failed };
     let all = [LEAVER, Rank(1), Rank(2), Rank(3)].map(|rank| (rank, loss.clone()));
     assert_eq!(told(local, program), all, "{what}");
 }
 
 #[test]
 fn a_collective_names_the_loss_because_of_which_a_member_left() {
-    for local in [|| local(), || local().cores(1), || local().topology("node:5"), || local().nodes(5)] {
+    for local in
+        [|| local(), || local().cores(1), || local().topology("node:5"), || local().nodes(5)]
+    {
         assert_all_know("barrier", local(), |world, turn| {
             turn()?;
             world.barrier()
@@ -122,7 +146,7 @@ fn a_team_without_the_lost_rank_names_the_loss_because_of_which_a_member_left() 
         turn()?;
         team.map_or(Ok(()), |team| team.barrier())
     });
-    let loss = Error::RankLost { rank: LOST, how: Ended::Failed };
+    let loss = Error::RankLost { rank: LOST, how: ExitCause::Failed };
     assert_eq!(outcomes[1..], [Rank(1), Rank(2), Rank(3)].map(|rank| (rank, loss.clone())));
 }
 
@@ -138,6 +162,6 @@ fn a_team_misses_who_had_gone_on_after_the_loss_and_left_later() {
             other => other.and_then(|()| team.map_or(Ok(()), |team| team.barrier())),
         }
     });
-    let left = Error::RankLost { rank: LEAVER, how: Ended::Left };
+    let left = Error::RankLost { rank: LEAVER, how: ExitCause::Left };
     assert_eq!(outcomes[1..], [Rank(1), Rank(2), Rank(3)].map(|rank| (rank, left.clone())));
 }

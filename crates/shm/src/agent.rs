@@ -1,17 +1,20 @@
 //! The agent: a thread that runs handlers for the ranks of its node, so that the ranks need not.
 //!
-//! Every rank that has registered handlers has one, in its own process; the agent of one rank at a time runs them, the others
-//! sleep until it is their turn (`succession` says whose it is). A call is a slot of its caller's: the caller fills it, sets the
-//! slot's bit, rings the agent's bell; the agent runs the handler, leaves the reply in the slot and rings the caller's. There is
-//! no queue that a dying caller could leave in an inconsistent state: its bits are set, or not.
+//! Every rank that has registered handlers has one, in its own process; the agent of one rank at a
+//! time runs them, the others sleep until it is their turn (`succession` says whose it is). A call
+//! is a slot of its caller's: the caller fills it, sets the slot's bit, rings the agent's bell; the
+//! agent runs the handler, leaves the reply in the slot and rings the caller's. There is no queue
+//! that a dying caller could leave in an inconsistent state: its bits are set, or not.
 //!
-//! State:     of each slot its state and the rank whose process executes it; of each node a bit for each slot that waits, and
-//!            which slot is being executed.
-//! Invariant: a call is executed once, or its caller gets an error: a slot goes from asked to running in one step, by the
-//!            agent whose turn it is, and nobody makes it asked again but its caller.
-//! Ordering:  the agent first writes down which slot it is at, then clears the slot's bit, then marks the slot as running. So
-//!            whoever takes over from a process that was killed finds every call: by its bit, or by what was written down. One
-//!            that was running may have been executed in part: its caller is told, and it is not executed again. One that was
+//! State:     of each slot its state and the rank whose process executes it; of each node a bit for
+//!            each slot that waits, and which slot is being executed.
+//! Invariant: a call is executed once, or its caller gets an error: a slot goes from asked to
+//!            running in one step, by the agent whose turn it is, and nobody makes it asked again
+//!            but its caller.
+//! Ordering:  the agent first writes down which slot it is at, then clears the slot's bit, then
+//!            marks the slot as running. So whoever takes over from a process that was killed finds
+//!            every call: by its bit, or by what was written down. One that was running may have
+//!            been executed in part: its caller is told, and it is not executed again. One that was
 //!            only asked is executed now.
 
 use std::cell::Cell;
@@ -22,12 +25,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use farside_fabric::{Effort, Ended, Error, Fate, Handler, HandlerId, Mapped, Node, Rank, Reply, Result, Ticket};
+use farside_fabric::{
+    Effort, Error, ExitCause, Handler, HandlerId, Mapped, Node, PeerState, Rank, Reply, Result,
+    Ticket,
+};
 
 use crate::bell::ANYTHING;
 use crate::endpoint::{Neighbourhood, Surroundings};
-use crate::fate::{fate_bits, fate_from_bits};
 use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
+use crate::peer_state::{fate_bits, fate_from_bits};
 use crate::succession::{FAILED, READY, STOPPED, Turn};
 use crate::waiting;
 
@@ -63,10 +69,16 @@ struct Duty {
 }
 
 impl Agent {
-    pub(crate) fn start(job: Arc<Job>, rank: Rank, surroundings: Arc<dyn Surroundings>) -> Result<Agent> {
+    pub(crate) fn start(
+        job: Arc<Job>,
+        rank: Rank,
+        surroundings: Arc<dyn Surroundings>,
+    ) -> Result<Agent> {
         if job.serving(rank).load(Ordering::SeqCst) == FAILED {
             // Another may run the handlers since.
-            return Err(Error::Misuse(format!("the agent of {rank} could not be started before; start the job again")));
+            return Err(Error::Misuse(format!(
+                "the agent of {rank} could not be started before; start the job again"
+            )));
         }
         let node = job.topology().node_of(rank);
         let (handlers, stop) = (Handlers::default(), AtomicBool::new(false));
@@ -90,7 +102,8 @@ impl Drop for Agent {
         job.agent_bell(*node).ring();
         job.standby_bell(*node).ring();
         if let Some(thread) = self.thread.take() {
-            // The thread catches the panics of handlers; should it have died all the same, there is nobody to tell.
+            // The thread catches the panics of handlers; should it have died all the same, there is
+            // nobody to tell.
             let _ = thread.join();
         }
         // No thread of this rank runs a handler any more: the next may.
@@ -176,18 +189,29 @@ impl Calls {
     }
 
     /// The reply, if the agent is done; the slot is free then.
-    pub(crate) fn finish(&self, job: &Arc<Job>, rank: Rank, ticket: Ticket) -> Result<Option<Reply>> {
+    pub(crate) fn finish(
+        &self,
+        job: &Arc<Job>,
+        rank: Rank,
+        ticket: Ticket,
+    ) -> Result<Option<Reply>> {
         let index = ticket.0 as u32;
         let (slot, memory) = job.call_slot(index);
-        if ticket.0 / u64::from(CALL_SLOTS) != u64::from(rank.0) || slot.state.load(Ordering::SeqCst) == FREE {
-            return Err(Error::Misuse(format!("{ticket:?} names no call that is under way from {rank}")));
+        if ticket.0 / u64::from(CALL_SLOTS) != u64::from(rank.0)
+            || slot.state.load(Ordering::SeqCst) == FREE
+        {
+            return Err(Error::Misuse(format!(
+                "{ticket:?} names no call that is under way from {rank}"
+            )));
         }
         let state = slot.state.load(Ordering::SeqCst);
         if is_waiting(state) {
             return Ok(None);
         }
-        let (node, handler) =
-            (Node(slot.node.load(Ordering::Relaxed)), HandlerId(slot.handler.load(Ordering::Relaxed)));
+        let (node, handler) = (
+            Node(slot.node.load(Ordering::Relaxed)),
+            HandlerId(slot.handler.load(Ordering::Relaxed)),
+        );
         let (bytes, reply) = read_reply(slot, &memory);
         slot.state.store(FREE, Ordering::SeqCst);
         lock(&self.slots).free.push(index);
@@ -229,37 +253,51 @@ fn read_reply(slot: &CallSlot, memory: &Mapped) -> (u64, Vec<u8>) {
 }
 
 /// What a call comes to, from the state that the agent has left.
-fn outcome(state: u32, node: Node, handler: HandlerId, bytes: u64, reply: Vec<u8>) -> Result<Reply> {
+fn outcome(
+    state: u32,
+    node: Node,
+    handler: HandlerId,
+    bytes: u64,
+    reply: Vec<u8>,
+) -> Result<Reply> {
     match state {
         ANSWERED => Ok(Reply::Bytes(reply)),
         NO_HANDLER => Err(Error::NoHandler { node, handler: handler.0 }),
-        REPLY_TOO_LONG => Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES }),
+        REPLY_TOO_LONG => {
+            Err(Error::TooMuch { what: "bytes of a call's reply", value: bytes, limit: CALL_BYTES })
+        }
         GONE => {
             let (rank, how) = decode_gone(&reply);
             Err(Error::RankLost { rank, how })
         }
         REFUSED => {
             let errno = reply.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
-            Err(Error::System { call: "opening the network for handlers that another rank ran before", errno })
+            Err(Error::System {
+                call: "opening the network for handlers that another rank ran before",
+                errno,
+            })
         }
         _ => Err(Error::HandlerPanicked { node, handler: handler.0 }),
     }
 }
 
 /// Who ran a call, or would have, and how it ended.
-fn encode_gone(rank: Rank, fate: Fate) -> Vec<u8> {
-    let mut bytes = fate_bits(fate).to_le_bytes().to_vec();
+fn encode_gone(rank: Rank, peer_state: PeerState) -> Vec<u8> {
+    let mut bytes = fate_bits(peer_state).to_le_bytes().to_vec();
     bytes.extend(rank.0.to_le_bytes());
     bytes
 }
 
-fn decode_gone(bytes: &[u8]) -> (Rank, Ended) {
-    let fate = bytes.first_chunk().map_or(Fate::Left, |bits| fate_from_bits(u64::from_le_bytes(*bits)));
+fn decode_gone(bytes: &[u8]) -> (Rank, ExitCause) {
+    let peer_state = bytes
+        .first_chunk()
+        .map_or(PeerState::Left, |bits| fate_from_bits(u64::from_le_bytes(*bits)));
     let rank = bytes.last_chunk().map_or(0, |number| u32::from_le_bytes(*number));
-    (Rank(rank), if let Fate::Lost(how) = fate { how } else { Ended::Left })
+    (Rank(rank), if let PeerState::Lost(how) = peer_state { how } else { ExitCause::Left })
 }
 
-/// What an agent has answered to a caller that is elsewhere; [`FarAnswer::outcome`] says what it means.
+/// What an agent has answered to a caller that is elsewhere; [`FarAnswer::outcome`] says what it
+/// means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FarAnswer {
     /// How the call went: a code that only this crate understands.
@@ -277,7 +315,13 @@ impl FarAnswer {
     /// What it means to the caller, who had asked for `handler` of `node`.
     pub fn outcome(self, node: Node, handler: HandlerId) -> Result<Reply> {
         let bytes = self.reply.len() as u64;
-        outcome(self.state, node, handler, bytes + u64::from(self.state == REPLY_TOO_LONG), self.reply)
+        outcome(
+            self.state,
+            node,
+            handler,
+            bytes + u64::from(self.state == REPLY_TOO_LONG),
+            self.reply,
+        )
     }
 }
 
@@ -288,7 +332,8 @@ impl Job {
     /// The longest argument.
     pub const CALL_BYTES: u64 = CALL_BYTES;
 
-    /// Asks the agent of `node` for `caller`. If there is none, or if the numbers are out of range, that is the answer.
+    /// Asks the agent of `node` for `caller`. If there is none, or if the numbers are out of range,
+    /// that is the answer.
     pub fn ask(
         self: &Arc<Job>,
         node: Node,
@@ -297,13 +342,16 @@ impl Job {
         handler: HandlerId,
         argument: &[u8],
     ) -> Option<FarAnswer> {
-        let good = caller.0 < self.ranks() && slot < CALL_SLOTS && argument.len() as u64 <= CALL_BYTES;
+        let good =
+            caller.0 < self.ranks() && slot < CALL_SLOTS && argument.len() as u64 <= CALL_BYTES;
         match self.turn(node) {
             Turn::Of(_) if good => {
                 ask(self, caller.0 * CALL_SLOTS + slot, node, handler, argument);
                 None
             }
-            Turn::Over(rank) => Some(FarAnswer { state: GONE, reply: encode_gone(rank, self.fate(rank)) }),
+            Turn::Over(rank) => {
+                Some(FarAnswer { state: GONE, reply: encode_gone(rank, self.peer_state(rank)) })
+            }
             _ => Some(FarAnswer::nobody()),
         }
     }
@@ -313,7 +361,8 @@ impl Job {
         let index = caller.0 * CALL_SLOTS + slot;
         let (slot, memory) = self.call_slot(index);
         let state = slot.state.load(Ordering::SeqCst);
-        (!is_waiting(state) && state != FREE).then(|| FarAnswer { state, reply: read_reply(slot, &memory).1 })
+        (!is_waiting(state) && state != FREE)
+            .then(|| FarAnswer { state, reply: read_reply(slot, &memory).1 })
     }
 }
 
@@ -321,14 +370,18 @@ impl Job {
 type Office = std::result::Result<Neighbourhood, i32>;
 
 impl Duty {
-    /// Starts the thread. If it is this rank's turn already, whatever the handlers need is there before that.
+    /// Starts the thread. If it is this rank's turn already, whatever the handlers need is there
+    /// before that.
     fn begin(self: &Arc<Duty>) -> Result<JoinHandle<()>> {
-        let opened = if self.job.is_turn_of(self.rank) { Some(self.surroundings.start()?) } else { None };
+        let opened =
+            if self.job.is_turn_of(self.rank) { Some(self.surroundings.start()?) } else { None };
         let duty = self.clone();
         let run = move || duty.run(opened);
-        std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| Error::System {
-            call: "starting the agent's thread",
-            errno: error.raw_os_error().unwrap_or(0),
+        std::thread::Builder::new().name("farside-agent".into()).spawn(run).map_err(|error| {
+            Error::System {
+                call: "starting the agent's thread",
+                errno: error.raw_os_error().unwrap_or(0),
+            }
         })
     }
 
@@ -356,7 +409,7 @@ impl Duty {
         let bell = self.job.standby_bell(self.node);
         let effort = Cell::new(Effort::default());
         loop {
-            let known = self.job.alarm().departures.load(Ordering::SeqCst);
+            let known = self.job.failures().departures.load(Ordering::SeqCst);
             let over = || (self.is_stopped() || self.job.is_turn_of(self.rank)).then_some(());
             waiting::wait(&self.job, (bell, ANYTHING), over, known, (None, false), &effort);
             if self.is_stopped() {
@@ -377,7 +430,7 @@ impl Duty {
             ASKED => announce(&self.job, self.node, index),
             RUNNING => {
                 let runner = Rank(slot.runner.load(Ordering::Relaxed));
-                let reply = encode_gone(runner, self.job.fate(runner));
+                let reply = encode_gone(runner, self.job.peer_state(runner));
                 answer(slot, &memory, Ok(reply), GONE);
                 self.job.bell(Rank(index / CALL_SLOTS)).ring_if_watched(ANYTHING);
             }
@@ -392,12 +445,20 @@ impl Duty {
         let effort = Cell::new(Effort::default());
         let calls = job.waiting_calls(*node);
         loop {
-            let known = job.alarm().departures.load(Ordering::SeqCst);
+            let known = job.failures().departures.load(Ordering::SeqCst);
             let wanted = || {
-                let asked = self.is_stopped() || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
+                let asked =
+                    self.is_stopped() || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
                 asked.then_some(())
             };
-            waiting::wait(job, (job.agent_bell(*node), ANYTHING), wanted, known, (None, true), &effort);
+            waiting::wait(
+                job,
+                (job.agent_bell(*node), ANYTHING),
+                wanted,
+                known,
+                (None, true),
+                &effort,
+            );
             for (at, word) in calls.iter().enumerate() {
                 let mut bits = word.load(Ordering::SeqCst);
                 while bits != 0 && !self.is_stopped() {
@@ -418,12 +479,14 @@ impl Duty {
         let (slot, memory) = job.call_slot(index);
         let caller = Rank(index / CALL_SLOTS);
         job.executing(*node).store(index + 1, Ordering::SeqCst);
-        job.waiting_calls(*node)[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        job.waiting_calls(*node)[index as usize / 64]
+            .fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
         slot.runner.store(self.rank.0, Ordering::Relaxed);
         if slot.state.compare_exchange(ASKED, RUNNING, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            // Nobody waits for what the lost have asked. Those who go on without them rely on it that it is not done any more.
-            let result = match job.fate(caller) {
-                Fate::Lost(_) => Err(NO_HANDLER),
+            // Nobody waits for what the lost have asked. Those who go on without them rely on it
+            // that it is not done any more.
+            let result = match job.peer_state(caller) {
+                PeerState::Lost(_) => Err(NO_HANDLER),
                 _ => self.run_handler(office, (slot, &memory), caller),
             };
             let refused = result.as_ref().is_ok_and(|_| office.is_err());
@@ -461,7 +524,8 @@ impl Duty {
     }
 }
 
-/// Leaves an answer in a slot: the reply in the state `good`, or the state that stands in its place.
+/// Leaves an answer in a slot: the reply in the state `good`, or the state that stands in its
+/// place.
 fn answer(slot: &CallSlot, memory: &Mapped, result: std::result::Result<Vec<u8>, u32>, good: u32) {
     let state = match result {
         Ok(reply) => {

@@ -1,4 +1,5 @@
-//! Which bytes of a rank's arena are free. Only the owner allocates, so this needs no shared memory.
+//! Which bytes of a rank's arena are free. Only the owner allocates, so this needs no shared
+//! memory.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +65,10 @@ mod tests {
         let mut arena = Arena::new(10 * 4096, 4096);
         let pieces: Vec<u64> = (0..10).map(|_| arena.allocate(4000).unwrap()).collect();
         assert_eq!(pieces[1], 4096);
-        assert!(matches!(arena.allocate(1), Err(Error::OutOfMemory { asked: 1, free: 0, limit: 40960 })));
+        assert!(matches!(
+            arena.allocate(1),
+            Err(Error::OutOfMemory { asked: 1, free: 0, limit: 40960 })
+        ));
         for &piece in [1, 3, 2, 0, 4, 8, 6, 9, 7, 5].map(|at: usize| &pieces[at]).iter() {
             arena.release(*piece, 4000);
         }

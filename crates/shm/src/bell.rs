@@ -1,14 +1,16 @@
 //! How a rank sleeps until somebody changes its memory.
 //!
-//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (a bit each), looks at its
-//! condition once more, and sleeps until the bell has rung again. A waker changes the memory, looks at `watched`, and if the word's
-//! bit is there, clears all bits and rings. All these accesses are sequentially consistent, so at least one of the two
-//! sees the other: either the sleeper finds its condition true, or the waker finds the bit. A ring wakes all sleepers of the rank, and each
-//! announces itself anew; that is why bits need no counts, and why the rings are read *before* the announcement: bits that a
-//! waker has cleared are bits of sleepers that its ring will wake.
+//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (a
+//! bit each), looks at its condition once more, and sleeps until the bell has rung again. A waker
+//! changes the memory, looks at `watched`, and if the word's bit is there, clears all bits and
+//! rings. All these accesses are sequentially consistent, so at least one of the two sees the
+//! other: either the sleeper finds its condition true, or the waker finds the bit. A ring wakes all
+//! sleepers of the rank, and each announces itself anew; that is why bits need no counts, and why
+//! the rings are read *before* the announcement: bits that a waker has cleared are bits of sleepers
+//! that its ring will wake.
 //!
-//! `tests/loom_bell.rs` tries every interleaving, and fails when the rings are read after the announcement, or when the
-//! condition is not looked at again.
+//! `tests/loom_bell.rs` tries every interleaving, and fails when the rings are read after the
+//! announcement, or when the condition is not looked at again.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -29,7 +31,8 @@ pub(crate) struct Bell {
 pub(crate) const ANYTHING: u64 = u64::MAX;
 
 impl Bell {
-    /// The bits of the words that sleepers wait for, to be looked at by those who change memory directly.
+    /// The bits of the words that sleepers wait for, to be looked at by those who change memory
+    /// directly.
     pub(crate) fn watched(&self) -> &AtomicU64 {
         &self.watched
     }
@@ -41,7 +44,8 @@ impl Bell {
         futex::wake_all(self);
     }
 
-    /// Wakes all sleepers if there is one that waits for any of `bits`. To be called after the memory was changed.
+    /// Wakes all sleepers if there is one that waits for any of `bits`. To be called after the
+    /// memory was changed.
     #[inline]
     pub(crate) fn ring_if_watched(&self, bits: u64) {
         seen_in_one_order();
@@ -50,7 +54,8 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, unless `ready` holds once the sleep was announced. May return for no reason.
+    /// Sleeps until the bell rings, unless `ready` holds once the sleep was announced. May return
+    /// for no reason.
     pub(crate) fn park(&self, bits: u64, ready: impl FnOnce() -> bool, timeout: Option<Duration>) {
         let rings = self.rings.load(Ordering::SeqCst);
         self.watched.fetch_or(bits, Ordering::SeqCst);
@@ -61,8 +66,8 @@ impl Bell {
     }
 }
 
-/// The model treats sequentially consistent accesses as acquire and release only, so it needs a fence where the real
-/// code has none: there a read-modify-write stands before every such place.
+/// The model treats sequentially consistent accesses as acquire and release only, so it needs a
+/// fence where the real code has none: there a read-modify-write stands before every such place.
 #[inline]
 fn seen_in_one_order() {
     #[cfg(loom)]
@@ -77,7 +82,8 @@ mod futex {
 
     use super::Bell;
 
-    /// Sleeps while the bell has rung `rings` times. The flag PRIVATE must not be set: the waker may be another process.
+    /// Sleeps while the bell has rung `rings` times. The flag PRIVATE must not be set: the waker
+    /// may be another process.
     pub(super) fn wait(bell: &Bell, rings: u32, timeout: Option<Duration>) {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Alarm, Atomic, Caps, Condition, Departure, Effort, Ended, Error, Event, Fabric, Fate, Handler, HandlerId, Loss,
-    Mapped, Node, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word, first_loss,
+    Atomic, Caps, Condition, Departure, Effort, Error, Event, ExitCause, Fabric, FailureCounters,
+    Handler, HandlerId, Loss, Mapped, Node, PeerState, Rank, Region, Reply, Result, SegmentId,
+    Started, Sum, Ticket, Topology, Wait, Wake, Word, first_loss,
 };
 
 use crate::agent::{Agent, Calls};
@@ -26,7 +27,8 @@ pub struct Endpoint {
 
 /// What a fabric that reaches further adds to the agent that lives with a rank.
 pub trait Surroundings: Send + Sync {
-    /// What the handlers of an agent that is about to start can reach, and whom to tell of calls that they have answered.
+    /// What the handlers of an agent that is about to start can reach, and whom to tell of calls
+    /// that they have answered.
     fn start(&self) -> Result<Neighbourhood>;
 }
 
@@ -75,7 +77,7 @@ impl Drop for Seat {
         drop(lock(&self.agent).take());
         // A rank that unwinds has not left in order, even if the program goes on without it.
         if std::thread::panicking() {
-            self.job.declare_lost(self.rank, Ended::Panicked);
+            self.job.declare_lost(self.rank, ExitCause::Panicked);
         } else {
             self.job.leave(self.rank);
         }
@@ -91,12 +93,17 @@ impl Endpoint {
     }
 
     /// Likewise, on a machine that is one of several.
-    pub fn join_in(job: Arc<Job>, rank: Rank, surroundings: Box<dyn Surroundings>) -> Result<Endpoint> {
+    pub fn join_in(
+        job: Arc<Job>,
+        rank: Rank,
+        surroundings: Box<dyn Surroundings>,
+    ) -> Result<Endpoint> {
         job.topology().check(rank)?;
         if !job.join(rank) {
             return Err(Error::Join(format!(
-                "{rank} has joined before (its state is {:?}); a process joins once, more threads take contexts",
-                job.fate(rank)
+                "{rank} has joined before (its state is {:?}); a process joins once, more threads \
+                 take contexts",
+                job.peer_state(rank)
             )));
         }
         let caps = Caps {
@@ -148,10 +155,11 @@ impl Endpoint {
         Endpoint { seat, effort: Cell::default() }
     }
 
-    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its memory is still there.
+    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
+    /// memory is still there.
     fn check_alive(&self, peer: Rank) -> Result<()> {
         self.seat.topology.check(peer)?;
-        if self.alarm().losses.load(Ordering::Relaxed) != 0
+        if self.failures().losses.load(Ordering::Relaxed) != 0
             && let Some(loss) = first_loss(self, [peer])
         {
             return Err(loss.error());
@@ -179,12 +187,12 @@ impl Fabric for Endpoint {
         &self.seat.caps
     }
 
-    fn alarm(&self) -> &Alarm {
-        self.seat.job.alarm()
+    fn failures(&self) -> &FailureCounters {
+        self.seat.job.failures()
     }
 
-    fn fate(&self, peer: Rank) -> Fate {
-        self.seat.job.fate(peer)
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        self.seat.job.peer_state(peer)
     }
 
     fn departure(&self, peer: Rank) -> Departure {
@@ -195,7 +203,7 @@ impl Fabric for Endpoint {
         self.seat.job.note_cause(self.seat.rank, cause);
     }
 
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         let mut arena = lock(&self.seat.arena);
         let offset = arena.allocate(bytes)?;
         let published = self.seat.job.publish(self.seat.rank, segment, offset, bytes);
@@ -205,7 +213,7 @@ impl Fabric for Endpoint {
         published
     }
 
-    fn withdraw(&self, segment: SegmentId) -> Result<()> {
+    fn deregister(&self, segment: SegmentId) -> Result<()> {
         let (offset, bytes) = self.seat.job.retract(self.seat.rank, segment)?;
         lock(&self.seat.arena).release(offset, bytes);
         Ok(())
@@ -231,7 +239,8 @@ impl Fabric for Endpoint {
         let mut packed = 0;
         from.shape.for_each(|piece| {
             // SAFETY: `into` has room for all pieces together, by the caller's promise.
-            let read = unsafe { mapped.get_raw(piece.offset, into.add(packed), piece.bytes as usize) };
+            let read =
+                unsafe { mapped.get_raw(piece.offset, into.add(packed), piece.bytes as usize) };
             debug_assert!(read);
             packed += piece.bytes as usize;
         });
@@ -240,7 +249,9 @@ impl Fabric for Endpoint {
 
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
-        reach::accumulate(&self.seat.job, to, sum, bytes, self.seat.rank, &mut |holder| self.held_up(holder))
+        reach::accumulate(&self.seat.job, to, sum, bytes, self.seat.rank, &mut |holder| {
+            self.held_up(holder)
+        })
     }
 
     fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
@@ -268,7 +279,7 @@ impl Fabric for Endpoint {
         self.check_agent(node)?;
         match self.seat.job.turn(node) {
             Turn::Of(_) => {}
-            Turn::Over(rank) => return Err(Error::RankLost { rank, how: Ended::Left }),
+            Turn::Over(rank) => return Err(Error::RankLost { rank, how: ExitCause::Left }),
             Turn::Nobody => return Err(Error::NoHandler { node, handler: handler.0 }),
         }
         let alive = || self.check_agent(node);
@@ -298,7 +309,8 @@ impl Fabric for Endpoint {
         let job = &self.seat.job;
         let bell = job.bell(self.seat.rank);
         let (known, timeout) = (wait.known_departures, (wait.timeout, wait.soon));
-        // Most waits are for one word, or for one and a way out: those are looked at without a detour over the heap.
+        // Most waits are for one word, or for one and a way out: those are looked at without a
+        // detour over the heap.
         let waited = match wait.event {
             Event::Done(ticket) => {
                 let ready = || Calls::is_done(job, ticket).then_some((0, 0));
@@ -315,7 +327,8 @@ impl Fabric for Endpoint {
                 waiting::wait(job, (bell, one | other), ready, known, timeout, &self.effort)
             }
             Event::Words(conditions) => {
-                let words = conditions.iter().map(|each| self.watch(each)).collect::<Result<Vec<_>>>()?;
+                let words =
+                    conditions.iter().map(|each| self.watch(each)).collect::<Result<Vec<_>>>()?;
                 let bits = words.iter().fold(0, |bits, (bit, _)| bits | bit);
                 let ready = || {
                     let mut all = conditions.iter().zip(&words).enumerate();
@@ -326,7 +339,7 @@ impl Fabric for Endpoint {
         };
         Ok(match waited {
             Waited::Ready((which, value)) => Wake::Ready { which, value },
-            Waited::Alarm => Wake::Alarm,
+            Waited::Departure => Wake::Departure,
             Waited::TimedOut => Wake::TimedOut,
         })
     }
@@ -367,10 +380,13 @@ impl Endpoint {
         if at.rank != self.seat.rank {
             return Err(Error::NotOwn { rank: self.seat.rank, owner: at.rank });
         }
-        let word = memory.look(at.offset, at.width).ok_or_else(|| match at.check(memory.bytes()) {
-            Err(error) => error,
-            Ok(()) => Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() },
-        })?;
+        let word =
+            memory.look(at.offset, at.width).ok_or_else(|| match at.check(memory.bytes()) {
+                Err(error) => error,
+                Ok(()) => {
+                    Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() }
+                }
+            })?;
         Ok((memory.watch_bits(at.offset, at.width), word))
     }
 }

@@ -35,7 +35,8 @@ pub(crate) struct Sizes {
 impl Layout {
     pub(crate) fn new(ranks: u32, nodes: u32, sizes: Sizes, page: u64) -> Option<Layout> {
         let (ranks, nodes) = (u64::from(ranks), u64::from(nodes));
-        // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a processor finds all of them cold.
+        // What a waiting rank looks at is on one page, as far as it fits: a rank that gets a
+        // processor finds all of them cold.
         let members = size_of::<Header>() as u64;
         let agents = members + ranks * size_of::<Member>() as u64;
         let mut next = (agents + nodes * size_of::<AgentLine>() as u64).next_multiple_of(page);

@@ -1,10 +1,12 @@
 //! The shm fabric: ranks of one machine, processes or threads, over memory that all of them map.
 //!
-//! A [`Job`] is one anonymous file in memory (`memfd`): a header, a block for each rank, slots for calls, tables of segments,
-//! and an arena for each rank that its segments are cut from. Nobody outside the job can open it, and it is gone when
-//! the last process is. Everybody maps all of it once; near operations are plain instructions on that mapping.
+//! A [`Job`] is one anonymous file in memory (`memfd`): a header, a block for each rank, slots for
+//! calls, tables of segments, and an arena for each rank that its segments are cut from. Nobody
+//! outside the job can open it, and it is gone when the last process is. Everybody maps all of it
+//! once; near operations are plain instructions on that mapping.
 //!
-//! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this crate is there and in `bell`'s system call;
+//! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this
+//!   crate is there and in `bell`'s system call;
 //! - `fate`: who has departed, in which order, and because of whom;
 //! - `bell`: how a rank sleeps and is woken;
 //! - `waiting`: spin, yield or sleep, as the machine allows;
@@ -18,17 +20,17 @@ mod agent;
 mod arena;
 mod bell;
 mod endpoint;
-mod fate;
 mod layout;
 mod machine;
 mod memory;
+mod peer_state;
 mod reach;
 mod succession;
 mod waiting;
 
 pub use agent::FarAnswer;
 pub use endpoint::{Companion, Endpoint, Membership, Neighbourhood, Surroundings};
-pub use fate::{fate_bits, fate_from_bits};
 pub use machine::{cores, list, topology_of_this_machine};
 pub use memory::{Config, Job, RANKS_MAX};
+pub use peer_state::{fate_bits, fate_from_bits};
 pub use reach::Reach;

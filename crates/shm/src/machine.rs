@@ -14,8 +14,9 @@ pub(crate) fn addresses_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
-/// The topology of `ranks` ranks on this machine: one node, and the sockets, NUMA nodes and last-level caches inside it as far
-/// as there are several. Ranks are dealt out to the processors in blocks.
+/// The topology of `ranks` ranks on this machine: one node, and the sockets, NUMA nodes and
+/// last-level caches inside it as far as there are several. Ranks are dealt out to the processors
+/// in blocks.
 pub fn topology_of_this_machine(ranks: u32) -> Result<Topology> {
     topology_under(Path::new("/sys/devices/system"), ranks)
 }
@@ -29,16 +30,21 @@ fn topology_under(system: &Path, ranks: u32) -> Result<Topology> {
         (name.to_owned(), (0..ranks).map(|rank| element(of(rank))).collect::<Vec<u32>>())
     };
     let cpu = |processor: u32| system.join(format!("cpu/cpu{processor}"));
-    let socket = |processor: u32| number(&read(&cpu(processor).join("topology/physical_package_id")));
+    let socket =
+        |processor: u32| number(&read(&cpu(processor).join("topology/physical_package_id")));
     let numa = |processor: u32| {
         (0..1024)
             .take_while(|node| system.join(format!("node/node{node}")).exists())
-            .find(|node| list(&read(&system.join(format!("node/node{node}/cpulist")))).contains(&processor))
+            .find(|node| {
+                list(&read(&system.join(format!("node/node{node}/cpulist")))).contains(&processor)
+            })
             .unwrap_or(0)
     };
     // The first processor that shares the last-level cache names it.
     let cache = |processor: u32| {
-        let index = (0..8).rev().map(|index| cpu(processor).join(format!("cache/index{index}/shared_cpu_list")));
+        let index = (0..8)
+            .rev()
+            .map(|index| cpu(processor).join(format!("cache/index{index}/shared_cpu_list")));
         let shared = index.map(|path| list(&read(&path))).find(|shared| !shared.is_empty());
         shared.and_then(|shared| shared.first().copied()).unwrap_or(0)
     };
@@ -102,7 +108,10 @@ mod tests {
         for cpu in 0..8 {
             write(&format!("cpu/cpu{cpu}/topology/physical_package_id"), &format!("{}\n", cpu / 4));
             let first = cpu / 2 * 2;
-            write(&format!("cpu/cpu{cpu}/cache/index3/shared_cpu_list"), &format!("{first}-{}\n", first + 1));
+            write(
+                &format!("cpu/cpu{cpu}/cache/index3/shared_cpu_list"),
+                &format!("{first}-{}\n", first + 1),
+            );
         }
         write("node/node0/cpulist", "0-3\n");
         write("node/node1/cpulist", "4-7\n");

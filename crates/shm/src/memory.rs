@@ -4,10 +4,12 @@
 //! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | what is beside | first segments | an arena per rank
 //! ```
 //!
-//! The first segments, which hold the words that the collectives meet on, lie together instead of at the heads of the arenas: whoever
-//! signals all ranks in turn would otherwise walk the page tables anew for each of them.
+//! The first segments, which hold the words that the collectives meet on, lie together instead of
+//! at the heads of the arenas: whoever signals all ranks in turn would otherwise walk the page
+//! tables anew for each of them.
 //!
-//! Everything before the first segments consists of atomics, so that references to it are sound whoever else maps it.
+//! Everything before the first segments consists of atomics, so that references to it are sound
+//! whoever else maps it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use farside_fabric::memory::{Beside, Stripes};
-use farside_fabric::{Alarm, Error, Mapped, Node, Rank, Result, SegmentId, Topology};
+use farside_fabric::{Error, FailureCounters, Mapped, Node, Rank, Result, SegmentId, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -58,7 +60,8 @@ impl Config {
         let ranks = u64::from(topology.ranks());
         let machine = rustix::system::sysinfo();
         let ram = machine.totalram * u64::from(machine.mem_unit);
-        let room = crate::machine::addresses_limit().map_or(u64::MAX, |limit| limit / 2 / u64::from(topology.nodes()));
+        let room = crate::machine::addresses_limit()
+            .map_or(u64::MAX, |limit| limit / 2 / u64::from(topology.nodes()));
         Config {
             topology,
             cores: crate::machine::cores(),
@@ -81,14 +84,14 @@ pub(crate) struct Header {
     topology_bytes: AtomicU64,
     beside_bytes: AtomicU64,
     /// On a line of its own: every operation looks at it, and it hardly ever changes.
-    alarm: AlarmLine,
+    failures: FailureLine,
     endpoints: Line<AtomicU32>,
     /// How many departures were numbered.
     departures: AtomicU32,
 }
 
 #[repr(C, align(128))]
-struct AlarmLine(Alarm);
+struct FailureLine(FailureCounters);
 
 #[repr(C, align(128))]
 struct Line<T>(T);
@@ -109,7 +112,7 @@ pub(crate) struct Member {
     bell: Bell,
     /// What has become of it. The rest of its [`Departure`](farside_fabric::Departure) is there
     /// before that: see `fate`.
-    pub(crate) fate: AtomicU64,
+    pub(crate) peer_state: AtomicU64,
     pub(crate) order: AtomicU32,
     /// How many of the departures it has got over.
     pub(crate) got_over: AtomicU32,
@@ -150,7 +153,8 @@ pub struct Job {
     page: u64,
 }
 
-// SAFETY: the mapping is shared memory that is only touched through atomics or `Mapped`, from any thread.
+// SAFETY: the mapping is shared memory that is only touched through atomics or `Mapped`, from any
+// thread.
 unsafe impl Send for Job {}
 // SAFETY: as above.
 unsafe impl Sync for Job {}
@@ -161,22 +165,32 @@ impl Job {
         let page = rustix::param::page_size() as u64;
         let ranks = config.topology.ranks();
         if ranks > RANKS_MAX {
-            return Err(Error::TooMuch { what: "ranks on one machine", value: ranks.into(), limit: RANKS_MAX.into() });
+            return Err(Error::TooMuch {
+                what: "ranks on one machine",
+                value: ranks.into(),
+                limit: RANKS_MAX.into(),
+            });
         }
         let topology = config.topology.encode();
         let arena_bytes = config.arena_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let root_bytes = config.root_bytes.next_multiple_of(page);
         let nodes = config.topology.nodes();
         let beside_bytes = config.beside_bytes;
-        let sizes =
-            Sizes { topology: topology.len() as u64, beside: beside_bytes, root: root_bytes, arena: arena_bytes };
+        let sizes = Sizes {
+            topology: topology.len() as u64,
+            beside: beside_bytes,
+            root: root_bytes,
+            arena: arena_bytes,
+        };
         let layout = Layout::new(ranks, nodes, sizes, page).ok_or(Error::TooMuch {
             what: "bytes of shared memory for each rank",
             value: arena_bytes,
             limit: (16 << 40) / u64::from(ranks),
         })?;
-        let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC).map_err(system("memfd_create"))?;
-        rustix::fs::ftruncate(&file, layout.total).map_err(system("ftruncate of the job's memory"))?;
+        let file = rustix::fs::memfd_create("farside", MemfdFlags::CLOEXEC)
+            .map_err(system("memfd_create"))?;
+        rustix::fs::ftruncate(&file, layout.total)
+            .map_err(system("ftruncate of the job's memory"))?;
         let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, arena_bytes))?;
         let job = Job { base, layout, file, topology: Arc::new(config.topology.clone()), page };
         let header = job.header();
@@ -188,7 +202,9 @@ impl Job {
         header.topology_bytes.store(topology.len() as u64, Ordering::Relaxed);
         header.beside_bytes.store(beside_bytes, Ordering::Relaxed);
         let job = Arc::new(job);
-        let written = job.mapped(job.layout.topology, topology.len() as u64, Rank(0)).put(0, topology.as_bytes());
+        let written = job
+            .mapped(job.layout.topology, topology.len() as u64, Rank(0))
+            .put(0, topology.as_bytes());
         debug_assert!(written);
         job.header().magic.store(MAGIC, Ordering::SeqCst);
         Ok(job)
@@ -197,15 +213,18 @@ impl Job {
     /// Maps a job that somebody else made.
     pub fn attach(file: OwnedFd) -> Result<Arc<Job>> {
         let page = rustix::param::page_size() as u64;
-        let no_job = |why: &str| Error::Join(format!("{why}; was this program started by `farside run`?"));
-        let size = rustix::fs::fstat(&file).map_err(system("fstat of the job's memory"))?.st_size as u64;
+        let no_job =
+            |why: &str| Error::Join(format!("{why}; was this program started by `farside run`?"));
+        let size =
+            rustix::fs::fstat(&file).map_err(system("fstat of the job's memory"))?.st_size as u64;
         if size < size_of::<Header>() as u64 {
             return Err(no_job("the file handed over is no job's memory"));
         }
         let first = map(&file, page)?;
         // SAFETY: the first page was just mapped, is longer than a header and consists of atomics.
         let header = unsafe { first.cast::<Header>().as_ref() };
-        let (magic, ranks) = (header.magic.load(Ordering::SeqCst), header.ranks.load(Ordering::Relaxed));
+        let (magic, ranks) =
+            (header.magic.load(Ordering::SeqCst), header.ranks.load(Ordering::Relaxed));
         let nodes = header.nodes.load(Ordering::Relaxed);
         let topology_bytes = header.topology_bytes.load(Ordering::Relaxed);
         let sizes = Sizes {
@@ -216,13 +235,16 @@ impl Job {
         };
         unmap(first, page);
         if magic != MAGIC || ranks == 0 || ranks > RANKS_MAX || nodes == 0 || nodes > ranks {
-            return Err(no_job("the file handed over is no job's memory, or one of another version"));
+            return Err(no_job(
+                "the file handed over is no job's memory, or one of another version",
+            ));
         }
         let layout = Layout::new(ranks, nodes, sizes, page)
             .filter(|layout| layout.total == size)
             .ok_or_else(|| no_job("the job's memory has the wrong size"))?;
         let base = map(&file, layout.total).map_err(|error| no_room(error, ranks, sizes.arena))?;
-        let mut job = Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
+        let mut job =
+            Arc::new(Job { base, layout, file, topology: Arc::new(Topology::flat(ranks)), page });
         let mut text = vec![0; topology_bytes as usize];
         if !job.mapped(layout.topology, topology_bytes, Rank(0)).get(0, &mut text) {
             return Err(no_job("the topology is missing"));
@@ -245,7 +267,8 @@ impl Job {
         &self.topology
     }
 
-    /// Memory that belongs to no rank, and that nobody but whoever asked for it in [`Config::beside_bytes`] touches.
+    /// Memory that belongs to no rank, and that nobody but whoever asked for it in
+    /// [`Config::beside_bytes`] touches.
     pub fn beside(self: &Arc<Job>) -> Mapped {
         self.mapped(self.layout.beside, self.header().beside_bytes.load(Ordering::Relaxed), Rank(0))
     }
@@ -261,8 +284,8 @@ impl Job {
     }
 
     /// Counts those who have gone.
-    pub fn alarm(&self) -> &Alarm {
-        &self.header().alarm.0
+    pub fn failures(&self) -> &FailureCounters {
+        &self.header().failures.0
     }
 
     /// How many departures were numbered here.
@@ -299,7 +322,8 @@ impl Job {
         unsafe { self.at(at).cast::<AgentLine>().as_ref() }
     }
 
-    /// One more thread communicates here, for as long as the job lasts: an agent that needs a processor, too.
+    /// One more thread communicates here, for as long as the job lasts: an agent that needs a
+    /// processor, too.
     pub fn add_agent(&self) {
         self.endpoints().fetch_add(1, Ordering::SeqCst);
     }
@@ -323,13 +347,22 @@ impl Job {
     }
 
     /// Enters a segment of `rank` into its table. Only the owner does that.
-    pub(crate) fn publish(&self, rank: Rank, segment: SegmentId, offset: u64, bytes: u64) -> Result<()> {
+    pub(crate) fn publish(
+        &self,
+        rank: Rank,
+        segment: SegmentId,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<()> {
         let free = self.probe(rank, segment).find(|entry| {
             let id = entry.id.load(Ordering::Relaxed);
             id == 0 || id == TOMBSTONE
         });
-        let entry =
-            free.ok_or(Error::TooMuch { what: "segments of one rank", value: SEGMENTS + 1, limit: SEGMENTS })?;
+        let entry = free.ok_or(Error::TooMuch {
+            what: "segments of one rank",
+            value: SEGMENTS + 1,
+            limit: SEGMENTS,
+        })?;
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         entry.id.store(segment.0, Ordering::Release);
@@ -339,7 +372,8 @@ impl Job {
     /// Removes a segment of `rank` from its table, and gives its memory back to the system.
     pub(crate) fn retract(&self, rank: Rank, segment: SegmentId) -> Result<(u64, u64)> {
         let entry = self.find(rank, segment)?;
-        let (offset, bytes) = (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
+        let (offset, bytes) =
+            (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
         entry.id.store(TOMBSTONE, Ordering::SeqCst);
         if bytes > 0 {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -358,7 +392,8 @@ impl Job {
             return Ok(self.mapped(self.layout.roots + u64::from(rank.0) * bytes, bytes, rank));
         }
         let entry = self.find(rank, segment)?;
-        let (offset, bytes) = (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
+        let (offset, bytes) =
+            (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.arena_bytes());
         if !inside {
             return Err(Error::NoSegment { rank, segment });
@@ -371,7 +406,8 @@ impl Job {
         assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
         let words = (self.ranks() * CALL_SLOTS).div_ceil(64) as usize;
         let at = self.layout.waiting_calls + u64::from(node.0) * words as u64 * 8;
-        // SAFETY: the layout reserves that many words of atomics for each node at this page-aligned place.
+        // SAFETY: the layout reserves that many words of atomics for each node at this page-aligned
+        // place.
         unsafe { std::slice::from_raw_parts(self.at(at).cast().as_ptr(), words) }
     }
 
@@ -379,7 +415,8 @@ impl Job {
     pub(crate) fn call_slot(self: &Arc<Job>, index: u32) -> (&CallSlot, Mapped) {
         let index = index % (self.ranks() * CALL_SLOTS);
         let at = self.layout.slots + u64::from(index) * SLOT_BYTES;
-        // SAFETY: the layout reserves a slot at this place, aligned to 64 bytes; it consists of atomics.
+        // SAFETY: the layout reserves a slot at this place, aligned to 64 bytes; it consists of
+        // atomics.
         let slot = unsafe { self.at(at).cast::<CallSlot>().as_ref() };
         (slot, self.mapped(at + size_of::<CallSlot>() as u64, CALL_BYTES, Rank(index / CALL_SLOTS)))
     }
@@ -387,7 +424,9 @@ impl Job {
     fn probe(&self, rank: Rank, segment: SegmentId) -> impl Iterator<Item = &Entry> {
         let table = self.layout.tables + u64::from(rank.0) * SEGMENTS * size_of::<Entry>() as u64;
         // SAFETY: the layout reserves a table of that length for each rank; it consists of atomics.
-        let table: &[Entry] = unsafe { std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize) };
+        let table: &[Entry] = unsafe {
+            std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize)
+        };
         // Names differ in their count, mostly, and then in the rank that gave them.
         let start = (segment.0 ^ (segment.0 >> 28)) as usize % table.len();
         table[start..].iter().chain(&table[..start])
@@ -425,11 +464,15 @@ impl Job {
 
     fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {
         let watched = NonNull::from(self.bell(owner).watched()).cast::<AtomicU64>();
-        let losses = NonNull::from(&self.alarm().losses);
-        let sums = self.at(self.layout.sums + u64::from(owner.0) * size_of::<Stripes>() as u64).cast::<Stripes>();
-        // SAFETY: the caller takes a range inside the mapping, at a multiple of 64 bytes; the mapping,
-        // the bell, the alarm and the locks live as long as the job, which is held.
-        unsafe { Mapped::new(self.at(at), bytes, at, Beside { watched, losses, sums }, self.clone()) }
+        let losses = NonNull::from(&self.failures().losses);
+        let sums = self
+            .at(self.layout.sums + u64::from(owner.0) * size_of::<Stripes>() as u64)
+            .cast::<Stripes>();
+        // SAFETY: the caller takes a range inside the mapping, at a multiple of 64 bytes; the
+        // mapping, the bell, the alarm and the locks live as long as the job, which is held.
+        unsafe {
+            Mapped::new(self.at(at), bytes, at, Beside { watched, losses, sums }, self.clone())
+        }
     }
 
     fn at(&self, offset: u64) -> NonNull<u8> {
@@ -449,10 +492,13 @@ fn map(file: &OwnedFd, bytes: u64) -> Result<NonNull<u8>> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
-    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, flags, file, 0) }
-        .map_err(system("mmap of the job's memory"))?;
-    // Long windows then cost fewer misses of the address translation, where the system's owner lets shared memory have huge pages; elsewhere nothing changes.
-    // SAFETY: advice for a mapping that was just made; it changes no content.
+    let base = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, flags, file, 0)
+    }
+    .map_err(system("mmap of the job's memory"))?;
+    // Long windows then cost fewer misses of the address translation, where the system's owner lets
+    // shared memory have huge pages; elsewhere nothing changes. SAFETY: advice for a mapping that
+    // was just made; it changes no content.
     let _ = unsafe { rustix::mm::madvise(base, bytes as usize, rustix::mm::Advice::LinuxHugepage) };
     NonNull::new(base.cast()).ok_or(Error::System { call: "mmap of the job's memory", errno: 0 })
 }
@@ -461,13 +507,19 @@ fn map(file: &OwnedFd, bytes: u64) -> Result<NonNull<u8>> {
 fn no_room(error: Error, ranks: u32, each: u64) -> Error {
     let fabric_limit = (16 << 40) / u64::from(ranks);
     match (error, crate::machine::addresses_limit()) {
-        (Error::System { errno, .. }, Some(limit)) if errno == rustix::io::Errno::NOMEM.raw_os_error() => {
+        (Error::System { errno, .. }, Some(limit))
+            if errno == rustix::io::Errno::NOMEM.raw_os_error() =>
+        {
             Error::AddressSpace { ranks, each, limit }
         }
         (Error::System { errno, .. }, None)
             if errno == rustix::io::Errno::NOMEM.raw_os_error() && each > fabric_limit =>
         {
-            Error::TooMuch { what: "bytes of shared memory for each rank", value: each, limit: fabric_limit }
+            Error::TooMuch {
+                what: "bytes of shared memory for each rank",
+                value: each,
+                limit: fabric_limit,
+            }
         }
         (other, _) => other,
     }

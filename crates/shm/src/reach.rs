@@ -1,4 +1,5 @@
-//! What is done to mapped memory on behalf of somebody: by a rank's own thread, by a handler, by the agent that serves far ranks.
+//! What is done to mapped memory on behalf of somebody: by a rank's own thread, by a handler, by
+//! the agent that serves far ranks.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ impl Reach {
         Reach { job, node }
     }
 
-    /// Accumulates a message, as `me`; while somebody else has a lock that is needed, `held_up` is called with its holder and says whether
-    /// that one is lost.
+    /// Accumulates a message, as `me`; while somebody else has a lock that is needed, `held_up` is
+    /// called with its holder and says whether that one is lost.
     pub fn accumulate(
         &self,
         to: &Region<'_>,
@@ -145,7 +146,11 @@ fn check_message(region: &Region<'_>, mapped: &Mapped, message_bytes: usize) -> 
     region.check_length(message_bytes)
 }
 
-fn for_each_packed<'b>(to: &Region<'_>, mut bytes: &'b [u8], mut each: impl FnMut(Piece, &'b [u8])) {
+fn for_each_packed<'b>(
+    to: &Region<'_>,
+    mut bytes: &'b [u8],
+    mut each: impl FnMut(Piece, &'b [u8]),
+) {
     to.shape.for_each(|piece| {
         let (part, rest) = bytes.split_at(piece.bytes as usize);
         bytes = rest;

@@ -1,38 +1,43 @@
-//! How a rank waits on a real machine: spin while there is a processor for everybody, else yield a bounded number of times,
-//! then sleep until the bell rings.
+//! How a rank waits on a real machine: spin while there is a processor for everybody, else yield a
+//! bounded number of times, then sleep until the bell rings.
 //!
-//! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank from running that it waits
-//! for. A yield costs a fraction of a sleep and a wake-up as long as the ranks share a scheduling group, so some yields come before
-//! the sleep. `farside bench ops` measures both (`barrier` at 2 and at 16 ranks).
+//! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank
+//! from running that it waits for. A yield costs a fraction of a sleep and a wake-up as long as the
+//! ranks share a scheduling group, so some yields come before the sleep. `farside bench ops`
+//! measures both (`barrier` at 2 and at 16 ranks).
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Effort, Fate, Rank};
+use farside_fabric::{Effort, PeerState, Rank};
 
 use crate::bell::{ANYTHING, Bell};
 use crate::memory::Job;
 
-/// How often the condition is looked at before the first yield, when there is a processor for each waiter.
+/// How often the condition is looked at before the first yield, when there is a processor for each
+/// waiter.
 const SPINS: u32 = 20_000;
-/// How many yields come before the sleep, at most, and of all ranks together: where many wait, each turn of one keeps the others' from coming.
+/// How many yields come before the sleep, at most, and of all ranks together: where many wait, each
+/// turn of one keeps the others' from coming.
 const YIELDS: u32 = 200;
 const YIELDS_OF_ALL: u32 = 3200;
-/// How many yields come between two looks at the clock, which costs as much as a yield where processes take turns: its memory is cold.
+/// How many yields come between two looks at the clock, which costs as much as a yield where
+/// processes take turns: its memory is cold.
 const YIELDS_PER_LOOK: u32 = 20;
 
 /// How a wait ended.
 pub(crate) enum Waited<R> {
     Ready(R),
-    Alarm,
+    Departure,
     TimedOut,
 }
 
-/// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever makes `ready` true rings
-/// the bell if any of `bits` is announced there.
+/// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever
+/// makes `ready` true rings the bell if any of `bits` is announced there.
 ///
-/// Inlined, condition and all: a rank that has just got a processor pays for each page of code that it touches.
+/// Inlined, condition and all: a rank that has just got a processor pays for each page of code that
+/// it touches.
 #[inline]
 pub(crate) fn wait<R>(
     job: &Job,
@@ -45,7 +50,7 @@ pub(crate) fn wait<R>(
     if let Some(result) = ready() {
         return Waited::Ready(result);
     }
-    let departures = &job.alarm().departures;
+    let departures = &job.failures().departures;
     let gone = || departures.load(Ordering::SeqCst) != known_departures;
     let mut spent = effort.get();
     spent.waits += 1;
@@ -57,12 +62,14 @@ pub(crate) fn wait<R>(
     let wake = loop {
         if gone() {
             // What happened before the departure counts: the one who left may have done its part.
-            break ready().map_or(Waited::Alarm, Waited::Ready);
+            break ready().map_or(Waited::Departure, Waited::Ready);
         }
         if looks < spins {
             std::hint::spin_loop();
         } else if looks < spins + yields {
-            if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1 && clock.left() == Some(Duration::ZERO) {
+            if (looks - spins) % YIELDS_PER_LOOK == YIELDS_PER_LOOK - 1
+                && clock.left() == Some(Duration::ZERO)
+            {
                 break Waited::TimedOut;
             }
             std::thread::yield_now();
@@ -87,16 +94,19 @@ pub(crate) fn wait<R>(
 impl Job {
     /// Whether a rank has left or was lost.
     pub fn is_gone(&self, rank: Rank) -> bool {
-        matches!(self.fate(rank), Fate::Left | Fate::Lost(_))
+        matches!(self.peer_state(rank), PeerState::Left | PeerState::Lost(_))
     }
 
     /// Waits at the bell of a rank that has left itself until everybody has, or was lost.
     pub fn await_everybody(&self, at: Rank) {
         let effort = Cell::default();
         loop {
-            let known = self.alarm().departures.load(Ordering::SeqCst);
-            let over = || self.topology().all().iter().all(|&rank| self.is_gone(rank)).then_some(());
-            if let Waited::Ready(()) = wait(self, (self.bell(at), ANYTHING), over, known, (None, false), &effort) {
+            let known = self.failures().departures.load(Ordering::SeqCst);
+            let over =
+                || self.topology().all().iter().all(|&rank| self.is_gone(rank)).then_some(());
+            if let Waited::Ready(()) =
+                wait(self, (self.bell(at), ANYTHING), over, known, (None, false), &effort)
+            {
                 return;
             }
         }

@@ -57,7 +57,8 @@ fn two_sleepers_on_two_words_of_one_rank() {
     model.check(|| {
         let shared = Arc::new((Bell::new(), AtomicU64::new(0), AtomicU64::new(0)));
         let (a, b) = (shared.clone(), shared.clone());
-        // The waker changes one word after the other: clearing the bits for the first must not lose the second's sleeper.
+        // The waker changes one word after the other: clearing the bits for the first must not lose
+        // the second's sleeper.
         let waker = loom::thread::spawn(move || {
             change(&a.0, 1, &a.1);
             change(&a.0, 2, &a.2);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::{Alarm, Ended, Fabric, Rank, Topology};
+use farside_fabric::{ExitCause, Fabric, FailureCounters, Rank, Topology};
 
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
@@ -14,24 +14,26 @@ use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
-/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on with what is to be explored or measured.
+/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on
+/// with what is to be explored or measured.
 pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
 
 /// Marks the end of a rank's preparations.
 pub struct Start {
     switch: Rc<Switch>,
-    alarm: Arc<Alarm>,
+    failures: Arc<FailureCounters>,
 }
 
 impl Start {
-    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event always comes first.
+    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event
+    /// always comes first.
     pub fn prepared(&self) {
         self.switch.pause(Pause::Prepared);
     }
 
     /// How many ranks were lost so far.
     pub fn losses(&self) -> u32 {
-        self.alarm.losses.load(Ordering::SeqCst)
+        self.failures.losses.load(Ordering::SeqCst)
     }
 }
 
@@ -54,14 +56,22 @@ impl Crew {
         machine: &Shared<E>,
     ) -> Result<Crew, String> {
         maps::check(topology.ranks())?;
-        let mut crew = Crew { fibers: Vec::new(), hints: Vec::new(), failure: Rc::default(), over: Rc::default() };
+        let mut crew = Crew {
+            fibers: Vec::new(),
+            hints: Vec::new(),
+            failure: Rc::default(),
+            over: Rc::default(),
+        };
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
             let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
             crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
             let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
-                format!("no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate fewer ranks")
+                format!(
+                    "no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate \
+                         fewer ranks"
+                )
             })?;
             crew.fibers.push(fiber);
         }
@@ -102,18 +112,23 @@ impl Crew {
         machine: Shared<E>,
     ) -> impl FnOnce() + 'static {
         let (failure, over) = (self.failure.clone(), self.over.clone());
-        let start = Start { switch: switch.clone(), alarm: machine.borrow_mut().store().alarm.clone() };
+        let start = Start {
+            switch: switch.clone(),
+            failures: machine.borrow_mut().store().failures.clone(),
+        };
         move || {
             let result = std::panic::catch_unwind(AssertUnwindSafe(|| program(port, &start)));
             let (lost, problem) = match result {
                 Ok(Ok(())) => (None, None),
-                Ok(Err(problem)) => (Some(Ended::Failed), Some(problem)),
+                Ok(Err(problem)) => (Some(ExitCause::Failed), Some(problem)),
                 // The run was given up: go on unwinding.
                 Err(panic) if over.get() => std::panic::resume_unwind(panic),
                 Err(panic) => {
                     let text = panic.downcast_ref::<String>().map(String::as_str);
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("something");
-                    (Some(Ended::Panicked), Some(format!("panicked: {text}")))
+                    let text = text
+                        .or_else(|| panic.downcast_ref::<&str>().copied())
+                        .unwrap_or("something");
+                    (Some(ExitCause::Panicked), Some(format!("panicked: {text}")))
                 }
             };
             if let Some(problem) = problem {
@@ -126,7 +141,8 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Fibers that are dropped in the middle unwind, and must not take that for a failure of theirs.
+        // Fibers that are dropped in the middle unwind, and must not take that for a failure of
+        // theirs.
         self.over.set(true);
         self.fibers.clear();
     }

@@ -1,21 +1,25 @@
 //! Mishaps: ranks die, and what they had under way lands or is lost.
 //!
-//! The operations of a dead rank are like letters in the post: each may still arrive, or not, as the oracle says. One that a fence or a signal puts after
-//! another never arrives without it. Gets are gone, since nobody is there to read, and so are its calls: agents do nothing for the dead. What others had under way *to* the dead rank is over: they get an error, as on every fabric.
-//! Calls are to a node, and go on with the next of its ranks; one that the dead may have been at work on ends with an error, or does not, as the oracle says.
+//! The operations of a dead rank are like letters in the post: each may still arrive, or not, as
+//! the oracle says. One that a fence or a signal puts after another never arrives without it. Gets
+//! are gone, since nobody is there to read, and so are its calls: agents do nothing for the dead.
+//! What others had under way *to* the dead rank is over: they get an error, as on every fabric.
+//! Calls are to a node, and go on with the next of its ranks; one that the dead may have been at
+//! work on ends with an error, or does not, as the oracle says.
 
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Error, Fate, Node, Rank, SegmentId};
+use farside_fabric::{Error, ExitCause, Node, PeerState, Rank, SegmentId};
 
 use crate::event::{Access, Event, EventId, What};
 use crate::machine::{Doing, Flight, Machine};
 use crate::store::Body;
 
 /// How a rank ends that the oracle kills.
-const KILLED: Ended = Ended::Signal(9);
+const KILLED: ExitCause = ExitCause::Signal(9);
 
-/// A segment that no rank has: the fate of each operation of the dead stands there, so that landing and vanishing are in conflict.
+/// A segment that no rank has: the fate of each operation of the dead stands there, so that landing
+/// and vanishing are in conflict.
 const FATES: SegmentId = SegmentId(u64::MAX);
 
 impl Machine {
@@ -23,14 +27,28 @@ impl Machine {
     pub(crate) fn add_mishaps(&self, events: &mut Vec<Event>) {
         for flight in self.flights.iter().filter(|flight| self.is_dead(flight.id.rank)) {
             let accesses = Some(Rc::from([fate_of(flight.id)]));
-            events.push(Event { id: EventId::vanishing(flight.id), accesses, what: What::Vanish(flight.target) });
+            events.push(Event {
+                id: EventId::vanishing(flight.id),
+                accesses,
+                what: What::Vanish(flight.target),
+            });
         }
-        for (flight, runner) in self.flights.iter().filter_map(|flight| Some((flight, flight.runner_died?))) {
+        for (flight, runner) in
+            self.flights.iter().filter_map(|flight| Some((flight, flight.runner_died?)))
+        {
             let accesses = Some(Rc::from([fate_of(flight.id)]));
-            events.push(Event { id: EventId::vanishing(flight.id), accesses, what: What::Interrupt(runner) });
+            events.push(Event {
+                id: EventId::vanishing(flight.id),
+                accesses,
+                what: What::Interrupt(runner),
+            });
         }
         if self.mishaps.deaths > 0 {
-            let alive = self.members.iter().enumerate().filter(|(_, member)| !matches!(member.doing, Doing::Over));
+            let alive = self
+                .members
+                .iter()
+                .enumerate()
+                .filter(|(_, member)| !matches!(member.doing, Doing::Over));
             for rank in alive.map(|(rank, _)| Rank(rank as u32)) {
                 events.push(Event { id: EventId::death(rank), accesses: None, what: What::Death });
             }
@@ -38,7 +56,7 @@ impl Machine {
     }
 
     fn is_dead(&self, rank: Rank) -> bool {
-        self.store.fate(rank) == Fate::Lost(KILLED)
+        self.store.peer_state(rank) == PeerState::Lost(KILLED)
     }
 
     /// A rank dies. Its fiber has to be ended by who calls this.
@@ -60,15 +78,16 @@ impl Machine {
             } else if !(own && (flight.is_get() || matches!(flight.body, Body::Call { .. }))) {
                 if own {
                     let known = flight.event.accesses.take();
-                    flight.event.accesses =
-                        known.map(|known| known.iter().copied().chain([fate_of(flight.id)]).collect());
+                    flight.event.accesses = known
+                        .map(|known| known.iter().copied().chain([fate_of(flight.id)]).collect());
                 }
                 self.flights.push(flight);
             }
         }
     }
 
-    /// A call is to a node: if that is the dead rank's, the next rank of the node goes on with it, if there is one.
+    /// A call is to a node: if that is the dead rank's, the next rank of the node goes on with it,
+    /// if there is one.
     fn pass_on(&mut self, mut flight: Flight, (dead, node): (Rank, Node), ran_handlers: bool) {
         let is_there = matches!(flight.body, Body::Call { node: called, .. } if called == node);
         if is_there && self.runner(node).is_err() {
@@ -90,11 +109,14 @@ impl Machine {
         }
     }
 
-    /// An operation of a dead rank comes to nothing, and so does all that was to come after it. Likewise a call that a dead
-    /// rank was at work on: its caller is told, and no other was being executed.
+    /// An operation of a dead rank comes to nothing, and so does all that was to come after it.
+    /// Likewise a call that a dead rank was at work on: its caller is told, and no other was being
+    /// executed.
     pub(crate) fn vanish(&mut self, id: EventId, step: Option<usize>) {
-        let called = self.flights.iter().find(|flight| flight.id == id && flight.runner_died.is_some());
-        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole(), flight.runner_died)) {
+        let called =
+            self.flights.iter().find(|flight| flight.id == id && flight.runner_died.is_some());
+        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole(), flight.runner_died))
+        {
             self.flights.retain(|flight| flight.id != id);
             self.flights.iter_mut().for_each(|flight| flight.runner_died = None);
             self.store.answer(whole, 0, Err(Error::RankLost { rank, how: KILLED }));

@@ -3,17 +3,26 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside_fabric::{Ended, Node, Rank, Reply, Result, Ticket, Wait, Word};
+use farside_fabric::{ExitCause, Node, Rank, Reply, Result, Ticket, Wait, Word};
 
 use crate::event::EventId;
 use crate::store::{Body, Store};
 
-/// A machine as its ports see it. One explores schedules ([`crate::machine`]), one keeps time ([`crate::timed`]).
+/// A machine as its ports see it. One explores schedules ([`crate::machine`]), one keeps time
+/// ([`crate::timed`]).
 pub(crate) trait Engine {
     /// Memory, handlers, fates.
     fn store(&mut self) -> &mut Store;
-    /// Puts an operation in flight. Posted ones have no ticket; `after` is another operation that must land first.
-    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId;
+    /// Puts an operation in flight. Posted ones have no ticket; `after` is another operation that
+    /// must land first.
+    fn launch(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: Body,
+        posted: bool,
+        after: Option<EventId>,
+    ) -> EventId;
     /// Orders what a rank posted before ahead of what it posts later, to the same target.
     fn fence(&mut self, rank: Rank);
     /// Whether a rank may post another operation.
@@ -25,12 +34,13 @@ pub(crate) trait Engine {
     /// Gives up on an operation whose reply nobody will ask for, since its buffer is gone.
     fn cancel(&mut self, rank: Rank, given_up: Ticket);
     /// A rank has ended.
-    fn depart(&mut self, rank: Rank, lost: Option<Ended>);
+    fn depart(&mut self, rank: Rank, lost: Option<ExitCause>);
     /// Begins to count what lands on a node.
     fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
         self.store().count_landings(node).map(Some)
     }
-    /// Which condition of a wait holds already, if the machine need not be asked when that is noticed.
+    /// Which condition of a wait holds already, if the machine need not be asked when that is
+    /// noticed.
     fn holds_already(&self, _wait: &Wait<'_>) -> Option<(usize, u64)> {
         None
     }

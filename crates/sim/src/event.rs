@@ -21,7 +21,8 @@ const VANISHINGS: u32 = 1 << 31;
 const DEATH: u32 = u32::MAX;
 
 impl EventId {
-    /// A rank's look at its word, when so many of its looks have been good. However often somebody's departure disturbs it, it stays the same event.
+    /// A rank's look at its word, when so many of its looks have been good. However often
+    /// somebody's departure disturbs it, it stays the same event.
     pub(crate) fn wait(rank: Rank, number: u32) -> EventId {
         EventId { rank, serial: WAITS | number }
     }
@@ -74,7 +75,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whether the order of two accesses matters. That of two landings that are counted does not: they add up.
+    /// Whether the order of two accesses matters. That of two landings that are counted does not:
+    /// they add up.
     pub fn conflicts(&self, other: &Access) -> bool {
         (self.writes || other.writes)
             && !(self.writes && other.writes && self.segment == SegmentId::LANDINGS)
@@ -167,7 +169,8 @@ struct Operation(Atomic);
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |value: u128| if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") };
+        let number =
+            |value: u128| if value < 1 << 16 { value.to_string() } else { format!("{value:#x}") };
         match self.0 {
             Atomic::CompareSwap { expected, desired } => {
                 write!(f, "compare_swap {} for {}", number(expected), number(desired))

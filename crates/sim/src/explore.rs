@@ -41,7 +41,9 @@ impl FromStr for Policy {
 
     /// Reads `exhaustive`, `unreduced`, `random` or `pct:DEPTH`.
     fn from_str(text: &str) -> Result<Policy, String> {
-        let unknown = || format!("{text:?} is no policy: expected exhaustive, unreduced, random or pct:DEPTH");
+        let unknown = || {
+            format!("{text:?} is no policy: expected exhaustive, unreduced, random or pct:DEPTH")
+        };
         match text {
             "exhaustive" => Ok(Policy::Exhaustive(Reduction::Sources)),
             "unreduced" => Ok(Policy::Exhaustive(Reduction::None)),
@@ -108,8 +110,9 @@ pub struct Failure {
     pub trace: Vec<Event>,
 }
 
-/// Tries schedules, as `policy` has them, until one fails, until there is none left, or until `go_on`, which is asked after every run, says that it is enough.
-/// `seed` chooses among the random ones.
+/// Tries schedules, as `policy` has them, until one fails, until there is none left, or until
+/// `go_on`, which is asked after every run, says that it is enough. `seed` chooses among the random
+/// ones.
 pub fn explore(
     simulation: &Simulation,
     program: &Program,
@@ -136,8 +139,15 @@ pub fn explore(
 }
 
 /// Tries every schedule, up to `runs_max` of them.
-pub fn exhaustive(simulation: &Simulation, program: &Program, reduction: Reduction, runs_max: u64) -> Report {
-    explore(simulation, program, Policy::Exhaustive(reduction), 0, &mut |progress| progress.runs < runs_max)
+pub fn exhaustive(
+    simulation: &Simulation,
+    program: &Program,
+    reduction: Reduction,
+    runs_max: u64,
+) -> Report {
+    explore(simulation, program, Policy::Exhaustive(reduction), 0, &mut |progress| {
+        progress.runs < runs_max
+    })
 }
 
 /// Tries `runs` random schedules.
@@ -152,7 +162,10 @@ pub fn replay(simulation: &Simulation, program: &Program, schedule: &str) -> Res
     Ok(simulation.run(program, &mut oracle))
 }
 
-fn sample(go_on: &mut dyn FnMut(&Progress) -> bool, mut run: impl FnMut(u64) -> (Run, Vec<usize>)) -> Report {
+fn sample(
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+    mut run: impl FnMut(u64) -> (Run, Vec<usize>),
+) -> Report {
     let mut progress = Progress::default();
     loop {
         let (run, picks) = run(progress.runs);

@@ -9,7 +9,8 @@ use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use farside_fabric::Wait;
 
-/// How long a fiber's stack is. Protocols and tests need a fraction of it; what is not touched costs nothing.
+/// How long a fiber's stack is. Protocols and tests need a fraction of it; what is not touched
+/// costs nothing.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Why a fiber stopped.
@@ -32,10 +33,11 @@ pub(crate) enum Pause {
 /// Why a fiber goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// It starts, or what it waited for has happened: which condition was satisfied, by which value.
+    /// It starts, or what it waited for has happened: which condition was satisfied, by which
+    /// value.
     Go(usize, u64),
     /// Somebody has departed.
-    Alarm,
+    Departure,
     /// Its time is up.
     TimedOut,
 }
@@ -60,20 +62,23 @@ impl Stacks {
     }
 }
 
-/// A stack that begins a little below its end. Stacks are aligned alike, and what thousands of ranks have at the same place of theirs would
-/// compete for the same few lines of the processor's caches.
+/// A stack that begins a little below its end. Stacks are aligned alike, and what thousands of
+/// ranks have at the same place of theirs would compete for the same few lines of the processor's
+/// caches.
 struct Shifted {
     stack: DefaultStack,
     skipped: usize,
 }
 
-/// How far the thing with this number is shifted, in bytes: by whole pairs of cache lines within a page.
+/// How far the thing with this number is shifted, in bytes: by whole pairs of cache lines within a
+/// page.
 pub(crate) fn shift(number: usize) -> usize {
     const LINES: usize = 128;
     number % (4096 / LINES) * LINES
 }
 
-// SAFETY: all of it lies within the inner stack, whose guard is still at its end; shifts are multiples of the alignment.
+// SAFETY: all of it lies within the inner stack, whose guard is still at its end; shifts are
+// multiples of the alignment.
 unsafe impl Stack for Shifted {
     fn base(&self) -> StackPointer {
         StackPointer::new(self.stack.base().get() - self.skipped).unwrap_or(self.stack.base())
@@ -101,11 +106,12 @@ impl Fiber {
         let stack = stacks.take()?;
         switch.stand_on(&stack);
         let inside = switch.clone();
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, Pause>, _first| {
-            inside.yielder.set(Some(std::ptr::from_ref(yielder)));
-            body();
-            inside.yielder.set(None);
-        });
+        let coroutine =
+            Coroutine::with_stack(stack, move |yielder: &Yielder<Resume, Pause>, _first| {
+                inside.yielder.set(Some(std::ptr::from_ref(yielder)));
+                body();
+                inside.yielder.set(None);
+            });
         Ok(Fiber { coroutine: Some(coroutine), stacks: stacks.clone(), switch: switch.clone() })
     }
 
@@ -123,7 +129,8 @@ impl Fiber {
         }
     }
 
-    /// Ends it where it stands: it unwinds, so that what it holds is freed; then its stack can be used again.
+    /// Ends it where it stands: it unwinds, so that what it holds is freed; then its stack can be
+    /// used again.
     pub(crate) fn end(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
             coroutine.force_unwind();
@@ -147,7 +154,8 @@ impl Drop for Fiber {
 pub(crate) struct Switch {
     yielder: Cell<Option<*const Yielder<Resume, Pause>>>,
     home: ThreadId,
-    /// Where the fiber's stack begins and ends. Atomic, since whoever is not at home has to find that out here.
+    /// Where the fiber's stack begins and ends. Atomic, since whoever is not at home has to find
+    /// that out here.
     stack: (AtomicUsize, AtomicUsize),
 }
 
@@ -159,19 +167,22 @@ impl Switch {
 
     /// Whether the caller is on the thread that runs the simulation.
     ///
-    /// Asking for the thread takes longer than much of what is asked for here. But stacks never leave their thread, so who stands on the fiber's is at home.
+    /// Asking for the thread takes longer than much of what is asked for here. But stacks never
+    /// leave their thread, so who stands on the fiber's is at home.
     #[inline]
     pub(crate) fn is_home(&self) -> bool {
         let here = 0u8;
         let here = std::ptr::from_ref(&here).addr();
-        let (from, to) = (self.stack.0.load(Ordering::Relaxed), self.stack.1.load(Ordering::Relaxed));
+        let (from, to) =
+            (self.stack.0.load(Ordering::Relaxed), self.stack.1.load(Ordering::Relaxed));
         (from..to).contains(&here) || std::thread::current().id() == self.home
     }
 
     /// Pauses the fiber; `None` if the caller is in no fiber.
     pub(crate) fn pause(&self, pause: Pause) -> Option<Resume> {
         assert!(self.is_home(), "a simulated rank belongs to one thread");
-        // SAFETY: the yielder lives on the fiber's own stack for as long as its body runs, and the body is what calls this.
+        // SAFETY: the yielder lives on the fiber's own stack for as long as its body runs, and the
+        // body is what calls this.
         self.yielder.get().map(|yielder| unsafe { &*yielder }.suspend(pause))
     }
 

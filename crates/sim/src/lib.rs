@@ -1,15 +1,21 @@
 //! The sim fabric: ranks are fibers of one thread, and an oracle picks what happens next.
 //!
-//! Nothing here knows a protocol. A rank runs until it has to wait; every operation that it starts is then *in flight*, and lands when the
-//! oracle says so, in any order that the memory model allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
-//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody can run, and nothing is in flight.
+//! Nothing here knows a protocol. A rank runs until it has to wait; every operation that it starts
+//! is then *in flight*, and lands when the oracle says so, in any order that the memory model
+//! allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
+//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody
+//! can run, and nothing is in flight.
 //!
 //! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
-//! - [`Simulation`]: runs a program once, with an [`Oracle`]; ranks may die in it, and long transfers tear;
-//! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order reduction), random ones, one given again.
+//! - [`Simulation`]: runs a program once, with an [`Oracle`]; ranks may die in it, and long
+//!   transfers tear;
+//! - [`explore`]: policies over the oracle: every schedule that differs (with partial-order
+//!   reduction), random ones, one given again.
 //!
-//! Lost messages need no event of their own: below the waist they are sent again, which is to say that they are late, and that is what the order of landing covers. What is not modelled: threads of a rank (a fiber has one), time-outs while something
-//! else can happen, and the accesses that a rank makes to its own memory directly, which happen at once and are not seen by the exploration.
+//! Lost messages need no event of their own: below the waist they are sent again, which is to say
+//! that they are late, and that is what the order of landing covers. What is not modelled: threads
+//! of a rank (a fiber has one), time-outs while something else can happen, and the accesses that a
+//! rank makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
 mod crew;

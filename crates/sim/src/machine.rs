@@ -1,13 +1,16 @@
 //! The simulated machine: memory, operations in flight, who waits for what.
 //!
-//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. What happens next, which operation lands or which
-//! waiter looks at its word, is an [`Event`] that somebody else picks. Landing is a step of its own, so posted operations land
-//! in any order that the memory model allows: fences and signals hold back what must come later, nothing else does.
+//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. What
+//! happens next, which operation lands or which waiter looks at its word, is an [`Event`] that
+//! somebody else picks. Landing is a step of its own, so posted operations land in any order that
+//! the memory model allows: fences and signals hold back what must come later, nothing else does.
 
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
-use farside_fabric::{Ended, Event as Awaited, Fate, Node, Rank, Reply, Result, Ticket, Topology, Wait};
+use farside_fabric::{
+    Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, Ticket, Topology, Wait,
+};
 
 use crate::bits::Bits;
 use crate::engine::Engine;
@@ -64,20 +67,23 @@ pub(crate) struct Member {
     pub(crate) doing: Doing,
     /// How many of its looks at its words were good.
     looks: u32,
-    /// Whether it sleeps: a plain put has changed its word since it began to wait, and nobody has woken it.
+    /// Whether it sleeps: a plain put has changed its word since it began to wait, and nobody has
+    /// woken it.
     pub(crate) asleep: bool,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
     /// How often its waits have timed out since memory changed for the last time.
     time_outs: (u64, u32),
-    /// What it has read since it last relaxed, and before that; and whether somebody has changed it since.
+    /// What it has read since it last relaxed, and before that; and whether somebody has changed it
+    /// since.
     reads: Vec<(Access, u64)>,
     reads_before: Vec<(Access, u64)>,
     stale: bool,
     /// How often it has relaxed in a row without reading anything.
     pauses: u32,
-    /// Posted operations of this rank that have landed: to whom, after how many fences, at which step.
+    /// Posted operations of this rank that have landed: to whom, after how many fences, at which
+    /// step.
     landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
     pub(crate) learned: RefCell<Vec<usize>>,
@@ -110,7 +116,14 @@ impl Engine for Machine {
         &mut self.store
     }
 
-    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
+    fn launch(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: Body,
+        posted: bool,
+        after: Option<EventId>,
+    ) -> EventId {
         let whole = self.store.next_id(origin);
         let epoch = self.member(origin).epoch;
         // A get is held back by nothing, everything else by the fences before it.
@@ -163,10 +176,14 @@ impl Engine for Machine {
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        let flushed = !self.flights.iter().any(|flight| flight.is_posted_by(origin) && flight.target == target);
+        let flushed = !self
+            .flights
+            .iter()
+            .any(|flight| flight.is_posted_by(origin) && flight.target == target);
         if flushed {
             let member = &self.members[origin.index()];
-            let landed = member.landed.iter().filter(|&&(to, ..)| to == target).map(|&(.., step)| step);
+            let landed =
+                member.landed.iter().filter(|&&(to, ..)| to == target).map(|&(.., step)| step);
             member.learned.borrow_mut().extend(landed);
         }
         flushed
@@ -176,15 +193,19 @@ impl Engine for Machine {
         self.store.poll(rank, asked, 0)
     }
 
-    /// What was given up has no buffer any more. A get is gone with it; everything else happens all the same.
+    /// What was given up has no buffer any more. A get is gone with it; everything else happens all
+    /// the same.
     fn cancel(&mut self, rank: Rank, given_up: Ticket) {
         self.store.forget(rank, given_up);
-        self.flights.retain(|flight| flight.whole.rank != rank || ticket(flight.whole) != given_up || !flight.is_get());
+        self.flights.retain(|flight| {
+            flight.whole.rank != rank || ticket(flight.whole) != given_up || !flight.is_get()
+        });
     }
 
-    /// Whoever leaves in order is seen to have left when nothing else can happen. To the others it would make no difference before: its memory can be used, and only who
-    /// waits for it in vain is told.
-    fn depart(&mut self, rank: Rank, lost: Option<Ended>) {
+    /// Whoever leaves in order is seen to have left when nothing else can happen. To the others it
+    /// would make no difference before: its memory can be used, and only who waits for it in vain
+    /// is told.
+    fn depart(&mut self, rank: Rank, lost: Option<ExitCause>) {
         self.member(rank).doing = Doing::Over;
         // Buffers of a fiber that is gone must not be written any more.
         self.flights.retain(|flight| flight.id.rank != rank || flight.by_agent || !flight.is_get());
@@ -253,7 +274,9 @@ impl Machine {
     pub(crate) fn publish_departures(&mut self) -> bool {
         let mut news = false;
         for rank in (0..self.members.len() as u32).map(Rank) {
-            if matches!(self.members[rank.index()].doing, Doing::Over) && self.store.fate(rank) == Fate::Alive {
+            if matches!(self.members[rank.index()].doing, Doing::Over)
+                && self.store.peer_state(rank) == PeerState::Alive
+            {
                 self.store.set_gone(rank, None);
                 news = true;
             }
@@ -268,7 +291,11 @@ impl Machine {
             let id = self.store.next_id(runner);
             let after = previous.filter(|_| after_previous);
             previous = Some(id);
-            let event = Event { id, accesses: body.accesses(target).map(Into::into), what: body.what(target) };
+            let event = Event {
+                id,
+                accesses: body.accesses(target).map(Into::into),
+                what: body.what(target),
+            };
             let flight = Flight {
                 id,
                 whole: id,
@@ -301,15 +328,18 @@ impl Machine {
             Pause::Relax => {
                 let member = self.member(rank);
                 let reads = std::mem::take(&mut member.reads);
-                // Who has read nothing since it last relaxed does not poll: it lets time pass, and need not be held up for that.
+                // Who has read nothing since it last relaxed does not poll: it lets time pass, and
+                // need not be held up for that.
                 if reads.is_empty() && member.pauses < PAUSES_MAX {
                     member.pauses += 1;
                     member.doing = Doing::Runs(Resume::Go(0, 0));
                     return;
                 }
                 member.pauses = 0;
-                // Who has read something new may do something else now. Who has not would only read the same again.
-                let news = std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
+                // Who has read something new may do something else now. Who has not would only read
+                // the same again.
+                let news =
+                    std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
                 member.reads_before = reads;
                 if news { Doing::Runs(Resume::Go(0, 0)) } else { Doing::Relaxes { departures } }
             }
@@ -321,24 +351,35 @@ impl Machine {
         self.member(rank).doing = doing;
     }
 
-    /// Lets ranks go on whose reason to pause cannot be looked at too early: replies that have come, flushes that are done, departures.
+    /// Lets ranks go on whose reason to pause cannot be looked at too early: replies that have
+    /// come, flushes that are done, departures.
     pub(crate) fn settle(&mut self) {
         for rank in (0..self.members.len() as u32).map(Rank) {
             let resume = match self.members[rank.index()].doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
+                    // to.
                     let wait = unsafe { &*wait };
                     match wait.event {
-                        Awaited::Done(asked) if self.store.reply_at(rank, asked).is_some() => Some(Resume::Go(0, 0)),
-                        Awaited::Words(_) if self.members[rank.index()].sees(wait).is_some() => None,
-                        _ if self.store.departures() != wait.known_departures => Some(Resume::Alarm),
+                        Awaited::Done(asked) if self.store.reply_at(rank, asked).is_some() => {
+                            Some(Resume::Go(0, 0))
+                        }
+                        Awaited::Words(_) if self.members[rank.index()].sees(wait).is_some() => {
+                            None
+                        }
+                        _ if self.store.departures() != wait.known_departures => {
+                            Some(Resume::Departure)
+                        }
                         _ => None,
                     }
                 }
                 Doing::Flushes(target) if self.is_flushed(rank, target) => Some(Resume::Go(0, 0)),
                 Doing::NeedsRoom if self.has_room(rank) => {
                     let member = &self.members[rank.index()];
-                    member.learned.borrow_mut().extend(member.landed.iter().map(|&(.., step)| step));
+                    member
+                        .learned
+                        .borrow_mut()
+                        .extend(member.landed.iter().map(|&(.., step)| step));
                     Some(Resume::Go(0, 0))
                 }
                 Doing::Relaxes { departures } => {
@@ -355,12 +396,15 @@ impl Machine {
         }
     }
 
-    /// What is known of an event that is about to happen: the steps that its rank knew of when it came about, and those that a fence or a signal demands.
+    /// What is known of an event that is about to happen: the steps that its rank knew of when it
+    /// came about, and those that a fence or a signal demands.
     pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
         let of = id.is_unheard().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
-                Doing::Waits { id: waits, .. } if waits == id => self.members[id.rank.index()].known.clone(),
+                Doing::Waits { id: waits, .. } if waits == id => {
+                    self.members[id.rank.index()].known.clone()
+                }
                 _ => Bits::default(),
             };
         };
@@ -385,8 +429,12 @@ impl Machine {
 
     /// Everything that can happen next: operations, the oldest first; waits; mishaps.
     pub(crate) fn enabled(&self) -> Vec<Event> {
-        let mut events: Vec<Event> =
-            self.flights.iter().filter(|flight| self.may_land(flight)).map(|flight| flight.event.clone()).collect();
+        let mut events: Vec<Event> = self
+            .flights
+            .iter()
+            .filter(|flight| self.may_land(flight))
+            .map(|flight| flight.event.clone())
+            .collect();
         for member in &self.members {
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
@@ -396,7 +444,8 @@ impl Machine {
             if let Awaited::Words(conditions) = wait.event
                 && member.sees(wait).is_some()
             {
-                let accesses = conditions.iter().map(|condition| word_access(condition.at, false)).collect();
+                let accesses =
+                    conditions.iter().map(|condition| word_access(condition.at, false)).collect();
                 events.push(Event { id, accesses: Some(accesses), what: What::Wait });
             }
         }
@@ -433,7 +482,8 @@ impl Machine {
         !(may_be_held_back && self.flights.iter().any(|earlier| earlier.holds_back(flight)))
     }
 
-    /// Makes an event happen, as a step of that number if it counts. A death must be followed by the end of the rank's fiber.
+    /// Makes an event happen, as a step of that number if it counts. A death must be followed by
+    /// the end of the rank's fiber.
     pub(crate) fn happen(&mut self, id: EventId, step: Option<usize>) {
         self.held = None;
         if id.is_death() {
@@ -467,10 +517,12 @@ impl Machine {
 
     /// Who runs the handlers of a node, or why nobody does.
     pub(crate) fn runner(&self, node: Node) -> Result<Rank> {
-        self.store.topology.first_left(node, |rank| match self.store.fate(rank) {
+        self.store.topology.first_left(node, |rank| match self.store.peer_state(rank) {
             // The others have not seen it yet.
-            Fate::Alive if matches!(self.members[rank.index()].doing, Doing::Over) => Fate::Left,
-            fate => fate,
+            PeerState::Alive if matches!(self.members[rank.index()].doing, Doing::Over) => {
+                PeerState::Left
+            }
+            peer_state => peer_state,
         })
     }
 
@@ -485,7 +537,9 @@ impl Machine {
         };
         self.wake_by(target, &flight.body);
         // What was torn has landed with its last part.
-        if flight.is_posted_by(origin) && !self.flights.iter().any(|other| other.whole == flight.whole) {
+        if flight.is_posted_by(origin)
+            && !self.flights.iter().any(|other| other.whole == flight.whole)
+        {
             let counted = self.store.count_landing(origin, target, &flight.body);
             counted.into_iter().for_each(|rank| self.member(rank).asleep = false);
         }
@@ -505,7 +559,9 @@ impl Machine {
         match (flight.posted, outcome.reply) {
             (true, Err(error)) if !flight.by_agent => self.store.fail_later(origin, target, error),
             (true, _) => {}
-            (false, reply) if reply.is_err() || is_last() => self.store.answer(flight.whole, 0, reply),
+            (false, reply) if reply.is_err() || is_last() => {
+                self.store.answer(flight.whole, 0, reply)
+            }
             (false, _) => {}
         }
     }
@@ -513,7 +569,8 @@ impl Machine {
     /// Who polls what was just written has something new to read.
     fn note_accesses(&mut self, origin: Rank, flight: &Flight, reply: &Result<Reply>) {
         let accesses = flight.event.accesses.as_deref();
-        let mut changes = accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes));
+        let mut changes =
+            accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes));
         if let (Body::Atomic { at, op }, Ok(Reply::Word(held))) = (&flight.body, reply) {
             self.held = u64::try_from(*held).ok();
             changes = op.apply(at.width, *held) != *held;
@@ -533,17 +590,23 @@ impl Machine {
             return;
         }
         let digest = digest(&flight.body, reply);
-        let reads = accesses.into_iter().flatten().map(|access| (Access { writes: false, ..*access }, digest));
+        let reads = accesses
+            .into_iter()
+            .flatten()
+            .map(|access| (Access { writes: false, ..*access }, digest));
         self.member(origin).reads.extend(reads);
     }
 
-    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless that was without effect too often. Says who goes on.
+    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless
+    /// that was without effect too often. Says who goes on.
     pub(crate) fn time_out(&mut self) -> Option<usize> {
         let version = self.version;
         for (rank, member) in self.members.iter_mut().enumerate() {
             let resume = match member.doing {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits { wait, .. } if unsafe { &*wait }.timeout.is_some() => Resume::TimedOut,
+                Doing::Waits { wait, .. } if unsafe { &*wait }.timeout.is_some() => {
+                    Resume::TimedOut
+                }
                 Doing::Relaxes { .. } => Resume::Go(0, 0),
                 _ => continue,
             };
@@ -561,7 +624,8 @@ impl Machine {
     }
 }
 
-/// How often a rank may look again, or its time run out, while nothing changes: a program may give up after a few times.
+/// How often a rank may look again, or its time run out, while nothing changes: a program may give
+/// up after a few times.
 const TIME_OUTS_MAX: u32 = 16;
 
 /// How many posted operations a rank may have in flight; the next one waits.

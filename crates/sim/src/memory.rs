@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use farside_fabric::memory::{Beside, Stripes};
-use farside_fabric::{Alarm, Mapped};
+use farside_fabric::{FailureCounters, Mapped};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What parts are aligned to.
@@ -22,12 +22,12 @@ pub(crate) struct Memory {
     bytes: u64,
     watched: AtomicU64,
     sums: Stripes,
-    alarm: Arc<Alarm>,
+    failures: Arc<FailureCounters>,
 }
 
 impl Memory {
     /// Memory that begins `skipped` bytes after a page does.
-    pub(crate) fn new(bytes: u64, skipped: usize, alarm: &Arc<Alarm>) -> Arc<Memory> {
+    pub(crate) fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Arc<Memory> {
         let room = Room::new(bytes as usize + PAGE + skipped);
         Arc::new(Memory {
             room,
@@ -35,27 +35,29 @@ impl Memory {
             bytes,
             watched: AtomicU64::new(0),
             sums: Stripes::default(),
-            alarm: alarm.clone(),
+            failures: failures.clone(),
         })
     }
 
     pub(crate) fn mapped(self: &Arc<Memory>) -> Mapped {
         let start = self.room.start();
-        // SAFETY: less than a page beyond the start and what is skipped, and there is that much more than needed.
+        // SAFETY: less than a page beyond the start and what is skipped, and there is that much
+        // more than needed.
         let base = unsafe { start.add(start.align_offset(PAGE) + self.skipped) };
         let beside = Beside {
             watched: NonNull::from(&self.watched),
-            losses: NonNull::from(&self.alarm.losses),
+            losses: NonNull::from(&self.failures.losses),
             sums: NonNull::from(&self.sums),
         };
-        // SAFETY: the room lives as long as `self`, which is held, is aligned to 16 bytes at least, and nobody else has references
-        // to it.
+        // SAFETY: the room lives as long as `self`, which is held, is aligned to 16 bytes at least,
+        // and nobody else has references to it.
         unsafe { Mapped::new(base, self.bytes, 0, beside, self.clone()) }
     }
 }
 
-/// Zeroed memory that costs nothing until it is touched, if it is long. An allocator promises that for its first long pieces only: one that was used and freed
-/// before is zeroed by hand, and then all of it is there, thousands of ranks times.
+/// Zeroed memory that costs nothing until it is touched, if it is long. An allocator promises that
+/// for its first long pieces only: one that was used and freed before is zeroed by hand, and then
+/// all of it is there, thousands of ranks times.
 enum Room {
     Allocated(Box<[u128]>),
     Mapped { base: NonNull<u8>, bytes: usize },
@@ -86,14 +88,16 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if let Room::Mapped { base, bytes } = *self {
-            // SAFETY: what `map` returned, and nobody uses it any more: whoever does holds the room.
+            // SAFETY: what `map` returned, and nobody uses it any more: whoever does holds the
+            // room.
             let _ = unsafe { munmap(base.as_ptr().cast(), bytes) };
         }
     }
 }
 
 fn map(bytes: usize) -> Option<NonNull<u8>> {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let (protection, flags) =
+        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
     // SAFETY: a new mapping at an address of the system's choice disturbs nobody.
     let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
     base.ok().and_then(|base| NonNull::new(base.cast()))

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Alarm, Atomic, Caps, Departure, Effort, Error, Event, Fabric, Fate, Handler, HandlerId, Loss, Mapped, Node,
-    Ordering, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
+    Loss, Mapped, Node, Ordering, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Sum,
+    Ticket, Topology, Wait, Wake, Width, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -20,19 +21,25 @@ pub(crate) struct Port<E> {
     machine: Shared<E>,
     switch: Rc<Switch>,
     topology: Arc<Topology>,
-    alarm: Arc<Alarm>,
+    failures: Arc<FailureCounters>,
     caps: Caps,
 }
 
-// SAFETY: a port never leaves the thread of its simulation: every method that reaches shared state checks that it is there.
+// SAFETY: a port never leaves the thread of its simulation: every method that reaches shared state
+// checks that it is there.
 unsafe impl<E> Send for Port<E> {}
 
 impl<E: Engine> Port<E> {
-    pub(crate) fn new(rank: Rank, machine: &Shared<E>, switch: &Rc<Switch>, root_bytes: u64) -> Port<E> {
-        let (topology, alarm, processors) = {
+    pub(crate) fn new(
+        rank: Rank,
+        machine: &Shared<E>,
+        switch: &Rc<Switch>,
+        root_bytes: u64,
+    ) -> Port<E> {
+        let (topology, failures, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
-            (store.topology.clone(), store.alarm.clone(), store.processors)
+            (store.topology.clone(), store.failures.clone(), store.processors)
         };
         let caps = Caps {
             name: "sim",
@@ -43,7 +50,7 @@ impl<E: Engine> Port<E> {
             processors,
             root_bytes,
         };
-        Port { rank, machine: machine.clone(), switch: switch.clone(), topology, alarm, caps }
+        Port { rank, machine: machine.clone(), switch: switch.clone(), topology, failures, caps }
     }
 
     fn machine(&self) -> RefMut<'_, E> {
@@ -51,7 +58,8 @@ impl<E: Engine> Port<E> {
         self.machine.borrow_mut()
     }
 
-    /// The machine, for a rank that lives. Who has died does nothing any more, whatever its fiber tries while it unwinds.
+    /// The machine, for a rank that lives. Who has died does nothing any more, whatever its fiber
+    /// tries while it unwinds.
     fn alive(&self) -> Result<RefMut<'_, E>> {
         let mut machine = self.machine();
         machine.store().check_alive(self.rank)?;
@@ -103,11 +111,11 @@ impl<E: Engine> Fabric for Port<E> {
     fn caps(&self) -> &Caps {
         &self.caps
     }
-    fn alarm(&self) -> &Alarm {
-        &self.alarm
+    fn failures(&self) -> &FailureCounters {
+        &self.failures
     }
-    fn fate(&self, peer: Rank) -> Fate {
-        self.machine().store().fate(peer)
+    fn peer_state(&self, peer: Rank) -> PeerState {
+        self.machine().store().peer_state(peer)
     }
     fn departure(&self, peer: Rank) -> Departure {
         self.machine().store().departure(peer)
@@ -115,11 +123,11 @@ impl<E: Engine> Fabric for Port<E> {
     fn note_cause(&self, cause: Option<Loss>) {
         self.machine().store().note_cause(self.rank, cause);
     }
-    fn expose(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.alive()?.store().expose(self.rank, segment, bytes)
+    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
+        self.alive()?.store().register(self.rank, segment, bytes)
     }
-    fn withdraw(&self, segment: SegmentId) -> Result<()> {
-        self.alive()?.store().withdraw(self.rank, segment)
+    fn deregister(&self, segment: SegmentId) -> Result<()> {
+        self.alive()?.store().deregister(self.rank, segment)
     }
     fn own(&self, segment: SegmentId) -> Result<Mapped> {
         self.machine().store().open(self.rank, segment)
@@ -186,7 +194,11 @@ impl<E: Engine> Fabric for Port<E> {
         let leader = self.topology.leader_of(node)?;
         let limit = CALL_BYTES;
         if bytes.len() as u64 > limit {
-            return Err(Error::TooMuch { what: "bytes of a call's argument", value: bytes.len() as u64, limit });
+            return Err(Error::TooMuch {
+                what: "bytes of a call's argument",
+                value: bytes.len() as u64,
+                limit,
+            });
         }
         Ok(self.launch(machine, leader, Body::Call { node, handler, bytes: bytes.to_vec() }))
     }
@@ -211,7 +223,9 @@ impl<E: Engine> Fabric for Port<E> {
                     return Err(Error::NotOwn { rank: self.rank, owner: condition.at.rank });
                 }
                 if condition.at.width == Width::Pair {
-                    return Err(Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() });
+                    return Err(Error::Unsupported {
+                        what: "waiting on a pair; wait on one half of it".into(),
+                    });
                 }
                 condition.at.check(condition.memory.bytes())?;
             }
@@ -224,7 +238,7 @@ impl<E: Engine> Fabric for Port<E> {
         let wait = std::ptr::from_ref(wait).cast::<Wait<'static>>();
         Ok(match self.pause(Pause::Wait(wait))? {
             Resume::Go(which, value) => Wake::Ready { which, value },
-            Resume::Alarm => Wake::Alarm,
+            Resume::Departure => Wake::Departure,
             Resume::TimedOut => Wake::TimedOut,
         })
     }
@@ -246,7 +260,9 @@ impl<E: Engine> Fabric for Port<E> {
     }
 
     fn context(&self) -> Result<Box<dyn Fabric>> {
-        Err(Error::Unsupported { what: "several threads of a simulated rank: a fiber has one".into() })
+        Err(Error::Unsupported {
+            what: "several threads of a simulated rank: a fiber has one".into(),
+        })
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {

@@ -1,6 +1,8 @@
-//! Hints to the processor: with thousands of ranks, nothing that the next event needs is in its caches, and most of a run would be waiting.
+//! Hints to the processor: with thousands of ranks, nothing that the next event needs is in its
+//! caches, and most of a run would be waiting.
 
-/// Asks for so many cache lines from `at` on. Any address will do: one that cannot be read is ignored.
+/// Asks for so many cache lines from `at` on. Any address will do: one that cannot be read is
+/// ignored.
 #[inline]
 pub(crate) fn lines(at: *const u8, count: usize) {
     for line in 0..count {

@@ -1,6 +1,7 @@
 //! Network profiles: what a machine's communication costs, with the source of every number.
 //!
-//! A profile is a TOML file; `docs/profiles.md` says how to read one, and what the model makes of its numbers.
+//! A profile is a TOML file; `docs/profiles.md` says how to read one, and what the model makes of
+//! its numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -153,7 +154,8 @@ impl Profile {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// One that comes with farside, by its name; or one of your own, by the path of its file, which ends in `.toml`.
+    /// One that comes with farside, by its name; or one of your own, by the path of its file, which
+    /// ends in `.toml`.
     ///
     /// ```
     /// use farside_sim::Profile;
@@ -168,9 +170,11 @@ impl Profile {
             return Profile::parse(text);
         }
         if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(name)
-                .map_err(|error| Error::Misuse(format!("the profile {name} cannot be read: {error}")))?;
-            let read = Profile::parse(&text).and_then(|profile| timed::check(&profile).map(|()| profile));
+            let text = std::fs::read_to_string(name).map_err(|error| {
+                Error::Misuse(format!("the profile {name} cannot be read: {error}"))
+            })?;
+            let read =
+                Profile::parse(&text).and_then(|profile| timed::check(&profile).map(|()| profile));
             // The error of a text does not know whose it is.
             return read.map_err(|error| match error {
                 Error::Misuse(why) => Error::Misuse(format!("{name}: {why}")),
@@ -189,19 +193,26 @@ impl Profile {
         let profile: Profile = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
         let named = |name: &str| profile.level.iter().any(|level| level.name == name);
         if !named("node") || profile.level.first().is_none_or(|level| level.name != "machine") {
-            return Err(bad("its first level must be \"machine\", and one must be \"node\"".into()));
+            return Err(
+                bad("its first level must be \"machine\", and one must be \"node\"".into()),
+            );
         }
         for level in profile.level.iter().skip(1) {
             if level.ranks.as_ref().is_none_or(|ranks| ranks.is < 1.0) {
-                return Err(bad(format!("level {:?} does not say how many ranks it holds", level.name)));
+                return Err(bad(format!(
+                    "level {:?} does not say how many ranks it holds",
+                    level.name
+                )));
             }
         }
         Ok(profile)
     }
 
-    /// The same machine with somebody else to carry out far operations: `nic`, the interface; or a thread of the target's host, which looks for
-    /// messages all the time (`host-poll`), for a while before it sleeps (`host-spin-block`), or sleeps at once (`host-block`). The first two
-    /// have a processor of their own; one that sleeps at once shares the rank's, as far as the profile says what that means.
+    /// The same machine with somebody else to carry out far operations: `nic`, the interface; or a
+    /// thread of the target's host, which looks for messages all the time (`host-poll`), for a
+    /// while before it sleeps (`host-spin-block`), or sleeps at once (`host-block`). The first two
+    /// have a processor of their own; one that sleeps at once shares the rank's, as far as the
+    /// profile says what that means.
     pub fn served_by(&self, server: &str) -> Result<Profile> {
         let mut profile = self.clone();
         let carrier = if server == "nic" { Carrier::Interface } else { Carrier::Agent };
@@ -218,11 +229,15 @@ impl Profile {
             "host-spin-block" if figure(&self.agent, "spin_ns")? > 0 => {}
             "host-spin-block" => {
                 let name = &self.name;
-                return Err(Error::Misuse(format!("the profile {name} does not say how long a host spins")));
+                return Err(Error::Misuse(format!(
+                    "the profile {name} does not say how long a host spins"
+                )));
             }
             "host-block" => {
                 set("spin_ns", 0.0);
-                for (of_one, shared) in [("steals_pct", "shared_steals_pct"), ("wake_steals_pct", "shared_wake_pct")] {
+                for (of_one, shared) in
+                    [("steals_pct", "shared_steals_pct"), ("wake_steals_pct", "shared_wake_pct")]
+                {
                     if let Some(part) = self.agent.get(shared) {
                         set(of_one, part.is);
                     }
@@ -238,7 +253,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// How so many ranks are arranged on this machine: in blocks, each element filled before the next.
+    /// How so many ranks are arranged on this machine: in blocks, each element filled before the
+    /// next.
     pub fn topology(&self, ranks: u32) -> Result<Topology> {
         let level = |level: &Level| {
             let each = level.ranks.as_ref().map_or(ranks, |each| each.is as u32).max(1);

@@ -14,8 +14,8 @@ pub(crate) struct Posted {
     pub(crate) after_previous: bool,
 }
 
-/// What a handler can reach. What it does on its own node happens at once, as part of the call; what it posts to other nodes is under way when it
-/// returns.
+/// What a handler can reach. What it does on its own node happens at once, as part of the call;
+/// what it posts to other nodes is under way when it returns.
 pub(crate) struct Reach<'a> {
     store: &'a Store,
     node: Node,
@@ -36,11 +36,19 @@ impl<'a> Reach<'a> {
     }
 
     fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
-        if self.is_here(at.rank) { self.store.check_word_kept(at, op) } else { self.store.check_word(at, op) }
+        if self.is_here(at.rank) {
+            self.store.check_word_kept(at, op)
+        } else {
+            self.store.check_word(at, op)
+        }
     }
 
     fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
-        if self.is_here(region.rank) { self.store.pieces_kept(region) } else { self.store.pieces(region) }
+        if self.is_here(region.rank) {
+            self.store.pieces_kept(region)
+        } else {
+            self.store.pieces(region)
+        }
     }
 
     fn post_far(&self, target: Rank, body: Body, after_previous: bool) {
@@ -75,7 +83,11 @@ impl Agent for Reach<'_> {
         let pieces = self.pieces(to)?;
         to.check_length(bytes.len())?;
         if !self.is_here(to.rank) {
-            self.post_far(to.rank, Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() }, false);
+            self.post_far(
+                to.rank,
+                Body::Put { segment: to.segment, pieces, bytes: bytes.to_vec() },
+                false,
+            );
             return Ok(());
         }
         let mapped = self.store.memory(to.rank, to.segment)?;

@@ -14,10 +14,12 @@ use crate::store::word_access;
 
 /// Chooses what happens next.
 pub trait Oracle {
-    /// Picks one of `events`, by its index; `None` ends the run because nothing new would come of it.
+    /// Picks one of `events`, by its index; `None` ends the run because nothing new would come of
+    /// it.
     fn pick(&mut self, events: &[Event]) -> Option<usize>;
 
-    /// Whether each step is to say what must come before it, which takes time and memory that grow with the square of the run's length.
+    /// Whether each step is to say what must come before it, which takes time and memory that grow
+    /// with the square of the run's length.
     fn wants_order(&self) -> bool {
         false
     }
@@ -60,7 +62,8 @@ pub struct Run {
     pub(crate) late: Vec<LateWait>,
 }
 
-/// A wait began when its word had been changed, and would have been over with what the word held before.
+/// A wait began when its word had been changed, and would have been over with what the word held
+/// before.
 #[derive(Debug)]
 pub(crate) struct LateWait {
     /// The step that changed the word.
@@ -93,15 +96,17 @@ impl Simulation {
         self
     }
 
-    /// Lets up to so many ranks die, each at any step. What a dead rank had posted lands or vanishes, as the oracle says; the others hear of the death
-    /// at once. Dead ranks do not make a run fail, but a survivor that waits for ever does, and so does one that returns an error.
+    /// Lets up to so many ranks die, each at any step. What a dead rank had posted lands or
+    /// vanishes, as the oracle says; the others hear of the death at once. Dead ranks do not make a
+    /// run fail, but a survivor that waits for ever does, and so does one that returns an error.
     #[must_use]
     pub fn deaths(mut self, deaths: u32) -> Simulation {
         self.mishaps.deaths = deaths;
         self
     }
 
-    /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much tearing as the memory model allows, except inside of words.
+    /// Lets puts and gets of more than 8 bytes land, and read, word by word, in any order: as much
+    /// tearing as the memory model allows, except inside of words.
     #[must_use]
     pub fn torn(mut self, torn: bool) -> Simulation {
         self.mishaps.torn = torn;
@@ -121,13 +126,25 @@ impl Simulation {
     }
 
     /// Runs a program once, with the same beginning as an earlier run, which is not asked for.
-    pub(crate) fn run_on(&self, program: &Program, oracle: &mut dyn Oracle, beginning: Vec<Step>) -> Run {
+    pub(crate) fn run_on(
+        &self,
+        program: &Program,
+        oracle: &mut dyn Oracle,
+        beginning: Vec<Step>,
+    ) -> Run {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
-        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, &machine) {
+        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, &machine)
+        {
             Ok(crew) => crew,
-            Err(problem) => return Run { verdict: Verdict::Failed(problem), steps: Vec::new(), late: Vec::new() },
+            Err(problem) => {
+                return Run {
+                    verdict: Verdict::Failed(problem),
+                    steps: Vec::new(),
+                    late: Vec::new(),
+                };
+            }
         };
         let mut driver = Driver {
             machine,
@@ -146,7 +163,8 @@ impl Simulation {
     }
 }
 
-/// How often fibers may run before anything happens. Who never stops asking, whatever it is told, does not wait.
+/// How often fibers may run before anything happens. Who never stops asking, whatever it is told,
+/// does not wait.
 const RESUMES_MAX: usize = 100_000;
 
 struct Driver {
@@ -213,16 +231,20 @@ impl Driver {
         None
     }
 
-    /// Nobody can do anything: the preparations are over, or the run is, or time passes, or all is stuck.
+    /// Nobody can do anything: the preparations are over, or the run is, or time passes, or all is
+    /// stuck.
     fn nothing_happens(&mut self) -> Option<Verdict> {
         let mut machine = self.machine.borrow_mut();
-        let is = |doing: fn(&Doing) -> bool| machine.members.iter().all(|member| doing(&member.doing));
+        let is =
+            |doing: fn(&Doing) -> bool| machine.members.iter().all(|member| doing(&member.doing));
         if is(|doing| matches!(doing, Doing::Over)) {
             return Some(Verdict::Passed);
         }
         if is(|doing| matches!(doing, Doing::Over | Doing::Prepared)) {
             self.prepared = true;
-            for member in machine.members.iter_mut().filter(|member| matches!(member.doing, Doing::Prepared)) {
+            for member in
+                machine.members.iter_mut().filter(|member| matches!(member.doing, Doing::Prepared))
+            {
                 member.doing = Doing::Runs(Resume::Go(0, 0));
             }
             return None;
@@ -296,7 +318,12 @@ impl Driver {
             member.known.clone_from(&self.clocks[rank]);
             if self.at > self.given {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                note_late(&self.steps[..self.at], unsafe { &*wait }, &self.clocks[rank], &mut self.late);
+                note_late(
+                    &self.steps[..self.at],
+                    unsafe { &*wait },
+                    &self.clocks[rank],
+                    &mut self.late,
+                );
             }
         }
     }
@@ -339,7 +366,14 @@ impl Driver {
             return;
         };
         // What a handler has posted knows of the call that it was run for, and of no more.
-        for flight in self.machine.borrow_mut().flights.iter_mut().rev().take_while(|flight| flight.known.is_none()) {
+        for flight in self
+            .machine
+            .borrow_mut()
+            .flights
+            .iter_mut()
+            .rev()
+            .take_while(|flight| flight.known.is_none())
+        {
             let mut known = self.steps[at].before.clone();
             known.insert(at);
             flight.known = Some(known);
@@ -354,13 +388,15 @@ fn note_enabling(steps: &[Step], wait: &Wait<'_>, causes: &mut Bits) {
     };
     // The last change of any of its words; the others are now as they were before it.
     let changes = |step: &Step| conditions.iter().find(|condition| step.changes(condition));
-    let last = steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, step, changes(step)?)));
+    let last =
+        steps.iter().enumerate().rev().find_map(|(at, step)| Some((at, step, changes(step)?)));
     let Some((at, step, condition)) = last else {
         return;
     };
     let others = conditions.iter().filter(|other| other.at != condition.at);
-    let value =
-        |other: &Condition<'_>| other.memory.look(other.at.offset, other.at.width).map_or(0, |word| word.load());
+    let value = |other: &Condition<'_>| {
+        other.memory.look(other.at.offset, other.at.width).map_or(0, |word| word.load())
+    };
     let was_over = step.held_at(condition).is_none_or(|held| (condition.until)(held))
         || others.into_iter().any(|other| step.changes(other) || (other.until)(value(other)));
     if !was_over {
@@ -375,7 +411,8 @@ fn note_late(steps: &[Step], wait: &Wait<'_>, clock: &Bits, late: &mut Vec<LateW
         return;
     };
     for condition in conditions {
-        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition)) {
+        for (changed, step) in steps.iter().enumerate().filter(|(_, step)| step.changes(condition))
+        {
             let would_be_over = step.held_at(condition).is_none_or(|held| (condition.until)(held));
             if would_be_over && !clock.contains(changed) {
                 late.push(LateWait { changed, began: steps.len() });
@@ -388,14 +425,19 @@ impl Step {
     /// Whether it changes a word that somebody waits for.
     fn changes(&self, condition: &Condition<'_>) -> bool {
         let look = word_access(condition.at, false);
-        self.event.accesses.as_deref().is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
+        self.event
+            .accesses
+            .as_deref()
+            .is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
     }
 
     /// What a word that it changes held before, if that is known.
     fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
         let look = word_access(condition.at, true);
         let is_only = |all: &[Access]| match all {
-            [first, rest @ ..] => *first == look && !rest.iter().any(|other| other.conflicts(&look)),
+            [first, rest @ ..] => {
+                *first == look && !rest.iter().any(|other| other.conflicts(&look))
+            }
             [] => false,
         };
         self.held.filter(|_| self.event.accesses.as_deref().is_some_and(is_only))
@@ -404,5 +446,7 @@ impl Step {
 
 fn oldest(events: &[Event]) -> Option<usize> {
     let ages = events.iter().enumerate().filter(|(_, event)| !event.id.is_death());
-    ages.map(|(index, event)| (event.id.serial, event.id.rank, index)).min().map(|(_, _, index)| index)
+    ages.map(|(index, event)| (event.id.serial, event.id.rank, index))
+        .min()
+        .map(|(_, _, index)| index)
 }

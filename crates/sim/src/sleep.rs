@@ -1,7 +1,9 @@
 //! Sleep: who waits for a word is woken by atomics and signals, and by nothing else.
 //!
-//! A waiter looks at its word before it sleeps, so a put that landed before is seen. One that lands while it waits may find it still looking, or asleep: both are events, and after the
-//! second the waiter looks no more until somebody wakes it (`docs/memory-model.md`, *Waking*). What a handler writes wakes all whom it concerns.
+//! A waiter looks at its word before it sleeps, so a put that landed before is seen. One that lands
+//! while it waits may find it still looking, or asleep: both are events, and after the second the
+//! waiter looks no more until somebody wakes it (`docs/memory-model.md`, *Waking*). What a handler
+//! writes wakes all whom it concerns.
 
 use farside_fabric::{Event as Awaited, Rank, Wait};
 
@@ -41,7 +43,8 @@ impl Machine {
     /// Puts that would change a word which somebody waits for may also land while it sleeps.
     pub(crate) fn add_unheard(&self, events: &mut Vec<Event>) {
         // Mostly nobody puts where somebody waits.
-        let is_wait = |member: &Member| matches!(member.doing, Doing::Waits { .. }) && !member.asleep;
+        let is_wait =
+            |member: &Member| matches!(member.doing, Doing::Waits { .. }) && !member.asleep;
         if !self.members.iter().any(is_wait) {
             return;
         }
@@ -50,7 +53,10 @@ impl Machine {
                 continue;
             };
             let target = &self.members[flight.target.index()];
-            if is_wait(target) && target.waits_for(&accesses) && events.iter().any(|event| event.id == flight.id) {
+            if is_wait(target)
+                && target.waits_for(&accesses)
+                && events.iter().any(|event| event.id == flight.id)
+            {
                 let (id, what) = (EventId::unheard(flight.id), What::Unheard(flight.target));
                 events.push(Event { id, what, ..flight.event.clone() });
             }
@@ -63,7 +69,8 @@ impl Machine {
         self.member(target).asleep = true;
     }
 
-    /// An operation has landed: whoever waits for what it has changed is awake, unless it was a plain put.
+    /// An operation has landed: whoever waits for what it has changed is awake, unless it was a
+    /// plain put.
     pub(crate) fn wake_by(&mut self, target: Rank, body: &Body) {
         let accesses = match body {
             Body::Atomic { op, .. } if op.writes() => body.accesses(target),
@@ -77,11 +84,15 @@ impl Machine {
         }
     }
 
-    /// Whether somebody sleeps although its word is as it should be, and has no time limit that would wake it.
+    /// Whether somebody sleeps although its word is as it should be, and has no time limit that
+    /// would wake it.
     pub(crate) fn somebody_oversleeps(&self) -> bool {
         self.members.iter().filter(|member| member.asleep).any(|member| match member.doing {
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits { wait, .. } => unsafe { &*wait }.timeout.is_none() && holds(unsafe { &*wait }).is_some(),
+            Doing::Waits { wait, .. } => {
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                let wait = unsafe { &*wait };
+                wait.timeout.is_none() && holds(wait).is_some()
+            }
             _ => false,
         })
     }

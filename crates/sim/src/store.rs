@@ -1,12 +1,14 @@
-//! What a simulated machine holds, whatever decides when things happen: memory, handlers, replies, fates; and how an operation is carried out.
+//! What a simulated machine holds, whatever decides when things happen: memory, handlers, replies,
+//! fates; and how an operation is carried out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::{
-    Alarm, Atomic, Departure, Ended, Error, Fate, Handler, HandlerId, Kind, Loss, Mapped, Node, Piece, Rank, Region,
-    Reply, Result, SegmentId, Sum, Ticket, Topology, Width, Word, first_cause,
+    Atomic, Departure, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped,
+    Node, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Sum, Ticket, Topology, Width,
+    Word, first_cause,
 };
 use rustc_hash::FxHashMap;
 
@@ -53,7 +55,7 @@ struct Holding {
 /// What a simulated machine holds.
 pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
-    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) failures: Arc<FailureCounters>,
     /// How many ranks of a node can run at the same time.
     pub(crate) processors: u32,
     holdings: Vec<Holding>,
@@ -73,18 +75,18 @@ pub(crate) const CALL_BYTES: u64 = 4096;
 
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
-        let alarm: Arc<Alarm> = Arc::default();
+        let failures: Arc<FailureCounters> = Arc::default();
         let holding = |_| Holding { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
         let ranks = topology.ranks();
         // The first segments are used at the same places by all ranks at a time.
-        let root = |rank: u32| Some(Kept::new(root_bytes, shift(rank as usize), &alarm));
+        let root = |rank: u32| Some(Kept::new(root_bytes, shift(rank as usize), &failures));
         let root = (0..ranks).map(root).collect();
         Store {
             topology: Arc::new(topology),
-            alarm,
+            failures,
             processors: ranks,
             holdings: (0..ranks).map(holding).collect(),
-            departures: vec![Departure::of(Fate::Alive); ranks as usize],
+            departures: vec![Departure::of(PeerState::Alive); ranks as usize],
             got_over: vec![0; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
@@ -92,14 +94,14 @@ impl Store {
         }
     }
 
-    pub(crate) fn fate(&self, rank: Rank) -> Fate {
-        self.departures[rank.index()].fate
+    pub(crate) fn peer_state(&self, rank: Rank) -> PeerState {
+        self.departures[rank.index()].peer_state
     }
 
     pub(crate) fn departure(&self, rank: Rank) -> Departure {
         let known = self.departures[rank.index()];
         // What a rank has noted is the cause of its end when it has ended.
-        if known.order == 0 { Departure::of(known.fate) } else { known }
+        if known.order == 0 { Departure::of(known.peer_state) } else { known }
     }
 
     pub(crate) fn note_cause(&mut self, rank: Rank, cause: Option<Loss>) {
@@ -109,23 +111,24 @@ impl Store {
                 *noted = None;
                 self.got_over[rank.index()] = self.departures();
             }
-            Some(Loss { how: Ended::Left, .. }) if noted.is_some() => {}
+            Some(Loss { how: ExitCause::Left, .. }) if noted.is_some() => {}
             Some(_) => *noted = cause,
         }
     }
 
-    pub(crate) fn expose(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
+    pub(crate) fn register(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
         const LIMIT: u64 = 1 << 36;
         if bytes > LIMIT {
             return Err(Error::OutOfMemory { asked: bytes, free: LIMIT, limit: LIMIT });
         }
         let ranks = self.holdings.len();
-        let parts = self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
-        parts[rank.index()] = Some(Kept::new(bytes, 0, &self.alarm));
+        let parts =
+            self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
+        parts[rank.index()] = Some(Kept::new(bytes, 0, &self.failures));
         Ok(())
     }
 
-    pub(crate) fn withdraw(&mut self, rank: Rank, segment: SegmentId) -> Result<()> {
+    pub(crate) fn deregister(&mut self, rank: Rank, segment: SegmentId) -> Result<()> {
         let unknown = Error::NoSegment { rank, segment };
         let parts = self.segments.get_mut(&segment).ok_or(unknown.clone())?;
         parts[rank.index()].take().ok_or(unknown)?;
@@ -156,9 +159,11 @@ impl Store {
     /// Where the word of an atomic is, as a hint: it may be gone by the time it is used.
     pub(crate) fn hint(&self, body: &Body) -> *const u8 {
         match body {
-            Body::Atomic { at, .. } => self.memory(at.rank, at.segment).map_or(std::ptr::null(), |mapped| {
-                mapped.base().as_ptr().wrapping_add(at.offset as usize).cast_const()
-            }),
+            Body::Atomic { at, .. } => {
+                self.memory(at.rank, at.segment).map_or(std::ptr::null(), |mapped| {
+                    mapped.base().as_ptr().wrapping_add(at.offset as usize).cast_const()
+                })
+            }
             _ => std::ptr::null(),
         }
     }
@@ -204,11 +209,13 @@ impl Store {
     pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
         // Mostly nobody is lost, and then nobody's fate has to be looked up.
-        if self.alarm.losses.load(Ordering::Relaxed) == 0 {
+        if self.failures.losses.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        match self.fate(rank) {
-            Fate::Lost(how) => Err(first_cause(rank, Loss { rank, how }, |rank| self.departure(rank)).error()),
+        match self.peer_state(rank) {
+            PeerState::Lost(how) => {
+                Err(first_cause(rank, Loss { rank, how }, |rank| self.departure(rank)).error())
+            }
             _ => Ok(()),
         }
     }
@@ -231,7 +238,8 @@ impl Store {
         self.holdings[rank.index()].replies.retain(|(known, _)| *known != given_up);
     }
 
-    /// When the reply of an operation comes, as far as that is known; an operation that is not known has come to its end long ago.
+    /// When the reply of an operation comes, as far as that is known; an operation that is not
+    /// known has come to its end long ago.
     pub(crate) fn reply_at(&self, rank: Rank, asked: Ticket) -> Option<u64> {
         let replies = &self.holdings[rank.index()].replies;
         match replies.iter().find(|(known, _)| *known == asked) {
@@ -243,10 +251,14 @@ impl Store {
     pub(crate) fn poll(&mut self, rank: Rank, asked: Ticket, now_ns: u64) -> Result<Option<Reply>> {
         let replies = &mut self.holdings[rank.index()].replies;
         let Some(at) = replies.iter().position(|(known, _)| *known == asked) else {
-            return Err(Error::Misuse(format!("{asked:?} names no operation that is under way from {rank}")));
+            return Err(Error::Misuse(format!(
+                "{asked:?} names no operation that is under way from {rank}"
+            )));
         };
         match &replies[at].1 {
-            Some((at_ns, _)) if *at_ns <= now_ns => replies.swap_remove(at).1.map(|(_, reply)| reply).transpose(),
+            Some((at_ns, _)) if *at_ns <= now_ns => {
+                replies.swap_remove(at).1.map(|(_, reply)| reply).transpose()
+            }
             _ => Ok(None),
         }
     }
@@ -261,19 +273,20 @@ impl Store {
     }
 
     /// A rank has left, or was lost.
-    pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
+    pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<ExitCause>) {
         let noted = self.departures[rank.index()].cause;
         let cause = match lost {
             // It comes from outside, whatever the rank knew.
-            Some(Ended::Signal(_)) => None,
+            Some(ExitCause::Signal(_)) => None,
             _ => noted.or_else(|| self.loss_known_to(rank)),
         };
         let order = self.departures() + 1;
-        self.departures[rank.index()] = Departure { fate: lost.map_or(Fate::Left, Fate::Lost), order, cause };
+        self.departures[rank.index()] =
+            Departure { peer_state: lost.map_or(PeerState::Left, PeerState::Lost), order, cause };
         if lost.is_some() {
-            self.alarm.losses.fetch_add(1, Ordering::SeqCst);
+            self.failures.losses.fetch_add(1, Ordering::SeqCst);
         }
-        self.alarm.departures.fetch_add(1, Ordering::SeqCst);
+        self.failures.departures.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The first loss that a rank has not got over.
@@ -289,7 +302,7 @@ impl Store {
     }
 
     pub(crate) fn departures(&self) -> u32 {
-        self.alarm.departures.load(Ordering::SeqCst)
+        self.failures.departures.load(Ordering::SeqCst)
     }
 
     /// Begins to count what lands on a node, unless that was done.
@@ -297,15 +310,22 @@ impl Store {
         let rank = self.topology.leader_of(node)?;
         self.counting = true;
         if self.memory(rank, SegmentId::LANDINGS).is_err() {
-            self.expose(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
+            self.register(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
         }
         Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
     }
 
-    /// A posted operation has landed: counts it if it is of those that count. Returns whose count has changed.
-    pub(crate) fn count_landing(&mut self, origin: Rank, target: Rank, body: &Body) -> Option<Rank> {
+    /// A posted operation has landed: counts it if it is of those that count. Returns whose count
+    /// has changed.
+    pub(crate) fn count_landing(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: &Body,
+    ) -> Option<Rank> {
         let at = self.landing_count(origin, target, body)?;
-        let counted = self.memory(at.rank, at.segment).ok()?.atomic(at.offset, at.width, Atomic::Add(1));
+        let counted =
+            self.memory(at.rank, at.segment).ok()?.atomic(at.offset, at.width, Atomic::Add(1));
         counted.map(|_| at.rank)
     }
 
@@ -326,9 +346,20 @@ impl Store {
         Outcome { reply, posted }
     }
 
-    fn carry_out(&mut self, origin: Rank, target: Rank, body: &Body, posted: &mut Vec<Posted>) -> Result<Reply> {
-        let done =
-            |done: bool| if done { Ok(Reply::None) } else { Err(Error::Misuse("an operation was refused".into())) };
+    fn carry_out(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: &Body,
+        posted: &mut Vec<Posted>,
+    ) -> Result<Reply> {
+        let done = |done: bool| {
+            if done {
+                Ok(Reply::None)
+            } else {
+                Err(Error::Misuse("an operation was refused".into()))
+            }
+        };
         match body {
             Body::Put { segment, pieces, bytes } => {
                 let mapped = self.memory(target, *segment)?;
@@ -336,25 +367,30 @@ impl Store {
             }
             Body::Sum { segment, pieces, sum, bytes } => {
                 let mapped = self.memory(target, *segment)?;
-                let add =
-                    |piece: &Piece, part: &[u8]| mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false);
+                let add = |piece: &Piece, part: &[u8]| {
+                    mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false)
+                };
                 done(packed(pieces, bytes, add))
             }
             Body::Get { segment, pieces, into } => {
                 let mapped = self.memory(target, *segment)?;
                 let mut at = 0;
                 done(pieces.iter().all(|piece| {
-                    // SAFETY: the caller of `get` promised room for all pieces until the operation has completed or was given up.
-                    let read = unsafe { mapped.get_raw(piece.offset, into.add(at), piece.bytes as usize) };
+                    // SAFETY: the caller of `get` promised room for all pieces until the operation
+                    // has completed or was given up.
+                    let read =
+                        unsafe { mapped.get_raw(piece.offset, into.add(at), piece.bytes as usize) };
                     at += piece.bytes as usize;
                     read
                 }))
             }
-            Body::Atomic { at, op } => atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word),
+            Body::Atomic { at, op } => {
+                atomic(self.memory(at.rank, at.segment)?, *at, *op).map(Reply::Word)
+            }
             Body::Call { node, handler, bytes } => {
                 let no_handler = Error::NoHandler { node: *node, handler: handler.0 };
                 // The next one's copy, if the one before is gone.
-                let runner = self.topology.first_left(*node, |rank| self.fate(rank))?;
+                let runner = self.topology.first_left(*node, |rank| self.peer_state(rank))?;
                 let mut run = self.handlers.remove(&(runner, *handler)).ok_or(no_handler)?;
                 let reach = Reach::new(self, *node);
                 let reply = run(&reach, origin, bytes);
@@ -362,7 +398,11 @@ impl Store {
                 self.handlers.insert((runner, *handler), run);
                 if reply.len() as u64 > CALL_BYTES {
                     let value = reply.len() as u64;
-                    return Err(Error::TooMuch { what: "bytes of a call's reply", value, limit: CALL_BYTES });
+                    return Err(Error::TooMuch {
+                        what: "bytes of a call's reply",
+                        value,
+                        limit: CALL_BYTES,
+                    });
                 }
                 Ok(Reply::Bytes(reply))
             }
@@ -396,7 +436,9 @@ impl Body {
     /// The segment that it touches; a call touches what it likes.
     pub(crate) fn segment(&self) -> Option<SegmentId> {
         match self {
-            Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => Some(*segment),
+            Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => {
+                Some(*segment)
+            }
             Body::Atomic { at, .. } => Some(at.segment),
             Body::Call { .. } => None,
         }
@@ -405,7 +447,9 @@ impl Body {
     /// How many bytes it takes to its target, beside the address.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => bytes.len() as u64,
+            Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => {
+                bytes.len() as u64
+            }
             Body::Get { .. } => 0,
             Body::Atomic { at, .. } => at.width.bytes(),
         }
@@ -428,7 +472,9 @@ impl Body {
         let (segment, offset) = match self {
             Body::Put { segment, pieces, .. }
             | Body::Get { segment, pieces, .. }
-            | Body::Sum { segment, pieces, .. } => (*segment, pieces.first().map_or(0, |piece| piece.offset)),
+            | Body::Sum { segment, pieces, .. } => {
+                (*segment, pieces.first().map_or(0, |piece| piece.offset))
+            }
             Body::Atomic { at, .. } => (at.segment, at.offset),
             Body::Call { .. } => (SegmentId::ROOT, 0),
         };
@@ -448,8 +494,8 @@ impl Body {
 }
 
 impl Kept {
-    fn new(bytes: u64, skipped: usize, alarm: &Arc<Alarm>) -> Kept {
-        let memory = Memory::new(bytes, skipped, alarm);
+    fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Kept {
+        let memory = Memory::new(bytes, skipped, failures);
         Kept { mapped: memory.mapped(), memory }
     }
 }
@@ -459,7 +505,13 @@ pub(crate) fn ticket(id: EventId) -> Ticket {
 }
 
 pub(crate) fn word_access(at: Word, writes: bool) -> Access {
-    Access { rank: at.rank, segment: at.segment, start: at.offset, end: at.offset + at.width.bytes(), writes }
+    Access {
+        rank: at.rank,
+        segment: at.segment,
+        start: at.offset,
+        end: at.offset + at.width.bytes(),
+        writes,
+    }
 }
 
 pub(crate) fn atomic(mapped: &Mapped, at: Word, op: Atomic) -> Result<u128> {
@@ -467,7 +519,11 @@ pub(crate) fn atomic(mapped: &Mapped, at: Word, op: Atomic) -> Result<u128> {
     mapped.atomic(at.offset, at.width, op).ok_or_else(refused)
 }
 
-pub(crate) fn packed(pieces: &[Piece], mut bytes: &[u8], mut each: impl FnMut(&Piece, &[u8]) -> bool) -> bool {
+pub(crate) fn packed(
+    pieces: &[Piece],
+    mut bytes: &[u8],
+    mut each: impl FnMut(&Piece, &[u8]) -> bool,
+) -> bool {
     pieces.iter().all(|piece| {
         let (part, rest) = bytes.split_at(piece.bytes as usize);
         bytes = rest;

@@ -10,9 +10,11 @@ impl Machine {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
+                    // to.
                     let waiting = waiting(rank, unsafe { &*wait });
-                    let why = if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
+                    let why =
+                        if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
                     return format!("{waiting}{why}");
                 }
                 Doing::Flushes(target) => format!("waits for what it posted to {target}"),

@@ -1,7 +1,8 @@
 //! Tearing: a long put or get as the words that it consists of.
 //!
-//! The memory model promises nothing about longer accesses but that an aligned element of 8 bytes is never torn. So a torn operation is one operation for each aligned word that it touches,
-//! which land in any order.
+//! The memory model promises nothing about longer accesses but that an aligned element of 8 bytes
+//! is never torn. So a torn operation is one operation for each aligned word that it touches, which
+//! land in any order.
 
 use farside_fabric::Piece;
 
@@ -56,8 +57,11 @@ mod tests {
 
     #[test]
     fn pieces_are_cut_at_aligned_words() {
-        let cut =
-            |offset, bytes| split(Piece { offset, bytes }).map(|piece| (piece.offset, piece.bytes)).collect::<Vec<_>>();
+        let cut = |offset, bytes| {
+            split(Piece { offset, bytes })
+                .map(|piece| (piece.offset, piece.bytes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(cut(8, 8), [(8, 8)]);
         assert_eq!(cut(4, 14), [(4, 4), (8, 8), (16, 2)]);
         assert_eq!(cut(16, 16), [(16, 8), (24, 8)]);

@@ -1,14 +1,21 @@
-//! Fence and barrier of all ranks in one: everybody learns how much was posted to its node, waits until that much has landed, and meets the others.
+//! Fence and barrier of all ranks in one: everybody learns how much was posted to its node, waits
+//! until that much has landed, and meets the others.
 //!
 //! Paper:     \[ARMCI03\] section 3.1.2, figures 2 and 3.
-//! Differs:   counts are kept for each node instead of each rank, and the ranks of a node are combined in its shared memory first; a phase sends only
-//!            the part of the counts that the other half needs; any number of nodes, the ones beyond a power of two going through a partner. Who
-//!            has posted to few nodes may wait for their acknowledgements instead, and if all do, the second half is left out.
-//! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its first rank; 2 words on every rank.
+//! Differs:   counts are kept for each node instead of each rank, and the ranks of a node are
+//!            combined in its shared memory first; a phase sends only the part of the counts that
+//!            the other half needs; any number of nodes, the ones beyond a power of two going
+//!            through a partner. Who has posted to few nodes may wait for their acknowledgements
+//!            instead, and if all do, the second half is left out.
+//! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its
+//!            first rank; 2 words on every rank.
 //! Invariant: when a rank returns, all that any rank posted before it called has landed everywhere.
-//! Ordering:  a node is complete when as much has landed there as was posted to it (`a_sync_that_does_not_wait_is_caught`); that of others is learned
-//!            by a second meeting (`a_sync_that_does_not_meet_again_is_caught`); messages use two sets of places in turn.
-//! Cost:      log2 N messages and log2 N signals from each node, one after the other; all-fence and barrier take 2 (N - 1) + log2 N.
+//! Ordering:  a node is complete when as much has landed there as was posted to it
+//!            (`a_sync_that_does_not_wait_is_caught`); that of others is learned by a second
+//!            meeting (`a_sync_that_does_not_meet_again_is_caught`); messages use two sets of
+//!            places in turn.
+//! Cost:      log2 N messages and log2 N signals from each node, one after the other; all-fence and
+//!            barrier take 2 (N - 1) + log2 N.
 //! Checked:   3 ranks on 3 nodes exhaustively, after puts from each to each.
 
 use std::cell::{Cell, RefCell};
@@ -102,9 +109,11 @@ impl<V: Variant> Combined<V> {
     #[doc(hidden)]
     pub fn variant(world: &World) -> Result<Combined<V>> {
         let nodes = Nodes::new(world)?;
-        let len = if nodes.place == 0 { HEAD + 2 * nodes.words_of_set(nodes.near.len()) } else { HEAD };
-        let window = world.team().quiet_window(len)?;
-        // Nothing is under way while counting begins: what is counted from then on is what is posted from then on.
+        let len =
+            if nodes.place == 0 { HEAD + 2 * nodes.words_of_set(nodes.near.len()) } else { HEAD };
+        let window = world.team().uncounted_window(len)?;
+        // Nothing is under way while counting begins: what is counted from then on is what is
+        // posted from then on.
         world.sync()?;
         let counting = world.count_landings()? && nodes.count > 1;
         let landed_before = if counting && nodes.place == 0 { world.landed()? } else { 0 };
@@ -122,7 +131,8 @@ impl<V: Variant> Combined<V> {
         })
     }
 
-    /// Returns when all ranks have called it and all that any of them has put before, to anybody, has landed.
+    /// Returns when all ranks have called it and all that any of them has put before, to anybody,
+    /// has landed.
     pub fn sync(&self, world: &World, way: Way) -> Result<()> {
         if !self.counting {
             return world.sync();
@@ -131,7 +141,11 @@ impl<V: Variant> Combined<V> {
         self.round.set(round);
         let bits = self.prepare(world, way)?;
         world.store(self.window.at(world.rank(), ENTERED), round)?;
-        let counts = self.nodes.all().zip(&self.issued_before).map(|(node, before)| world.issued_to(node) - before);
+        let counts = self
+            .nodes
+            .all()
+            .zip(&self.issued_before)
+            .map(|(node, before)| world.issued_to(node) - before);
         let mut message: Vec<u64> = std::iter::once(bits).chain(counts).collect();
         let bits = if self.nodes.place == 0 {
             self.lead(world, round, &mut message)?
@@ -164,7 +178,8 @@ impl<V: Variant> Combined<V> {
 
     fn follow(&self, world: &World, round: u64, message: &[u64]) -> Result<u64> {
         self.send(world, round, self.nodes.me, self.nodes.place - 1, message)?;
-        let released = self.await_round(world, self.window.at(world.rank(), RELEASED), round << 2)?;
+        let released =
+            self.await_round(world, self.window.at(world.rank(), RELEASED), round << 2)?;
         Ok(released & 3)
     }
 
@@ -186,11 +201,14 @@ impl<V: Variant> Combined<V> {
             }
         }
         let released = (round << 2) | bits;
-        nodes.near[1..].iter().try_for_each(|&rank| world.signal(self.window.at(rank, RELEASED), released))?;
+        nodes.near[1..]
+            .iter()
+            .try_for_each(|&rank| world.signal(self.window.at(rank, RELEASED), released))?;
         Ok(bits)
     }
 
-    /// Adds up what all nodes say, as far as it concerns this one: in each phase, two halves exchange what the other half needs.
+    /// Adds up what all nodes say, as far as it concerns this one: in each phase, two halves
+    /// exchange what the other half needs.
     fn exchange(&self, world: &World, round: u64, message: &mut [u64]) -> Result<()> {
         let (me, count, power) = (self.nodes.me, self.nodes.count, self.nodes.power);
         let folded = self.nodes.near.len() - 1;
@@ -208,7 +226,11 @@ impl<V: Variant> Combined<V> {
             // Nodes that agree with somebody in the bits decided so far are that one's to add up.
             let concerns = |who: usize| move |node: usize| ((node % power) ^ who) >> phase == 0;
             let theirs: Vec<u64> = std::iter::once(message[0])
-                .chain((0..count).filter(|&node| concerns(partner)(node)).map(|node| message[1 + node]))
+                .chain(
+                    (0..count)
+                        .filter(|&node| concerns(partner)(node))
+                        .map(|node| message[1 + node]),
+                )
                 .collect();
             self.send(world, round, partner, self.box_of(partner, 2 + phase as usize), &theirs)?;
             self.receive(world, round, unfolded + 1 + phase as usize, message, concerns(me))?;
@@ -225,7 +247,9 @@ impl<V: Variant> Combined<V> {
         let (me, count) = (self.nodes.me, self.nodes.count);
         for phase in 0..count.next_power_of_two().ilog2() as usize {
             let to = (me + (1 << phase)) % count;
-            let flag = |node: usize| HEAD + self.set(round) * self.nodes.words_of_set(self.nodes.sizes[node]) + phase;
+            let flag = |node: usize| {
+                HEAD + self.set(round) * self.nodes.words_of_set(self.nodes.sizes[node]) + phase
+            };
             world.signal(self.window.at(self.nodes.leaders[to], flag(to)), round)?;
             self.await_round(world, self.window.at(world.rank(), flag(me)), round)?;
         }
@@ -237,13 +261,22 @@ impl<V: Variant> Combined<V> {
         self.nodes.sizes[node] - 1 + beyond
     }
 
-    fn send(&self, world: &World, round: u64, to: usize, number: usize, message: &[u64]) -> Result<()> {
+    fn send(
+        &self,
+        world: &World,
+        round: u64,
+        to: usize,
+        number: usize,
+        message: &[u64],
+    ) -> Result<()> {
         let (leader, start) = (self.nodes.leaders[to], self.start(round, to, number));
-        let (data, flag) = (self.window.at(leader, start + BITS), self.window.at(leader, start + FLAG));
+        let (data, flag) =
+            (self.window.at(leader, start + BITS), self.window.at(leader, start + FLAG));
         world.put_signal(message, data, round, flag)
     }
 
-    /// Waits for a message and adds it to what is known: its bits, and its counts for the nodes that it `concerns`.
+    /// Waits for a message and adds it to what is known: its bits, and its counts for the nodes
+    /// that it `concerns`.
     fn receive(
         &self,
         world: &World,
@@ -260,7 +293,13 @@ impl<V: Variant> Combined<V> {
     }
 
     /// Waits for the answer of the partner, who has added up for this node.
-    fn receive_instead(&self, world: &World, round: u64, number: usize, message: &mut [u64]) -> Result<()> {
+    fn receive_instead(
+        &self,
+        world: &World,
+        round: u64,
+        number: usize,
+        message: &mut [u64],
+    ) -> Result<()> {
         let said = self.take(world, round, number, 1)?;
         (message[0], message[1 + self.nodes.me]) = (said[0], said[1]);
         Ok(())
@@ -305,10 +344,20 @@ impl Nodes {
         let me = topology.node_of(world.rank());
         let count = topology.nodes() as usize;
         let near: Box<[Rank]> = topology.ranks_of(me).into();
-        let leaders = (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?;
+        let leaders = (0..topology.nodes())
+            .map(|node| topology.leader_of(Node(node)))
+            .collect::<Result<_>>()?;
         let sizes = (0..topology.nodes()).map(|node| topology.ranks_of(Node(node)).len()).collect();
         let place = near.iter().position(|&rank| rank == world.rank()).unwrap_or(0);
-        Ok(Nodes { me: me.0 as usize, count, power: 1 << count.ilog2(), leaders, sizes, near, place })
+        Ok(Nodes {
+            me: me.0 as usize,
+            count,
+            power: 1 << count.ilog2(),
+            leaders,
+            sizes,
+            near,
+            place,
+        })
     }
 
     fn all(&self) -> impl Iterator<Item = Node> + use<> {
@@ -324,8 +373,8 @@ impl Nodes {
         COUNTS + self.count
     }
 
-    /// How many words one set takes at the first rank of a node of so many ranks: the flags of the last meeting; boxes for its other ranks, to and from a
-    /// partner, and for the phases.
+    /// How many words one set takes at the first rank of a node of so many ranks: the flags of the
+    /// last meeting; boxes for its other ranks, to and from a partner, and for the phases.
     fn words_of_set(&self, ranks: usize) -> usize {
         self.phases() + (ranks - 1 + 2 + self.power.ilog2() as usize) * self.box_words()
     }

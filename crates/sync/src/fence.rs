@@ -1,11 +1,15 @@
-//! Fences of the kind that returns when everything has landed: by acknowledgement, or by request for confirmation.
+//! Fences of the kind that returns when everything has landed: by acknowledgement, or by request
+//! for confirmation.
 //!
-//! Paper:     \[ARMCI03\] section 3.1.1 and 3.1.2: the two ways to a fence, and all-fence as a loop over all servers.
-//! Differs:   the request for confirmation is an atomic that a fence orders behind what was put: its reply comes from whoever carried out the puts.
+//! Paper:     \[ARMCI03\] section 3.1.1 and 3.1.2: the two ways to a fence, and all-fence as a loop
+//!            over all servers.
+//! Differs:   the request for confirmation is an atomic that a fence orders behind what was put:
+//!            its reply comes from whoever carried out the puts.
 //! State:     1 word on every rank, which is only read (confirmation).
 //! Invariant: when a fence on a rank returns, all that this context posted to it has landed.
 //! Ordering:  the request comes after the puts (`a_confirmation_without_fence_is_caught`).
-//! Cost:      acknowledged: no message of its own. Confirmed: 1 atomic for each rank, one after the other: 2 (N - 1) latencies for all.
+//! Cost:      acknowledged: no message of its own. Confirmed: 1 atomic for each rank, one after the
+//!            other: 2 (N - 1) latencies for all.
 //! Checked:   2 ranks and 3 ranks exhaustively, each against the other's puts.
 
 use farside_fabric::{Rank, Result};
@@ -84,9 +88,13 @@ impl Fences {
         }
     }
 
-    /// Returns when all that this context posted to anybody has landed: the linear loop over all ranks, the old way.
+    /// Returns when all that this context posted to anybody has landed: the linear loop over all
+    /// ranks, the old way.
     pub fn all_fence(&self, context: &Context, style: Style) -> Result<()> {
-        context.ranks().filter(|&peer| peer != context.rank()).try_for_each(|peer| self.fence(context, style, peer))?;
+        context
+            .ranks()
+            .filter(|&peer| peer != context.rank())
+            .try_for_each(|peer| self.fence(context, style, peer))?;
         context.flush(context.rank())
     }
 

@@ -6,8 +6,9 @@
 //! - [`lock`]: exclusive locks, from a ticket to a queue per element of the topology;
 //! - [`rw`]: reader-writer locks.
 //!
-//! This crate knows no fabric, no thread, no socket and no clock. The source that runs in production is the source that the
-//! simulator explores; known-wrong variants of it are compiled from the same lines.
+//! This crate knows no fabric, no thread, no socket and no clock. The source that runs in
+//! production is the source that the simulator explores; known-wrong variants of it are compiled
+//! from the same lines.
 
 pub mod barrier;
 pub mod combined;

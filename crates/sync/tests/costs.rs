@@ -67,7 +67,13 @@ fn alone(kind: &Kind, topology: &str, asker: Rank, acquire: Done, release: Done)
 fn alone_a_lock_costs_what_its_file_says() {
     for asker in [Rank(0), Rank(1)] {
         alone(&Kind::Default, "node:1", asker, done(1, 0, 0), done(1, 0, 0));
-        alone(&Kind::Bypass { batch: 64, bound: 64, polls: 200 }, "node:2", asker, done(1, 0, 0), done(1, 0, 0));
+        alone(
+            &Kind::Bypass { batch: 64, bound: 64, polls: 200 },
+            "node:2",
+            asker,
+            done(1, 0, 0),
+            done(1, 0, 0),
+        );
         alone(&Kind::Ticket, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
         alone(&Kind::Mcs, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
         alone(&Kind::Token, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
@@ -79,7 +85,8 @@ fn alone_a_lock_costs_what_its_file_says() {
     alone(&Kind::Hybrid, "node:2", Rank(1), done(0, 0, 1), done(0, 0, 1));
 }
 
-/// The cost of a request that is queued behind a holder, and of the release that passes the lock to it.
+/// The cost of a request that is queued behind a holder, and of the release that passes the lock to
+/// it.
 fn passed(kind: &Kind, topology: &str, acquire: Done, release: Done) {
     let asks = AtomicU64::new(u64::MAX);
     counted(topology, |world, counts| {

@@ -1,18 +1,22 @@
-//! Barriers, fences and the combined sync: explored at a few ranks, run in virtual time at many, and on threads.
+//! Barriers, fences and the combined sync: explored at a few ranks, run in virtual time at many,
+//! and on threads.
 
 use farside::barrier::{Barrier, Kind};
 use farside::combined::{Combined, Way};
 use farside::counting::Counts;
 use farside::fence::{Fences, Style};
 use farside::observed::Kind as Operation;
-use farside::sim::{Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation};
+use farside::sim::{
+    Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation,
+};
 use farside::{Error, Local, Rank, Result, World};
 use farside_sync::variant::{Right, Variant, mutants};
 
 const ENOUGH: u64 = 2_000_000;
 
 fn explore(ranks: u32, topology: Option<&str>, program: &Program) -> Report {
-    let report = exhaustive(&simulation(ranks, topology).unwrap(), program, Reduction::Sources, ENOUGH);
+    let report =
+        exhaustive(&simulation(ranks, topology).unwrap(), program, Reduction::Sources, ENOUGH);
     println!("{ranks} ranks, {topology:?}: {} runs, {} steps", report.runs, report.steps);
     report
 }
@@ -62,7 +66,12 @@ fn barriers_separate_in_every_schedule() {
 
 #[test]
 fn a_barrier_with_one_set_of_flags_is_caught() {
-    is_caught(2, None, &separation::<mutants::WithOneSetOfFlags>(Kind::Dissemination, 3), "deadlock");
+    is_caught(
+        2,
+        None,
+        &separation::<mutants::WithOneSetOfFlags>(Kind::Dissemination, 3),
+        "deadlock",
+    );
 }
 
 #[test]
@@ -120,7 +129,9 @@ fn all_to_all(world: &World, sync: impl Fn(u64) -> Result<()>, rounds: u64) -> R
         world.get(window.at(next, 0), &mut theirs)?;
         let mine = window.own().to_vec()?;
         if mine.iter().chain(&theirs).any(|&seen| seen != round) {
-            return Err(Error::Misuse(format!("round {round}: {mine:?} here, {theirs:?} at {next}")));
+            return Err(Error::Misuse(format!(
+                "round {round}: {mine:?} here, {theirs:?} at {next}"
+            )));
         }
         world.barrier()?;
     }
@@ -139,10 +150,14 @@ fn synced<V: Variant>(puts: &'static [(u32, u32)], rounds: u64) -> Program {
                 }
                 combined.sync(world, Way::Counted)?;
                 // Others may be a round ahead, never behind.
-                for &(from, to) in puts.iter().filter(|&&(_, to)| to == me || to == (me + 1) % world.size()) {
+                for &(from, to) in
+                    puts.iter().filter(|&&(_, to)| to == me || to == (me + 1) % world.size())
+                {
                     let seen = world.get_value(window.at(Rank(to), from as usize))?;
                     if seen < round {
-                        return Err(Error::Misuse(format!("{seen} of {round} from rank {from} to rank {to}")));
+                        return Err(Error::Misuse(format!(
+                            "{seen} of {round} from rank {from} to rank {to}"
+                        )));
                     }
                 }
             }
@@ -164,7 +179,12 @@ fn a_sync_is_complete_in_every_schedule() {
 
 #[test]
 fn a_sync_that_does_not_wait_is_caught() {
-    is_caught(2, Some("node:2"), &synced::<mutants::WithoutAwaitingLandings>(&[(0, 1)], 1), "0 of 1");
+    is_caught(
+        2,
+        Some("node:2"),
+        &synced::<mutants::WithoutAwaitingLandings>(&[(0, 1)], 1),
+        "0 of 1",
+    );
 }
 
 #[test]
@@ -174,9 +194,15 @@ fn a_sync_that_does_not_meet_again_is_caught() {
 
 #[test]
 fn a_sync_is_complete_in_virtual_time() {
-    for (ranks, topology) in
-        [(2, "node:2"), (3, "node:3"), (5, "node:5"), (6, "node:3"), (7, "node:7"), (16, "node:16"), (24, "node:6")]
-    {
+    for (ranks, topology) in [
+        (2, "node:2"),
+        (3, "node:3"),
+        (5, "node:5"),
+        (6, "node:3"),
+        (7, "node:7"),
+        (16, "node:16"),
+        (24, "node:6"),
+    ] {
         for (way, seed) in [(Way::Counted, 1), (Way::Auto, 2), (Way::Direct, 3)] {
             let profile = Profile::load("ethernet-now").unwrap();
             let job = Virtual::new(&profile, ranks).unwrap().topology(topology).unwrap().seed(seed);
@@ -226,7 +252,10 @@ fn threads_meet() {
                     world.fetch_add(words.at(Rank(0), 0), 1)?;
                     barrier.enter(&world)?;
                     let come = world.load(words.at(Rank(0), 0))?;
-                    assert!(come >= round * u64::from(world.size()), "{kind:?} on {topology}: {come} in {round}");
+                    assert!(
+                        come >= round * u64::from(world.size()),
+                        "{kind:?} on {topology}: {come} in {round}"
+                    );
                 }
                 words.free(&world)?;
                 barrier.free(&world)
@@ -246,14 +275,23 @@ fn threads_meet() {
 #[test]
 fn a_sync_between_nodes_is_the_combined_one() {
     const LONG: usize = 4 << 10;
-    let far = ["nic", "tcp;ofi_rxm/atomics=agent", "tcp;ofi_rxm/atomics=native", "tcp;ofi_rxm/atomics=apart"];
+    let far = [
+        "nic",
+        "tcp;ofi_rxm/atomics=agent",
+        "tcp;ofi_rxm/atomics=native",
+        "tcp;ofi_rxm/atomics=apart",
+    ];
     for provider in far {
         let (counts, ranks) = (Counts::new(4), 4);
         let over = counts.clone();
         let local = Local::new(ranks).unwrap().nodes(4);
         let local = if provider == "nic" { local } else { local.ofi(provider) };
         let flushes = |me: Rank| -> u64 {
-            (0..ranks).map(Rank).filter(|&to| to != me).map(|to| counts.operations(me, Operation::Flush, to)).sum()
+            (0..ranks)
+                .map(Rank)
+                .filter(|&to| to != me)
+                .map(|to| counts.operations(me, Operation::Flush, to))
+                .sum()
         };
         let run = |world: World| {
             let (combined, window) = (Combined::new(&world)?, world.window::<u64>(4 * LONG)?);
@@ -262,13 +300,23 @@ fn a_sync_between_nodes_is_the_combined_one() {
                     // One in four goes past the agents where there is such a way.
                     let length = if u64::from(peer.0) == round % 4 { LONG } else { 1 };
                     let at = world.rank().index() * LONG;
-                    world.put(&vec![round; LONG][LONG - length..], window.at(peer, at + LONG - length))?;
+                    world.put(
+                        &vec![round; LONG][LONG - length..],
+                        window.at(peer, at + LONG - length),
+                    )?;
                 }
                 let before = flushes(world.rank());
                 combined.sync(&world, Way::Counted)?;
-                assert_eq!(flushes(world.rank()) - before, 0, "{provider}: acknowledgements were waited for");
+                assert_eq!(
+                    flushes(world.rank()) - before,
+                    0,
+                    "{provider}: acknowledgements were waited for"
+                );
                 let mine = window.own().to_vec()?;
-                assert!((1..=4).all(|part| mine[part * LONG - 1] == round), "{provider}: not all has landed");
+                assert!(
+                    (1..=4).all(|part| mine[part * LONG - 1] == round),
+                    "{provider}: not all has landed"
+                );
                 world.barrier()?;
             }
             window.free(&world)?;

@@ -1,11 +1,12 @@
-//! Reader-writer locks among ranks that are threads: counts are exact, reads are consistent, losses are told, costs are as written.
+//! Reader-writer locks among ranks that are threads: counts are exact, reads are consistent, losses
+//! are told, costs are as written.
 
 use std::time::Duration;
 
 use farside::counting::Counts;
 use farside::observed::Kind as Operation;
 use farside::rw::Kind;
-use farside::{Ended, Error, Local, Rank, Result, RwLock, World};
+use farside::{Error, ExitCause, Local, Rank, Result, RwLock, World};
 
 /// Whether to take the time for more.
 fn long() -> bool {
@@ -66,11 +67,29 @@ fn misuse_is_told() {
         for kind in Kind::all() {
             let lock = RwLock::of_kind(&world, Rank(0), &kind)?;
             let guard = lock.read(&world)?;
-            assert!(lock.write(&world).map(drop).unwrap_err().to_string().contains("reads under already"));
-            assert!(lock.read(&world).map(drop).unwrap_err().to_string().contains("reads under already"));
+            assert!(
+                lock.write(&world)
+                    .map(drop)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("reads under already")
+            );
+            assert!(
+                lock.read(&world)
+                    .map(drop)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("reads under already")
+            );
             guard.unlock()?;
             let guard = lock.write(&world)?;
-            assert!(lock.try_read(&world).map(drop).unwrap_err().to_string().contains("writes under already"));
+            assert!(
+                lock.try_read(&world)
+                    .map(drop)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("writes under already")
+            );
             guard.unlock()?;
             assert!(RwLock::of_kind(&world, Rank(9), &kind).is_err());
             lock.free(&world)?;
@@ -134,7 +153,8 @@ fn a_limit_on_time_is_kept() {
     }
 }
 
-/// Rank 3 is lost while it reads or writes; the others are told, wherever they wait, and go on after they have recovered the lock.
+/// Rank 3 is lost while it reads or writes; the others are told, wherever they wait, and go on
+/// after they have recovered the lock.
 fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
     let kind = kind.clone();
     let ended = farside::local(4, move |world| {
@@ -152,11 +172,16 @@ fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
             return Err(Error::Misuse("on purpose".into()));
         }
         world.barrier()?;
-        let poisoned = |asked: Result<()>| matches!(asked, Err(Error::Poisoned { rank: Rank(3), how: Ended::Failed }));
+        let poisoned = |asked: Result<()>| {
+            matches!(asked, Err(Error::Poisoned { rank: Rank(3), how: ExitCause::Failed }))
+        };
         // Whoever gets in as a reader beside the lost one tries again until it is told.
         loop {
-            let asked =
-                if world.rank() == Rank(0) { lock.write(&world).map(drop) } else { lock.read(&world).map(drop) };
+            let asked = if world.rank() == Rank(0) {
+                lock.write(&world).map(drop)
+            } else {
+                lock.read(&world).map(drop)
+            };
             match asked {
                 Ok(()) => continue,
                 asked => assert!(poisoned(asked), "{}", kind.name()),
@@ -186,7 +211,12 @@ fn a_lost_holder_poisons_and_the_rest_recover() {
 }
 
 /// How many atomics rank 1 does, all in all.
-fn atomics(ranks: u32, topology: &str, kind: &Kind, run: impl Fn(&RwLock, &World) -> Result<()> + Sync) -> u64 {
+fn atomics(
+    ranks: u32,
+    topology: &str,
+    kind: &Kind,
+    run: impl Fn(&RwLock, &World) -> Result<()> + Sync,
+) -> u64 {
     let counts = Counts::new(ranks);
     let over = counts.clone();
     let all = |me: Rank| -> u64 {
@@ -229,28 +259,39 @@ fn reading_takes_two_atomics() {
 fn writing_takes_what_the_headers_say() {
     // A change of the word, and back.
     assert_eq!(atomics(4, "node:2", &Kind::FompiRw { backoff: false }, write_once), 2);
-    // Two levels, two counters: entering and closing, a store; leaving with loads, and opening. Then three levels, and a counter each.
+    // Two levels, two counters: entering and closing, a store; leaving with loads, and opening.
+    // Then three levels, and a counter each.
     assert_eq!(atomics(4, "node:2", &Kind::rma_rw(), write_once), (2 + 2 + 1) + (5 + 2 + 2));
     let deep = Kind::RmaRw { t_dc: Some(1), t_l: vec![2], t_r: 1 };
     assert_eq!(atomics(8, "rack:2,node:2", &deep, write_once), (3 + 8 + 2) + (8 + 3 + 8));
-    // The exclusive lock's two, looks at the row, and four counters that are closed and opened; before that, each counter is read once.
+    // The exclusive lock's two, looks at the row, and four counters that are closed and opened;
+    // before that, each counter is read once.
     let often_read = |lock: &RwLock, world: &World| {
         (0..4).try_for_each(|_| read_once(lock, world))?;
         write_once(lock, world)
     };
-    assert_eq!(atomics(4, "node:1", &Kind::Default, often_read), 4 * 2 + (1 + 1 + 4) + (1 + 1 + 4 + 1));
+    assert_eq!(
+        atomics(4, "node:1", &Kind::Default, often_read),
+        4 * 2 + (1 + 1 + 4) + (1 + 1 + 4 + 1)
+    );
 }
 
 #[test]
 fn a_lock_that_nobody_reads_is_left_closed() {
     let twice = |lock: &RwLock, world: &World| (0..2).try_for_each(|_| write_once(lock, world));
-    assert_eq!(atomics(4, "node:1", &Kind::Default, twice), (1 + 1 + 4) + (1 + 1 + 1) + (1 + 1) + (1 + 1));
+    assert_eq!(
+        atomics(4, "node:1", &Kind::Default, twice),
+        (1 + 1 + 4) + (1 + 1 + 1) + (1 + 1) + (1 + 1)
+    );
     let read_twice = |lock: &RwLock, world: &World| {
         write_once(lock, world)?;
         (0..2).try_for_each(|_| read_once(lock, world))
     };
     let first_read = 1 + 2 + 1 + 1 + (1 + 1 + 1) + 1;
-    assert_eq!(atomics(4, "node:1", &Kind::Default, read_twice), 9 + first_read + (1 + 1 + 1 + 1 + 1));
+    assert_eq!(
+        atomics(4, "node:1", &Kind::Default, read_twice),
+        9 + first_read + (1 + 1 + 1 + 1 + 1)
+    );
 }
 
 /// A threshold that does not fit into its field is refused by name, and not cut off.
@@ -265,7 +306,8 @@ fn thresholds_that_do_not_fit_are_refused() {
         (rma_rw(0), "T_R of a reader-writer lock is 1 to 65536, not 0"),
     ] {
         let refused = farside::local(2, |world| {
-            let error = RwLock::of_kind(&world, Rank(0), &kind).map(drop).expect_err("it does not fit");
+            let error =
+                RwLock::of_kind(&world, Rank(0), &kind).map(drop).expect_err("it does not fit");
             world.barrier()?;
             Ok(error.to_string())
         });

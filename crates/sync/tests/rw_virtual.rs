@@ -1,10 +1,12 @@
-//! Reader-writer locks against each other in virtual time, on the machine of [RMALOCK16]: what is printed is their throughput.
+//! Reader-writer locks against each other in virtual time, on the machine of [RMALOCK16]: what is
+//! printed is their throughput.
 
 use farside::rw::{Kind, Statistics};
 use farside::sim::{Profile, Virtual};
 use farside::{Rank, RwLock, World};
 
-/// Acquisitions of an empty section in a second, by ranks that write with a given probability; and what they counted.
+/// Acquisitions of an empty section in a second, by ranks that write with a given probability; and
+/// what they counted.
 fn throughput(kind: &Kind, ranks: u32, writers_permille: u64, rounds: u64) -> (f64, Statistics) {
     let profile = Profile::load("aries-xc30").expect("a profile");
     let make = kind.clone();
@@ -40,10 +42,12 @@ fn throughput(kind: &Kind, ranks: u32, writers_permille: u64, rounds: u64) -> (f
 /// Rounds of each rank: enough that writers are among them.
 fn compare(ranks: u32, writers_permille: u64, rounds: u64) -> f64 {
     let (rival, _) = throughput(&Kind::FompiRw { backoff: false }, ranks, writers_permille, rounds);
-    let (backoff, _) = throughput(&Kind::FompiRw { backoff: true }, ranks, writers_permille, rounds);
+    let (backoff, _) =
+        throughput(&Kind::FompiRw { backoff: true }, ranks, writers_permille, rounds);
     let (ours, counted) = throughput(&Kind::rma_rw(), ranks, writers_permille, rounds);
     println!(
-        "{ranks} ranks, {:.1} % writers: rma-rw {:.2} M/s, fompi-rw {:.2} M/s ({:.1} x), with back-off {:.2} M/s ({:.1} x); {} times closed for {} writes",
+        "{ranks} ranks, {:.1} % writers: rma-rw {:.2} M/s, fompi-rw {:.2} M/s ({:.1} x), with \
+         back-off {:.2} M/s ({:.1} x); {} times closed for {} writes",
         writers_permille as f64 / 10.0,
         ours / 1e6,
         rival / 1e6,
@@ -58,21 +62,28 @@ fn compare(ranks: u32, writers_permille: u64, rounds: u64) -> f64 {
 
 #[test]
 fn counters_near_the_readers_beat_one_word_for_all() {
-    let sizes: &[u32] = if std::env::var_os("FARSIDE_LONG").is_some() { &[16, 64, 256, 1024] } else { &[64] };
+    let sizes: &[u32] =
+        if std::env::var_os("FARSIDE_LONG").is_some() { &[16, 64, 256, 1024] } else { &[64] };
     for &ranks in sizes {
         for writers_permille in [2, 20, 50] {
-            let ratio = compare(ranks, writers_permille, if ranks > 256 || sizes.len() == 1 { 50 } else { 100 });
+            let ratio = compare(
+                ranks,
+                writers_permille,
+                if ranks > 256 || sizes.len() == 1 { 50 } else { 100 },
+            );
             assert!(ranks < 64 || ratio > 1.0, "{ratio} at {ranks} ranks");
         }
     }
 }
 
-/// Reads of every rank of two nodes, by locks of a kind, with a write of each at the end. A reader that is kept out for a
-/// second of virtual time is an error.
+/// Reads of every rank of two nodes, by locks of a kind, with a write of each at the end. A reader
+/// that is kept out for a second of virtual time is an error.
 fn read_on(kind: &Kind, reads: u64, writes_every: Option<u64>) {
     let profile = Profile::load("aries-xc30").expect("a profile");
     let make = kind.clone();
-    let machine = Virtual::new(&profile, 16).and_then(|machine| machine.topology("node:8")).expect("a machine");
+    let machine = Virtual::new(&profile, 16)
+        .and_then(|machine| machine.topology("node:8"))
+        .expect("a machine");
     let outcome = machine.run_prepared(
         move |world: &World| {
             let lock = RwLock::of_kind(world, Rank(0), &make)?;
@@ -83,7 +94,9 @@ fn read_on(kind: &Kind, reads: u64, writes_every: Option<u64>) {
             let second = std::time::Duration::from_secs(1);
             for round in 1..=reads {
                 lock.read_timeout(world, second)?.unlock()?;
-                if writes_every.is_some_and(|every| (round + 977 * u64::from(world.rank().0)) % every == 0) {
+                if writes_every
+                    .is_some_and(|every| (round + 977 * u64::from(world.rank().0)) % every == 0)
+                {
                     lock.write(world)?.unlock()?;
                 }
             }

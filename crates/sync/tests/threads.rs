@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farside::lock::Kind;
-use farside::{Ended, Error, Local, Lock, Rank, Result, World};
+use farside::{Error, ExitCause, Local, Lock, Rank, Result, World};
 
 fn every_kind() -> Vec<Kind> {
     let mut kinds = Kind::all();
@@ -96,11 +96,16 @@ fn counts_are_exact_with_as_many_ranks_as_processors() {
 #[test]
 fn many_locks_do_not_disturb_each_other() {
     let done = farside::local(4, |world| {
-        let locks: Vec<Lock> = (0..300).map(|number| Lock::new(&world, Rank(number % 4))).collect::<Result<_>>()?;
+        let locks: Vec<Lock> =
+            (0..300).map(|number| Lock::new(&world, Rank(number % 4))).collect::<Result<_>>()?;
         for lock in &locks {
             let mut guards = vec![lock.lock(&world)?];
             guards.extend(
-                locks.iter().skip(298).map(|lock| lock.try_lock(&world)).filter_map(|guard| guard.ok().flatten()),
+                locks
+                    .iter()
+                    .skip(298)
+                    .map(|lock| lock.try_lock(&world))
+                    .filter_map(|guard| guard.ok().flatten()),
             );
         }
         locks.into_iter().try_for_each(|lock| lock.free(&world))
@@ -207,11 +212,11 @@ fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
                 std::mem::forget(guard);
                 std::panic::resume_unwind(Box::new("a rank dies on purpose"));
             }
-            let poisoned = Error::Poisoned { rank: victim, how: Ended::Panicked };
+            let poisoned = Error::Poisoned { rank: victim, how: ExitCause::Panicked };
             if guard.is_none() {
                 assert_eq!(lock.lock(&world).map(drop), Err(poisoned.clone()), "{kind:?}");
             }
-            while world.fabric().alarm().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            while world.fabric().failures().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             drop(guard);
@@ -233,7 +238,11 @@ fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
         })
     });
     let panic = outcome.expect_err("the victim's panic is passed on");
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"a rank dies on purpose"), "{kind:?}: {panic:?}");
+    assert_eq!(
+        panic.downcast_ref::<&str>(),
+        Some(&"a rank dies on purpose"),
+        "{kind:?}: {panic:?}"
+    );
 }
 
 #[test]
@@ -276,7 +285,7 @@ fn a_stranger_that_dies_does_not_poison_a_team_s_lock() {
             if world.rank() == Rank(3) {
                 std::panic::resume_unwind(Box::new("a stranger dies on purpose"));
             }
-            while world.fabric().alarm().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            while world.fabric().failures().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             for _ in 0..100 {

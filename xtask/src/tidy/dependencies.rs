@@ -41,11 +41,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("farside-namespaces", &[]),
-    ("farside-check", &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"]),
+    (
+        "farside-check",
+        &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"],
+    ),
     ("farside-launch", &["farside", "farside-shm", "farside-fabric"]),
     ("farside-conformance", &["farside", "farside-launch", "farside-rma", "farside-fabric"]),
     ("farside-apps", &["farside", "farside-launch"]),
-    ("farside-bench", &["farside", "farside-launch", "farside-apps", "farside-shm", "farside-fabric"]),
+    (
+        "farside-bench",
+        &["farside", "farside-launch", "farside-apps", "farside-shm", "farside-fabric"],
+    ),
     (
         "farside-cli",
         &[
@@ -87,7 +93,8 @@ pub(super) fn metadata(root: &Path) -> Result<Value> {
     if !output.status.success() {
         bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    serde_json::from_slice(&output.stdout).context("cargo metadata printed something else than JSON")
+    serde_json::from_slice(&output.stdout)
+        .context("cargo metadata printed something else than JSON")
 }
 
 /// Checks the dependencies that `metadata` lists against the table.
@@ -107,14 +114,21 @@ pub(super) fn check(root: &Path, metadata: &Value, report: &mut Report) {
             continue;
         };
         let dependencies = list(&package["dependencies"]).iter();
-        for dependency in dependencies.filter(|dependency| ours.contains(word(&dependency["name"]))) {
+        for dependency in dependencies.filter(|dependency| ours.contains(word(&dependency["name"])))
+        {
             check_one(name, allowed, dependency, &manifest, report);
         }
     }
 }
 
 /// Checks one dependency of the crate `name` on another of the workspace.
-fn check_one(name: &str, allowed: &[&str], dependency: &Value, manifest: &Manifest, report: &mut Report) {
+fn check_one(
+    name: &str,
+    allowed: &[&str],
+    dependency: &Value,
+    manifest: &Manifest,
+    report: &mut Report,
+) {
     let on = word(&dependency["name"]);
     let line = manifest.line_of(on);
     if !dependency["rename"].is_null() {
@@ -123,11 +137,15 @@ fn check_one(name: &str, allowed: &[&str], dependency: &Value, manifest: &Manife
     }
     let for_tests = word(&dependency["kind"]) == "dev";
     if for_tests && ALONE_IN_TESTS_TOO.contains(&name) {
-        let message = format!("{name} may not depend on {on}, not even in its tests: test it above");
+        let message =
+            format!("{name} may not depend on {on}, not even in its tests: test it above");
         report.violation(&manifest.path, line, message);
     } else if !for_tests && !allowed.contains(&on) {
-        let may = if allowed.is_empty() { "nothing of ours".to_owned() } else { allowed.join(", ") };
-        let message = format!("{name} may not depend on {on}, only on {may}: move the code to the right layer");
+        let may =
+            if allowed.is_empty() { "nothing of ours".to_owned() } else { allowed.join(", ") };
+        let message = format!(
+            "{name} may not depend on {on}, only on {may}: move the code to the right layer"
+        );
         report.violation(&manifest.path, line, message);
     }
 }
@@ -141,7 +159,10 @@ struct Manifest {
 impl Manifest {
     fn read(root: &Path, path: &str) -> Self {
         let relative = Path::new(path).strip_prefix(root).unwrap_or(Path::new(path));
-        Self { path: relative.display().to_string(), text: fs::read_to_string(path).unwrap_or_default() }
+        Self {
+            path: relative.display().to_string(),
+            text: fs::read_to_string(path).unwrap_or_default(),
+        }
     }
 
     /// The first line that has `name` as a whole, or else the first.
@@ -188,7 +209,8 @@ mod tests {
     #[test]
     fn a_dependency_upwards_is_found_and_one_downwards_is_not() {
         let report = check_dependency("farside-rma", normal("farside-sync"));
-        let expected = "crates/farside-rma/Cargo.toml:1: farside-rma may not depend on farside-sync";
+        let expected =
+            "crates/farside-rma/Cargo.toml:1: farside-rma may not depend on farside-sync";
         assert!(report.text().starts_with(expected), "{}", report.text());
         assert_eq!(check_dependency("farside-sync", normal("farside-rma")).text(), "");
         assert_eq!(check_dependency("farside-rma", normal("serde")).text(), "");
@@ -231,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_message_names_the_line_of_the_dependency() {
-        let text = "[dependencies]\nfarside-shm-extra = 1\nfarside-shm.workspace = true\n".to_owned();
+        let text =
+            "[dependencies]\nfarside-shm-extra = 1\nfarside-shm.workspace = true\n".to_owned();
         let manifest = Manifest { path: String::new(), text };
         assert_eq!(manifest.line_of("farside-shm"), 3);
         assert_eq!(manifest.line_of("farside-nic"), 1);

@@ -22,7 +22,8 @@ const PROTOCOLS: &[&str] = &[
 const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs"];
 
 /// What a header must say, each at the beginning of a line.
-const KEYS: &[&str] = &["Paper:", "Differs:", "State:", "Invariant:", "Ordering:", "Cost:", "Checked:"];
+const KEYS: &[&str] =
+    &["Paper:", "Differs:", "State:", "Invariant:", "Ordering:", "Cost:", "Checked:"];
 
 /// The key whose value names tests.
 const KEY_WITH_TESTS: &str = "Ordering:";
@@ -30,8 +31,10 @@ const KEY_WITH_TESTS: &str = "Ordering:";
 /// Checks the headers of all protocols.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let in_crates = tree.sources.iter().filter(|source| source.path.starts_with("crates/"));
-    let functions: BTreeSet<String> =
-        in_crates.flat_map(|source| tokens::functions(&source.tokens)).map(|function| function.name).collect();
+    let functions: BTreeSet<String> = in_crates
+        .flat_map(|source| tokens::functions(&source.tokens))
+        .map(|function| function.name)
+        .collect();
     for source in tree.sources.iter().filter(|source| holds_protocol(source)) {
         check_one(source, &functions, report);
     }
@@ -158,7 +161,8 @@ fn it_fails() {}
 
     #[test]
     fn tests_named_for_an_ordering_exist() {
-        let report = check_text("crates/sync/src/mcs.rs", &HEADER.replace("it_fails_too", "it_fell"));
+        let report =
+            check_text("crates/sync/src/mcs.rs", &HEADER.replace("it_fails_too", "it_fell"));
         assert!(report.text().contains("names `it_fell`"), "{}", report.text());
         assert_eq!(report.lines(), [7]);
     }

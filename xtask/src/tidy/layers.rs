@@ -24,8 +24,12 @@ const NOT_PORTABLE: &[(&str, &str)] = &[
 ];
 
 /// The crates of fabrics as sources name them, each with its directory.
-const FABRICS: &[(&str, &str)] =
-    &[("farside_shm", "shm"), ("farside_nic", "nic"), ("farside_ofi", "ofi"), ("farside_sim", "sim")];
+const FABRICS: &[(&str, &str)] = &[
+    ("farside_shm", "shm"),
+    ("farside_nic", "nic"),
+    ("farside_ofi", "ofi"),
+    ("farside_sim", "sim"),
+];
 
 /// The one place that chooses a fabric.
 const CHOICE: &str = "crates/farside/src/job.rs";
@@ -48,8 +52,8 @@ pub(super) fn check(source: &Source, report: &mut Report) {
     };
     let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
     let portable = in_src && PORTABLE.contains(&directory);
-    let may_name_fabrics =
-        source.path == CHOICE || MAY_NAME_FABRICS.iter().any(|prefix| source.path.starts_with(prefix));
+    let may_name_fabrics = source.path == CHOICE
+        || MAY_NAME_FABRICS.iter().any(|prefix| source.path.starts_with(prefix));
     for path in tokens::paths(&source.tokens) {
         if source.is_test(path.line) {
             continue;
@@ -61,10 +65,13 @@ pub(super) fn check(source: &Source, report: &mut Report) {
             }
         }
         for (fabric, home) in FABRICS {
-            // Ranks of a node share memory on every fabric of several nodes, and libfabric carries what UDP does.
+            // Ranks of a node share memory on every fabric of several nodes, and libfabric carries
+            // what UDP does.
             let stands_on = matches!((directory, *home), ("nic", "shm") | ("ofi", "shm" | "nic"));
             if path.mentions(fabric) && *home != directory && !stands_on && !may_name_fabrics {
-                let message = format!("`{fabric}` outside of the one choice of a fabric: go through {CHOICE}");
+                let message = format!(
+                    "`{fabric}` outside of the one choice of a fabric: go through {CHOICE}"
+                );
                 report.violation(&source.path, path.line, message);
             }
         }
@@ -84,7 +91,8 @@ mod tests {
     #[test]
     fn a_protocol_may_not_know_threads_sockets_and_clocks() {
         let text = "use std::{sync::Arc, thread};\nuse std::net::UdpSocket;\nuse std::time;\n\
-                    fn a() { time::Instant::now(); }\nuse std::time::SystemTime;\nuse std::os::fd::OwnedFd;\n\
+                    fn a() { time::Instant::now(); }\nuse std::time::SystemTime;\nuse \
+                    std::os::fd::OwnedFd;\n\
                     fn b() { libc::abort(); }\nfn c() { rustix::rand(); }\nuse std::time::*;";
         let report = check_text("crates/sync/src/mcs.rs", text);
         assert_eq!(report.lines(), [1, 2, 4, 5, 6, 7, 8, 9]);
@@ -93,7 +101,8 @@ mod tests {
     #[test]
     fn durations_comments_strings_and_tests_are_allowed() {
         let text = "//! Unlike std::thread.\nuse std::time::Duration; // not std::net\n\
-                    fn a() -> &'static str { \"libc\" }\n#[cfg(test)]\nmod tests {\n use std::thread;\n use farside_sim::World;\n}";
+                    fn a() -> &'static str { \"libc\" }\n#[cfg(test)]\nmod tests \
+                    {\n use std::thread;\n use farside_sim::World;\n}";
         assert_eq!(check_text("crates/sync/src/mcs.rs", text).text(), "");
     }
 

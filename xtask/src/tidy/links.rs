@@ -19,10 +19,13 @@ pub(super) fn check(root: &Path, report: &mut Report) -> Result<()> {
     let mut paths: Vec<String> = DOCUMENTS.iter().map(|&path| path.to_owned()).collect();
     if let Ok(entries) = fs::read_dir(root.join(DIRECTORY)) {
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        paths.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{DIRECTORY}/{name}")));
+        paths.extend(
+            names.filter(|name| name.ends_with(".md")).map(|name| format!("{DIRECTORY}/{name}")),
+        );
     }
     for path in paths.iter().filter(|path| root.join(path).is_file()) {
-        let text = fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
+        let text =
+            fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
         let directory = Path::new(path).parent().unwrap_or(Path::new(""));
         let exists = |target: &str| match target.strip_prefix('/') {
             Some(from_root) => root.join(from_root).exists(),
@@ -55,7 +58,9 @@ fn links(text: &str) -> Vec<(usize, String)> {
             (None, Some(mark)) => fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => fence = None,
             (None, None) => {
-                found.extend(targets(&without_code(line)).into_iter().map(|target| (index + 1, target)));
+                found.extend(
+                    targets(&without_code(line)).into_iter().map(|target| (index + 1, target)),
+                );
             }
             _ => {}
         }
@@ -80,7 +85,9 @@ fn targets(line: &str) -> Vec<String> {
         && !name.starts_with('^')
     {
         let target = target.split_whitespace().next().unwrap_or_default();
-        found.extend(Some(target.trim_matches(['<', '>']).to_owned()).filter(|target| !target.is_empty()));
+        found.extend(
+            Some(target.trim_matches(['<', '>']).to_owned()).filter(|target| !target.is_empty()),
+        );
     }
     found
 }
@@ -104,9 +111,9 @@ fn without_code(line: &str) -> String {
 
 /// The file that a target means, or nothing if it is elsewhere or in the same document.
 fn file_of(target: &str) -> Option<String> {
-    let has_scheme = target
-        .split_once(':')
-        .is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)));
+    let has_scheme = target.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    });
     let file = target.split('#').next().unwrap_or_default();
     (!has_scheme && !target.starts_with("//") && !file.is_empty()).then(|| file.replace("%20", " "))
 }
@@ -124,14 +131,17 @@ mod tests {
 
     #[test]
     fn a_link_to_nothing_is_found() {
-        let report = check_links("See [a](docs/a.md),\n[b](docs/b.md#part) and ![c](<no file>).\n\n[d]: e.md");
+        let report = check_links(
+            "See [a](docs/a.md),\n[b](docs/b.md#part) and ![c](<no file>).\n\n[d]: e.md",
+        );
         assert_eq!(report.lines(), [2, 2, 4]);
         assert!(report.text().starts_with("README.md:2: the link to docs/b.md#part"));
     }
 
     #[test]
     fn good_links_foreign_links_and_code_are_accepted() {
-        let text = "[a](docs/a.md#part \"title\") [b](https://example.org/x) [c](#here) [d](mailto:a@b)\n\
+        let text = "[a](docs/a.md#part \"title\") [b](https://example.org/x) [c](#here) \
+                    [d](mailto:a@b)\n\
                     `[e](no.md)` and ``f[`](no.md)``\n```rust\nlet x = a[1](no.md);\n```\n\
                     [ARMCI03] [^1]: a note\n[x]: docs/a.md";
         assert_eq!(check_links(text).text(), "");

@@ -41,11 +41,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         words::check(source, &mut report);
     }
     let list = root.join(UNSAFE_LIST);
-    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let list =
+        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     unsafe_code::check(&tree, &list, &mut report);
     headers::check(&tree, &mut report);
     let list = root.join(packed::LIST);
-    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let list =
+        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     packed::check(&tree, &list, &mut report);
     links::check(root, &mut report)?;
     report.print();

@@ -1,8 +1,8 @@
 //! A word that holds several fields, and a number that can come to its end, are on a list.
 //!
 //! A field that runs over into its neighbour is seen neither by tests nor by the exploration of
-//! small jobs. So every file that shifts bits to the left, which is how fields are packed, stands in
-//! a table with how often it does, and the document says what happens at the end of each field.
+//! small jobs. So every file that shifts bits to the left, which is how fields are packed, stands
+//! in a table with how often it does, and the document says what happens at the end of each field.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,8 @@ use super::tokens;
 pub(super) const LIST: &str = "docs/wrapping-fields.md";
 
 /// The crates whose words are shared.
-const CRATES: &[&str] = &["fabric", "rma", "sync", "epoch", "dsm", "containers", "shm", "nic", "ofi"];
+const CRATES: &[&str] =
+    &["fabric", "rma", "sync", "epoch", "dsm", "containers", "shm", "nic", "ofi"];
 
 /// Compares the shifts of all files with those in the list.
 pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
@@ -26,7 +27,8 @@ pub(super) fn check(tree: &Tree, list: &str, report: &mut Report) {
         if lines.len() != known {
             let line = lines.first().copied().unwrap_or(1);
             let message = format!(
-                "{} shifts to the left, and {LIST} knows of {known}: if a field was added, say there what \
+                "{} shifts to the left, and {LIST} knows of {known}: if a field was added, say \
+                 there what \
                  happens at its end and which test goes past it; then correct the count",
                 lines.len()
             );
@@ -48,7 +50,8 @@ fn shifts(source: &Source) -> Vec<usize> {
     let mut lines = Vec::new();
     tokens::each_list(&source.tokens, &mut |list| {
         for index in 1..list.len() {
-            let is_shift = tokens::is_punct(list, index - 1, '<') && tokens::is_punct(list, index, '<');
+            let is_shift =
+                tokens::is_punct(list, index - 1, '<') && tokens::is_punct(list, index, '<');
             let line = tokens::line(&list[index]);
             if is_shift && !source.is_test(line) {
                 lines.push(line);
@@ -75,7 +78,8 @@ fn listed(list: &str) -> BTreeMap<&str, (usize, usize)> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "const A: u64 = 1 << 3;\nfn f(a: u64) -> Vec<Vec<u64>> { vec![vec![a << A]] }\n\
+    const TEXT: &str = "const A: u64 = 1 << 3;\nfn f(a: u64) -> Vec<Vec<u64>> \
+                        { vec![vec![a << A]] }\n\
                         #[cfg(test)]\nmod tests { const B: u64 = 1 << 4; }\n";
 
     fn findings(list: &str) -> String {

@@ -24,7 +24,8 @@ impl Tree {
         paths.sort();
         let mut sources = Vec::new();
         for path in paths {
-            let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {path}"))?;
+            let text = fs::read_to_string(root.join(&path))
+                .with_context(|| format!("cannot read {path}"))?;
             match Source::parse(&path, &text) {
                 Ok(source) => sources.push(source),
                 Err(line) => report.violation(&path, line, "this is not Rust: correct it"),
@@ -47,7 +48,8 @@ impl Tree {
 /// slash.
 fn find(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<()> {
     let directory = root.join(below);
-    let entries = fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?;
+    let entries =
+        fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?;
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot list {}", directory.display()))?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -111,7 +113,8 @@ pub(super) struct Source {
 impl Source {
     /// Prepares a file; the error is the line where it stops being Rust.
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, usize> {
-        let stream: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| tokens::line_of(error.span()))?;
+        let stream: TokenStream =
+            text.parse().map_err(|error: proc_macro2::LexError| tokens::line_of(error.span()))?;
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let inner_test = (0..tokens.len())
             .filter_map(|index| Attribute::at(&tokens, index))
@@ -181,7 +184,8 @@ impl Source {
 
     /// Whether a line consists of comments and attributes.
     fn is_remark(&self, line: usize) -> bool {
-        let remarks = self.comments_on(line).next().is_some() || self.attribute_lines.contains(&line);
+        let remarks =
+            self.comments_on(line).next().is_some() || self.attribute_lines.contains(&line);
         remarks && !self.code_lines.contains(&line)
     }
 
@@ -248,7 +252,11 @@ impl Scan<'_> {
         }
         self.line = first + text.matches('\n').count();
         self.end = bytes.end;
-        let lines = if in_attribute { &mut self.source.attribute_lines } else { &mut self.source.code_lines };
+        let lines = if in_attribute {
+            &mut self.source.attribute_lines
+        } else {
+            &mut self.source.code_lines
+        };
         lines.extend(first..=self.line);
     }
 
@@ -316,18 +324,26 @@ mod tests {
     #[test]
     fn comments_have_lines_and_strings_are_none() {
         let source = source(
-            "// é one\nfn a() { \"// no\\\n\"; } // two\n/* x /* y */\n z */ fn b() {}\n/// doc\nfn c() {}\n// end",
+            "// é one\nfn a() { \"// no\\\n\"; } // two\n/* x /* y */\n z */ fn b() {}\n/// doc\n\
+             fn c() {}\n// end",
         );
         let found: Vec<_> = source.comments().collect();
-        let expected =
-            [(1, "// é one"), (3, "// two"), (4, "/* x /* y */"), (5, " z */"), (6, "/// doc"), (8, "// end")];
+        let expected = [
+            (1, "// é one"),
+            (3, "// two"),
+            (4, "/* x /* y */"),
+            (5, " z */"),
+            (6, "/// doc"),
+            (8, "// end"),
+        ];
         assert_eq!(found, expected);
     }
 
     #[test]
     fn comments_above_pass_attributes_but_no_code() {
         let source = source(
-            "// far\nfn a() {}\n// why\n#[cfg(\n  unix\n)]\n/// doc\nfn b() {}\nlet x = 1; // beside\nfn c() {}",
+            "// far\nfn a() {}\n// why\n#[cfg(\n  unix\n)]\n/// doc\nfn b() {}\nlet x = 1; // \
+             beside\nfn c() {}",
         );
         assert_eq!(source.comments_above(8), ["/// doc", "// why"]);
         assert!(source.comments_above(10).is_empty());
@@ -352,7 +368,8 @@ mod tests {
             parse("crates/a/src/whole.rs", "#![cfg(test)]"),
         ]);
         let tests = tree.sources.iter().filter(|source| source.test_only);
-        let tests: Vec<_> = tests.map(|source| source.path.trim_start_matches("crates/a/")).collect();
+        let tests: Vec<_> =
+            tests.map(|source| source.path.trim_start_matches("crates/a/")).collect();
         assert_eq!(tests, ["src/tests.rs", "src/tests/deep.rs", "tests/all.rs", "src/whole.rs"]);
     }
 

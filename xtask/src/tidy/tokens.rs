@@ -99,7 +99,9 @@ impl Attribute {
 fn requires_test(condition: &[TokenTree]) -> bool {
     condition.iter().enumerate().any(|(index, token)| match token {
         TokenTree::Ident(_) if is_word(condition, index, "test") => true,
-        TokenTree::Group(group) if index > 0 && is_word(condition, index - 1, "all") => requires_test(&inside(group)),
+        TokenTree::Group(group) if index > 0 && is_word(condition, index - 1, "all") => {
+            requires_test(&inside(group))
+        }
         _ => false,
     })
 }
@@ -220,7 +222,12 @@ fn collect_paths(tokens: &[TokenTree], prefix: &[String], found: &mut Vec<Path>)
 }
 
 /// Collects the path that begins at `index` and returns the index behind it.
-fn collect_path(tokens: &[TokenTree], mut index: usize, prefix: &[String], found: &mut Vec<Path>) -> usize {
+fn collect_path(
+    tokens: &[TokenTree],
+    mut index: usize,
+    prefix: &[String],
+    found: &mut Vec<Path>,
+) -> usize {
     let mut segments = prefix.to_vec();
     let mut last = line(&tokens[index]);
     loop {
@@ -290,17 +297,21 @@ mod tests {
 
     #[test]
     fn items_for_tests_are_known_by_their_lines() {
-        let text = "fn a() {}\n#[cfg(test)]\n#[allow(dead_code)]\nmod tests {\n fn b() {}\n}\nfn c() {}\n\
-                    #[cfg(not(test))]\nfn d() {}\n#[cfg(all(loom, test))]\nuse x;\n#[test]\nfn e() {}\n\
+        let text = "fn a() {}\n#[cfg(test)]\n#[allow(dead_code)]\nmod tests {\n fn b() {}\n}\nfn \
+                    c() {}\n\
+                    #[cfg(not(test))]\nfn d() {}\n#[cfg(all(loom, test))]\nuse x;\n#[test]\nfn e() \
+                    {}\n\
                     #[cfg(any(test, loom))]\nfn f() {}";
         assert_eq!(test_lines(&tokens(text)), [2..=6, 10..=11, 12..=13]);
     }
 
     #[test]
     fn functions_have_names_and_lines() {
-        let text = "fn a(x: u8)\n-> u8 {\n x\n}\nproptest! {\n fn b() {}\n}\nstruct P(unsafe fn(u8));\n\
+        let text = "fn a(x: u8)\n-> u8 {\n x\n}\nproptest! {\n fn b() {}\n}\nstruct P(unsafe \
+                    fn(u8));\n\
                     trait T { fn c(&self); }";
-        let found: Vec<_> = functions(&tokens(text)).into_iter().map(|f| (f.name, f.lines)).collect();
+        let found: Vec<_> =
+            functions(&tokens(text)).into_iter().map(|f| (f.name, f.lines)).collect();
         assert_eq!(found, [("a".into(), 1..=4), ("b".into(), 6..=6), ("c".into(), 9..=9)]);
     }
 

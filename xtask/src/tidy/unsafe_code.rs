@@ -128,7 +128,11 @@ fn check_reason(source: &Source, found: &Unsafe, report: &mut Report) {
             Kind::Trait => "trait",
             Kind::Attribute => "attribute",
         };
-        report.violation(&source.path, found.line(), format!("unsafe {what} without its reason: {advice}"));
+        report.violation(
+            &source.path,
+            found.line(),
+            format!("unsafe {what} without its reason: {advice}"),
+        );
     }
 }
 
@@ -169,7 +173,9 @@ fn find_in(list: &[TokenTree], scope: Scope, found: &mut Vec<Unsafe>) {
         }
         if let TokenTree::Group(group) = token {
             let inner = match group.delimiter() {
-                Delimiter::Brace => Scope { statement: None, in_trait_impl: header == ImplHeader::OfTrait },
+                Delimiter::Brace => {
+                    Scope { statement: None, in_trait_impl: header == ImplHeader::OfTrait }
+                }
                 _ => Scope { statement: Some(line), in_trait_impl: false },
             };
             find_in(&tokens::inside(group), inner, found);
@@ -241,7 +247,8 @@ fn classify(behind: &[TokenTree], in_trait_impl: bool) -> Option<Kind> {
         return None;
     }
     // In a macro the name may be a variable, `$name`.
-    let named = matches!(behind.get(at + 1), Some(TokenTree::Ident(_))) || is_punct(behind, at + 1, '$');
+    let named =
+        matches!(behind.get(at + 1), Some(TokenTree::Ident(_))) || is_punct(behind, at + 1, '$');
     let kind = if in_trait_impl { Kind::TraitFunction } else { Kind::Function };
     named.then_some(kind)
 }
@@ -271,7 +278,10 @@ mod tests {
         assert_eq!(check_with(text, &format!("{PATH} # why")).text(), "");
         assert!(check_with(text, "").text().contains("does not name"));
         let report = check_with("fn a() { \"unsafe {}\" } // unsafe {}", &format!("# why\n{PATH}"));
-        assert_eq!(report.text(), format!("{UNSAFE_LIST}:2: {PATH} contains no `unsafe`: remove it from the list"));
+        assert_eq!(
+            report.text(),
+            format!("{UNSAFE_LIST}:2: {PATH} contains no `unsafe`: remove it from the list")
+        );
         assert_eq!(check_with("type F = unsafe fn(u8);", "").text(), "");
         assert_eq!(check_with("#[unsafe(no_mangle)]\nfn a() {}", "").lines(), [1]);
         assert_eq!(check_with("m! { /* SAFETY: */ unsafe { x } }", "").lines(), [1]);
@@ -281,7 +291,9 @@ mod tests {
     fn a_path_in_the_list_has_a_reason_and_stands_there_once() {
         let text = "// SAFETY: yes.\nunsafe impl Send for A {}";
         assert!(check_with(text, PATH).text().contains("without a reason"));
-        assert!(check_with(text, &format!("# title\n\n{PATH}")).text().contains("without a reason"));
+        assert!(
+            check_with(text, &format!("# title\n\n{PATH}")).text().contains("without a reason")
+        );
         assert_eq!(check_with(text, &format!("# title\n\n# why\n#\n{PATH}")).text(), "");
         assert!(check_with(text, &format!("# why\n{PATH}\n{PATH}")).text().contains("twice"));
     }
@@ -289,7 +301,12 @@ mod tests {
     #[test]
     fn a_block_needs_a_safety_comment() {
         assert_eq!(lines("fn a() {\n // Faster.\n unsafe { b() }\n}"), [3]);
-        assert_eq!(lines("fn a() {\n // SAFETY: in bounds.\n // Really.\n #[allow(x)]\n unsafe { b() }\n}"), NOWHERE);
+        assert_eq!(
+            lines(
+                "fn a() {\n // SAFETY: in bounds.\n // Really.\n #[allow(x)]\n unsafe { b() }\n}"
+            ),
+            NOWHERE
+        );
         assert_eq!(lines("fn a() {\n // SAFETY: in bounds.\n\n unsafe { b() }\n}"), [4]);
         assert_eq!(lines("fn a() {\n c(); // SAFETY: of c.\n unsafe { b() }\n}"), [3]);
         assert_eq!(lines("fn a() { /* SAFETY: yes. */ unsafe { b() } }"), NOWHERE);
@@ -298,11 +315,16 @@ mod tests {
 
     #[test]
     fn the_comment_may_stand_above_the_statement() {
-        assert_eq!(lines("fn a() {\n // SAFETY: yes.\n let x =\n  f(1,\n  unsafe { b() });\n}"), NOWHERE);
+        assert_eq!(
+            lines("fn a() {\n // SAFETY: yes.\n let x =\n  f(1,\n  unsafe { b() });\n}"),
+            NOWHERE
+        );
         assert_eq!(lines("fn a() {\n // SAFETY: yes.\n c();\n let x = unsafe { b() };\n}"), [4]);
         assert_eq!(lines("fn a() {\n // SAFETY: yes.\n if c() {\n  unsafe { b() }\n }\n}"), [4]);
         assert_eq!(
-            lines("fn a() {\n match x {\n // SAFETY: yes.\n 1\n | 2 => unsafe { b() },\n 3 => unsafe { c() },\n }\n}"),
+            lines(
+                "fn a() {\n match x {\n // SAFETY: yes.\n 1\n | 2 => unsafe { b() },\n 3 => unsafe { c() },\n }\n}"
+            ),
             [6]
         );
         assert_eq!(lines("/// Doc.\n// SAFETY: yes.\nstatic X: Y =\n unsafe { b() };"), NOWHERE);

@@ -18,8 +18,20 @@ const FAULT_MARK: &str = "FIXME";
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
 /// The directories of the crates in which ten worlds in one process must be ten worlds.
-const NO_GLOBALS: &[&str] =
-    &["fabric", "shm", "nic", "ofi", "sim", "rma", "sync", "epoch", "dsm", "containers", "pmi", "farside"];
+const NO_GLOBALS: &[&str] = &[
+    "fabric",
+    "shm",
+    "nic",
+    "ofi",
+    "sim",
+    "rma",
+    "sync",
+    "epoch",
+    "dsm",
+    "containers",
+    "pmi",
+    "farside",
+];
 
 /// Types that make a `static` changeable; so does everything that begins with `Atomic`.
 const CHANGEABLE: &[&str] = &[
@@ -99,7 +111,8 @@ fn check_sleep(source: &Source, report: &mut Report) {
             let message = "a thread sleeps: block until the event itself, with a deadline";
             report.violation(&source.path, path.line, message);
         } else if !has_sleep_reason(source, path.line) {
-            let message = "a test sleeps: wait for the event, or say why not in a comment, `// sleep: …`";
+            let message =
+                "a test sleeps: wait for the event, or say why not in a comment, `// sleep: …`";
             report.violation(&source.path, path.line, message);
         }
     }
@@ -147,7 +160,8 @@ fn check_global(source: &Source, list: &[TokenTree], index: usize, report: &mut 
         report.violation(&source.path, line, message);
     }
     let in_src = source.path_in_crate().is_some_and(|path| path.starts_with("src/"));
-    let no_globals = source.crate_directory().is_some_and(|directory| NO_GLOBALS.contains(&directory));
+    let no_globals =
+        source.crate_directory().is_some_and(|directory| NO_GLOBALS.contains(&directory));
     if !in_src || !no_globals || source.is_test(line) {
         return;
     }
@@ -165,7 +179,8 @@ fn check_global(source: &Source, list: &[TokenTree], index: usize, report: &mut 
 
 /// The first changeable type in the declaration of a `static` whose name and type come next.
 fn changeable_type(declaration: &[TokenTree]) -> Option<String> {
-    let ends = |index: &usize| is_punct(declaration, *index, '=') || is_punct(declaration, *index, ';');
+    let ends =
+        |index: &usize| is_punct(declaration, *index, '=') || is_punct(declaration, *index, ';');
     let end = (0..declaration.len()).find(ends).unwrap_or(declaration.len());
     let paths = tokens::paths(&declaration[..end]);
     let mut names = paths.into_iter().filter_map(|path| path.segments.into_iter().next_back());
@@ -202,14 +217,17 @@ mod tests {
 
     #[test]
     fn an_ignored_test_is_found() {
-        let text = "#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\nfn b() {}\n#[cfg_attr(miri, ignore)]\nfn c() {}";
+        let text = "#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\nfn b() {}\n#[cfg_attr(miri, \
+                    ignore)]\nfn c() {}";
         assert_eq!(lines(text), [1, 3, 5]);
         assert_eq!(lines("#[must_use]\nfn ignore() { ignore() }\n// #[ignore]"), NOWHERE);
     }
 
     #[test]
     fn a_name_that_says_nothing_is_found() {
-        for path in ["crates/shm/src/util.rs", "crates/shm/tests/common/mod.rs", "xtask/src/misc.rs"] {
+        for path in
+            ["crates/shm/src/util.rs", "crates/shm/tests/common/mod.rs", "xtask/src/misc.rs"]
+        {
             assert_eq!(check_text(path, "").lines(), [1], "{path}");
         }
         for path in ["crates/shm/src/utility_bill.rs", "crates/shm/src/bell/mod.rs"] {
@@ -231,7 +249,10 @@ mod tests {
     #[test]
     fn a_test_sleeps_with_a_reason() {
         let test = |text| check_text("crates/shm/tests/a.rs", text).lines();
-        assert_eq!(test("fn a() {\n// sleep: the target must be inside its loop\nthread::sleep(x)\n}"), NOWHERE);
+        assert_eq!(
+            test("fn a() {\n// sleep: the target must be inside its loop\nthread::sleep(x)\n}"),
+            NOWHERE
+        );
         assert_eq!(test("fn a() { thread::sleep(x) } // sleep: it models a slow disk"), NOWHERE);
         assert_eq!(test("// sleep:\nfn a() { thread::sleep(x) }"), [2]);
         let suite = "// sleep: the target computes\nfn a() { thread::sleep(x) }";
@@ -249,7 +270,8 @@ mod tests {
 
     #[test]
     fn constants_lifetimes_and_tests_are_no_globals() {
-        let text = "static A: &[u8] = &[];\nfn a(x: &'static mut AtomicU8, y: &'static Mutex<u8>) {}\n\
+        let text = "static A: &[u8] = &[];\nfn a(x: &'static mut AtomicU8, y: &'static Mutex<u8>) \
+                    {}\n\
                     const B: AtomicU8 = AtomicU8::new(0);\nstatic C: u8 = f::<Cell<u8>>();\n\
                     #[cfg(test)]\nmod tests {\n static D: AtomicU8 = AtomicU8::new(0);\n}";
         assert_eq!(lines(text), NOWHERE);

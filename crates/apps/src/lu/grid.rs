@@ -61,7 +61,8 @@ impl Grid {
         blocks
     }
 
-    /// An element of the matrix: small numbers that look random, and a diagonal that outweighs them.
+    /// An element of the matrix: small numbers that look random, and a diagonal that outweighs
+    /// them.
     fn element(&self, row: usize, column: usize) -> f64 {
         let diagonal = if row == column { self.size as f64 } else { 0.0 };
         scatter(row, column) * 2.0 - 1.0 + diagonal
@@ -72,21 +73,32 @@ impl Grid {
         let mut block = vec![0.0; self.block_len()];
         for row in 0..self.extent(i) {
             for column in 0..self.extent(j) {
-                block[row * self.block + column] = self.element(i * self.block + row, j * self.block + column);
+                block[row * self.block + column] =
+                    self.element(i * self.block + row, j * self.block + column);
             }
         }
         block
     }
 
-    /// Adds a block of a factor, times a vector, to another vector: of the lower factor, whose diagonal is one, or of the upper.
-    pub(super) fn apply(&self, (i, j): (usize, usize), block: &[f64], lower: bool, x: &[f64], into: &mut [f64]) {
+    /// Adds a block of a factor, times a vector, to another vector: of the lower factor, whose
+    /// diagonal is one, or of the upper.
+    pub(super) fn apply(
+        &self,
+        (i, j): (usize, usize),
+        block: &[f64],
+        lower: bool,
+        x: &[f64],
+        into: &mut [f64],
+    ) {
         for row in 0..self.extent(i) {
             let at = i * self.block + row;
             for column in 0..self.extent(j) {
                 let other = j * self.block + column;
                 into[at] += match (lower, at.cmp(&other)) {
                     (true, std::cmp::Ordering::Equal) => x[other],
-                    (true, std::cmp::Ordering::Greater) => block[row * self.block + column] * x[other],
+                    (true, std::cmp::Ordering::Greater) => {
+                        block[row * self.block + column] * x[other]
+                    }
                     (false, std::cmp::Ordering::Equal | std::cmp::Ordering::Less) => {
                         block[row * self.block + column] * x[other]
                     }

@@ -1,4 +1,5 @@
-//! What is computed with single blocks, row by row in memory: products by a linear algebra crate, the rest in terms of them.
+//! What is computed with single blocks, row by row in memory: products by a linear algebra crate,
+//! the rest in terms of them.
 
 /// Rows that are eliminated one by one before a product updates the rest.
 const PANEL: usize = 16;
@@ -17,10 +18,13 @@ pub(super) fn multiply(
     let (ldc, lda, ldb) = ld;
     assert!(ldc >= n && lda >= k && ldb >= n, "rows overlap");
     assert!(
-        c.len() >= (m - 1) * ldc + n && a.len() >= (m - 1) * lda + k && b.len() >= (k - 1) * ldb + n,
+        c.len() >= (m - 1) * ldc + n
+            && a.len() >= (m - 1) * lda + k
+            && b.len() >= (k - 1) * ldb + n,
         "out of range"
     );
-    // SAFETY: every element that the product reads or writes lies within its slice, as was just checked, and `c` is borrowed exclusively.
+    // SAFETY: every element that the product reads or writes lies within its slice, as was just
+    // checked, and `c` is borrowed exclusively.
     unsafe {
         matrixmultiply::dgemm(
             m,
@@ -41,7 +45,8 @@ pub(super) fn multiply(
     }
 }
 
-/// Replaces a square block by its factors: U above and on the diagonal, L with ones on the diagonal below it.
+/// Replaces a square block by its factors: U above and on the diagonal, L with ones on the diagonal
+/// below it.
 pub(super) fn factor(a: &mut [f64], n: usize, ld: usize) {
     for first in (0..n).step_by(PANEL) {
         let last = (first + PANEL).min(n);
@@ -71,14 +76,22 @@ pub(super) fn factor(a: &mut [f64], n: usize, ld: usize) {
                 }
             }
         }
-        let left: Vec<f64> = (last..n).flat_map(|row| a[row * ld + first..row * ld + last].to_vec()).collect();
+        let left: Vec<f64> =
+            (last..n).flat_map(|row| a[row * ld + first..row * ld + last].to_vec()).collect();
         let (above, below) = a.split_at_mut(last * ld);
         let size = (width, last - first, width);
-        multiply(&mut below[last..], &left, &above[first * ld + last..], size, (ld, last - first, ld));
+        multiply(
+            &mut below[last..],
+            &left,
+            &above[first * ld + last..],
+            size,
+            (ld, last - first, ld),
+        );
     }
 }
 
-/// `b` becomes the solution x of L x = b, where L is the lower factor in `l`, n x n, and b is n x m.
+/// `b` becomes the solution x of L x = b, where L is the lower factor in `l`, n x n, and b is n x
+/// m.
 pub(super) fn solve_lower(l: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: usize) {
     for first in (0..n).step_by(PANEL) {
         let last = (first + PANEL).min(n);
@@ -87,7 +100,10 @@ pub(super) fn solve_lower(l: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: 
             let pivot_row = &above[pivot * ld..][..m];
             for (at, row) in below.chunks_mut(ld).take(last - pivot - 1).enumerate() {
                 let factor = l[(pivot + 1 + at) * ld + pivot];
-                row[..m].iter_mut().zip(pivot_row).for_each(|(value, pivot)| *value -= factor * pivot);
+                row[..m]
+                    .iter_mut()
+                    .zip(pivot_row)
+                    .for_each(|(value, pivot)| *value -= factor * pivot);
             }
         }
         if last < n {
@@ -98,7 +114,8 @@ pub(super) fn solve_lower(l: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: 
     }
 }
 
-/// `b` becomes the solution x of x U = b, where U is the upper factor in `u`, n x n, and b is m x n.
+/// `b` becomes the solution x of x U = b, where U is the upper factor in `u`, n x n, and b is m x
+/// n.
 pub(super) fn solve_upper(u: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: usize) {
     for first in (0..n).step_by(PANEL) {
         let last = (first + PANEL).min(n);
@@ -106,14 +123,22 @@ pub(super) fn solve_upper(u: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: 
             for pivot in first..last {
                 row[pivot] /= u[pivot * ld + pivot];
                 let factor = row[pivot];
-                let (row, pivot_row) = (&mut row[pivot + 1..last], &u[pivot * ld + pivot + 1..pivot * ld + last]);
+                let (row, pivot_row) =
+                    (&mut row[pivot + 1..last], &u[pivot * ld + pivot + 1..pivot * ld + last]);
                 row.iter_mut().zip(pivot_row).for_each(|(value, pivot)| *value -= factor * pivot);
             }
         }
         if last < n {
-            let solved: Vec<f64> = (0..m).flat_map(|row| b[row * ld + first..row * ld + last].to_vec()).collect();
+            let solved: Vec<f64> =
+                (0..m).flat_map(|row| b[row * ld + first..row * ld + last].to_vec()).collect();
             let size = (m, last - first, n - last);
-            multiply(&mut b[last..], &solved, &u[first * ld + last..], size, (ld, last - first, ld));
+            multiply(
+                &mut b[last..],
+                &solved,
+                &u[first * ld + last..],
+                size,
+                (ld, last - first, ld),
+            );
         }
     }
 }
@@ -133,9 +158,8 @@ mod tests {
     fn part(a: &[f64], row: usize, column: usize, lower: bool) -> f64 {
         match (lower, row.cmp(&column)) {
             (true, std::cmp::Ordering::Equal) => 1.0,
-            (true, std::cmp::Ordering::Greater) | (false, std::cmp::Ordering::Less | std::cmp::Ordering::Equal) => {
-                a[row * LD + column]
-            }
+            (true, std::cmp::Ordering::Greater)
+            | (false, std::cmp::Ordering::Less | std::cmp::Ordering::Equal) => a[row * LD + column],
             _ => 0.0,
         }
     }
@@ -144,7 +168,10 @@ mod tests {
         for row in 0..N {
             for column in 0..N {
                 let difference = (got(row, column) - wanted[row * LD + column]).abs();
-                assert!(difference < 1e-9, "{name}: row {row}, column {column} differs by {difference}");
+                assert!(
+                    difference < 1e-9,
+                    "{name}: row {row}, column {column} differs by {difference}"
+                );
             }
         }
     }
@@ -154,7 +181,9 @@ mod tests {
         let original = matrix(1);
         let mut a = original.clone();
         factor(&mut a, N, LD);
-        let product = |row, column| (0..N).map(|k| part(&a, row, k, true) * part(&a, k, column, false)).sum::<f64>();
+        let product = |row, column| {
+            (0..N).map(|k| part(&a, row, k, true) * part(&a, k, column, false)).sum::<f64>()
+        };
         differs("factor", product, &original);
     }
 
@@ -165,9 +194,17 @@ mod tests {
         let b = matrix(7);
         let mut x = b.clone();
         solve_lower(&a, &mut x, (N, N), LD);
-        differs("lower", |row, column| (0..N).map(|k| part(&a, row, k, true) * x[k * LD + column]).sum(), &b);
+        differs(
+            "lower",
+            |row, column| (0..N).map(|k| part(&a, row, k, true) * x[k * LD + column]).sum(),
+            &b,
+        );
         let mut x = b.clone();
         solve_upper(&a, &mut x, (N, N), LD);
-        differs("upper", |row, column| (0..N).map(|k| x[row * LD + k] * part(&a, k, column, false)).sum(), &b);
+        differs(
+            "upper",
+            |row, column| (0..N).map(|k| x[row * LD + k] * part(&a, k, column, false)).sum(),
+            &b,
+        );
     }
 }

@@ -1,8 +1,12 @@
-//! Dense LU factorization in blocks, after the SPLASH kernel that \[PASSIVE08\] measures (section 5.3).
+//! Dense LU factorization in blocks, after the SPLASH kernel that \[PASSIVE08\] measures (section
+//! 5.3).
 //!
-//! The matrix is cut into blocks, dealt out to a grid of ranks as a chess board is (2-D scatter). In step k the owner of the diagonal block factors it; the owners of
-//! the blocks to the right and below fetch it and solve; then all others fetch those that their blocks need, and subtract products. A block is fetched by lock, get and
-//! unlock of its owner, in exclusive mode as in the paper, and twice in a step all ranks meet. There is no pivoting: the matrix is diagonally dominant.
+//! The matrix is cut into blocks, dealt out to a grid of ranks as a chess board is (2-D scatter).
+//! In step k the owner of the diagonal block factors it; the owners of the blocks to the right and
+//! below fetch it and solve; then all others fetch those that their blocks need, and subtract
+//! products. A block is fetched by lock, get and unlock of its owner, in exclusive mode as in the
+//! paper, and twice in a step all ranks meet. There is no pivoting: the matrix is diagonally
+//! dominant.
 
 mod grid;
 mod kernel;
@@ -23,18 +27,22 @@ pub struct Plan {
     pub size: usize,
     /// Rows and columns of a block.
     pub block: usize,
-    /// How long a rank of a simulated machine takes for one floating-point operation, in nanoseconds.
+    /// How long a rank of a simulated machine takes for one floating-point operation, in
+    /// nanoseconds.
     pub flop_ns: f64,
-    /// How long the library of a simulated machine is busy with a request of the two-sided design, in nanoseconds.
+    /// How long the library of a simulated machine is busy with a request of the two-sided design,
+    /// in nanoseconds.
     pub library_ns: u64,
     /// What fits into one message of the two-sided design.
     pub message_bytes: usize,
-    /// Whether a block to the right is fetched anew for every block that needs it, as where the loops of the shared-memory program became gets, instead of once in a step.
+    /// Whether a block to the right is fetched anew for every block that needs it, as where the
+    /// loops of the shared-memory program became gets, instead of once in a step.
     pub refetch: bool,
 }
 
-/// How long a floating-point operation takes on a core of \[PASSIVE08\]'s machine (2.33 GHz): the kernels of SPLASH are loops that load two numbers and store one for two
-/// operations, mostly from the second-level cache, which is about one operation in two cycles.
+/// How long a floating-point operation takes on a core of \[PASSIVE08\]'s machine (2.33 GHz): the
+/// kernels of SPLASH are loops that load two numbers and store one for two operations, mostly from
+/// the second-level cache, which is about one operation in two cycles.
 pub const FLOP_NS: f64 = 1.0;
 
 impl Default for Plan {
@@ -50,7 +58,8 @@ impl Default for Plan {
     }
 }
 
-/// Where the time of a factorization went, in nanoseconds: the mean over the ranks, and for `total` the slowest.
+/// Where the time of a factorization went, in nanoseconds: the mean over the ranks, and for `total`
+/// the slowest.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Split {
     /// All of it.
@@ -86,7 +95,8 @@ impl Split {
 pub struct Outcome {
     /// Where the time went.
     pub split: Split,
-    /// The largest difference between L U x and A x over all rows, for a vector of ones and minus ones. Rank 0 knows it.
+    /// The largest difference between L U x and A x over all rows, for a vector of ones and minus
+    /// ones. Rank 0 knows it.
     pub residual: Option<f64>,
 }
 
@@ -97,7 +107,8 @@ pub const DESIGNS: [&str; 3] = ["direct", "two-sided", "backoff"];
 pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
     if plan.size == 0 || plan.block == 0 || plan.block > plan.size {
         return Err(Error::Misuse(format!(
-            "a matrix of {} rows cannot be cut into blocks of {}: both are at least 1, and the block is not larger",
+            "a matrix of {} rows cannot be cut into blocks of {}: both are at least 1, and the \
+             block is not larger",
             plan.size, plan.block
         )));
     }
@@ -108,7 +119,12 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
             Design::TwoSided { library_ns, message_bytes: plan.message_bytes }
         }
         "backoff" => Design::Backoff(LockAgent::new(world)?),
-        other => return Err(Error::Misuse(format!("there is no design {other:?}; there are: {}", DESIGNS.join(", ")))),
+        other => {
+            return Err(Error::Misuse(format!(
+                "there is no design {other:?}; there are: {}",
+                DESIGNS.join(", ")
+            )));
+        }
     };
     let grid = Grid::new(plan.size, plan.block, world.size());
     let bytes = grid.blocks_of_each() * grid.block_len() * 8;
@@ -145,7 +161,14 @@ fn gather(world: &World, mine: &Split) -> Result<Split> {
     let mean = |at: usize| all.chunks_exact(6).map(|split| split[at]).sum::<f64>() / ranks;
     let total = all.chunks_exact(6).map(|split| split[0]).fold(0.0, f64::max);
     let (lock, get, unlock, barrier) = (mean(1), mean(2), mean(3), mean(4));
-    Ok(Split { total, lock, get, unlock, barrier, compute: mean(0) - lock - get - unlock - barrier })
+    Ok(Split {
+        total,
+        lock,
+        get,
+        unlock,
+        barrier,
+        compute: mean(0) - lock - get - unlock - barrier,
+    })
 }
 
 /// One rank's work.
@@ -183,8 +206,12 @@ impl Work<'_, '_> {
     }
 
     fn perimeter(&mut self, k: usize) -> Result<()> {
-        let mine: Vec<(usize, usize)> =
-            self.own.keys().copied().filter(|&(i, j)| (i == k) != (j == k) && i.max(j) > k && i.min(j) == k).collect();
+        let mine: Vec<(usize, usize)> = self
+            .own
+            .keys()
+            .copied()
+            .filter(|&(i, j)| (i == k) != (j == k) && i.max(j) > k && i.min(j) == k)
+            .collect();
         if mine.is_empty() {
             return Ok(());
         }
@@ -205,7 +232,8 @@ impl Work<'_, '_> {
     }
 
     fn interior(&mut self, k: usize) -> Result<()> {
-        let mine: Vec<(usize, usize)> = self.own.keys().copied().filter(|&(i, j)| i > k && j > k).collect();
+        let mine: Vec<(usize, usize)> =
+            self.own.keys().copied().filter(|&(i, j)| i > k && j > k).collect();
         let mut fetched: HashMap<(usize, usize), Vec<f64>> = HashMap::new();
         for (i, j) in self.grid.sorted(mine) {
             for at in [(i, k), (k, j)] {
@@ -265,13 +293,15 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Rank 0 compares the product of the factors with the original matrix, both applied to a vector.
+    /// Rank 0 compares the product of the factors with the original matrix, both applied to a
+    /// vector.
     fn residual(&mut self) -> Result<Option<f64>> {
         if self.world.rank() != Rank(0) {
             return Ok(None);
         }
         let (grid, n) = (self.grid, self.grid.size);
-        let x: Vec<f64> = (0..n).map(|at| if grid::scatter(at, n + 7) < 0.5 { 1.0 } else { -1.0 }).collect();
+        let x: Vec<f64> =
+            (0..n).map(|at| if grid::scatter(at, n + 7) < 0.5 { 1.0 } else { -1.0 }).collect();
         let (mut ux, mut lux, mut ax) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         for below in [false, true] {
             for i in 0..grid.count() {
@@ -300,11 +330,14 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
         let outcome = factor(world, &plan, &design)?;
         let Some(residual) = outcome.residual else { continue };
         let ms = |ns: f64| format!("{:.1} ms", ns / 1e6);
-        let parts: Vec<String> =
-            outcome.split.named()[1..].iter().map(|&(name, ns)| format!("{name} {}", ms(ns))).collect();
+        let parts: Vec<String> = outcome.split.named()[1..]
+            .iter()
+            .map(|&(name, ns)| format!("{name} {}", ms(ns)))
+            .collect();
         let total = outcome.split.total;
         say(format_args!(
-            "{design:9}  {} x {} in blocks of {}, {} ranks: {} ({:.2} GFlop/s), of a rank: {}; residual {residual:.1e} (limit {:.1e})",
+            "{design:9}  {} x {} in blocks of {}, {} ranks: {} ({:.2} GFlop/s), of a rank: {}; \
+             residual {residual:.1e} (limit {:.1e})",
             plan.size,
             plan.size,
             plan.block,
@@ -315,11 +348,16 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             1e-10 * plan.size as f64,
         ))?;
         if residual.is_nan() || residual > 1e-10 * plan.size as f64 {
-            return Err(Error::Misuse(format!("the factors are wrong: the residual is {residual:e}")));
+            return Err(Error::Misuse(format!(
+                "the factors are wrong: the residual is {residual:e}"
+            )));
         }
         match first {
             None => first = Some(total),
-            Some(first) => say(format_args!("{design:9}  takes {:.2} times the time of the first", total / first))?,
+            Some(first) => say(format_args!(
+                "{design:9}  takes {:.2} times the time of the first",
+                total / first
+            ))?,
         }
     }
     Ok(())
@@ -329,10 +367,18 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 const FLAGS: [Flag; 6] = [
     Flag::new("--size", "N", "rows and columns of the matrix"),
     Flag::new("--block", "N", "rows and columns of a block"),
-    Flag::new("--design", "DESIGN,…", "which passive epochs, one after the other: direct, two-sided, backoff"),
+    Flag::new(
+        "--design",
+        "DESIGN,…",
+        "which passive epochs, one after the other: direct, two-sided, backoff",
+    ),
     Flag::new("--refetch", "yes", "fetch a block anew for every block that needs it"),
     Flag::new("--flop-ns", "NS", "in virtual time: how long an operation on numbers takes"),
-    Flag::new("--library-ns", "NS", "in virtual time: how long a request of the two-sided design takes its target"),
+    Flag::new(
+        "--library-ns",
+        "NS",
+        "in virtual time: how long a request of the two-sided design takes its target",
+    ),
 ];
 
 /// What a help says of its arguments.
@@ -342,7 +388,8 @@ pub(crate) fn help() -> String {
 
 pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
     let known = |flag: &str| FLAGS.iter().any(|known| known.name == flag);
-    let (mut plan, mut designs) = (Plan::default(), vec!["direct".to_owned(), "two-sided".to_owned()]);
+    let (mut plan, mut designs) =
+        (Plan::default(), vec!["direct".to_owned(), "two-sided".to_owned()]);
     let mut words = arguments.iter();
     while let Some(flag) = words.next() {
         let (flag, value) = match flag.split_once('=') {
@@ -350,14 +397,19 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             None => (flag.as_str(), words.next().cloned()),
         };
         if !known(flag) {
-            return Err(Error::Misuse(format!("lu has no option {flag}; there are: {}", Flag::names(&FLAGS))));
+            return Err(Error::Misuse(format!(
+                "lu has no option {flag}; there are: {}",
+                Flag::names(&FLAGS)
+            )));
         }
         let value = value.ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?;
         let bad = || Error::Misuse(format!("{value:?} is no value for {flag}"));
         match flag {
             "--size" => plan.size = value.parse().map_err(|_| bad())?,
             "--block" => plan.block = value.parse().map_err(|_| bad())?,
-            "--flop-ns" => plan.flop_ns = value.parse().ok().filter(|ns: &f64| *ns >= 0.0).ok_or_else(bad)?,
+            "--flop-ns" => {
+                plan.flop_ns = value.parse().ok().filter(|ns: &f64| *ns >= 0.0).ok_or_else(bad)?
+            }
             "--library-ns" => plan.library_ns = value.parse().map_err(|_| bad())?,
             "--refetch" => plan.refetch = value == "yes",
             "--design" => designs = value.split(',').map(str::to_owned).collect(),
@@ -376,7 +428,10 @@ mod tests {
         for ranks in [1, 2, 3, 6] {
             let outcomes = farside::local(ranks, |world| {
                 let plan = Plan { size: 75, block: 16, ..Plan::default() };
-                DESIGNS.iter().map(|design| factor(&world, &plan, design)).collect::<Result<Vec<_>>>()
+                DESIGNS
+                    .iter()
+                    .map(|design| factor(&world, &plan, design))
+                    .collect::<Result<Vec<_>>>()
             });
             for outcome in &outcomes.unwrap()[0] {
                 assert!(outcome.residual.unwrap() < 1e-10 * 75.0, "{outcome:?}");
@@ -389,12 +444,16 @@ mod tests {
     #[test]
     fn bad_arguments_are_named() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for (text, named) in [("--size x", "\"x\""), ("--sise 3", "--sise"), ("--block", "needs a value")] {
+        for (text, named) in
+            [("--size x", "\"x\""), ("--sise 3", "--sise"), ("--block", "needs a value")]
+        {
             assert!(parse(&words(text)).unwrap_err().to_string().contains(named), "{text}");
         }
         let (plan, designs) = parse(&words("--size=64 --block 8 --design direct")).unwrap();
         assert_eq!((plan.size, plan.block, designs.len()), (64, 8, 1));
-        let bad = farside::local(1, |world| factor(&world, &Plan { size: 4, block: 9, ..Plan::default() }, "direct"));
+        let bad = farside::local(1, |world| {
+            factor(&world, &Plan { size: 4, block: 9, ..Plan::default() }, "direct")
+        });
         assert!(bad.unwrap_err().to_string().contains("blocks of 9"));
     }
 }

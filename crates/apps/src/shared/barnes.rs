@@ -1,6 +1,8 @@
-//! Bodies that attract each other, by the method of Barnes and Hut: bodies far away act together, as one.
+//! Bodies that attract each other, by the method of Barnes and Hut: bodies far away act together,
+//! as one.
 //!
-//! The bodies are shared. Each rank builds a tree of all of them in its own memory, and moves those that are its part. How far the bodies reach is found under a lock.
+//! The bodies are shared. Each rank builds a tree of all of them in its own memory, and moves those
+//! that are its part. How far the bodies reach is found under a lock.
 
 use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
@@ -14,7 +16,8 @@ const SOFTENING: f64 = 0.05;
 const STEP: f64 = 0.025;
 /// Operations for each body that acts on another.
 const FLOPS: usize = 20;
-/// Cells do not become smaller than this part of all: bodies at one place would be divided for ever.
+/// Cells do not become smaller than this part of all: bodies at one place would be divided for
+/// ever.
 const DEPTH: u32 = 48;
 const LOCK: u32 = 0;
 
@@ -61,7 +64,13 @@ impl Barnes {
         let place = on_sphere(radius, 2.0 * random() - 1.0, random());
         let speed = 0.7 * (1.0 + radius * radius).powf(-0.25) * random();
         let speed = on_sphere(speed, 2.0 * random() - 1.0, random());
-        Body { place, speed, mass: 1.0 / self.count as f64, number: number as f64, ..Body::default() }
+        Body {
+            place,
+            speed,
+            mass: 1.0 / self.count as f64,
+            number: number as f64,
+            ..Body::default()
+        }
     }
 }
 
@@ -119,11 +128,16 @@ impl Kernel for Barnes {
 
     fn result(&self, dsm: &Dsm<'_>) -> Result<Vec<f64>> {
         let Some(bodies) = self.bodies else { return Ok(Vec::new()) };
-        Ok(dsm.view(bodies, 0..bodies.len())?.iter().flat_map(|body| [body.place, body.speed].concat()).collect())
+        Ok(dsm
+            .view(bodies, 0..bodies.len())?
+            .iter()
+            .flat_map(|body| [body.place, body.speed].concat())
+            .collect())
     }
 
     fn sequential(&self) -> Vec<f64> {
-        let mut bodies: Vec<Body> = part(self.count, 0, 1).map(|number| self.first(number)).collect();
+        let mut bodies: Vec<Body> =
+            part(self.count, 0, 1).map(|number| self.first(number)).collect();
         for _ in 0..self.steps {
             let all = bodies.clone();
             let tree = Tree::new(&all, reach(&all));
@@ -136,7 +150,8 @@ impl Kernel for Barnes {
     }
 
     fn picture(&self, result: &[f64]) -> String {
-        let points: Vec<(f64, f64)> = result.chunks_exact(6).map(|body| (body[0], body[1])).collect();
+        let points: Vec<(f64, f64)> =
+            result.chunks_exact(6).map(|body| (body[0], body[1])).collect();
         picture::points("Barnes-Hut", &points)
     }
 }
@@ -200,7 +215,9 @@ impl Tree {
         }
         // At one place with another: they act as one.
         self.cells[cell].mass += bodies[number].mass;
-        (0..3).for_each(|axis| self.cells[cell].middle[axis] += bodies[number].mass * bodies[number].place[axis]);
+        (0..3).for_each(|axis| {
+            self.cells[cell].middle[axis] += bodies[number].mass * bodies[number].place[axis]
+        });
     }
 
     /// Sums up what is in a cell.
@@ -290,10 +307,12 @@ mod tests {
                 let near = distance2(&other.place, &bodies[number].place) + SOFTENING * SOFTENING;
                 let _ = at;
                 (0..3).for_each(|axis| {
-                    exact[axis] += other.mass * (other.place[axis] - bodies[number].place[axis]) / (near * near.sqrt());
+                    exact[axis] += other.mass * (other.place[axis] - bodies[number].place[axis])
+                        / (near * near.sqrt());
                 });
             }
-            let (off, all) = (distance2(&body.pull, &exact).sqrt(), distance2(&exact, &[0.0; 3]).sqrt());
+            let (off, all) =
+                (distance2(&body.pull, &exact).sqrt(), distance2(&exact, &[0.0; 3]).sqrt());
             assert!(off < 0.15 * all + 0.02, "body {number}: {off} of {all}");
         }
     }

@@ -1,6 +1,8 @@
-//! A partial differential equation solved by Fourier transforms, as the FT of the NAS benchmarks: one transform forth, and one back for each step of time.
+//! A partial differential equation solved by Fourier transforms, as the FT of the NAS benchmarks:
+//! one transform forth, and one back for each step of time.
 //!
-//! A rank has some planes. It transforms along the two directions inside of them; for the third the field is turned around, so that every rank reads some rows of every other's planes.
+//! A rank has some planes. It transforms along the two directions inside of them; for the third the
+//! field is turned around, so that every rank reads some rows of every other's planes.
 
 use farside::dsm::{Dsm, Placement, Shared};
 use farside::{Complex, Error, Result};
@@ -23,7 +25,9 @@ impl Fft3d {
     pub(super) fn new(size: &[usize], iterations: usize) -> Result<Fft3d> {
         let size: [usize; 3] = Options::check_size("fft3d", size, 2)?;
         match size.iter().find(|extent| !extent.is_power_of_two()) {
-            Some(extent) => Err(Error::Misuse(format!("fft3d takes powers of two as its size, and {extent} is none"))),
+            Some(extent) => Err(Error::Misuse(format!(
+                "fft3d takes powers of two as its size, and {extent} is none"
+            ))),
             None => Ok(Fft3d { size, iterations, field: None }),
         }
     }
@@ -68,13 +72,16 @@ impl Fft3d {
     /// The waves of a turned plane after so many steps.
     fn evolve(&self, row: usize, spectrum: &[C], step: usize, into: &mut [C]) {
         let [planes, rows, columns] = self.size;
-        let wave = |at: usize, extent: usize| if at > extent / 2 { at as f64 - extent as f64 } else { at as f64 };
+        let wave = |at: usize, extent: usize| {
+            if at > extent / 2 { at as f64 - extent as f64 } else { at as f64 }
+        };
         let ky = wave(row, rows);
         for plane in 0..planes {
             let kz = wave(plane, planes);
             for column in 0..columns {
                 let kx = wave(column, columns);
-                let decay = -4.0 * ALPHA * std::f64::consts::PI.powi(2) * (kx * kx + ky * ky + kz * kz);
+                let decay =
+                    -4.0 * ALPHA * std::f64::consts::PI.powi(2) * (kx * kx + ky * ky + kz * kz);
                 let factor = (decay * step as f64).exp();
                 let at = plane * columns + column;
                 into[at] = Complex { re: spectrum[at].re * factor, im: spectrum[at].im * factor };
@@ -106,7 +113,10 @@ impl Kernel for Fft3d {
 
         for at in mine.clone() {
             let range = at * plane_points..(at + 1) * plane_points;
-            plane.iter_mut().zip(range.clone()).for_each(|(value, point)| *value = self.first(point));
+            plane
+                .iter_mut()
+                .zip(range.clone())
+                .for_each(|(value, point)| *value = self.first(point));
             machine.dsm.view_mut(field, range)?.copy_from(0, &plane);
         }
         machine.dsm.barrier()?;
@@ -149,9 +159,13 @@ impl Kernel for Fft3d {
                     machine.dsm.view(waves, from..from + columns)?.copy_to(0, into);
                 }
                 self.plane(&mut plane, rows, true);
-                machine.computes(Self::flops(plane_points, rows) + Self::flops(plane_points, columns));
+                machine
+                    .computes(Self::flops(plane_points, rows) + Self::flops(plane_points, columns));
                 if step == self.iterations {
-                    machine.dsm.view_mut(field, at * plane_points..(at + 1) * plane_points)?.copy_from(0, &plane);
+                    machine
+                        .dsm
+                        .view_mut(field, at * plane_points..(at + 1) * plane_points)?
+                        .copy_from(0, &plane);
                 }
             }
             machine.dsm.barrier()?;
@@ -169,15 +183,23 @@ impl Kernel for Fft3d {
         let mut field: Vec<C> = (0..self.points()).map(|point| self.first(point)).collect();
         field.chunks_exact_mut(rows * columns).for_each(|plane| self.plane(plane, rows, false));
         let turn = |from: &[C], planes: usize, rows: usize| -> Vec<C> {
-            let places = (0..rows).flat_map(|row| (0..planes).map(move |plane| (plane * rows + row) * columns));
+            let places = (0..rows)
+                .flat_map(|row| (0..planes).map(move |plane| (plane * rows + row) * columns));
             places.flat_map(|at| from[at..at + columns].iter().copied()).collect()
         };
         let mut spectrum = turn(&field, planes, rows);
-        spectrum.chunks_exact_mut(planes * columns).for_each(|plane| Self::columns(plane, planes, false));
+        spectrum
+            .chunks_exact_mut(planes * columns)
+            .for_each(|plane| Self::columns(plane, planes, false));
         let mut waves = spectrum.clone();
         for step in 1..=self.iterations {
             for (row, into) in waves.chunks_exact_mut(planes * columns).enumerate() {
-                self.evolve(row, &spectrum[row * planes * columns..][..planes * columns], step, into);
+                self.evolve(
+                    row,
+                    &spectrum[row * planes * columns..][..planes * columns],
+                    step,
+                    into,
+                );
                 Self::columns(into, planes, true);
             }
             field = turn(&waves, rows, planes);
@@ -188,7 +210,8 @@ impl Kernel for Fft3d {
 
     fn picture(&self, result: &[f64]) -> String {
         let [_, rows, columns] = self.size;
-        let slice: Vec<f64> = result.chunks_exact(2).take(rows * columns).map(|value| value[0]).collect();
+        let slice: Vec<f64> =
+            result.chunks_exact(2).take(rows * columns).map(|value| value[0]).collect();
         picture::field("3D-FFT, the first plane", &slice, columns)
     }
 }
@@ -214,7 +237,8 @@ fn transform(row: &mut [C], back: bool) {
             let (sin, cos) = (angle * at as f64).sin_cos();
             for pair in (at..len).step_by(2 * half) {
                 let (one, other) = (row[pair], row[pair + half]);
-                let turned = C { re: other.re * cos - other.im * sin, im: other.re * sin + other.im * cos };
+                let turned =
+                    C { re: other.re * cos - other.im * sin, im: other.re * sin + other.im * cos };
                 row[pair] = C { re: one.re + turned.re, im: one.im + turned.im };
                 row[pair + half] = C { re: one.re - turned.re, im: one.im - turned.im };
             }
@@ -234,18 +258,26 @@ mod tests {
     fn a_transform_is_that_of_the_reference() {
         let mut planner = rustfft::FftPlanner::<f64>::new();
         for len in [1, 2, 8, 64, 512] {
-            let input: Vec<C> = (0..len).map(|at| C { re: (at as f64).sin(), im: (at * at % 7) as f64 }).collect();
+            let input: Vec<C> =
+                (0..len).map(|at| C { re: (at as f64).sin(), im: (at * at % 7) as f64 }).collect();
             for back in [false, true] {
                 let mut ours = input.clone();
                 transform(&mut ours, back);
-                let mut theirs: Vec<_> =
-                    input.iter().map(|value| rustfft::num_complex::Complex::new(value.re, value.im)).collect();
-                let plan = if back { planner.plan_fft_inverse(len) } else { planner.plan_fft_forward(len) };
+                let mut theirs: Vec<_> = input
+                    .iter()
+                    .map(|value| rustfft::num_complex::Complex::new(value.re, value.im))
+                    .collect();
+                let plan = if back {
+                    planner.plan_fft_inverse(len)
+                } else {
+                    planner.plan_fft_forward(len)
+                };
                 plan.process(&mut theirs);
                 let scale = if back { 1.0 / len as f64 } else { 1.0 };
                 for (ours, theirs) in ours.iter().zip(&theirs) {
                     assert!(
-                        (ours.re - theirs.re * scale).abs() < 1e-9 && (ours.im - theirs.im * scale).abs() < 1e-9,
+                        (ours.re - theirs.re * scale).abs() < 1e-9
+                            && (ours.im - theirs.im * scale).abs() < 1e-9,
                         "{len}"
                     );
                 }

@@ -1,4 +1,5 @@
-//! Jacobi's method: every point becomes the mean of its neighbours. The new values are kept in a rank's own memory until all have computed theirs.
+//! Jacobi's method: every point becomes the mean of its neighbours. The new values are kept in a
+//! rank's own memory until all have computed theirs.
 
 use std::ops::Range;
 

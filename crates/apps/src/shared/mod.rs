@@ -1,6 +1,7 @@
 //! Programs on shared memory, as in \[BST97\]: 3D-FFT, Barnes-Hut, SOR and Jacobi.
 //!
-//! Each is an ordinary shared-memory program: ranks read what they need, write what is theirs, and meet. What comes out is compared with a sequential run.
+//! Each is an ordinary shared-memory program: ranks read what they need, write what is theirs, and
+//! meet. What comes out is compared with a sequential run.
 
 mod barnes;
 mod fft3d;
@@ -27,7 +28,8 @@ pub(crate) struct Machine<'a, 'w> {
 }
 
 impl Machine<'_, '_> {
-    /// Stands for so many operations on numbers where computing takes no time by itself: in virtual time.
+    /// Stands for so many operations on numbers where computing takes no time by itself: in virtual
+    /// time.
     pub(crate) fn computes(&self, operations: usize) {
         let ns = (operations as f64 * self.flop_ns) as u64;
         if ns > 0 {
@@ -75,7 +77,8 @@ pub struct Outcome {
     pub difference: Option<f64>,
     /// How accesses were noticed.
     pub access: String,
-    /// How long a barrier takes when the last rank has come, on average, until the last one has left; as far as the ranks' clocks are the same.
+    /// How long a barrier takes when the last rank has come, on average, until the last one has
+    /// left; as far as the ranks' clocks are the same.
     pub completion_ns: f64,
     /// Words that two ranks have written without being ordered, if that was looked for.
     pub races: u64,
@@ -90,7 +93,8 @@ impl Outcome {
     }
 }
 
-/// Runs a program. Collective; rank 0 compares the result with a sequential run, and everybody fails if they differ.
+/// Runs a program. Collective; rank 0 compares the result with a sequential run, and everybody
+/// fails if they differ.
 pub fn run(world: &World, options: &Options) -> Result<Outcome> {
     let mut kernel = options.kernel()?;
     if let Some(path) = options.plot.as_ref().filter(|_| world.rank().0 == 0) {
@@ -110,7 +114,8 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
         let expected = kernel.sequential();
         says = [difference(&result, &expected), (world.now_ns() - begin_ns) as f64];
         if let Some(path) = &options.plot {
-            std::fs::write(path, kernel.picture(&result)).map_err(|error| unwritten(path, &error))?;
+            std::fs::write(path, kernel.picture(&result))
+                .map_err(|error| unwritten(path, &error))?;
         }
     }
     if options.verify {
@@ -140,7 +145,10 @@ fn difference(one: &[f64], other: &[f64]) -> f64 {
         return f64::INFINITY;
     }
     let apart = |(a, b): (&f64, &f64)| if a == b { 0.0 } else { (a - b).abs() };
-    one.iter().zip(other).map(apart).fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
+    one.iter()
+        .zip(other)
+        .map(apart)
+        .fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
 }
 
 fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
@@ -174,9 +182,20 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     world.all_reduce(&mut all, |a, b| {
         std::array::from_fn(|at| if at == 0 || at == 16 { a[at].max(b[at]) } else { a[at] + b[at] })
     })?;
-    let [ns, read_faults, write_faults, twins, diffs_made, diffs_applied, diff_bytes, cold_misses, messages, ..] =
+    let [
+        ns,
+        read_faults,
+        write_faults,
+        twins,
+        diffs_made,
+        diffs_applied,
+        diff_bytes,
+        cold_misses,
+        messages,
+        ..,
+    ] = all[0];
+    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] =
         all[0];
-    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] = all[0];
     let statistics = Statistics {
         read_faults,
         write_faults,
@@ -215,7 +234,8 @@ fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
     let mut all = [entered, left].concat();
     world.all_reduce(&mut all, u64::max)?;
     let (entered, left) = all.split_at(all.len() / 2);
-    let sum: u64 = entered.iter().zip(left).map(|(entered, left)| left.saturating_sub(*entered)).sum();
+    let sum: u64 =
+        entered.iter().zip(left).map(|(entered, left)| left.saturating_sub(*entered)).sum();
     Ok(sum as f64 / entered.len().max(1) as f64)
 }
 
@@ -242,7 +262,11 @@ impl Options {
             barrier: self.barrier,
             start: self.start,
             // A fiber has no page faults of its own.
-            access: self.access.unwrap_or(if is_simulated { Access::Explicit } else { usual.access }),
+            access: self.access.unwrap_or(if is_simulated {
+                Access::Explicit
+            } else {
+                usual.access
+            }),
             fetch: self.fetch,
             storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
             check_races: self.check_races,
@@ -307,6 +331,12 @@ fn report(options: &Options, outcome: &Outcome) -> Result<()> {
         done.diffs_made, done.diffs_applied, done.diff_bytes
     ))?;
     say(format_args!("  cold misses  {}", done.cold_misses))?;
-    say(format_args!("  messages     {} with {} bytes, {} sent again", done.messages, done.bytes, done.retransmitted))?;
-    say(format_args!("  storage      {} bytes at most, reclaimed {} times", done.storage_peak, done.reclaims))
+    say(format_args!(
+        "  messages     {} with {} bytes, {} sent again",
+        done.messages, done.bytes, done.retransmitted
+    ))?;
+    say(format_args!(
+        "  storage      {} bytes at most, reclaimed {} times",
+        done.storage_peak, done.reclaims
+    ))
 }

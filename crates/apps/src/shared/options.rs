@@ -45,11 +45,19 @@ impl Program {
 
 /// Its options.
 const FLAGS: [Flag; 12] = [
-    Flag::new("--size", "NxN…", "planes, rows and columns of fft3d; bodies of barnes; rows and columns of the others"),
+    Flag::new(
+        "--size",
+        "NxN…",
+        "planes, rows and columns of fft3d; bodies of barnes; rows and columns of the others",
+    ),
     Flag::new("--iterations", "N", "how many iterations, or steps"),
     Flag::new("--barrier", "BARRIER", "how ranks meet: central, tree [default: tree]"),
     Flag::new("--start", "START", "what pages hold at the start: original, zero [default: zero]"),
-    Flag::new("--access", "ACCESS", "how accesses are noticed: pager, protect, userfault, explicit"),
+    Flag::new(
+        "--access",
+        "ACCESS",
+        "how accesses are noticed: pager, protect, userfault, explicit",
+    ),
     Flag::new("--fetch", "FETCH", "how diffs are fetched: get, call [default: get]"),
     Flag::new("--storage-limit", "BYTES", "when storage is reclaimed"),
     Flag::new("--check-races", "", "look for words that two ranks write without being ordered"),
@@ -124,7 +132,10 @@ impl Options {
             let flag = name.split('=').next().unwrap_or(name);
             if !FLAGS.iter().any(|known| known.name == flag) {
                 let names = Flag::names(&FLAGS);
-                return Err(Error::Misuse(format!("{} has no option {flag}; there are: {names}", program.name())));
+                return Err(Error::Misuse(format!(
+                    "{} has no option {flag}; there are: {names}",
+                    program.name()
+                )));
             }
             if flag == "--check-races" {
                 options.check_races = true;
@@ -132,7 +143,10 @@ impl Options {
             }
             let value = match name.split_once('=') {
                 Some((_, value)) => value.to_owned(),
-                None => rest.next().cloned().ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?,
+                None => rest
+                    .next()
+                    .cloned()
+                    .ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?,
             };
             options.set(flag, &value)?;
         }
@@ -146,7 +160,9 @@ impl Options {
             "--size" => {
                 let parts = value.split('x').map(str::parse);
                 self.size = parts.collect::<Result<_, _>>().map_err(|_| {
-                    Error::Misuse(format!("--size {value}: expected numbers with an x between them, such as 2000x1000"))
+                    Error::Misuse(format!(
+                        "--size {value}: expected numbers with an x between them, such as 2000x1000"
+                    ))
                 })?;
             }
             "--iterations" => self.iterations = number()? as usize,
@@ -165,10 +181,16 @@ impl Options {
     }
 
     /// Refuses a size with another number of dimensions than the program has, or without extent.
-    pub(crate) fn check_size<const N: usize>(name: &str, size: &[usize], least: usize) -> Result<[usize; N]> {
+    pub(crate) fn check_size<const N: usize>(
+        name: &str,
+        size: &[usize],
+        least: usize,
+    ) -> Result<[usize; N]> {
         let good = size.iter().all(|&extent| (least..=1 << 20).contains(&extent));
         size.try_into().ok().filter(|_| good).ok_or_else(|| {
-            Error::Misuse(format!("{name} takes {N} numbers of at least {least} as its size, and not {size:?}"))
+            Error::Misuse(format!(
+                "{name} takes {N} numbers of at least {least} as its size, and not {size:?}"
+            ))
         })
     }
 }
@@ -184,7 +206,8 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let options = parse(&["--size", "20x30", "--barrier=central", "--start", "original"]).unwrap();
+        let options =
+            parse(&["--size", "20x30", "--barrier=central", "--start", "original"]).unwrap();
         assert_eq!(
             (&options.size[..], options.barrier, options.start),
             (&[20, 30][..], BarrierKind::Central, Start::Original)

@@ -13,7 +13,8 @@ pub(crate) fn field(title: &str, values: &[f64], columns: usize) -> String {
     let step = WIDTH / across.max(1) as f64;
     let height = step * down as f64;
     let at = |x: usize, y: usize| values[(y * rows / down) * columns + x * columns / across];
-    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(a, b), &value| (a.min(value), b.max(value)));
+    let (least, most) =
+        values.iter().fold((f64::MAX, f64::MIN), |(a, b), &value| (a.min(value), b.max(value)));
     let mut svg = open(title, height);
     for y in 0..down {
         for x in 0..across {
@@ -31,18 +32,30 @@ pub(crate) fn field(title: &str, values: &[f64], columns: usize) -> String {
 
 /// Points, seen from above.
 pub(crate) fn points(title: &str, points: &[(f64, f64)]) -> String {
-    let reach = points.iter().map(|(x, y)| x.abs().max(y.abs())).filter(|reach| reach.is_finite()).fold(1e-9, f64::max);
+    let reach = points
+        .iter()
+        .map(|(x, y)| x.abs().max(y.abs()))
+        .filter(|reach| reach.is_finite())
+        .fold(1e-9, f64::max);
     let scale = |value: f64| (value / reach + 1.0) * WIDTH / 2.0;
     let mut svg = open(title, WIDTH);
     let _ = writeln!(svg, r##"<rect width="{WIDTH}" height="{WIDTH}" fill="#10131a"/>"##);
     for &(x, y) in points {
-        let _ = writeln!(svg, r##"<circle cx="{:.2}" cy="{:.2}" r="1.1" fill="#ffd27f"/>"##, scale(x), scale(y));
+        let _ = writeln!(
+            svg,
+            r##"<circle cx="{:.2}" cy="{:.2}" r="1.1" fill="#ffd27f"/>"##,
+            scale(x),
+            scale(y)
+        );
     }
     svg + "</svg>\n"
 }
 
 fn open(title: &str, height: f64) -> String {
-    format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.2}\">\n<title>{title}</title>\n")
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.2}\">\n\
+         <title>{title}</title>\n"
+    )
 }
 
 /// From dark blue over red to bright yellow.
@@ -66,7 +79,10 @@ mod tests {
         assert_eq!(svg.matches("<rect").count(), 6);
         assert!(svg.contains("rgb(20,24,82)") && svg.contains("rgb(255,240,130)"), "{svg}");
         let svg = points("t", &[(-2.0, 0.0), (2.0, 1.0)]);
-        assert!(svg.contains(r#"cx="0.00" cy="300.00""#) && svg.contains(r#"cx="600.00" cy="450.00""#), "{svg}");
+        assert!(
+            svg.contains(r#"cx="0.00" cy="300.00""#) && svg.contains(r#"cx="600.00" cy="450.00""#),
+            "{svg}"
+        );
         assert_eq!(field("t", &[], 0).matches("<rect").count(), 0);
     }
 }

@@ -1,6 +1,8 @@
-//! Red-black successive over-relaxation: a grid whose edges are one and whose inside is zero at the start.
+//! Red-black successive over-relaxation: a grid whose edges are one and whose inside is zero at the
+//! start.
 //!
-//! The red and the black points are two shared arrays. A rank has some rows of both; it needs one row of its neighbours on either side.
+//! The red and the black points are two shared arrays. A rank has some rows of both; it needs one
+//! row of its neighbours on either side.
 
 use std::ops::Range;
 
@@ -105,8 +107,9 @@ impl Kernel for Sor {
     }
 
     fn sequential(&self) -> Vec<f64> {
-        let mut grids: [Vec<f32>; 2] =
-            std::array::from_fn(|colour| (0..self.rows).flat_map(|row| self.first(row, colour)).collect());
+        let mut grids: [Vec<f32>; 2] = std::array::from_fn(|colour| {
+            (0..self.rows).flat_map(|row| self.first(row, colour)).collect()
+        });
         for _ in 0..self.iterations {
             for colour in 0..2 {
                 let [red, black] = &mut grids;

@@ -18,7 +18,11 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     if plan.cases.iter().any(|case| case == "sync") {
         for completion in COMPLETIONS {
             let ns = sync(world, completion)?;
-            samples.push(sample("sync", &[&8, &"1x1", &completion.name()], &[Some(ns), None, None]));
+            samples.push(sample(
+                "sync",
+                &[&8, &"1x1", &completion.name()],
+                &[Some(ns), None, None],
+            ));
         }
     }
     for &shape in &plan.shapes {
@@ -27,7 +31,11 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     if plan.cases.iter().any(|case| case == "matmul") {
         let (n, ns) = (plan.size, product(world, plan.size)?);
         let (bytes, flops) = (8 * n * n, 2.0 * (n as f64).powi(3));
-        samples.push(sample("matmul", &[&bytes, &format!("{n}x{n}"), &"-"], &[Some(ns), None, Some(flops * 1e9 / ns)]));
+        samples.push(sample(
+            "matmul",
+            &[&bytes, &format!("{n}x{n}"), &"-"],
+            &[Some(ns), None, Some(flops * 1e9 / ns)],
+        ));
     }
     Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
 }
@@ -35,10 +43,13 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 /// A matrix of which each rank has so many rows.
 fn rows_array(world: &World, rows: usize, columns: usize) -> Result<GlobalArray<'_, f64>> {
     let ranks = world.size() as usize;
-    Builder::new(&[rows * ranks, columns]).distribution(Distribution::Grid(vec![ranks, 1])).create(world)
+    Builder::new(&[rows * ranks, columns])
+        .distribution(Distribution::Grid(vec![ranks, 1]))
+        .create(world)
 }
 
-/// Everybody writes to the part of everybody else, all meet, and the sync is timed: the mean over all ranks.
+/// Everybody writes to the part of everybody else, all meet, and the sync is timed: the mean over
+/// all ranks.
 fn sync(world: &World, completion: Completion) -> Result<f64> {
     let (ranks, me) = (world.size() as usize, world.rank().index());
     let array = rows_array(world, 1, ranks)?;
@@ -58,7 +69,10 @@ fn sync(world: &World, completion: Completion) -> Result<f64> {
         let mut seen = vec![0.0; ranks];
         array.get_slice([me..me + 1, 0..ranks], &mut seen)?;
         if seen.iter().enumerate().any(|(peer, &seen)| peer != me && seen < value) {
-            return Err(Error::Misuse(format!("after a {} sync, a put had not landed", completion.name())));
+            return Err(Error::Misuse(format!(
+                "after a {} sync, a put had not landed",
+                completion.name()
+            )));
         }
         array.sync()?;
     }
@@ -78,7 +92,10 @@ fn patches(world: &World, plan: &Plan, shape: Shape) -> Result<Vec<String>> {
     let patch = [start..start + rows, columns / 2..columns / 2 + columns];
     let mut data = vec![0.0; rows * columns];
     let mut samples = Vec::new();
-    for case in ["put", "get", "accumulate"].into_iter().filter(|&case| plan.cases.iter().any(|asked| asked == case)) {
+    for case in ["put", "get", "accumulate"]
+        .into_iter()
+        .filter(|&case| plan.cases.iter().any(|asked| asked == case))
+    {
         array.sync()?;
         if world.rank() == Rank(0) {
             let ns = measure(&|| world.now_ns(), plan.time, |count| {
@@ -93,7 +110,11 @@ fn patches(world: &World, plan: &Plan, shape: Shape) -> Result<Vec<String>> {
                 Ok::<(), Error>(())
             })?;
             let bytes = shape.bytes();
-            samples.push(sample(case, &[&bytes, &shape, &"-"], &[Some(ns), Some(bytes as f64 * 1e9 / ns), None]));
+            samples.push(sample(
+                case,
+                &[&bytes, &shape, &"-"],
+                &[Some(ns), Some(bytes as f64 * 1e9 / ns), None],
+            ));
         }
         array.sync()?;
     }

@@ -1,4 +1,5 @@
-//! `farside bench array`: the global array, as figure 7 of \[ARMCI03\] measures its sync, and patches and products beside Global Arrays.
+//! `farside bench array`: the global array, as figure 7 of \[ARMCI03\] measures its sync, and
+//! patches and products beside Global Arrays.
 //!
 //! | case | what is measured |
 //! | --- | --- |
@@ -25,8 +26,11 @@ pub use report::{plot, tables};
 /// All cases.
 const CASES: [&str; 5] = ["sync", "put", "get", "accumulate", "matmul"];
 /// How a sync can make sure that everything has landed.
-const COMPLETIONS: [Completion; 3] =
-    [Completion::Combined, Completion::AllFence(Style::Acknowledged), Completion::AllFence(Style::Confirmed)];
+const COMPLETIONS: [Completion; 3] = [
+    Completion::Combined,
+    Completion::AllFence(Style::Acknowledged),
+    Completion::AllFence(Style::Confirmed),
+];
 
 /// A patch: rows and columns of doubles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +45,16 @@ impl Shape {
     /// Reads `64x8`.
     pub fn parse(text: &str) -> Result<Shape> {
         let number = |part: &str| part.parse().ok().filter(|&number: &usize| number > 0);
-        let shape = text.split_once('x').and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)));
-        let (rows, columns) =
-            shape.with_context(|| format!("{text:?} is no shape: expected rows and columns such as 64x8"))?;
-        ensure!(rows.saturating_mul(columns) <= 1 << 24, "a patch of {text} doubles is more than is measured");
+        let shape = text
+            .split_once('x')
+            .and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)));
+        let (rows, columns) = shape.with_context(|| {
+            format!("{text:?} is no shape: expected rows and columns such as 64x8")
+        })?;
+        ensure!(
+            rows.saturating_mul(columns) <= 1 << 24,
+            "a patch of {text} doubles is more than is measured"
+        );
         Ok(Shape { rows, columns })
     }
 
@@ -78,7 +88,8 @@ impl Plan {
         let [ms, cases, shapes, size] = arguments else {
             bail!("expected MS CASES SHAPES SIZE, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)? as u64),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -93,17 +104,28 @@ impl turns::Plan for Plan {
     const LAYOUT: Layout = Layout {
         cases: &CASES,
         attributes: &["bytes", "shape", "algorithm"],
-        figures: &[("median_ns", Fold::Median), ("bytes_per_s", Fold::Median), ("flop_per_s", Fold::Median)],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("bytes_per_s", Fold::Median),
+            ("flop_per_s", Fold::Median),
+        ],
     };
 
     fn arguments(&self) -> Vec<String> {
         let shapes: Vec<String> = self.shapes.iter().map(Shape::to_string).collect();
-        vec![self.time.as_millis().to_string(), self.cases.join(","), shapes.join(","), self.size.to_string()]
+        vec![
+            self.time.as_millis().to_string(),
+            self.cases.join(","),
+            shapes.join(","),
+            self.size.to_string(),
+        ]
     }
 
     fn deadline(&self) -> Duration {
-        // A sync of somebody else's may take a hundred milliseconds, and there are two hundred of them.
-        (self.time * 2 + Duration::from_secs(2)) * (self.cases.len() * self.shapes.len()) as u32 + 2 * SLACK
+        // A sync of somebody else's may take a hundred milliseconds, and there are two hundred of
+        // them.
+        (self.time * 2 + Duration::from_secs(2)) * (self.cases.len() * self.shapes.len()) as u32
+            + 2 * SLACK
     }
 
     fn label(&self) -> String {
@@ -140,9 +162,19 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
     let cases = turns::choose(&options.cases, &CASES)?;
-    ensure!((1..=1 << 15).contains(&options.size), "matrices of order {} are not measured", options.size);
-    let plan = Plan { time: options.setting.time, cases, shapes: options.shapes.clone(), size: options.size };
-    let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    ensure!(
+        (1..=1 << 15).contains(&options.size),
+        "matrices of order {} are not measured",
+        options.size
+    );
+    let plan = Plan {
+        time: options.setting.time,
+        cases,
+        shapes: options.shapes.clone(),
+        size: options.size,
+    };
+    let plans: Vec<(u32, Plan)> =
+        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
     turns::run(&options.setting, &plans, &[])
 }
 
@@ -166,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_combined_sync_wins_more_with_every_doubling() {
-        let machine = Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
+        let machine =
+            Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
@@ -181,19 +214,22 @@ mod tests {
             progress: false,
         };
         let cases = vec!["sync".to_owned(), "put".to_owned()];
-        let options = Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
+        let options =
+            Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
         let records = run(&options).unwrap().0;
         let ns = |ranks: usize, algorithm: &str| {
-            let is =
-                |record: &&Record| record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into());
+            let is = |record: &&Record| {
+                record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into())
+            };
             records.iter().find(is).and_then(|record| record.number("median_ns")).unwrap()
         };
         let gain = |ranks| ns(ranks, "allfence-confirmed") / ns(ranks, "combined");
-        assert!(gain(8) > gain(4) && gain(16) > gain(8) && gain(16) > 2.0, "{:?}", [4, 8, 16].map(gain));
         assert!(
-            records
-                .iter()
-                .any(|record| record.case == "put" && record.number("bytes_per_s").is_some_and(|rate| rate > 0.0))
+            gain(8) > gain(4) && gain(16) > gain(8) && gain(16) > 2.0,
+            "{:?}",
+            [4, 8, 16].map(gain)
         );
+        assert!(records.iter().any(|record| record.case == "put"
+            && record.number("bytes_per_s").is_some_and(|rate| rate > 0.0)));
     }
 }

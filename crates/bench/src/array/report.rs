@@ -11,11 +11,13 @@ use crate::turns::FARSIDE;
 
 /// The results as a table, with how many times faster each is than the best rival.
 pub fn tables(records: &[Record]) -> String {
-    let header = ["ranks", "case", "shape", "bytes", "system", "algorithm", "time", "rate", "ratio"];
+    let header =
+        ["ranks", "case", "shape", "bytes", "system", "algorithm", "time", "rate", "ratio"];
     let rows = records.iter().map(|record| {
         let ns = record.number("median_ns").unwrap_or(f64::NAN);
-        let rate =
-            ["bytes_per_s", "flop_per_s"].iter().find_map(|name| Some(Unit::of(name).format(record.number(name)?)));
+        let rate = ["bytes_per_s", "flop_per_s"]
+            .iter()
+            .find_map(|name| Some(Unit::of(name).format(record.number(name)?)));
         let ratio = (record.system == FARSIDE).then(|| best_rival(records, record)).flatten();
         vec![
             record.ranks.to_string(),
@@ -34,7 +36,8 @@ pub fn tables(records: &[Record]) -> String {
 
 fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
     let same = |record: &&Record| {
-        (record.ranks, &record.case) == (own.ranks, &own.case) && record.attribute("shape") == own.attribute("shape")
+        (record.ranks, &record.case) == (own.ranks, &own.case)
+            && record.attribute("shape") == own.attribute("shape")
     };
     let rivals = records.iter().filter(|record| record.system != FARSIDE).filter(same);
     rivals.filter_map(|record| record.number("median_ns")).reduce(f64::min)
@@ -49,20 +52,34 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
             subtitle: subtitle.into(),
             x: Axis::new("ranks", Scale::Log2, Unit::Count),
             y: Axis::new("time", Scale::Log10, Unit::Ns),
-            series: curves(&of(case), |record| (record.ranks as f64, record.number("median_ns").unwrap_or(f64::NAN))),
+            series: curves(&of(case), |record| {
+                (record.ranks as f64, record.number("median_ns").unwrap_or(f64::NAN))
+            }),
         };
         (!chart.series.is_empty()).then(|| chart.to_svg())
     };
     let after = "after each rank has written to all others; lower is better ([ARMCI03] figure 7a)";
     let mut plots: Vec<Plot> = vec![
-        ("sync of an array".into(), "array-sync.svg".into(), by_ranks("sync", "Sync of an array", after)),
-        ("matrix product".into(), "array-matmul.svg".into(), by_ranks("matmul", "Matrix product", "lower is better")),
+        (
+            "sync of an array".into(),
+            "array-sync.svg".into(),
+            by_ranks("sync", "Sync of an array", after),
+        ),
+        (
+            "matrix product".into(),
+            "array-matmul.svg".into(),
+            by_ranks("matmul", "Matrix product", "lower is better"),
+        ),
     ];
     for case in ["put", "get", "accumulate"] {
         for ranks in distinct(records.iter().map(|record| record.ranks)) {
-            let chosen: Vec<&Record> = of(case).into_iter().filter(|record| record.ranks == ranks).collect();
+            let chosen: Vec<&Record> =
+                of(case).into_iter().filter(|record| record.ranks == ranks).collect();
             let point = |record: &Record| {
-                (record.number("bytes").unwrap_or(1.0), record.number("bytes_per_s").unwrap_or(f64::NAN))
+                (
+                    record.number("bytes").unwrap_or(1.0),
+                    record.number("bytes_per_s").unwrap_or(f64::NAN),
+                )
             };
             let chart = Chart {
                 title: format!("Patches: {case}, {ranks} ranks"),
@@ -72,7 +89,11 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
                 series: curves(&chosen, point),
             };
             let svg = (!chart.series.is_empty()).then(|| chart.to_svg());
-            plots.push((format!("{case}, {ranks} ranks"), format!("array-{case}-{ranks}.svg"), svg));
+            plots.push((
+                format!("{case}, {ranks} ranks"),
+                format!("array-{case}-{ranks}.svg"),
+                svg,
+            ));
         }
     }
     write_plots("farside bench array", directory, &plots)

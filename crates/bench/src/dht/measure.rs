@@ -16,8 +16,11 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     for (case, writers_pct) in plan.runs() {
         for lock in &plan.locks {
             let mix = Mix::new(case, writers_pct, plan.keys, world.rank().0);
-            let figures =
-                if case == "volume" { volume(world, plan, lock, mix)? } else { mixed(world, plan, lock, mix)? };
+            let figures = if case == "volume" {
+                volume(world, plan, lock, mix)?
+            } else {
+                mixed(world, plan, lock, mix)?
+            };
             let writers = writers_pct.map_or("-".to_owned(), |pct| pct.to_string());
             samples.push(sample(case, &[&writers, &lock.name()], &figures.map(Some)));
         }
@@ -43,10 +46,13 @@ fn volume(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Resul
 
 /// All ranks use all volumes.
 fn mixed(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result<[f64; 3]> {
-    let options = Options { synchronization: lock.clone(), slots: plan.keys as usize, ..Options::default() };
+    let options =
+        Options { synchronization: lock.clone(), slots: plan.keys as usize, ..Options::default() };
     let map = HashMap::<u64, u64>::with(&world.team(), &options)?;
-    let mine: Vec<(u64, u64)> =
-        (u64::from(world.rank().0)..plan.keys).step_by(world.size() as usize).map(|key| (key, 0)).collect();
+    let mine: Vec<(u64, u64)> = (u64::from(world.rank().0)..plan.keys)
+        .step_by(world.size() as usize)
+        .map(|key| (key, 0))
+        .collect();
     mine.chunks(256).try_for_each(|batch| map.insert_all(world, batch).map(drop))?;
     let figures = timed(world, plan, true, mix, |step| match step {
         Step::Get(key) => map.get(world, key).map(drop),
@@ -57,7 +63,8 @@ fn mixed(world: &World, plan: &Plan, lock: &Synchronization, mix: Mix) -> Result
     Ok(figures)
 }
 
-/// The mean time of an operation, the throughput of all ranks, and the time until the last one was done.
+/// The mean time of an operation, the throughput of all ranks, and the time until the last one was
+/// done.
 fn timed(
     world: &World,
     plan: &Plan,
@@ -65,13 +72,16 @@ fn timed(
     mix: Mix,
     mut take: impl FnMut(Step) -> Result<()>,
 ) -> Result<[f64; 3]> {
-    let steps = mix.steps(if plan.operations > 0 { STEPS.min(plan.operations as usize) } else { STEPS });
+    let steps =
+        mix.steps(if plan.operations > 0 { STEPS.min(plan.operations as usize) } else { STEPS });
     let mut steps = steps.iter().copied().cycle();
     world.sync()?;
     let begin_ns = world.now_ns();
     let end_ns = begin_ns + plan.time.as_nanos() as u64;
     let mut done = 0;
-    while works && if plan.operations > 0 { done < plan.operations } else { world.now_ns() < end_ns } {
+    while works
+        && if plan.operations > 0 { done < plan.operations } else { world.now_ns() < end_ns }
+    {
         let count = if plan.operations > 0 { 1 } else { LOOKS };
         for step in steps.by_ref().take(count as usize) {
             take(step)?;
@@ -87,6 +97,7 @@ fn timed(
         longest_ns = longest_ns.max(pair[1]);
     }
     world.barrier()?;
-    let [operations, busy_ns, longest_ns] = [operations, busy_ns, longest_ns].map(|number| number as f64);
+    let [operations, busy_ns, longest_ns] =
+        [operations, busy_ns, longest_ns].map(|number| number as f64);
     Ok([busy_ns / operations.max(1.0), operations * 1e9 / longest_ns, longest_ns])
 }

@@ -32,7 +32,8 @@ enum Keys {
 const WHOLE: u64 = 100_000;
 
 impl Mix {
-    /// The operations of a case by one rank; `writers_pct` counts where there is something to choose.
+    /// The operations of a case by one rank; `writers_pct` counts where there is something to
+    /// choose.
     pub(super) fn new(case: &str, writers_pct: Option<f64>, keys: u64, rank: u32) -> Mix {
         let writes = match (case, writers_pct) {
             ("ycsb-a" | "ycsb-f", _) => WHOLE / 2,
@@ -44,7 +45,8 @@ impl Mix {
         Mix { random: Random::new(rank.into()), keys, writes, modifies: case == "ycsb-f" }
     }
 
-    /// So many operations, made before time runs: what a choice by Zipf's law takes is more than some operations do.
+    /// So many operations, made before time runs: what a choice by Zipf's law takes is more than
+    /// some operations do.
     pub(super) fn steps(mut self, count: usize) -> Vec<Step> {
         (0..count).map(|_| self.next()).collect()
     }
@@ -52,7 +54,9 @@ impl Mix {
     fn next(&mut self) -> Step {
         let key = match &self.keys {
             Keys::Uniform(keys) => self.random.below(*keys),
-            Keys::Zipf(zipf) => zipf.pick(self.random.below(1 << 31) as f64 / f64::from(1u32 << 31)),
+            Keys::Zipf(zipf) => {
+                zipf.pick(self.random.below(1 << 31) as f64 / f64::from(1u32 << 31))
+            }
         };
         match self.random.below(WHOLE) < self.writes {
             false => Step::Get(key),
@@ -62,7 +66,8 @@ impl Mix {
     }
 }
 
-/// Zipf's law over so many keys, by the method of Gray and others (SIGMOD 1994) that YCSB uses. Popular keys are spread over all.
+/// Zipf's law over so many keys, by the method of Gray and others (SIGMOD 1994) that YCSB uses.
+/// Popular keys are spread over all.
 struct Zipf {
     keys: u64,
     zeta: f64,
@@ -70,7 +75,8 @@ struct Zipf {
     eta: f64,
 }
 
-/// The largest prime of 64 bits: its multiples meet every key once, whatever number of keys there is.
+/// The largest prime of 64 bits: its multiples meet every key once, whatever number of keys there
+/// is.
 const PRIME: u128 = 18_446_744_073_709_551_557;
 /// YCSB's exponent.
 const THETA: f64 = 0.99;

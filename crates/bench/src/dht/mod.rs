@@ -1,4 +1,5 @@
-//! `farside bench dht`: the hash tables, as figure 6 of \[RMALOCK16\] measures them and with the usual mixes, beside servers that people use on one machine.
+//! `farside bench dht`: the hash tables, as figure 6 of \[RMALOCK16\] measures them and with the
+//! usual mixes, beside servers that people use on one machine.
 //!
 //! | case | what a rank repeats |
 //! | --- | --- |
@@ -6,8 +7,10 @@
 //! | `ycsb-a`, `ycsb-b`, `ycsb-c` | gets, and inserts (50, 5 and 0 in a hundred), of keys over all volumes that follow Zipf's law (exponent 0.99), of a map that grows |
 //! | `ycsb-f` | gets, and as many read-modify-writes |
 //!
-//! On real ranks that takes a given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there would be ranks, which are threads of
-//! the command, over a UNIX socket; `lock` then says whether each waits for its answer (`single`) or sends 64 requests at a time (`pipelined`).
+//! On real ranks that takes a given time; in virtual time every rank does a given number of
+//! operations. Redis and memcached get as many clients as there would be ranks, which are threads
+//! of the command, over a UNIX socket; `lock` then says whether each waits for its answer
+//! (`single`) or sends 64 requests at a time (`pipelined`).
 
 mod measure;
 mod mix;
@@ -53,8 +56,10 @@ impl Plan {
         let [ms, cases, writers, operations, keys, locks] = arguments else {
             bail!("expected MS CASES WRITERS OPERATIONS KEYS LOCKS, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
-        let fraction = |text: &str| text.parse::<f64>().with_context(|| format!("{text:?} is no fraction"));
+        let number =
+            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
+        let fraction =
+            |text: &str| text.parse::<f64>().with_context(|| format!("{text:?} is no fraction"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)?),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -68,15 +73,23 @@ impl Plan {
     /// Every case, with the fraction of writers where there is one to choose.
     fn runs(&self) -> Vec<(&str, Option<f64>)> {
         let of = |case: &'_ String| -> Vec<Option<f64>> {
-            if case == "volume" { self.writers_pct.iter().copied().map(Some).collect() } else { vec![None] }
+            if case == "volume" {
+                self.writers_pct.iter().copied().map(Some).collect()
+            } else {
+                vec![None]
+            }
         };
-        self.cases.iter().flat_map(|case| of(case).into_iter().map(|pct| (case.as_str(), pct))).collect()
+        self.cases
+            .iter()
+            .flat_map(|case| of(case).into_iter().map(|pct| (case.as_str(), pct)))
+            .collect()
     }
 }
 
 /// The synchronization of a name.
 pub fn lock(name: &str) -> Result<Synchronization> {
-    let names = || Synchronization::all().iter().map(Synchronization::name).collect::<Vec<_>>().join(", ");
+    let names =
+        || Synchronization::all().iter().map(Synchronization::name).collect::<Vec<_>>().join(", ");
     Synchronization::named(name)
         .with_context(|| format!("there is no synchronization {name:?}; there are: {}", names()))
 }
@@ -86,7 +99,11 @@ impl turns::Plan for Plan {
     const LAYOUT: Layout = Layout {
         cases: &CASES,
         attributes: &["writers_pct", "lock"],
-        figures: &[("median_ns", Fold::Median), ("per_s", Fold::Median), ("total_ns", Fold::Median)],
+        figures: &[
+            ("median_ns", Fold::Median),
+            ("per_s", Fold::Median),
+            ("total_ns", Fold::Median),
+        ],
     };
 
     fn arguments(&self) -> Vec<String> {
@@ -103,7 +120,8 @@ impl turns::Plan for Plan {
     }
 
     fn deadline(&self) -> Duration {
-        (self.time * 4 + Duration::from_secs(2)) * (self.runs().len() * self.locks.len()) as u32 + 2 * SLACK
+        (self.time * 4 + Duration::from_secs(2)) * (self.runs().len() * self.locks.len()) as u32
+            + 2 * SLACK
     }
 
     fn label(&self) -> String {
@@ -119,7 +137,8 @@ impl turns::Plan for Plan {
     }
 
     fn for_rival(&self, _: Rival, _: bool) -> Option<Plan> {
-        let cases: Vec<String> = self.cases.iter().filter(|case| *case != "volume").cloned().collect();
+        let cases: Vec<String> =
+            self.cases.iter().filter(|case| *case != "volume").cloned().collect();
         (!cases.is_empty()).then(|| Plan { cases, ..self.clone() })
     }
 
@@ -164,7 +183,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         keys: options.keys,
         locks: options.locks.clone(),
     };
-    let plans: Vec<(u32, Plan)> = setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    let plans: Vec<(u32, Plan)> =
+        setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
     turns::run(setting, &plans, &[])
 }
 
@@ -177,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "volume,ycsb-a", "0,2.5", "7", "100", "atomics,rma-rw"].map(str::to_owned);
+        let words =
+            ["20", "volume,ycsb-a", "0,2.5", "7", "100", "atomics,rma-rw"].map(str::to_owned);
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert_eq!(plan.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
@@ -188,7 +209,8 @@ mod tests {
 
     #[test]
     fn every_case_is_measured_in_virtual_time() {
-        let machine = Machine { profile: Profile::load("aries-xc30").unwrap(), topology: None, seed: 1 };
+        let machine =
+            Machine { profile: Profile::load("aries-xc30").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
@@ -203,8 +225,14 @@ mod tests {
             progress: false,
         };
         let locks = Synchronization::all();
-        let options =
-            Options { setting, cases: Vec::new(), locks, writers_pct: vec![0.0, 20.0], operations: 20, keys: 500 };
+        let options = Options {
+            setting,
+            cases: Vec::new(),
+            locks,
+            writers_pct: vec![0.0, 20.0],
+            operations: 20,
+            keys: 500,
+        };
         let records = run(&options).unwrap().0;
         assert_eq!(records.len(), Synchronization::all().len() * (2 + 4));
         for record in &records {

@@ -1,4 +1,5 @@
-//! The rivals: Redis and memcached, started here on a private socket, and ended when they were measured.
+//! The rivals: Redis and memcached, started here on a private socket, and ended when they were
+//! measured.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,14 +31,24 @@ pub(super) fn run(plan: &Plan, rival: Rival, clients: u32, program: &Path) -> Re
             let (operations, took_ns) = measure(&server, plan, case, clients, depth)?;
             let per_s = operations as f64 * 1e9 / took_ns as f64;
             let ns = took_ns as f64 * f64::from(clients) / operations.max(1) as f64;
-            samples.push(sample(case, &[&"-", &name], &[Some(ns), Some(per_s), Some(took_ns as f64)]));
+            samples.push(sample(
+                case,
+                &[&"-", &name],
+                &[Some(ns), Some(per_s), Some(took_ns as f64)],
+            ));
         }
     }
     Ok(samples.join("\n"))
 }
 
 /// How much all clients have done, and how long it took.
-fn measure(server: &Server, plan: &Plan, case: &str, clients: u32, depth: usize) -> Result<(u64, u64)> {
+fn measure(
+    server: &Server,
+    plan: &Plan,
+    case: &str,
+    clients: u32,
+    depth: usize,
+) -> Result<(u64, u64)> {
     let barrier = std::sync::Barrier::new(clients as usize);
     let client = |rank: u32| -> Result<(u64, u64)> {
         let mut client = server.connect();
@@ -55,14 +66,18 @@ fn measure(server: &Server, plan: &Plan, case: &str, clients: u32, depth: usize)
         Ok((done, begin.elapsed().as_nanos() as u64))
     };
     let results: Vec<Result<(u64, u64)>> = std::thread::scope(|threads| {
-        let handles: Vec<_> = (0..clients).map(|rank| threads.spawn(move || client(rank))).collect();
+        let handles: Vec<_> =
+            (0..clients).map(|rank| threads.spawn(move || client(rank))).collect();
         let ended = |handle: std::thread::ScopedJoinHandle<'_, Result<(u64, u64)>>| {
             handle.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a client panicked")))
         };
         handles.into_iter().map(ended).collect()
     });
     let results: Vec<(u64, u64)> = results.into_iter().collect::<Result<_>>()?;
-    Ok((results.iter().map(|(done, _)| done).sum(), results.iter().map(|(_, took)| *took).max().unwrap_or(1)))
+    Ok((
+        results.iter().map(|(done, _)| done).sum(),
+        results.iter().map(|(_, took)| *took).max().unwrap_or(1),
+    ))
 }
 
 /// A server on a private socket; it ends with this, or with the command.
@@ -76,13 +91,17 @@ struct Server {
 
 impl Server {
     fn start(rival: Rival, program: &Path) -> Result<Server> {
-        let directory = std::env::temp_dir().join(format!("farside-{}-{}", rival.name(), std::process::id()));
-        std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let directory =
+            std::env::temp_dir().join(format!("farside-{}-{}", rival.name(), std::process::id()));
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
         let socket = directory.join("socket");
         let mut command = match rival {
             Rival::Redis => {
                 let mut command = Command::new("redis-server");
-                command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
+                command
+                    .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+                    .arg(&socket);
                 command
             }
             Rival::Memcached => {
@@ -128,14 +147,20 @@ impl Server {
     fn await_socket(&self) -> Result<()> {
         let begin = Instant::now();
         while UnixStream::connect(self.directory.join("socket")).is_err() {
-            ensure!(begin.elapsed() < PATIENCE, "{} does not listen after {} s", self.rival.name(), PATIENCE.as_secs());
+            ensure!(
+                begin.elapsed() < PATIENCE,
+                "{} does not listen after {} s",
+                self.rival.name(),
+                PATIENCE.as_secs()
+            );
             std::thread::yield_now();
         }
         Ok(())
     }
 
     fn connect(&self) -> Result<Client> {
-        let stream = UnixStream::connect(self.directory.join("socket")).with_context(|| self.rival.name())?;
+        let stream = UnixStream::connect(self.directory.join("socket"))
+            .with_context(|| self.rival.name())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Client {
             rival: self.rival,
@@ -150,7 +175,8 @@ impl Server {
     fn load(&self, keys: u64) -> Result<()> {
         let mut client = self.connect()?;
         let all: Vec<u64> = (0..keys).collect();
-        all.chunks(PIPELINE).try_for_each(|keys| client.exchange(keys.iter().map(|&key| Step::Insert(key))))
+        all.chunks(PIPELINE)
+            .try_for_each(|keys| client.exchange(keys.iter().map(|&key| Step::Insert(key))))
     }
 }
 
@@ -230,7 +256,9 @@ impl Client {
                 self.bulk(len.with_context(|| text.clone())?)?;
                 self.line()
             }
-            (Step::Modify(_), Some(number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
+            (Step::Modify(_), Some(number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Ok(())
+            }
             _ => bail!("memcached says {text:?}"),
         }
     }
@@ -267,7 +295,8 @@ mod tests {
             redis(&mut text, step).unwrap();
             memcached(&mut text, step).unwrap();
         }
-        let expected = "*2\r\n$3\r\nGET\r\n$2\r\n12\r\nget 12\r\n*3\r\n$3\r\nSET\r\n$1\r\n3\r\n$1\r\n1\r\nset 3 0 0 1\r\n1\r\n*2\r\n$4\r\nINCR\r\n$1\r\n4\r\nincr 4 1\r\n";
+        let expected = "*2\r\n$3\r\nGET\r\n$2\r\n12\r\nget 12\r\n*3\r\n$3\r\nSET\r\n$1\r\n3\r\n\
+                        $1\r\n1\r\nset 3 0 0 1\r\n1\r\n*2\r\n$4\r\nINCR\r\n$1\r\n4\r\nincr 4 1\r\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 }

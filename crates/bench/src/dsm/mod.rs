@@ -1,8 +1,11 @@
-//! `farside bench dsm`: programs on shared pages, as in tables 2 and 3 and figures 3 to 6 of \[BST97\].
+//! `farside bench dsm`: programs on shared pages, as in tables 2 and 3 and figures 3 to 6 of
+//! \[BST97\].
 //!
-//! A sample is a whole run of a program. `barrier_ns` is how long a barrier takes from the moment when the last rank has come until the last one has left, on average; `waited_ns` is how long a rank is in a
-//! barrier, on average, which includes waiting for those who come late. In virtual time each round has the next seed, and these times, and what was sent again, are means of all rounds: one message that is lost
-//! adds more to the few barriers of a run than all others take.
+//! A sample is a whole run of a program. `barrier_ns` is how long a barrier takes from the moment
+//! when the last rank has come until the last one has left, on average; `waited_ns` is how long a
+//! rank is in a barrier, on average, which includes waiting for those who come late. In virtual
+//! time each round has the next seed, and these times, and what was sent again, are means of all
+//! rounds: one message that is lost adds more to the few barriers of a run than all others take.
 
 mod report;
 
@@ -54,8 +57,12 @@ impl Plan {
 
     fn options(&self) -> Result<shared::Options> {
         let program = Program::ALL.into_iter().find(|program| program.name() == self.case);
-        let program = program.with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
-        let options = shared::Options { verify: self.verify, ..shared::Options::parse(program, &self.words)? };
+        let program = program
+            .with_context(|| format!("there is no program {:?} on shared pages", self.case))?;
+        let options = shared::Options {
+            verify: self.verify,
+            ..shared::Options::parse(program, &self.words)?
+        };
         options.check()?;
         Ok(options)
     }
@@ -98,7 +105,8 @@ impl turns::Plan for Plan {
     }
 
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
-        let options = self.options().map_err(|error| farside::Error::Misuse(format!("{error:#}")))?;
+        let options =
+            self.options().map_err(|error| farside::Error::Misuse(format!("{error:#}")))?;
         let outcome = shared::run(world, &options)?;
         if world.rank().0 != 0 {
             return Ok(Vec::new());
@@ -107,8 +115,12 @@ impl turns::Plan for Plan {
         let done = &outcome.statistics;
         let number = |value: u64| Some(value as f64);
         let speedup = outcome.sequential_ns.map(|ns| ns as f64 / outcome.ns.max(1) as f64);
-        let attributes: [&dyn std::fmt::Display; 4] =
-            [&options.barrier.name(), &options.start.name(), &outcome.access, &options.fetch.name()];
+        let attributes: [&dyn std::fmt::Display; 4] = [
+            &options.barrier.name(),
+            &options.start.name(),
+            &outcome.access,
+            &options.fetch.name(),
+        ];
         let figures = [
             number(outcome.ns),
             Some(outcome.completion_ns),
@@ -127,14 +139,21 @@ impl turns::Plan for Plan {
         Ok(vec![turns::sample(&self.case, &attributes, &figures)])
     }
 
-    /// What the simulated network had to send again. Going up a barrier is going to a lower rank, whichever barrier it is.
+    /// What the simulated network had to send again. Going up a barrier is going to a lower rank,
+    /// whichever barrier it is.
     fn simulated(&self, samples: Vec<String>, timing: &Timing) -> Vec<String> {
         let count = |which: &dyn Fn(&Resent) -> bool| {
-            timing.resent.iter().filter(|resent| which(resent)).map(|resent| resent.count).sum::<u64>()
+            timing
+                .resent
+                .iter()
+                .filter(|resent| which(resent))
+                .map(|resent| resent.count)
+                .sum::<u64>()
         };
         // Not those of locks, nor of collectives of the world around the program.
         let mail = *self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_put = |resent: &Resent| resent.kind == Kind::Put && mail.is_some() && resent.segment == mail;
+        let is_put =
+            |resent: &Resent| resent.kind == Kind::Put && mail.is_some() && resent.segment == mail;
         let up = count(&|resent| is_put(resent) && resent.target < resent.origin);
         let down = count(&|resent| is_put(resent) && resent.target > resent.origin);
         let add = |sample: String| match sample.strip_suffix(" - -") {
@@ -182,9 +201,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     for start in &options.starts {
         start.parse::<Start>()?;
     }
-    let barriers =
-        turns::choose(&options.barriers, &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>())?;
-    let starts = turns::choose(&options.starts, &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>())?;
+    let barriers = turns::choose(
+        &options.barriers,
+        &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+    )?;
+    let starts = turns::choose(
+        &options.starts,
+        &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>(),
+    )?;
     options.fetch.parse::<Fetch>()?;
     let mut further = vec!["--fetch".to_owned(), options.fetch.clone()];
     if let Some(access) = &options.access {
@@ -211,8 +235,10 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         for case in &cases {
             for start in &starts {
                 for barrier in &barriers {
-                    let words = ["--barrier", barrier, "--start", start].map(str::to_owned).to_vec();
-                    plans.push((ranks, Plan::new(case, [words, further.clone()].concat(), verify)?));
+                    let words =
+                        ["--barrier", barrier, "--start", start].map(str::to_owned).to_vec();
+                    plans
+                        .push((ranks, Plan::new(case, [words, further.clone()].concat(), verify)?));
                 }
             }
         }
@@ -225,11 +251,17 @@ pub fn virtual_work(profile: &Profile) -> Vec<String> {
     let figure = |name: &str| profile.processor.get(name).map(|figure| figure.is);
     // Pages are copied as fast as memory is.
     let byte_ps = profile.level.last().map(|level| level.byte_ps.is);
-    let words = [("--flop-ns", figure("flop_ns")), ("--fault-ns", figure("fault_ns")), ("--byte-ps", byte_ps)];
+    let words = [
+        ("--flop-ns", figure("flop_ns")),
+        ("--fault-ns", figure("fault_ns")),
+        ("--byte-ps", byte_ps),
+    ];
     // Where the processor is not described, computing takes no time.
     let is_known = figure("flop_ns").is_some();
-    let known =
-        words.into_iter().filter(|_| is_known).filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
+    let known = words
+        .into_iter()
+        .filter(|_| is_known)
+        .filter_map(|(flag, value)| Some([flag.to_owned(), value?.to_string()]));
     known.flatten().collect()
 }
 
@@ -240,7 +272,8 @@ mod tests {
     use crate::turns::Plan as _;
 
     fn setting() -> Setting {
-        let machine = Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed: 1 };
+        let machine =
+            Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed: 1 };
         Setting {
             nodes: None,
             servers: Vec::new(),
@@ -286,16 +319,20 @@ mod tests {
             records.iter().find(is).and_then(|record| record.number(name)).unwrap()
         };
         assert!(of("tree", "barrier_ns") < 0.5 * of("central", "barrier_ns"));
-        assert!(of("tree", "check_in_retransmitted") * 10.0 <= of("central", "check_in_retransmitted"));
+        assert!(
+            of("tree", "check_in_retransmitted") * 10.0 <= of("central", "check_in_retransmitted")
+        );
         assert_eq!(of("tree", "cold_misses"), 0.0);
     }
 
     #[test]
     fn every_round_is_another_run_and_times_of_barriers_are_means() {
         let mean = |seed: u64, rounds: u32| {
-            let machine = Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed };
+            let machine =
+                Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed };
             let setting = Setting { rounds, ranks: vec![16], sim: Some(machine), ..setting() };
-            let (records, _) = run(&Options { setting, barriers: vec!["tree".into()], ..options() }).unwrap();
+            let (records, _) =
+                run(&Options { setting, barriers: vec!["tree".into()], ..options() }).unwrap();
             records[0].number("barrier_ns").unwrap()
         };
         let (first, second, both) = (mean(1, 1), mean(2, 1), mean(1, 2));

@@ -8,7 +8,8 @@ use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::Record;
 use crate::report::{distinct, table, text_of, write_plots};
 
-/// The results as a table, as in tables 2 and 3 of the paper, with the part that is saved against the manager with the same start, and against the original start with the same barrier.
+/// The results as a table, as in tables 2 and 3 of the paper, with the part that is saved against
+/// the manager with the same start, and against the original start with the same barrier.
 pub fn tables(records: &[Record]) -> String {
     let header = [
         "ranks",
@@ -31,13 +32,16 @@ pub fn tables(records: &[Record]) -> String {
     ];
     let rows = records.iter().map(|record| {
         let ns = |name| record.number(name).map_or("-".to_owned(), |ns| Unit::Ns.format(ns));
-        let whole = |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let whole =
+            |name| record.number(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
         let mean = |name| {
             let one = |value: f64| format!("{value:.1}").trim_end_matches(".0").to_owned();
             record.number(name).map_or("-".to_owned(), one)
         };
-        let (central, original) =
-            (other(records, record, "barrier", "central"), other(records, record, "start", "original"));
+        let (central, original) = (
+            other(records, record, "barrier", "central"),
+            other(records, record, "start", "original"),
+        );
         vec![
             record.ranks.to_string(),
             record.nodes.to_string(),
@@ -66,7 +70,8 @@ fn other<'a>(records: &'a [Record], own: &Record, key: &str, value: &str) -> Opt
     if own.attribute(key) == Some(value.into()) {
         return None;
     }
-    let same = |name: &str, record: &Record| name == key || record.attribute(name) == own.attribute(name);
+    let same =
+        |name: &str, record: &Record| name == key || record.attribute(name) == own.attribute(name);
     records.iter().find(|record| {
         (record.ranks, record.nodes, &record.case) == (own.ranks, own.nodes, &own.case)
             && record.attribute(key) == Some(value.into())
@@ -79,14 +84,19 @@ fn saved(own: &Record, other: Option<&Record>, figure: &str) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
-/// Draws the results into a directory: barrier time and run time as bars, as in figures 3 to 6, and over the number of ranks, or of nodes, where there are several.
+/// Draws the results into a directory: barrier time and run time as bars, as in figures 3 to 6, and
+/// over the number of ranks, or of nodes, where there are several.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let mut plots = Vec::new();
     let sizes = distinct(records.iter().map(|record| (record.ranks, record.nodes)));
     for &(ranks, nodes) in &sizes {
         for (name, title, figure) in FIGURES {
-            let place = if is_far(records) { format!("{ranks}-{nodes}") } else { ranks.to_string() };
-            let of = records.iter().filter(|record| (record.ranks, record.nodes) == (ranks, nodes)).collect();
+            let place =
+                if is_far(records) { format!("{ranks}-{nodes}") } else { ranks.to_string() };
+            let of = records
+                .iter()
+                .filter(|record| (record.ranks, record.nodes) == (ranks, nodes))
+                .collect();
             plots.push((
                 format!("{title}, {ranks} ranks on {nodes} nodes"),
                 format!("dsm-{name}-{place}.svg"),
@@ -94,10 +104,17 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
             ));
         }
     }
-    for case in distinct(records.iter().map(|record| record.case.clone())).into_iter().filter(|_| sizes.len() > 1) {
+    for case in distinct(records.iter().map(|record| record.case.clone()))
+        .into_iter()
+        .filter(|_| sizes.len() > 1)
+    {
         for (name, title, figure) in FIGURES {
             let title = format!("{case}: {title}");
-            plots.push((title.clone(), format!("dsm-{case}-{name}.svg"), curve(records, &case, &title, figure)));
+            plots.push((
+                title.clone(),
+                format!("dsm-{case}-{name}.svg"),
+                curve(records, &case, &title, figure),
+            ));
         }
     }
     write_plots("farside bench dsm", directory, &plots)
@@ -128,7 +145,8 @@ fn bars(records: Vec<&Record>, title: &str, figure: &str) -> Option<String> {
     let chart = BarChart {
         title: format!("Programs on shared pages: {title}"),
         subtitle: format!(
-            "{ranks} ranks on {nodes} nodes; barrier and start; lower is better ([BST97] figures 3 to 6)"
+            "{ranks} ranks on {nodes} nodes; barrier and start; lower is better ([BST97] figures 3 \
+             to 6)"
         ),
         y: Axis::new(title, Scale::Log10, Unit::Ns),
         groups,
@@ -170,7 +188,9 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        let record = Record::new("dsm", "sor", "farside", "nic", 2, 2).with("barrier", "tree").with("start", "zero");
+        let record = Record::new("dsm", "sor", "farside", "nic", 2, 2)
+            .with("barrier", "tree")
+            .with("start", "zero");
         let table = tables(&[record.figure("median_ns", 5.0).figure("bytes", f64::from(3 << 19))]);
         assert!(table.contains("1.5 MiB") && !table.contains("KB"), "{table}");
     }

@@ -1,7 +1,7 @@
 //! What each rank of `farside bench interference` runs.
 //!
-//! Rank 0 is the home of a lock and does something else; rank 1, and in the case `lock` all ranks after it, take the lock; rank 2 is where
-//! rank 0 sends to.
+//! Rank 0 is the home of a lock and does something else; rank 1, and in the case `lock` all ranks
+//! after it, take the lock; rank 2 is where rank 0 sends to.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -43,12 +43,18 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
             errno: error.raw_os_error().unwrap_or(0),
         })?;
     }
-    let kind = lock::Kind::named(KIND).ok_or_else(|| Error::Misuse(format!("there is no lock {KIND:?}")))?;
+    let kind = lock::Kind::named(KIND)
+        .ok_or_else(|| Error::Misuse(format!("there is no lock {KIND:?}")))?;
     let is_far = plan.cases.iter().any(|case| case == BANDWIDTH);
     let memory = world.window::<u64>(if is_far { MESSAGE_WORDS } else { 1 })?;
     let mut samples = Vec::new();
     for (case, load_per_s) in plan.cases() {
-        let stage = Stage { world, lock: Lock::of_kind(world, HOME, &kind)?, over: world.words(1)?, memory: &memory };
+        let stage = Stage {
+            world,
+            lock: Lock::of_kind(world, HOME, &kind)?,
+            over: world.words(1)?,
+            memory: &memory,
+        };
         let done = stage.play(plan, case, load_per_s)?;
         samples.extend(stage.sum_up(plan.placement.as_ref(), case, load_per_s, &done)?);
         let Stage { lock, over, .. } = stage;
@@ -90,7 +96,9 @@ impl Stage<'_> {
         }
         match (case, load_per_s) {
             (LOCK, _) => self.take_turns(None),
-            (_, Some(load)) if me == TAKER && load > 0 => self.take_turns(Some(1_000_000_000 / load)),
+            (_, Some(load)) if me == TAKER && load > 0 => {
+                self.take_turns(Some(1_000_000_000 / load))
+            }
             _ => {
                 world.wait(self.over.at(me, 0), |over| over != 0)?;
                 Ok(Done::default())
@@ -132,7 +140,8 @@ impl Stage<'_> {
         let mut count = 0;
         while world.now_ns() < end_ns {
             for at in (0..MESSAGE_WORDS).step_by(words_at_once) {
-                world.put(black_box(&message[at..at + words_at_once]), self.memory.at(THIRD, at))?;
+                world
+                    .put(black_box(&message[at..at + words_at_once]), self.memory.at(THIRD, at))?;
             }
             world.flush(THIRD)?;
             count += 8 * MESSAGE_WORDS as u64;
@@ -192,13 +201,15 @@ impl Stage<'_> {
     ) -> Result<Option<String>> {
         let world = self.world;
         let all = world.all_gather(&[done.count, done.took_ns])?;
-        let all: Vec<(f64, f64)> = all.chunks_exact(2).map(|pair| (pair[0] as f64, pair[1] as f64)).collect();
+        let all: Vec<(f64, f64)> =
+            all.chunks_exact(2).map(|pair| (pair[0] as f64, pair[1] as f64)).collect();
         if world.rank() != HOME {
             return Ok(None);
         }
         let (home, taker) = (all[HOME.index()], all[TAKER.index()]);
         let per_s = |(count, took_ns): (f64, f64)| (took_ns > 0.0).then(|| count * 1e9 / took_ns);
-        // In the window of the home; where it was idle, the one who takes the lock knows how long that was.
+        // In the window of the home; where it was idle, the one who takes the lock knows how long
+        // that was.
         let window_ns = if case == LOCK { taker.1 } else { home.1 };
         let taken: f64 = all[1..].iter().map(|(count, _)| count).sum();
         let mean_ns = (taker.0 > 0.0).then(|| taker.1 / taker.0);
@@ -215,7 +226,8 @@ impl Stage<'_> {
         let core = |of: fn(&Placement) -> String| word(placement.map(of));
         let home_core = core(|placement| placement.home.to_string());
         let server_core = core(|placement| placement.servers().to_string());
-        let attributes: [&dyn std::fmt::Display; 5] = [&load, &contenders, &sharing, &home_core, &server_core];
+        let attributes: [&dyn std::fmt::Display; 5] =
+            [&load, &contenders, &sharing, &home_core, &server_core];
         Ok(Some(sample(case, &attributes, &figures)))
     }
 }

@@ -1,4 +1,5 @@
-//! `farside bench interference`: what serving far memory costs the host it is on, after figures 5 to 8 of \[NIC02\].
+//! `farside bench interference`: what serving far memory costs the host it is on, after figures 5
+//! to 8 of \[NIC02\].
 
 mod measure;
 mod report;
@@ -84,7 +85,8 @@ impl Plan {
         let [ms, cases, loads, sharing, home, others] = arguments else {
             bail!("expected MS CASES LOADS SHARING HOME OTHERS, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)?),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -124,9 +126,16 @@ impl turns::Plan for Plan {
 
     fn arguments(&self) -> Vec<String> {
         let loads: Vec<String> = self.loads_per_s.iter().map(u64::to_string).collect();
-        let placement = self.placement.as_ref().map_or(vec!["apart".into(), "-".into(), "-".into()], |placement| {
-            vec![placement.sharing.name().into(), placement.home.to_string(), placement.others.to_string()]
-        });
+        let placement = self.placement.as_ref().map_or(
+            vec!["apart".into(), "-".into(), "-".into()],
+            |placement| {
+                vec![
+                    placement.sharing.name().into(),
+                    placement.home.to_string(),
+                    placement.others.to_string(),
+                ]
+            },
+        );
         let what = vec![self.time.as_millis().to_string(), self.cases.join(","), loads.join(",")];
         [what, placement].concat()
     }
@@ -136,7 +145,9 @@ impl turns::Plan for Plan {
     }
 
     fn label(&self) -> String {
-        self.placement.as_ref().map_or(String::new(), |placement| format!(", processors {}", placement.sharing.name()))
+        self.placement
+            .as_ref()
+            .map_or(String::new(), |placement| format!(", processors {}", placement.sharing.name()))
     }
 
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
@@ -177,7 +188,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
     // Every rank is on a node of its own, unless that was said otherwise: two at least.
-    let nodes_of = |ranks: u32| if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) };
+    let nodes_of = |ranks: u32| {
+        if setting.sim.is_some() { None } else { Some(setting.nodes.unwrap_or(ranks)) }
+    };
     Setting { nodes: nodes_of(2), ..setting.clone() }.check(2)?;
     ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
     let cases = turns::choose(&options.cases, &CASES)?;
@@ -206,10 +219,15 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             (ranks, Plan { time, cases, loads_per_s, placement: placement.clone() })
         };
         let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
-        let (measured, _) = turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
+        let (measured, _) =
+            turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
         records.extend(measured);
     }
-    ensure!(!records.is_empty(), "nothing of what was asked for is measured: {}", left_out.join("; "));
+    ensure!(
+        !records.is_empty(),
+        "nothing of what was asked for is measured: {}",
+        left_out.join("; ")
+    );
     troubles.extend(left_out.iter().map(|what| format!("not measured: {what}")));
     Ok((with_what_is_kept(records), troubles))
 }
@@ -224,15 +242,20 @@ fn placements(options: &Options, troubles: &mut Vec<String>) -> Result<Vec<Optio
         return Ok(vec![None]);
     }
     let all = cores::usable()?;
-    let asked = if options.sharing.is_empty() { Sharing::ALL.to_vec() } else { options.sharing.clone() };
+    let asked =
+        if options.sharing.is_empty() { Sharing::ALL.to_vec() } else { options.sharing.clone() };
     let mut placements = Vec::new();
     for sharing in asked {
         match all.split_first() {
             Some((home, others)) => placements.push(Some(Placement { sharing, home, others })),
-            None => troubles.push(format!("not measured: {}: there is one processor only", sharing.name())),
+            None => troubles
+                .push(format!("not measured: {}: there is one processor only", sharing.name())),
         }
     }
-    ensure!(!placements.is_empty(), "the home's rank and the others need a processor each; there is only one");
+    ensure!(
+        !placements.is_empty(),
+        "the home's rank and the others need a processor each; there is only one"
+    );
     Ok(placements)
 }
 
@@ -281,8 +304,10 @@ mod tests {
             let record = Record::new("interference", CPU, "farside", "nic", 2, 2);
             record.with("load_per_s", load).with("server", server).figure("per_s", per_s)
         };
-        let records = vec![record("nic", 0, 100.0), record("nic", 10, 98.0), record("host-block", 10, 50.0)];
-        let kept: Vec<Option<f64>> = with_what_is_kept(records).iter().map(|r| r.number("kept_pct")).collect();
+        let records =
+            vec![record("nic", 0, 100.0), record("nic", 10, 98.0), record("host-block", 10, 50.0)];
+        let kept: Vec<Option<f64>> =
+            with_what_is_kept(records).iter().map(|r| r.number("kept_pct")).collect();
         assert_eq!(kept, [Some(100.0), Some(98.0), None]);
     }
 }

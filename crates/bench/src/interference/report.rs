@@ -26,7 +26,9 @@ pub fn tables(records: &[Record]) -> String {
         "less than",
     ];
     let rows = records.iter().map(|record| {
-        let figure = |name: &str| record.number(name).map_or("-".into(), |value| Unit::of(name).format(value));
+        let figure = |name: &str| {
+            record.number(name).map_or("-".into(), |value| Unit::of(name).format(value))
+        };
         let home = if record.case == BANDWIDTH { figure("bytes_per_s") } else { figure("per_s") };
         vec![
             record.ranks.to_string(),
@@ -46,24 +48,30 @@ pub fn tables(records: &[Record]) -> String {
     table(&header, rows).to_string()
 }
 
-/// How much less time a lock takes with the interface than with each of the hosts, as figure 6 has it.
+/// How much less time a lock takes with the interface than with each of the hosts, as figure 6 has
+/// it.
 fn less(records: &[Record], record: &Record) -> String {
     let server = text_of(record, "server");
     if record.case != LOCK || server == "nic" {
         return "-".into();
     }
     let same = |other: &&Record| {
-        other.case == LOCK && other.ranks == record.ranks && text_of(other, "cores") == text_of(record, "cores")
+        other.case == LOCK
+            && other.ranks == record.ranks
+            && text_of(other, "cores") == text_of(record, "cores")
     };
-    let mut interface = records.iter().filter(same).filter(|other| text_of(other, "server") == "nic");
-    let times = (interface.next().and_then(|other| other.number("median_ns")), record.number("median_ns"));
+    let mut interface =
+        records.iter().filter(same).filter(|other| text_of(other, "server") == "nic");
+    let times =
+        (interface.next().and_then(|other| other.number("median_ns")), record.number("median_ns"));
     match times {
         (Some(interface), Some(host)) => format!("nic {:.1} %", 100.0 * (1.0 - interface / host)),
         _ => "-".into(),
     }
 }
 
-/// Draws the results into a directory: one chart for each case and each choice of processors, and a page of all.
+/// Draws the results into a directory: one chart for each case and each choice of processors, and a
+/// page of all.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let mut choices: Vec<String> = Vec::new();
     for choice in records.iter().map(|record| text_of(record, "cores")) {
@@ -79,8 +87,15 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
             (BANDWIDTH, "What is left of the home's bandwidth to a third node"),
             (LOCK, "Taking a lock and giving it back"),
         ] {
-            let of: Vec<&Record> = records.iter().filter(|r| r.case == case && text_of(r, "cores") == choice).collect();
-            plots.push((title.to_owned(), format!("interference-{case}{suffix}.svg"), chart(&of, case, title)));
+            let of: Vec<&Record> = records
+                .iter()
+                .filter(|r| r.case == case && text_of(r, "cores") == choice)
+                .collect();
+            plots.push((
+                title.to_owned(),
+                format!("interference-{case}{suffix}.svg"),
+                chart(&of, case, title),
+            ));
         }
     }
     write_plots("farside bench interference", directory, &plots)
@@ -112,6 +127,12 @@ fn chart(records: &[&Record], case: &str, title: &str) -> Option<String> {
             Axis::new("percent of idle", Scale::Linear, Unit::Count),
         ),
     };
-    let chart = Chart { title: title.into(), subtitle: "by who serves the lock's home".into(), x, y, series };
+    let chart = Chart {
+        title: title.into(),
+        subtitle: "by who serves the lock's home".into(),
+        x,
+        y,
+        series,
+    };
     (!chart.series.is_empty()).then(|| chart.to_svg())
 }

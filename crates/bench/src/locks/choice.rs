@@ -106,7 +106,10 @@ impl Thresholds {
     /// T_DC, T_L and T_R as words of samples.
     pub(super) fn words(&self) -> [String; 3] {
         let word = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
-        let list = self.t_l.as_ref().map(|levels| levels.iter().map(u32::to_string).collect::<Vec<_>>().join("-"));
+        let list = self
+            .t_l
+            .as_ref()
+            .map(|levels| levels.iter().map(u32::to_string).collect::<Vec<_>>().join("-"));
         [word(self.t_dc), list.unwrap_or("-".to_owned()), word(self.t_r)]
     }
 }
@@ -114,7 +117,9 @@ impl Thresholds {
 /// Reads numbers for the levels such as `20-50`.
 pub fn levels(text: &str) -> Result<Vec<u32>> {
     let number = |part: &str| match part.parse() {
-        Ok(0) | Err(_) => bail!("{text:?} is no T_L: expected numbers for the levels such as 20-50"),
+        Ok(0) | Err(_) => {
+            bail!("{text:?} is no T_L: expected numbers for the levels such as 20-50")
+        }
         Ok(number) => Ok(number),
     };
     text.split('-').map(number).collect()

@@ -10,15 +10,17 @@ use super::{Choice, Plan, TIMES, WHOLE};
 use crate::timing::Random;
 use crate::turns::sample;
 
-/// How many operations without a look at the clock in between, at most, where nothing is done under the lock: a look takes as long as half
-/// an operation. Fewer once so many took longer than that, so that a batch is never what makes a wait look long. The rivals' programs do the same.
+/// How many operations without a look at the clock in between, at most, where nothing is done under
+/// the lock: a look takes as long as half an operation. Fewer once so many took longer than that,
+/// so that a batch is never what makes a wait look long. The rivals' programs do the same.
 const BATCH: u64 = 16;
 const BATCH_NS: u64 = 10_000;
 /// What a rank does when it has the lock, or after that, in nanoseconds.
 const WORK_NS: std::ops::Range<u64> = 1000..4000;
 /// How far places that are not to disturb each other are apart, in words.
 const APART: usize = 16;
-/// The words of each rank that say since when and until when it counts; zero as long as that is open.
+/// The words of each rank that say since when and until when it counts; zero as long as that is
+/// open.
 const SINCE: usize = APART;
 const UNTIL: usize = APART + 1;
 
@@ -40,7 +42,9 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 fn lines(plan: &Plan, choice: &Choice, case: &str, summary: &Summary) -> Vec<String> {
     let [t_dc, t_l, t_r] = choice.thresholds().words();
     let line = |case: &str, ns: f64| {
-        let figures = [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns].map(Some);
+        let figures =
+            [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns]
+                .map(Some);
         sample(case, &[&plan.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], &figures)
     };
     let both = summary.acquire_ns + summary.release_ns;
@@ -87,7 +91,12 @@ impl Memory {
 }
 
 /// One loop with one lock.
-fn one(world: &World, plan: &Plan, memory: &Memory, (choice, case): (&Choice, &str)) -> Result<Summary> {
+fn one(
+    world: &World,
+    plan: &Plan,
+    memory: &Memory,
+    (choice, case): (&Choice, &str),
+) -> Result<Summary> {
     memory.clear(world)?;
     let lock = choice.build(world)?;
     let mut worker = Worker {
@@ -112,7 +121,11 @@ fn one(world: &World, plan: &Plan, memory: &Memory, (choice, case): (&Choice, &s
     world.sync()?;
     let counted = world.get_value(memory.counter())?;
     if counted != increments[0] {
-        let what = format!("{} {case}: {} increments under the lock came to {counted}", choice.name(), increments[0]);
+        let what = format!(
+            "{} {case}: {} increments under the lock came to {counted}",
+            choice.name(),
+            increments[0]
+        );
         return Err(Error::Misuse(what));
     }
     lock.free(world)?;
@@ -148,8 +161,9 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Works until rank 0 says that time is up. What is over between the two times that rank 0 says counts; before, it only warms up. Rank 0
-    /// has at least one that counts, and all ranks of a node have one clock.
+    /// Works until rank 0 says that time is up. What is over between the two times that rank 0 says
+    /// counts; before, it only warms up. Rank 0 has at least one that counts, and all ranks of a
+    /// node have one clock.
     fn for_time(&mut self, time: Duration) -> Result<Tally> {
         let (world, start_ns) = (self.world, self.world.now_ns());
         let time_ns = time.as_nanos() as u64;
@@ -159,7 +173,11 @@ impl Worker<'_> {
             let end_ns = if self.is_empty {
                 let end_ns = self.empty_sections(batch)?;
                 some.add(batch, end_ns - last_ns, 0);
-                batch = if end_ns - last_ns < BATCH_NS { (batch * 2).min(BATCH) } else { (batch / 2).max(1) };
+                batch = if end_ns - last_ns < BATCH_NS {
+                    (batch * 2).min(BATCH)
+                } else {
+                    (batch / 2).max(1)
+                };
                 end_ns
             } else {
                 self.once(last_ns, &mut some)?
@@ -186,7 +204,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Works so often; also says when each operation was over. Of the first tenth no times are kept.
+    /// Works so often; also says when each operation was over. Of the first tenth no times are
+    /// kept.
     fn for_operations(&mut self, operations: u64) -> Result<(Tally, Vec<u64>)> {
         let begin_ns = self.world.now_ns();
         let mut ends_ns = Vec::with_capacity(operations as usize);
@@ -202,11 +221,14 @@ impl Worker<'_> {
         let kept = tally.operations as f64 / operations as f64;
         let scale = |ns: u64| (ns as f64 / kept) as u64;
         let (acquire_ns, release_ns) = (scale(tally.acquire_ns), scale(tally.release_ns));
-        Ok((Tally { operations, acquire_ns, release_ns, begin_ns, end_ns: last_ns, ..tally }, ends_ns))
+        Ok((
+            Tally { operations, acquire_ns, release_ns, begin_ns, end_ns: last_ns, ..tally },
+            ends_ns,
+        ))
     }
 
-    /// So many operations with nothing in them, not even a look at the clock; returns when they were over. All times together are all that
-    /// is known.
+    /// So many operations with nothing in them, not even a look at the clock; returns when they
+    /// were over. All times together are all that is known.
     #[inline]
     fn empty_sections(&mut self, count: u64) -> Result<u64> {
         for _ in 0..count {

@@ -1,4 +1,5 @@
-//! `farside bench locks`: the five benchmarks of \[RMALOCK16\] section 5, and the times of figures 8 to 10 of \[ARMCI03\].
+//! `farside bench locks`: the five benchmarks of \[RMALOCK16\] section 5, and the times of figures
+//! 8 to 10 of \[ARMCI03\].
 //!
 //! All ranks contend for one lock in the memory of rank 0.
 //!
@@ -12,8 +13,9 @@
 //! | `wcsb` | increments a counter and computes for 1 to 4 us while it has the lock |
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
 //!
-//! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock and tells the others, who look at words of their own. In
-//! virtual time every rank does a given number of operations.
+//! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock
+//! and tells the others, who look at words of their own. In virtual time every rank does a given
+//! number of operations.
 
 mod choice;
 mod measure;
@@ -60,7 +62,8 @@ impl Plan {
         let [ms, cases, writers, operations, locks] = arguments else {
             bail!("expected MS CASES WRITERS OPERATIONS LOCKS, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)?),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -110,7 +113,9 @@ impl turns::Plan for Plan {
 
     fn deadline(&self) -> Duration {
         // A waiting rank 0 sees late that time is up.
-        (self.time * 4 + Duration::from_secs(1)) * (self.loops().count() * self.locks.len().max(1)) as u32 + SLACK
+        (self.time * 4 + Duration::from_secs(1))
+            * (self.loops().count() * self.locks.len().max(1)) as u32
+            + SLACK
     }
 
     fn label(&self) -> String {
@@ -144,7 +149,8 @@ pub struct Options {
     pub cases: Vec<String>,
     /// Which locks, with which thresholds.
     pub locks: Vec<Choice>,
-    /// How many of a hundred requests are to write; locks that readers cannot share are measured at 100 only.
+    /// How many of a hundred requests are to write; locks that readers cannot share are measured at
+    /// 100 only.
     pub writers_pct: Vec<f64>,
     /// How often each rank takes the lock in virtual time.
     pub operations: u64,
@@ -160,20 +166,34 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let mut plans = Vec::new();
     for &ranks in &setting.ranks {
         for &writers_pct in &options.writers_pct {
-            ensure!((0.0..=100.0).contains(&writers_pct), "{writers_pct} % writers are no fraction");
+            ensure!(
+                (0.0..=100.0).contains(&writers_pct),
+                "{writers_pct} % writers are no fraction"
+            );
             let suits = |lock: &&Choice| lock.is_shared() || writers_pct == 100.0;
             let locks: Vec<Choice> = options.locks.iter().filter(suits).cloned().collect();
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
             if !locks.is_empty() {
-                plans.push((ranks, Plan { time: setting.time, cases: cases.clone(), writers_pct, operations, locks }));
+                plans.push((
+                    ranks,
+                    Plan {
+                        time: setting.time,
+                        cases: cases.clone(),
+                        writers_pct,
+                        operations,
+                        locks,
+                    },
+                ));
             }
         }
     }
     let is_planned = |lock: &Choice| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
-    let mut without: Vec<&str> = options.locks.iter().filter(|lock| !is_planned(lock)).map(Choice::name).collect();
+    let mut without: Vec<&str> =
+        options.locks.iter().filter(|lock| !is_planned(lock)).map(Choice::name).collect();
     without.dedup();
     let why = "locks that readers cannot share are measured with 100 % writers only";
-    let left_out = if without.is_empty() { vec![] } else { vec![format!("{}: {why}", without.join(", "))] };
+    let left_out =
+        if without.is_empty() { vec![] } else { vec![format!("{}: {why}", without.join(", "))] };
     turns::run(setting, &plans, &left_out)
 }
 
@@ -186,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "lb,sob,acquire", "0.2", "7", "d-mcs/-/-/-,rma-rw/2/20-50/1000"].map(str::to_owned);
+        let words = ["20", "lb,sob,acquire", "0.2", "7", "d-mcs/-/-/-,rma-rw/2/20-50/1000"]
+            .map(str::to_owned);
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert_eq!(plan.loops().collect::<Vec<_>>(), ["lb", "sob"]);
@@ -210,7 +231,13 @@ mod tests {
             progress: false,
         };
         let locks = locks.iter().map(|name| Choice::named(name).unwrap()).collect();
-        let options = Options { setting, cases: Vec::new(), locks, writers_pct: writers_pct.to_vec(), operations: 10 };
+        let options = Options {
+            setting,
+            cases: Vec::new(),
+            locks,
+            writers_pct: writers_pct.to_vec(),
+            operations: 10,
+        };
         run(&options).unwrap().0
     }
 
@@ -220,12 +247,18 @@ mod tests {
         let names: Vec<&str> = all.iter().map(Choice::name).collect();
         let records = simulated("aries-xc30", 18, &names, &[5.0, 100.0]);
         for choice in &all {
-            let of = records.iter().filter(|record| record.attribute("lock") == Some(choice.name().into())).count();
+            let of = records
+                .iter()
+                .filter(|record| record.attribute("lock") == Some(choice.name().into()))
+                .count();
             assert_eq!(of, CASES.len() * if choice.is_shared() { 2 } else { 1 }, "{choice}");
         }
         for record in &records {
             let figure = |name: &str| record.number(name).unwrap();
-            assert!(figure("per_s") > 0.0 && figure("median_ns") > 0.0 && figure("wait_max_ns") > 0.0, "{record:?}");
+            assert!(
+                figure("per_s") > 0.0 && figure("median_ns") > 0.0 && figure("wait_max_ns") > 0.0,
+                "{record:?}"
+            );
             assert!(figure("share_min") <= 1.0 && figure("share_max") >= 1.0, "{record:?}");
         }
     }
@@ -233,7 +266,9 @@ mod tests {
     #[test]
     fn the_parts_of_an_operation_add_up() {
         let records = simulated("myrinet-2000", 8, &["d-mcs"], &[100.0]);
-        let ns = |case: &str| records.iter().find(|record| record.case == case).unwrap().number("median_ns").unwrap();
+        let ns = |case: &str| {
+            records.iter().find(|record| record.case == case).unwrap().number("median_ns").unwrap()
+        };
         assert!((ns("acquire") + ns("release") - ns("request")).abs() < 0.01);
         assert_eq!(ns("request"), ns("lb"));
         assert!(ns("acquire") > ns("release"));
@@ -243,7 +278,9 @@ mod tests {
     fn readers_share_what_can_be_shared() {
         let records = simulated("aries-xc30", 32, &["rma-rw"], &[0.2, 100.0]);
         let per_s = |writers_pct: f64| {
-            let is = |record: &&Record| record.case == "wcsb" && record.number("writers_pct") == Some(writers_pct);
+            let is = |record: &&Record| {
+                record.case == "wcsb" && record.number("writers_pct") == Some(writers_pct)
+            };
             records.iter().find(is).unwrap().number("per_s").unwrap()
         };
         assert!(per_s(0.2) > 4.0 * per_s(100.0), "{} and {}", per_s(0.2), per_s(100.0));

@@ -10,8 +10,8 @@ use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
 use crate::turns::FARSIDE;
 
-/// The results as tables: for each number of ranks all figures, with the ratio to the best rival; if there are several numbers, also the figure that
-/// counts by lock and ranks.
+/// The results as tables: for each number of ranks all figures, with the ratio to the best rival;
+/// if there are several numbers, also the figure that counts by lock and ranks.
 pub fn tables(records: &[Record]) -> String {
     let ranks = distinct(records.iter().map(|record| record.ranks));
     let mut text = String::new();
@@ -22,7 +22,8 @@ pub fn tables(records: &[Record]) -> String {
     }
     if ranks.len() > 1 {
         text += &format!(
-            "by ranks: the mean time, or the throughput of all ranks, and how many times better than the best rival\n{}\n",
+            "by ranks: the mean time, or the throughput of all ranks, and how many times better \
+             than the best rival\n{}\n",
             by_ranks(records, &ranks)
         );
     }
@@ -30,9 +31,20 @@ pub fn tables(records: &[Record]) -> String {
 }
 
 fn details(records: &[&Record]) -> String {
-    let header = ["case", "writers", "lock", "time", "throughput", "ratio", "share of a rank", "longest wait"];
+    let header = [
+        "case",
+        "writers",
+        "lock",
+        "time",
+        "throughput",
+        "ratio",
+        "share of a rank",
+        "longest wait",
+    ];
     let rows = records.iter().map(|record| {
-        let figure = |name: &str| record.number(name).map_or("-".into(), |value| Unit::of(name).format(value));
+        let figure = |name: &str| {
+            record.number(name).map_or("-".into(), |value| Unit::of(name).format(value))
+        };
         let share = match (record.number("share_min"), record.number("share_max")) {
             (Some(least), Some(most)) => format!("{least:.2} to {most:.2}"),
             _ => "-".into(),
@@ -53,7 +65,8 @@ fn details(records: &[&Record]) -> String {
 
 fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
     let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
-    let header: Vec<&str> = ["case", "writers", "lock"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let header: Vec<&str> =
+        ["case", "writers", "lock"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     let all: Vec<&Record> = records.iter().collect();
     let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     let mut sorted = all.clone();
@@ -100,7 +113,10 @@ fn lock(record: &Record) -> String {
     let threshold = |key: &str| Some(format!(" {key} {}", record.attribute(key)?));
     let name = text_of(record, "lock");
     let name = if record.system == FARSIDE { name } else { format!("{} {name}", record.system) };
-    ["t_dc", "t_l", "t_r"].iter().filter_map(|key| threshold(key)).fold(name, |name, more| name + &more)
+    ["t_dc", "t_l", "t_r"]
+        .iter()
+        .filter_map(|key| threshold(key))
+        .fold(name, |name, more| name + &more)
 }
 
 /// How many times better one of our locks is than the best rival in the same case.
@@ -116,20 +132,32 @@ fn ratio(records: &[&Record], own: &Record) -> Option<f64> {
     let figure = figure_of(own);
     let rivals = records.iter().filter(same).filter_map(|record| record.number(figure));
     let mine = own.number(figure)?;
-    if is_time(own) { Some(rivals.reduce(f64::min)? / mine) } else { Some(mine / rivals.reduce(f64::max)?) }
+    if is_time(own) {
+        Some(rivals.reduce(f64::min)? / mine)
+    } else {
+        Some(mine / rivals.reduce(f64::max)?)
+    }
 }
 
 /// Draws the results into a directory: each case at each fraction of writers, by ranks.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
-    let fractions = distinct(records.iter().filter_map(|record| record.number("writers_pct")).map(f64::to_bits));
+    let fractions = distinct(
+        records.iter().filter_map(|record| record.number("writers_pct")).map(f64::to_bits),
+    );
     let mut plots: Vec<Plot> = Vec::new();
     for case in CASES {
         for &fraction in &fractions {
             let fraction = f64::from_bits(fraction);
-            let is = |record: &&Record| record.case == case && record.number("writers_pct") == Some(fraction);
+            let is = |record: &&Record| {
+                record.case == case && record.number("writers_pct") == Some(fraction)
+            };
             let chosen: Vec<&Record> = records.iter().filter(is).collect();
             let file = format!("locks-{case}-{fraction}.svg");
-            plots.push((format!("{case}, {fraction} % writers"), file, curves(case, fraction, &chosen)));
+            plots.push((
+                format!("{case}, {fraction} % writers"),
+                file,
+                curves(case, fraction, &chosen),
+            ));
         }
     }
     write_plots("farside bench locks", directory, &plots)

@@ -7,7 +7,8 @@ pub(super) struct Tally {
     /// All requests until the lock was there, and all times to give it back.
     pub(super) acquire_ns: u64,
     pub(super) release_ns: u64,
-    /// The longest wait for the lock; of operations that were timed together, the longest of all of them.
+    /// The longest wait for the lock; of operations that were timed together, the longest of all of
+    /// them.
     pub(super) wait_max_ns: u64,
     /// Between which times.
     pub(super) begin_ns: u64,
@@ -69,7 +70,8 @@ impl Summary {
         Summary::new(tallies, |tally| tally.operations)
     }
 
-    /// Of ranks that have done equally much: all of it in the time of all. Parts are those at the end of the first rank: later, fewer contend.
+    /// Of ranks that have done equally much: all of it in the time of all. Parts are those at the
+    /// end of the first rank: later, fewer contend.
     pub(super) fn of_operations(tallies: &[Tally]) -> Summary {
         Summary::new(tallies, |tally| tally.early)
     }
@@ -84,7 +86,8 @@ impl Summary {
         Summary {
             acquire_ns: sum(|tally| tally.acquire_ns) / operations,
             release_ns: sum(|tally| tally.release_ns) / operations,
-            per_s: sum(|tally| tally.operations) * 1e9 / end_ns.saturating_sub(begin_ns).max(1) as f64,
+            per_s: sum(|tally| tally.operations) * 1e9
+                / end_ns.saturating_sub(begin_ns).max(1) as f64,
             share_min: parts.iter().copied().fold(f64::INFINITY, f64::min) / fair,
             share_max: parts.iter().copied().fold(0.0, f64::max) / fair,
             wait_max_ns: tallies.iter().map(|tally| tally.wait_max_ns).max().unwrap_or(0) as f64,

@@ -1,4 +1,5 @@
-//! `farside bench lu`: dense LU factorization over windows, direct against two-sided passive epochs, as in figures 7 and 8 of \[PASSIVE08\].
+//! `farside bench lu`: dense LU factorization over windows, direct against two-sided passive
+//! epochs, as in figures 7 and 8 of \[PASSIVE08\].
 
 mod report;
 
@@ -33,9 +34,13 @@ impl Plan {
     /// Reads `SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH`.
     pub fn parse(arguments: &[String]) -> Result<Plan> {
         let [sizes, block, designs, flop_ns, library_ns, message_bytes, refetch] = arguments else {
-            bail!("expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH, not {arguments:?}");
+            bail!(
+                "expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH, not \
+                 {arguments:?}"
+            );
         };
-        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         let sizes: Vec<usize> = sizes.split(',').map(number).collect::<Result<_>>()?;
         let lu = lu::Plan {
             size: sizes[0],
@@ -88,7 +93,9 @@ impl turns::Plan for Plan {
                 let outcome = lu::factor(world, &plan, design)?;
                 let Some(residual) = outcome.residual else { continue };
                 if residual.is_nan() || residual > 1e-10 * size as f64 {
-                    return Err(farside::Error::Misuse(format!("{design}: the factors are wrong, by {residual:e}")));
+                    return Err(farside::Error::Misuse(format!(
+                        "{design}: the factors are wrong, by {residual:e}"
+                    )));
                 }
                 for (case, ns) in outcome.split.named() {
                     samples.push(sample(case, &[design, &size, &self.lu.block], &[Some(ns), None]));
@@ -131,7 +138,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     for &size in &options.sizes {
         ensure!(
             (1..=size).contains(&options.block) && size <= 1 << 15,
-            "a matrix of {size} rows cannot be cut into blocks of {}: expected up to {} rows, and a block that is not larger",
+            "a matrix of {size} rows cannot be cut into blocks of {}: expected up to {} rows, and \
+             a block that is not larger",
             options.block,
             1 << 15
         );
@@ -146,7 +154,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         refetch: options.refetch,
     };
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
-    let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    let plans: Vec<(u32, Plan)> =
+        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
     turns::run(&options.setting, &plans, &[])
 }
 
@@ -157,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["256,512", "32", "direct,two-sided", "1.5", "0", "16384", "refetch"].map(str::to_owned);
+        let words = ["256,512", "32", "direct,two-sided", "1.5", "0", "16384", "refetch"]
+            .map(str::to_owned);
         assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
         assert!(Plan::parse(&words[..3]).is_err());
     }

@@ -1,5 +1,6 @@
-//! What no system can beat between nodes: bare datagrams over loopback, of the same sizes and with the same manners of waiting as farside's, between
-//! two threads, without names, numbers, tags and checks.
+//! What no system can beat between nodes: bare datagrams over loopback, of the same sizes and with
+//! the same manners of waiting as farside's, between two threads, without names, numbers, tags and
+//! checks.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,8 @@ const NAME_BYTES: usize = 89;
 const PACKET_BYTES: usize = 60 << 10;
 /// How much may wait in a socket.
 const BUFFER_BYTES: usize = 8 << 20;
-/// How many datagrams follow each other when their rate is measured, as many as there are puts between two flushes.
+/// How many datagrams follow each other when their rate is measured, as many as there are puts
+/// between two flushes.
 const RATE: usize = 1000;
 /// How often a port looks before it sleeps.
 const LOOKS: u32 = 60;
@@ -82,9 +84,12 @@ impl Shape {
         let (out, back, part) = match case {
             "put" | "put_strided" => (data(bytes), WORD, 1.0),
             "get" => (WORD, data(bytes), 1.0),
-            "fetch_add" | "swap" | "compare_swap" | "compare_swap_miss" | "signal" => (WORD, WORD, 1.0),
+            "fetch_add" | "swap" | "compare_swap" | "compare_swap_miss" | "signal" => {
+                (WORD, WORD, 1.0)
+            }
             "rate" => ((RATE, 8 + NAME_BYTES), WORD, 1.0 / RATE as f64),
-            // Two ranks that tell each other: each waits for one message, which both send at the same time.
+            // Two ranks that tell each other: each waits for one message, which both send at the
+            // same time.
             "barrier" => (WORD, WORD, 0.5),
             _ => return None,
         };
@@ -125,13 +130,16 @@ fn open() -> Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("binding a UDP socket")?;
     socket.set_nonblocking(true).context("making a socket non-blocking")?;
     if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES).context("setting a socket's buffer")?;
+        sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES)
+            .context("setting a socket's buffer")?;
     }
-    sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES).context("setting a socket's buffer")?;
+    sockopt::set_socket_send_buffer_size(&socket, BUFFER_BYTES)
+        .context("setting a socket's buffer")?;
     Ok(socket)
 }
 
-/// One end of the exchange. As in a transfer, each datagram comes from a place of its own and goes to one.
+/// One end of the exchange. As in a transfer, each datagram comes from a place of its own and goes
+/// to one.
 struct Line<'a> {
     socket: &'a UdpSocket,
     waits: Waits,
@@ -140,7 +148,12 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn new(socket: &UdpSocket, waits: Waits, from: (usize, usize), into: (usize, usize)) -> Line<'_> {
+    fn new(
+        socket: &UdpSocket,
+        waits: Waits,
+        from: (usize, usize),
+        into: (usize, usize),
+    ) -> Line<'_> {
         Line { socket, waits, from: vec![1; from.0 * from.1], into: vec![0; into.0 * into.1] }
     }
 
@@ -186,9 +199,16 @@ impl Line<'_> {
             let nap = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
             let begin = Instant::now();
             let _ = rustix::event::poll(&mut [PollFd::new(self.socket, PollFlags::IN)], Some(&nap));
-            slept = if begin.elapsed() < Duration::from_millis(100) { Duration::ZERO } else { slept + begin.elapsed() };
+            slept = if begin.elapsed() < Duration::from_millis(100) {
+                Duration::ZERO
+            } else {
+                slept + begin.elapsed()
+            };
             if slept > PATIENCE {
-                bail!("{left} of {count} datagrams over loopback got lost; are the socket's buffers too small?");
+                bail!(
+                    "{left} of {count} datagrams over loopback got lost; are the socket's buffers \
+                     too small?"
+                );
             }
         }
         Ok(true)
@@ -210,8 +230,10 @@ mod tests {
 
     #[test]
     fn datagrams_are_measured_in_every_manner_of_waiting() {
-        let plan =
-            Plan::parse(&["1", "put,get,fetch_add,rate,barrier", "8,1048576", "idle"].map(String::from)).unwrap();
+        let plan = Plan::parse(
+            &["1", "put,get,fetch_add,rate,barrier", "8,1048576", "idle"].map(String::from),
+        )
+        .unwrap();
         for limit in [Limit::Far("nic".into()), Limit::Far("host-block".into()), Limit::FarAsleep] {
             assert_eq!(run(&plan, &limit).unwrap().lines().count(), 7, "{limit:?}");
         }

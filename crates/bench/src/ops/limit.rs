@@ -61,12 +61,18 @@ fn one(case: &str, bytes: usize, plan: &Plan) -> Result<Option<f64>> {
             black_box(word.swap(value, Ordering::SeqCst));
         }),
         "compare_swap" => loops(time, |value| {
-            let _ = black_box(word.compare_exchange(value, value + 1, Ordering::SeqCst, Ordering::SeqCst));
+            let _ = black_box(word.compare_exchange(
+                value,
+                value + 1,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ));
         }),
         "compare_swap_miss" => loops(time, |_| {
             let _ = black_box(word.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst));
         }),
-        // How long it takes to wake a sleeper and to be woken by it: what waiting without a processor of one's own costs.
+        // How long it takes to wake a sleeper and to be woken by it: what waiting without a
+        // processor of one's own costs.
         "barrier" => futex_round_trip(plan).map(Some),
         _ => Ok(None),
     }

@@ -159,7 +159,8 @@ fn each<T>(count: u64, mut run: impl FnMut(u64) -> Result<T>) -> Result<()> {
 
 /// Rank 0 decides how many barriers make a batch, and when it is enough.
 fn barrier(world: &World, time: Duration) -> Result<f64> {
-    let (start_ns, time_ns, batch_ns) = (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
+    let (start_ns, time_ns, batch_ns) =
+        (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
     let mut count = 1u64;
     let mut samples = Vec::new();
     loop {

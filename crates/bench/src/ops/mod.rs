@@ -20,7 +20,8 @@ pub use report::{plot, tables};
 /// The cases that take every size.
 const SIZED: [&str; 4] = ["put", "get", "accumulate", "put_strided"];
 /// The cases on one word.
-const WORDS: [&str; 6] = ["fetch_add", "swap", "compare_swap", "compare_swap_miss", "signal", "rate"];
+const WORDS: [&str; 6] =
+    ["fetch_add", "swap", "compare_swap", "compare_swap_miss", "signal", "rate"];
 /// All cases.
 const CASES: [&str; 11] = [
     "put",
@@ -84,7 +85,8 @@ impl Plan {
         let [ms, cases, sizes, target] = arguments else {
             bail!("expected MS CASES SIZES TARGET, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)? as u64),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -108,13 +110,21 @@ impl Plan {
 
 impl turns::Plan for Plan {
     const BENCH: &'static str = "ops";
-    const LAYOUT: Layout =
-        Layout { cases: &CASES, attributes: &["bytes", "target"], figures: &[("median_ns", Fold::Median)] };
+    const LAYOUT: Layout = Layout {
+        cases: &CASES,
+        attributes: &["bytes", "target"],
+        figures: &[("median_ns", Fold::Median)],
+    };
     const HAS_LIMIT: bool = true;
 
     fn arguments(&self) -> Vec<String> {
         let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
-        vec![self.time.as_millis().to_string(), self.cases.join(","), sizes.join(","), self.target.name().to_owned()]
+        vec![
+            self.time.as_millis().to_string(),
+            self.cases.join(","),
+            sizes.join(","),
+            self.target.name().to_owned(),
+        ]
     }
 
     fn deadline(&self) -> Duration {
@@ -132,7 +142,9 @@ impl turns::Plan for Plan {
 
     fn run_limit(&self, limit: &Limit, setting: &Setting) -> Result<String> {
         match (self.target, limit) {
-            (Target::Idle, Limit::Far(server)) if server == OFI => pingpong::run(self, setting.provider.as_deref()),
+            (Target::Idle, Limit::Far(server)) if server == OFI => {
+                pingpong::run(self, setting.provider.as_deref())
+            }
             (Target::Idle, Limit::Near) => limit::run(self),
             (Target::Idle, _) => datagrams::run(self, limit),
             (Target::Computing, _) => Ok(String::new()),
@@ -173,30 +185,45 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     for &bytes in &options.sizes {
         ensure!(
             bytes >= 8 && bytes.is_multiple_of(8) && (bytes < 64 || bytes.is_multiple_of(64)),
-            "{bytes} bytes cannot be measured: below 64, sizes are multiples of 8; from there on, of 64"
+            "{bytes} bytes cannot be measured: below 64, sizes are multiples of 8; from there on, \
+             of 64"
         );
-        ensure!(bytes <= 64 << 20, "{bytes} bytes are more than the {} that are measured", 64 << 20);
+        ensure!(
+            bytes <= 64 << 20,
+            "{bytes} bytes are more than the {} that are measured",
+            64 << 20
+        );
     }
     let mut left_out = Vec::new();
     let ranks = options.setting.ranks.iter();
-    let plans: Vec<(u32, Plan)> = ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
+    let plans: Vec<(u32, Plan)> =
+        ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
     turns::run(&options.setting, &plans, &left_out)
 }
 
-/// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair that transfers in some systems
-/// and not in others, so that only the barrier is compared.
-fn plans(options: &Options, cases: &[String], ranks: u32, left_out: &mut Vec<String>) -> Vec<(u32, Plan)> {
+/// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair
+/// that transfers in some systems and not in others, so that only the barrier is compared.
+fn plans(
+    options: &Options,
+    cases: &[String],
+    ranks: u32,
+    left_out: &mut Vec<String>,
+) -> Vec<(u32, Plan)> {
     let processors = match options.setting.sim {
         Some(_) => u32::MAX,
         None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
     };
     let time = options.setting.time;
-    let plan = |cases: Vec<String>, target| Plan { time, cases, sizes: options.sizes.clone(), target };
-    let (barrier, pairs): (Vec<String>, Vec<String>) = cases.iter().cloned().partition(|case| case == "barrier");
+    let plan =
+        |cases: Vec<String>, target| Plan { time, cases, sizes: options.sizes.clone(), target };
+    let (barrier, pairs): (Vec<String>, Vec<String>) =
+        cases.iter().cloned().partition(|case| case == "barrier");
     let mut plans = Vec::new();
     let most = processors.max(2);
     if ranks > most && !pairs.is_empty() {
-        let why = format!("where ranks outnumber processors, only the barrier is measured; ask for at most {most}");
+        let why = format!(
+            "where ranks outnumber processors, only the barrier is measured; ask for at most {most}"
+        );
         left_out.push(turns::left_out(&pairs, ranks, &why));
     } else if !pairs.is_empty() {
         plans.push((ranks, plan(pairs.clone(), Target::Idle)));
@@ -227,7 +254,10 @@ mod tests {
         let first = plan(&["20", "put,fetch_add,barrier", "8,64", "computing"]).unwrap();
         let second = Plan::parse(&first.arguments()).unwrap();
         let cases: Vec<(String, usize)> = second.cases().collect();
-        assert_eq!(cases, [("put".into(), 8), ("put".into(), 64), ("fetch_add".into(), 8), ("barrier".into(), 0)]);
+        assert_eq!(
+            cases,
+            [("put".into(), 8), ("put".into(), 64), ("fetch_add".into(), 8), ("barrier".into(), 0)]
+        );
         assert_eq!(second.target, Target::Computing);
         assert!(plan(&["x", "put", "8", "idle"]).is_err());
         assert!(plan(&["20", "put", "8", "asleep"]).is_err());
@@ -236,10 +266,14 @@ mod tests {
 
     #[test]
     fn rates_follow_from_times() {
-        let put = Record::new("ops", "put", "farside", "shm", 2, 1).with("bytes", 1024).figure("median_ns", 4.0);
+        let put = Record::new("ops", "put", "farside", "shm", 2, 1)
+            .with("bytes", 1024)
+            .figure("median_ns", 4.0);
         let put = Plan::complete(put);
         assert_eq!((put.number("per_s"), put.number("bytes_per_s")), (Some(0.25e9), Some(256e9)));
-        let swap = Record::new("ops", "swap", "farside", "shm", 2, 1).with("bytes", 8).figure("median_ns", 4.0);
+        let swap = Record::new("ops", "swap", "farside", "shm", 2, 1)
+            .with("bytes", 8)
+            .figure("median_ns", 4.0);
         assert_eq!(Plan::complete(swap).number("bytes_per_s"), None);
     }
 

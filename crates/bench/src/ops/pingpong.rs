@@ -1,4 +1,5 @@
-//! What libfabric itself takes for a round trip over the same provider: its own `fi_pingpong`, two processes that send each other 8 bytes and poll.
+//! What libfabric itself takes for a round trip over the same provider: its own `fi_pingpong`, two
+//! processes that send each other 8 bytes and poll.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -19,27 +20,39 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A round trip as the limit of every case that is one: 8 bytes there, an answer back.
 pub(super) fn run(plan: &Plan, provider: Option<&str>) -> Result<String> {
     // What follows the name says who executes what; it is not libfabric's.
-    let name = provider.and_then(|text| text.split('/').next()).filter(|name| !name.is_empty()).unwrap_or(USUAL);
+    let name = provider
+        .and_then(|text| text.split('/').next())
+        .filter(|name| !name.is_empty())
+        .unwrap_or(USUAL);
     let is_round_trip = |(case, bytes): &(String, usize)| {
-        *bytes == 8 && case != "rate" && (case == "put" || case == "get" || WORDS.contains(&case.as_str()))
+        *bytes == 8
+            && case != "rate"
+            && (case == "put" || case == "get" || WORDS.contains(&case.as_str()))
     };
     let cases: Vec<(String, usize)> = plan.cases().filter(is_round_trip).collect();
     if cases.is_empty() {
         return Ok(String::new());
     }
     let ns = round_trip_ns(name)?;
-    Ok(cases.iter().map(|(case, bytes)| row(case, *bytes, plan.target, ns)).collect::<Vec<_>>().join("\n"))
+    Ok(cases
+        .iter()
+        .map(|(case, bytes)| row(case, *bytes, plan.target, ns))
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 fn round_trip_ns(provider: &str) -> Result<f64> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr())?.port().to_string();
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr())?.port().to_string();
     let start = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
-        command.args(["-p", provider, "-e", "rdm", "-I", &ROUNDS.to_string(), "-S", "8"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command
-            .spawn()
-            .with_context(|| format!("{PROGRAM}, the limit over libfabric, cannot be started; install libfabric-bin"))
+            .args(["-p", provider, "-e", "rdm", "-I", &ROUNDS.to_string(), "-S", "8"])
+            .args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().with_context(|| {
+            format!("{PROGRAM}, the limit over libfabric, cannot be started; install libfabric-bin")
+        })
     };
     let begin = Instant::now();
     let mut server = start(&["-B", &port])?;
@@ -68,7 +81,9 @@ fn round_trip_ns(provider: &str) -> Result<f64> {
     match measured {
         // It counts transfers; a round trip is two.
         Ok(us) => Ok(2000.0 * us),
-        Err(text) => bail!("{PROGRAM} over {provider} has measured nothing in {DEADLINE:?}: {text:?}"),
+        Err(text) => {
+            bail!("{PROGRAM} over {provider} has measured nothing in {DEADLINE:?}: {text:?}")
+        }
     }
 }
 
@@ -85,7 +100,8 @@ mod tests {
 
     #[test]
     fn the_table_of_fi_pingpong_is_read() {
-        let text = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n\
+        let text = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   \
+                    Mxfers/sec\n\
                     8       3k      =3k      46k         0.29s      0.16      48.63       0.02\n";
         assert_eq!(per_transfer_us(text), Some(48.63));
         assert_eq!(per_transfer_us("fi_domain(): failed"), None);

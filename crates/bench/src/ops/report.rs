@@ -10,11 +10,16 @@ use crate::record::{LIMIT, Pivot, Record, table};
 use crate::report::{Plot, distinct, write_plots};
 use crate::turns::FARSIDE;
 
-/// The results as tables: what an operation takes, and beside it how many times faster farside is than the best rival.
+/// The results as tables: what an operation takes, and beside it how many times faster farside is
+/// than the best rival.
 pub fn tables(records: &[Record]) -> String {
-    let who: Vec<Record> = records.iter().map(|record| record.clone().with("who", who(record))).collect();
+    let who: Vec<Record> =
+        records.iter().map(|record| record.clone().with("who", who(record))).collect();
     // The first server is the one that is compared.
-    let own = who.iter().find(|record| record.system == FARSIDE).and_then(|record| record.attribute("who"));
+    let own = who
+        .iter()
+        .find(|record| record.system == FARSIDE)
+        .and_then(|record| record.attribute("who"));
     let own = own.map_or(String::new(), |own| own.to_string());
     let pivot = Pivot {
         row_keys: &["ranks", "case", "bytes", "target"],
@@ -33,7 +38,8 @@ fn who(record: &Record) -> String {
     }
 }
 
-/// Draws the results into a directory: one chart for each operation with sizes, one for the words, one for the barrier, and a page of all.
+/// Draws the results into a directory: one chart for each operation with sizes, one for the words,
+/// one for the barrier, and a page of all.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let mut plots: Vec<Plot> = Vec::new();
     for case in SIZED {
@@ -48,7 +54,9 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
 }
 
 fn is(record: &Record, case: &str, target: Target) -> bool {
-    record.case == case && record.attribute("target").as_ref().and_then(|value| value.as_str()) == Some(target.name())
+    record.case == case
+        && record.attribute("target").as_ref().and_then(|value| value.as_str())
+            == Some(target.name())
 }
 
 fn systems(records: &[Record]) -> Vec<String> {
@@ -92,7 +100,9 @@ fn words(records: &[Record], target: Target) -> Option<String> {
         .into_iter()
         .filter_map(|case| {
             let bar = |system: &String| {
-                let record = records.iter().find(|record| who(record) == *system && is(record, case, target))?;
+                let record = records
+                    .iter()
+                    .find(|record| who(record) == *system && is(record, case, target))?;
                 Some((system.clone(), record.number("median_ns")?))
             };
             let bars: Vec<(String, f64)> = systems.iter().filter_map(bar).collect();
@@ -110,16 +120,22 @@ fn words(records: &[Record], target: Target) -> Option<String> {
 
 fn barrier(records: &[Record]) -> Option<String> {
     let systems = systems(records);
-    let ranks = distinct(records.iter().filter(|record| record.case == "barrier").map(|record| record.ranks));
+    let ranks = distinct(
+        records.iter().filter(|record| record.case == "barrier").map(|record| record.ranks),
+    );
     let groups: Vec<Group> = ranks
         .into_iter()
         .map(|ranks| {
             let bar = |system: &String| {
                 let mut found = records.iter();
-                let record = found.find(|r| who(r) == *system && r.ranks == ranks && r.case == "barrier")?;
+                let record =
+                    found.find(|r| who(r) == *system && r.ranks == ranks && r.case == "barrier")?;
                 Some((system.clone(), record.number("median_ns")?))
             };
-            Group { label: format!("{ranks} ranks"), bars: systems.iter().filter_map(bar).collect() }
+            Group {
+                label: format!("{ranks} ranks"),
+                bars: systems.iter().filter_map(bar).collect(),
+            }
         })
         .collect();
     let chart = BarChart {

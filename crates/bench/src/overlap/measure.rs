@@ -33,11 +33,20 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         let design = match (name.as_str(), agent) {
             ("direct", _) => Design::Direct,
             ("backoff", Some(agent)) => Design::Backoff(agent),
-            ("two-sided", _) => Design::TwoSided { library_ns: plan.library_ns, message_bytes: plan.message_bytes },
+            ("two-sided", _) => {
+                Design::TwoSided { library_ns: plan.library_ns, message_bytes: plan.message_bytes }
+            }
             _ => return Err(Error::Misuse(format!("there is no design {name:?}"))),
         };
         let window = Window::allocate(world, largest, Options::new().design(design))?;
-        let bench = Bench { world, plan, window: &window, design: name, labour: &labour, target: target_of(world) };
+        let bench = Bench {
+            world,
+            plan,
+            window: &window,
+            design: name,
+            labour: &labour,
+            target: target_of(world),
+        };
         if plan.has(LATENCY) {
             samples.extend(bench.latency()?);
         }
@@ -61,7 +70,8 @@ fn target_of(world: &World) -> Rank {
     world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
-/// Computation: a fixed number of steps, so that whoever takes processor time away is noticed; on simulated machines, virtual time.
+/// Computation: a fixed number of steps, so that whoever takes processor time away is noticed; on
+/// simulated machines, virtual time.
 struct Labour {
     is_virtual: bool,
     steps_per_us: f64,
@@ -95,7 +105,8 @@ impl Labour {
 fn toil(steps: u64) {
     let mut value = black_box(1u64);
     for _ in 0..steps {
-        value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        value =
+            value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     }
     black_box(value);
 }
@@ -120,7 +131,8 @@ impl Bench<'_, '_> {
         })
     }
 
-    /// An epoch with a put of each of the buffers or a get as long as each, and some computation before it ends.
+    /// An epoch with a put of each of the buffers or a get as long as each, and some computation
+    /// before it ends.
     fn epoch(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64) -> Result<()> {
         self.window.lock(self.target, Mode::Exclusive)?;
         let (mut puts, mut gets, mut at) = (Vec::new(), Vec::new(), 0);
@@ -138,13 +150,22 @@ impl Bench<'_, '_> {
             self.labour.work(self.world, compute_ns);
         }
         self.window.unlock(self.target)?;
-        let back = puts.into_iter().map(|put| put.take()).chain(gets.into_iter().map(|get| get.take()));
+        let back =
+            puts.into_iter().map(|put| put.take()).chain(gets.into_iter().map(|get| get.take()));
         buffers.iter_mut().zip(back).try_for_each(|(buffer, data)| data.map(|data| *buffer = data))
     }
 
-    fn time(&self, operation: &str, buffers: &mut [Vec<u8>], compute_ns: f64, time: Duration) -> Result<f64> {
+    fn time(
+        &self,
+        operation: &str,
+        buffers: &mut [Vec<u8>],
+        compute_ns: f64,
+        time: Duration,
+    ) -> Result<f64> {
         let clock_ns = || self.world.now_ns();
-        measure(&clock_ns, time, |epochs| (0..epochs).try_for_each(|_| self.epoch(operation, buffers, compute_ns)))
+        measure(&clock_ns, time, |epochs| {
+            (0..epochs).try_for_each(|_| self.epoch(operation, buffers, compute_ns))
+        })
     }
 
     /// Rank 0 does something, and all others wait in the library.
@@ -158,14 +179,17 @@ impl Bench<'_, '_> {
     fn latency(&self) -> Result<Vec<String>> {
         let mut samples = self.alone(|| self.latencies("idle"))?;
         self.window.barrier()?;
-        // One measurement for each spell of computation: whoever needs the target waits until it is over.
+        // One measurement for each spell of computation: whoever needs the target waits until it is
+        // over.
         for operation in ["put", "get"] {
             for &bytes in &self.plan.sizes {
                 self.window.barrier()?;
                 if self.world.rank() == Rank(0) {
                     samples.extend(self.one_latency(operation, bytes, "computing")?);
                 } else if self.world.rank() == self.target {
-                    self.world.work((self.plan.time.mul_f64(1.5) + Duration::from_millis(50)).as_nanos() as u64);
+                    self.world
+                        .work((self.plan.time.mul_f64(1.5) + Duration::from_millis(50)).as_nanos()
+                            as u64);
                 }
                 self.window.barrier()?;
             }
@@ -192,8 +216,11 @@ impl Bench<'_, '_> {
                 self.window.lock(self.target, Mode::Exclusive)?;
                 match operation {
                     "put" => self.window.put(black_box(&data), self.target, 0)?,
-                    // Where nothing overlaps, a get goes straight into the caller's memory, unless the design queues it.
-                    _ if self.design != "two-sided" => self.window.get_into(&mut into, self.target, 0)?,
+                    // Where nothing overlaps, a get goes straight into the caller's memory, unless
+                    // the design queues it.
+                    _ if self.design != "two-sided" => {
+                        self.window.get_into(&mut into, self.target, 0)?
+                    }
                     _ => drop(self.window.get::<u8>(self.target, 0, bytes)?),
                 }
                 self.window.unlock(self.target)
@@ -225,8 +252,10 @@ impl Bench<'_, '_> {
     /// How long a computation can be that does not make the whole take longer.
     fn overlap(&self, operation: &str, bytes: usize, count: usize) -> Result<String> {
         let mut buffers = vec![vec![1u8; bytes]; count];
-        let mut time = |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
-        // The fastest of each, in turns: what somebody else disturbs is not taken for growth. In virtual time nobody disturbs.
+        let mut time =
+            |compute_ns: f64| self.time(operation, &mut buffers, compute_ns, self.plan.time / 4);
+        // The fastest of each, in turns: what somebody else disturbs is not taken for growth. In
+        // virtual time nobody disturbs.
         let turns = if self.labour.is_virtual { 1 } else { TURNS };
         let mut alone_ns = f64::INFINITY;
         for _ in 0..turns {
@@ -254,7 +283,11 @@ impl Bench<'_, '_> {
         };
         let part = |of_ns: f64| 100.0 * (hidden_ns / of_ns.max(1.0)).min(1.0);
         let figures = [Some(alone_ns), Some(part(alone_ns)), Some(part(alone_ns - empty_ns)), None];
-        Ok(sample(SENDER, &[&self.design, &operation, &bytes, &count, &"idle", &self.plan.cores()], &figures))
+        Ok(sample(
+            SENDER,
+            &[&self.design, &operation, &bytes, &count, &"idle", &self.plan.cores()],
+            &figures,
+        ))
     }
 
     /// The target computes, with and without the others' epochs.
@@ -283,13 +316,21 @@ impl Bench<'_, '_> {
                 self.window.barrier()?;
                 let mut took_ns = [took_ns];
                 self.world.broadcast(self.target, &mut took_ns)?;
-                if is_disturbed { disturbed.push(took_ns[0] as f64) } else { alone.push(took_ns[0] as f64) }
+                if is_disturbed {
+                    disturbed.push(took_ns[0] as f64)
+                } else {
+                    alone.push(took_ns[0] as f64)
+                }
             }
         }
         done.free(self.world)?;
         let (alone_ns, ns) = (median(&mut alone), median(&mut disturbed));
         let figures = [Some(ns), Some(100.0 * (alone_ns / ns).min(1.0)), None, Some(alone_ns)];
-        Ok(vec![sample(RECEIVER, &[&self.design, &"get", &BYTES, &1, &"computing", &self.plan.cores()], &figures)])
+        Ok(vec![sample(
+            RECEIVER,
+            &[&self.design, &"get", &BYTES, &1, &"computing", &self.plan.cores()],
+            &figures,
+        )])
     }
 
     /// A fixed amount of computation, with a call of the library after each slice.

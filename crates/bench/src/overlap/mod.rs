@@ -1,12 +1,16 @@
-//! `farside bench overlap`: latency of passive epochs, and how much computation they hide, as in figures 3 to 6 of \[PASSIVE08\].
+//! `farside bench overlap`: latency of passive epochs, and how much computation they hide, as in
+//! figures 3 to 6 of \[PASSIVE08\].
 //!
 //! - `latency`: lock, one put or get, unlock, of an idle target and of one that computes;
-//! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the epoch's own time. The longest with which the whole takes no longer is
-//!   the overlap, as a part of the epoch's time and of the transfer's: that without what an epoch takes that does nothing;
-//! - `receiver`: the target does a fixed amount of computation, calling the library between slices of it, while all others lock, get and unlock. The overlap is the
-//!   time that it takes without them, as a part of the time that it takes with them.
+//! - `sender`: computation between the operations and the unlock grows in steps of 5 % of the
+//!   epoch's own time. The longest with which the whole takes no longer is the overlap, as a part
+//!   of the epoch's time and of the transfer's: that without what an epoch takes that does nothing;
+//! - `receiver`: the target does a fixed amount of computation, calling the library between slices
+//!   of it, while all others lock, get and unlock. The overlap is the time that it takes without
+//!   them, as a part of the time that it takes with them.
 //!
-//! Between nodes, the rank that computes in the last two has a processor for itself if there are several: the interfaces here are software, and so are all the others'.
+//! Between nodes, the rank that computes in the last two has a processor for itself if there are
+//! several: the interfaces here are software, and so are all the others'.
 
 mod measure;
 mod report;
@@ -44,7 +48,8 @@ pub struct Plan {
     pub operations: Vec<usize>,
     /// Which designs.
     pub designs: Vec<String>,
-    /// How long a slice of the target's computation is, between two calls of the library, in microseconds.
+    /// How long a slice of the target's computation is, between two calls of the library, in
+    /// microseconds.
     pub slice_us: u64,
     /// How long the library of a simulated machine is busy with a request of the two-sided design.
     pub library_ns: u64,
@@ -55,17 +60,33 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES [ALONE OTHERS]`, which is what every system's program is given.
+    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES [ALONE OTHERS]`,
+    /// which is what every system's program is given.
     pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, sizes, operations, designs, slice_us, library_ns, message_bytes, apart @ ..] = arguments else {
-            bail!("expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not {arguments:?}");
+        let [
+            ms,
+            cases,
+            sizes,
+            operations,
+            designs,
+            slice_us,
+            library_ns,
+            message_bytes,
+            apart @ ..,
+        ] = arguments
+        else {
+            bail!(
+                "expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not \
+                 {arguments:?}"
+            );
         };
         let apart = match apart {
             [] => None,
             [alone, others] => Some((alone.parse()?, others.parse()?)),
             _ => bail!("expected ALONE OTHERS, not {apart:?}"),
         };
-        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         let numbers = |text: &str| text.split(',').map(number).collect::<Result<Vec<_>>>();
         Ok(Plan {
@@ -105,8 +126,10 @@ impl turns::Plan for Plan {
     };
 
     fn arguments(&self) -> Vec<String> {
-        let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        let apart = self.apart.iter().flat_map(|(alone, others)| [alone.to_string(), others.to_string()]);
+        let list =
+            |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let apart =
+            self.apart.iter().flat_map(|(alone, others)| [alone.to_string(), others.to_string()]);
         let what = [
             self.time.as_millis().to_string(),
             self.cases.join(","),
@@ -121,8 +144,10 @@ impl turns::Plan for Plan {
     }
 
     fn deadline(&self) -> Duration {
-        // Some twenty measurements for an overlap; a target that computes keeps some designs waiting for as long as it does.
-        let each = (self.sizes.len() * 2 + self.operations.len()) as u32 * 2 * self.designs.len() as u32;
+        // Some twenty measurements for an overlap; a target that computes keeps some designs
+        // waiting for as long as it does.
+        let each =
+            (self.sizes.len() * 2 + self.operations.len()) as u32 * 2 * self.designs.len() as u32;
         (self.time * 64 + Duration::from_millis(200)) * each + SLACK
     }
 
@@ -169,17 +194,25 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let designs = turns::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
     for &bytes in &options.sizes {
         let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
-        ensure!(is_good, "{bytes} bytes cannot be measured: expected a multiple of 8 up to {}", 16 << 20);
+        ensure!(
+            is_good,
+            "{bytes} bytes cannot be measured: expected a multiple of 8 up to {}",
+            16 << 20
+        );
     }
     ensure!(
         options.operations.iter().all(|count| (1..=1024).contains(count)),
         "an epoch has 1 to 1024 operations here"
     );
-    ensure!(!options.sizes.is_empty() && !options.operations.is_empty(), "there is nothing to measure");
+    ensure!(
+        !options.sizes.is_empty() && !options.operations.is_empty(),
+        "there is nothing to measure"
+    );
     let (time, slice_us) = (options.setting.time, options.slice.as_micros() as u64);
     ensure!(slice_us > 0, "a slice of the target's computation takes at least 1 us");
     let library_ns = library_ns(&options.setting);
-    // Where an interface is hardware, or there is but one node, nobody needs a processor to be put aside.
+    // Where an interface is hardware, or there is but one node, nobody needs a processor to be put
+    // aside.
     let apart = match options.setting.nodes {
         Some(nodes) if nodes > 1 && options.setting.sim.is_none() => cores::usable()?.split_first(),
         _ => None,
@@ -226,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"].map(str::to_owned);
+        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"]
+            .map(str::to_owned);
         let plan = Plan::parse(&words).unwrap();
         assert_eq!(plan.arguments(), words);
         assert!(Plan::parse(&words[..5]).is_err());
@@ -239,7 +273,8 @@ mod tests {
     }
 
     fn simulated(ranks: &[u32], cases: &[&str], sizes: &[usize]) -> Vec<Record> {
-        let machine = Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
+        let machine =
+            Machine { profile: Profile::load("infiniband-2008").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             nodes: None,
             servers: Vec::new(),
@@ -267,16 +302,27 @@ mod tests {
 
     fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {
         let is = |record: &&Record| {
-            wanted.iter().all(|&(key, value)| record.attribute(key).is_some_and(|known| known.to_string() == value))
+            wanted.iter().all(|&(key, value)| {
+                record.attribute(key).is_some_and(|known| known.to_string() == value)
+            })
         };
-        records.iter().find(is).and_then(|record| record.number(name)).unwrap_or_else(|| panic!("{wanted:?}"))
+        records
+            .iter()
+            .find(is)
+            .and_then(|record| record.number(name))
+            .unwrap_or_else(|| panic!("{wanted:?}"))
     }
 
     #[test]
     fn direct_epochs_hide_large_transfers_and_two_sided_ones_hide_none() {
         let records = simulated(&[2], &[SENDER], &[65536]);
-        let overlap =
-            |design| figure(&records, &[("design", design), ("operation", "get"), ("bytes", "65536")], "overlap_pct");
+        let overlap = |design| {
+            figure(
+                &records,
+                &[("design", design), ("operation", "get"), ("bytes", "65536")],
+                "overlap_pct",
+            )
+        };
         assert!(overlap("direct") >= 80.0, "{}", overlap("direct"));
         assert!(overlap("two-sided") <= 10.0, "{}", overlap("two-sided"));
     }
@@ -292,7 +338,10 @@ mod tests {
             )
         };
         assert!(ns("two-sided", "8") < ns("direct", "8"), "[PASSIVE08] figure 3, small messages");
-        assert!(ns("direct", "1048576") < 1.05 * ns("two-sided", "1048576"), "[PASSIVE08] figure 3, large messages");
+        assert!(
+            ns("direct", "1048576") < 1.05 * ns("two-sided", "1048576"),
+            "[PASSIVE08] figure 3, large messages"
+        );
     }
 
     #[test]

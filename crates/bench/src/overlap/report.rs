@@ -10,7 +10,8 @@ use crate::record::{Record, times};
 use crate::report::{table, text_of, write_plots};
 use crate::turns::FARSIDE;
 
-/// The results as a table: the time, what was hidden, and how many times faster than the best rival it is.
+/// The results as a table: the time, what was hidden, and how many times faster than the best rival
+/// it is.
 pub fn tables(records: &[Record]) -> String {
     let header = [
         "ranks",
@@ -71,31 +72,62 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let mut plots = Vec::new();
     for (operation, letter) in [("put", "a"), ("get", "b")] {
         let of = |case: &str| -> Vec<&Record> {
-            let is = |record: &&Record| record.case == case && text_of(record, "operation") == operation;
+            let is =
+                |record: &&Record| record.case == case && text_of(record, "operation") == operation;
             records.iter().filter(is).collect()
         };
         let (latency, sender) = (of(LATENCY), of(SENDER));
-        let idle: Vec<&Record> = latency.into_iter().filter(|record| text_of(record, "target") == "idle").collect();
+        let idle: Vec<&Record> =
+            latency.into_iter().filter(|record| text_of(record, "target") == "idle").collect();
         let figure = format!("([PASSIVE08] figure 3{letter}); lower is better");
         let time = Axis::new("time of an epoch", Scale::Log10, Unit::Ns);
-        let svg =
-            chart(&format!("Lock, {operation}, unlock"), &figure, ("bytes", Unit::Bytes), time, &idle, "median_ns");
-        plots.push((format!("latency of {operation}"), format!("overlap-latency-{operation}.svg"), svg));
+        let svg = chart(
+            &format!("Lock, {operation}, unlock"),
+            &figure,
+            ("bytes", Unit::Bytes),
+            time,
+            &idle,
+            "median_ns",
+        );
+        plots.push((
+            format!("latency of {operation}"),
+            format!("overlap-latency-{operation}.svg"),
+            svg,
+        ));
         let (single, many): (Vec<&Record>, Vec<&Record>) =
             sender.into_iter().partition(|record| record.number("operations") == Some(1.0));
         let hidden = || Axis::new("overlap, %", Scale::Linear, Unit::None);
         let figure = format!("by size ([PASSIVE08] figure 4{letter}); higher is better");
         let title = format!("Computation hidden behind {operation}");
         let svg = chart(&title, &figure, ("bytes", Unit::Bytes), hidden(), &single, "overlap_pct");
-        plots.push((format!("overlap of {operation}"), format!("overlap-sender-{operation}.svg"), svg));
-        let figure = format!("by operations of {} KiB in an epoch ([PASSIVE08] figure 5{letter})", BYTES >> 10);
-        let svg = chart(&title, &figure, ("operations", Unit::Count), hidden(), &many, "overlap_pct");
-        plots.push((format!("overlap of several {operation}s"), format!("overlap-operations-{operation}.svg"), svg));
+        plots.push((
+            format!("overlap of {operation}"),
+            format!("overlap-sender-{operation}.svg"),
+            svg,
+        ));
+        let figure = format!(
+            "by operations of {} KiB in an epoch ([PASSIVE08] figure 5{letter})",
+            BYTES >> 10
+        );
+        let svg =
+            chart(&title, &figure, ("operations", Unit::Count), hidden(), &many, "overlap_pct");
+        plots.push((
+            format!("overlap of several {operation}s"),
+            format!("overlap-operations-{operation}.svg"),
+            svg,
+        ));
     }
     let receiver: Vec<&Record> = records.iter().filter(|record| record.case == RECEIVER).collect();
     let time = Axis::new("time of the target's computation", Scale::Linear, Unit::Ns);
     let figure = "while all others lock, get and unlock ([PASSIVE08] figure 6); lower is better";
-    let svg = chart("A target that computes", figure, ("ranks", Unit::Count), time, &receiver, "median_ns");
+    let svg = chart(
+        "A target that computes",
+        figure,
+        ("ranks", Unit::Count),
+        time,
+        &receiver,
+        "median_ns",
+    );
     plots.push(("the receiver's side".into(), "overlap-receiver.svg".into(), svg));
     write_plots("farside bench overlap", directory, &plots)
 }
@@ -122,8 +154,13 @@ fn chart(
             }
         }
     }
-    let chart =
-        Chart { title: title.into(), subtitle: subtitle.into(), x: Axis::new(key, Scale::Log2, unit), y, series };
+    let chart = Chart {
+        title: title.into(),
+        subtitle: subtitle.into(),
+        x: Axis::new(key, Scale::Log2, unit),
+        y,
+        series,
+    };
     (!chart.series.is_empty()).then(|| chart.to_svg())
 }
 

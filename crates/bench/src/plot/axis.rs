@@ -21,10 +21,13 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit that the name of a figure carries: `median_ns`, `bytes_per_s`, `per_s`, `bytes`, `messages`.
+    /// The unit that the name of a figure carries: `median_ns`, `bytes_per_s`, `per_s`, `bytes`,
+    /// `messages`.
     #[must_use]
     pub fn of(name: &str) -> Self {
-        let ends = |suffix: &str| name.strip_suffix(suffix).is_some_and(|stem| stem.is_empty() || stem.ends_with('_'));
+        let ends = |suffix: &str| {
+            name.strip_suffix(suffix).is_some_and(|stem| stem.is_empty() || stem.ends_with('_'))
+        };
         if ends("ns") {
             Self::Ns
         } else if ends("bytes_per_s") {
@@ -40,7 +43,8 @@ impl Unit {
         }
     }
 
-    /// `value` with three significant digits (whole numbers keep all of theirs) and its unit; `-` if it is not finite.
+    /// `value` with three significant digits (whole numbers keep all of theirs) and its unit; `-`
+    /// if it is not finite.
     #[must_use]
     pub fn format(self, value: f64) -> String {
         if !value.is_finite() {
@@ -86,7 +90,9 @@ impl Unit {
             ],
             Self::Ns => &[(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")],
             Self::PerS => &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s"), (1e12, "T/s")],
-            Self::BytesPerS => &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")],
+            Self::BytesPerS => {
+                &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")]
+            }
             Self::Count => &[(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")],
         }
     }
@@ -107,7 +113,8 @@ pub enum Scale {
 impl Scale {
     /// Where `value` lies on this scale, or nothing if it cannot be drawn there.
     ///
-    /// Magnitudes no measurement reaches are refused too, so that sums and differences of what is accepted stay finite.
+    /// Magnitudes no measurement reaches are refused too, so that sums and differences of what is
+    /// accepted stay finite.
     pub(super) fn forward(self, value: f64) -> Option<f64> {
         const LARGEST: f64 = 1e100;
         let drawable = match self {
@@ -148,7 +155,8 @@ impl Axis {
         Self { label: label.into(), scale, unit }
     }
 
-    /// The range that shows `values` with room for the markers at both ends; nothing if no value can be drawn.
+    /// The range that shows `values` with room for the markers at both ends; nothing if no value
+    /// can be drawn.
     pub(super) fn padded(&self, values: impl Iterator<Item = f64>) -> Option<Domain> {
         let (low, high) = self.extent(values)?;
         let pad = (high - low) * 0.03;
@@ -161,7 +169,8 @@ impl Axis {
         let domain = |low, high| Domain { scale: self.scale, low, high };
         Some(match self.scale {
             Scale::Linear => {
-                // A curve that does not start at zero exaggerates the difference between two systems.
+                // A curve that does not start at zero exaggerates the difference between two
+                // systems.
                 let (low, high) = (low.min(0.0), high.max(0.0));
                 let step = self.step(low, high);
                 domain((low / step).floor() * step, (high / step).ceil() * step)
@@ -178,8 +187,8 @@ impl Axis {
             Scale::Log2 => self.log2_ticks(domain),
             Scale::Log10 => self.log10_ticks(domain),
         };
-        // Within one power there is nothing to mark but round numbers between. Two sizes are a common axis, two
-        // times are not.
+        // Within one power there is nothing to mark but round numbers between. Two sizes are a
+        // common axis, two times are not.
         let least = if self.scale == Scale::Log2 { 2 } else { 3 };
         if ticks.iter().filter(|tick| tick.level < 2).count() < least {
             return self.linear_ticks(domain);
@@ -187,12 +196,15 @@ impl Axis {
         ticks
     }
 
-    /// Smallest and largest drawable value on the scale, a little apart even if all values are equal.
+    /// Smallest and largest drawable value on the scale, a little apart even if all values are
+    /// equal.
     fn extent(&self, values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-        let (low, high) =
-            values.filter_map(|value| self.scale.forward(value)).fold(None, |range: Option<(f64, f64)>, at| {
+        let (low, high) = values.filter_map(|value| self.scale.forward(value)).fold(
+            None,
+            |range: Option<(f64, f64)>, at| {
                 Some(range.map_or((at, at), |(low, high)| (low.min(at), high.max(at))))
-            })?;
+            },
+        )?;
         if high - low > 1e-6 * low.abs().max(high.abs()) {
             return Some((low, high));
         }
@@ -205,7 +217,8 @@ impl Axis {
         Some((low - around, high + around))
     }
 
-    /// The distance of linear ticks: 1, 2 or 5 times a power of ten of the multiple that the labels use.
+    /// The distance of linear ticks: 1, 2 or 5 times a power of ten of the multiple that the labels
+    /// use.
     fn step(&self, low: f64, high: f64) -> f64 {
         const INTERVALS_MOST: f64 = 10.0;
         let (factor, _) = self.unit.multiple(low.abs().max(high.abs()));
@@ -230,7 +243,8 @@ impl Axis {
             .filter_map(|index| {
                 let value = index as f64 * step;
                 let scaled = value / factor;
-                let digits = if scaled.abs() < 1e6 { format!("{scaled:.decimals$}") } else { short(scaled) };
+                let digits =
+                    if scaled.abs() < 1e6 { format!("{scaled:.decimals$}") } else { short(scaled) };
                 Some(Tick {
                     at: self.scale.forward(value)?.clamp(domain.low, domain.high),
                     label: if index == 0 { "0".into() } else { join(&digits, name) },
@@ -275,7 +289,12 @@ impl Axis {
                 }
                 let value = f64::from(digit) * 10f64.powi(power as i32);
                 let label = if level < 2 { self.unit.format(value) } else { String::new() };
-                ticks.push(Tick { at: at.clamp(domain.low, domain.high), label, index: power / stride, level });
+                ticks.push(Tick {
+                    at: at.clamp(domain.low, domain.high),
+                    label,
+                    index: power / stride,
+                    level,
+                });
             }
         }
         ticks
@@ -312,7 +331,8 @@ impl Domain {
         }
     }
 
-    /// The same range with a share of the drawn length left free beyond the bars, where their values are written.
+    /// The same range with a share of the drawn length left free beyond the bars, where their
+    /// values are written.
     pub(super) fn with_headroom(mut self, share: f64) -> Self {
         let span = self.high - self.low;
         let free = span * share / (1.0 - share).max(0.1);
@@ -339,7 +359,8 @@ pub(super) struct Tick {
     pub(super) label: String,
     /// Number of the tick, so that a thinned set keeps the rounder ones.
     pub(super) index: i64,
-    /// 0 is a main tick, 1 a tick between whose label goes first if room is short, 2 a line without label.
+    /// 0 is a main tick, 1 a tick between whose label goes first if room is short, 2 a line without
+    /// label.
     pub(super) level: u8,
 }
 
@@ -439,7 +460,10 @@ mod tests {
     fn linear_ticks_share_one_multiple_and_start_at_zero() {
         let axis = Axis::new("", Scale::Linear, Unit::Ns);
         let domain = axis.rounded([700.0, 2900.0].into_iter()).unwrap();
-        assert_eq!(labels(&axis, &domain), ["0", "0.5 us", "1.0 us", "1.5 us", "2.0 us", "2.5 us", "3.0 us"]);
+        assert_eq!(
+            labels(&axis, &domain),
+            ["0", "0.5 us", "1.0 us", "1.5 us", "2.0 us", "2.5 us", "3.0 us"]
+        );
     }
 
     #[test]
@@ -472,7 +496,10 @@ mod tests {
                         let Some(domain) = domain else { continue };
                         for tick in axis.ticks(&domain) {
                             let place = domain.fraction_at(tick.at);
-                            assert!((-1e-6..=1.000_001).contains(&place), "{scale:?} {pair:?} {tick:?}");
+                            assert!(
+                                (-1e-6..=1.000_001).contains(&place),
+                                "{scale:?} {pair:?} {tick:?}"
+                            );
                         }
                     }
                 }

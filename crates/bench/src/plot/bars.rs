@@ -15,7 +15,8 @@ pub struct Group {
 
 /// Groups of bars; a series has the same colour and the same place in every group.
 ///
-/// A value that cannot be drawn (not finite, or not positive on a logarithmic scale) leaves its place empty.
+/// A value that cannot be drawn (not finite, or not positive on a logarithmic scale) leaves its
+/// place empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarChart {
     /// The heading.
@@ -48,7 +49,8 @@ impl BarChart {
             return frame.drawing.finish();
         };
 
-        // Whether group labels fit depends on the width that they leave for the groups, so a first layout tells.
+        // Whether group labels fit depends on the width that they leave for the groups, so a first
+        // layout tells.
         let flat = self.frame(&names, Some(&domain), false);
         let slot = (flat.right - flat.left) / self.groups.len().max(1) as f64;
         let fits = |group: &Group| Style::TICK.width(&group.label) <= slot - 6.0;
@@ -89,7 +91,11 @@ impl BarChart {
             x_label: "",
             y_label: &frame::label(&self.y),
             names: names.to_vec(),
-            x_tick_height: if slanted { reach * sine + frame::tick_height() } else { frame::tick_height() },
+            x_tick_height: if slanted {
+                reach * sine + frame::tick_height()
+            } else {
+                frame::tick_height()
+            },
             left_least: if slanted { reach * cosine } else { 0.0 },
         };
         let ticks = domain.map(|domain| self.y.ticks(domain)).unwrap_or_default();
@@ -141,11 +147,18 @@ impl BarChart {
             let x = frame.left + (index as f64 + 0.5) * slot;
             let y = frame.bottom + 6.0 + Style::TICK.size;
             if slanted {
-                // Slanted lines closer than their height would touch: then only every n-th is written.
-                let every = (Style::TICK.leading() / SLANT.to_radians().sin() / slot).ceil().max(1.0) as usize;
+                // Slanted lines closer than their height would touch: then only every n-th is
+                // written.
+                let every = (Style::TICK.leading() / SLANT.to_radians().sin() / slot)
+                    .ceil()
+                    .max(1.0) as usize;
                 if index % every == 0 {
                     let style = Style::TICK.anchored(Anchor::End).turned(-SLANT);
-                    frame.drawing.text((x + 4.0, y), style, &style.cut(&group.label, SLANTED_WIDTH));
+                    frame.drawing.text(
+                        (x + 4.0, y),
+                        style,
+                        &style.cut(&group.label, SLANTED_WIDTH),
+                    );
                 }
             } else {
                 frame.drawing.text((x, y), Style::TICK.anchored(Anchor::Middle), &group.label);
@@ -180,8 +193,13 @@ impl Numbers {
                 frame.drawing.text((x, y), style.anchored(Anchor::Middle), shown);
             }
             Self::Upright => {
-                let (anchor, y) = if below { (Anchor::End, y + 5.0) } else { (Anchor::Start, y - 5.0) };
-                frame.drawing.text((x + style.size * 0.35, y), style.anchored(anchor).turned(-90.0), shown);
+                let (anchor, y) =
+                    if below { (Anchor::End, y + 5.0) } else { (Anchor::Start, y - 5.0) };
+                frame.drawing.text(
+                    (x + style.size * 0.35, y),
+                    style.anchored(anchor).turned(-90.0),
+                    shown,
+                );
             }
             Self::Hidden => {}
         }

@@ -1,6 +1,7 @@
 //! What every chart has around its data: heading, axes, grid and legend.
 //!
-//! The frame measures all texts first and gives the data what is left, so that nothing overlaps or is cut off.
+//! The frame measures all texts first and gives the data what is left, so that nothing overlaps or
+//! is cut off.
 
 use super::axis::{Axis, Domain, Tick};
 use super::svg::{Anchor, Drawing, Style};
@@ -49,28 +50,44 @@ pub(super) struct Frame {
 impl Frame {
     /// Lays out and draws all but the axes, the legend samples and the data.
     pub(super) fn new(texts: &Texts<'_>, y_ticks: &[Tick]) -> Self {
-        let legend: Vec<_> = texts.names.iter().map(|name| Style::LEGEND.wrap(name, NAME_WIDTH)).collect();
+        let legend: Vec<_> =
+            texts.names.iter().map(|name| Style::LEGEND.wrap(name, NAME_WIDTH)).collect();
         let name_widths = legend.iter().flatten().map(|line| Style::LEGEND.width(line));
         let legend_width = name_widths.fold(0.0, f64::max) + SAMPLE + GAP;
-        let right = if legend.is_empty() { WIDTH - MARGIN } else { WIDTH - MARGIN * 1.75 - legend_width };
+        let right =
+            if legend.is_empty() { WIDTH - MARGIN } else { WIDTH - MARGIN * 1.75 - legend_width };
 
         let title = Style::TITLE.wrap(texts.title, WIDTH - 2.0 * MARGIN);
         let subtitle = Style::SUBTITLE.wrap(texts.subtitle, WIDTH - 2.0 * MARGIN);
-        let heading = title.len() as f64 * Style::TITLE.leading() + subtitle.len() as f64 * Style::SUBTITLE.leading();
+        let heading = title.len() as f64 * Style::TITLE.leading()
+            + subtitle.len() as f64 * Style::SUBTITLE.leading();
         let top = MARGIN + heading + 14.0;
 
         let x_label = Style::LABEL.wrap(texts.x_label, right - MARGIN - texts.left_least);
-        let below = texts.x_tick_height + GAP + x_label.len() as f64 * Style::LABEL.leading() + MARGIN * 0.75;
+        let below = texts.x_tick_height
+            + GAP
+            + x_label.len() as f64 * Style::LABEL.leading()
+            + MARGIN * 0.75;
         // More names than the sheet holds make it longer instead of the text smaller.
         let height = HEIGHT.max(top + legend_height(&legend) + below);
         let bottom = height - below;
 
         let y_label = Style::LABEL.wrap(texts.y_label, bottom - top);
         let tick_widths = y_ticks.iter().map(|tick| Style::TICK.width(&tick.label));
-        let beside = y_label.len() as f64 * Style::LABEL.leading() + GAP + tick_widths.fold(0.0, f64::max) + GAP;
+        let beside = y_label.len() as f64 * Style::LABEL.leading()
+            + GAP
+            + tick_widths.fold(0.0, f64::max)
+            + GAP;
         let left = (MARGIN * 0.75 + beside).max(texts.left_least);
 
-        let mut frame = Self { drawing: Drawing::new(WIDTH, height, texts.title), left, right, top, bottom, legend };
+        let mut frame = Self {
+            drawing: Drawing::new(WIDTH, height, texts.title),
+            left,
+            right,
+            top,
+            bottom,
+            legend,
+        };
         frame.heading(&title, &subtitle);
         frame.x_label(&x_label, texts.x_tick_height);
         frame.y_label(&y_label, left - beside);
@@ -151,7 +168,8 @@ impl Frame {
         self.drawing.line((self.left, y), (self.right, y), EDGE, 1.0);
     }
 
-    /// Names to the right of the data; `sample` draws what stands before the n-th, between two x at one y.
+    /// Names to the right of the data; `sample` draws what stands before the n-th, between two x at
+    /// one y.
     pub(super) fn legend(&mut self, mut sample: impl FnMut(&mut Drawing, usize, (f64, f64), f64)) {
         let x = self.right + MARGIN * 0.75;
         let mut y = self.top;
@@ -203,7 +221,8 @@ pub(super) fn tick_height() -> f64 {
     6.0 + Style::TICK.leading()
 }
 
-/// The axis's name with a note if its scale is not linear, since a reader may take it for linear otherwise.
+/// The axis's name with a note if its scale is not linear, since a reader may take it for linear
+/// otherwise.
 pub(super) fn label(axis: &Axis) -> String {
     use super::axis::Scale;
     match axis.scale {
@@ -225,7 +244,8 @@ fn by_weight(ticks: &[Tick]) -> Vec<&Tick> {
     sorted
 }
 
-/// Which ticks to label so that no two labels touch; `places` gives the middle and the length of each.
+/// Which ticks to label so that no two labels touch; `places` gives the middle and the length of
+/// each.
 fn readable(ticks: &[Tick], places: &[(f64, f64)]) -> Vec<usize> {
     let chosen = |level: u8, stride: i64| -> Vec<usize> {
         let kept = |tick: &Tick| tick.level <= level && tick.index.rem_euclid(stride) == 0;

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// Colours that stay apart for the common kinds of colour blindness: Okabe and Ito's without yellow, which white swallows.
-const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#56b4e9", "#e69f00", "#444444", "#882255"];
+/// Colours that stay apart for the common kinds of colour blindness: Okabe and Ito's without
+/// yellow, which white swallows.
+const COLOURS: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#56b4e9", "#e69f00", "#444444", "#882255"];
 
 /// Marker outlines around the origin.
 const MARKERS: [&str; 8] = [
@@ -22,14 +24,19 @@ pub(super) fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
 
-/// The marker of the n-th series: where colours start again, markers are shifted, so that no pair repeats among 64.
+/// The marker of the n-th series: where colours start again, markers are shifted, so that no pair
+/// repeats among 64.
 pub(super) fn marker(series: usize) -> &'static str {
     MARKERS[(series + series / COLOURS.len()) % MARKERS.len()]
 }
 
 /// How the n-th series fills a bar: plain, and hatched where colours start again.
 pub(super) fn fill(series: usize) -> String {
-    if series < COLOURS.len() { colour(series).into() } else { format!("url(#hatch{})", series % COLOURS.len()) }
+    if series < COLOURS.len() {
+        colour(series).into()
+    } else {
+        format!("url(#hatch{})", series % COLOURS.len())
+    }
 }
 
 /// Which end of a text its position names.
@@ -83,13 +90,15 @@ impl Style {
         self.size * 1.25
     }
 
-    /// An upper estimate of the drawn width, after the widest font of the family; the viewer chooses the font.
+    /// An upper estimate of the drawn width, after the widest font of the family; the viewer
+    /// chooses the font.
     pub(super) fn width(&self, text: &str) -> f64 {
         let em: f64 = text.chars().map(advance).sum();
         em * self.size * if self.bold { 1.1 } else { 1.0 }
     }
 
-    /// `text` in lines of at most `width`, broken at spaces, or within a word that alone is too long.
+    /// `text` in lines of at most `width`, broken at spaces, or within a word that alone is too
+    /// long.
     pub(super) fn wrap(&self, text: &str, width: f64) -> Vec<String> {
         let mut lines = vec![String::new()];
         for word in text.split_whitespace() {
@@ -104,7 +113,9 @@ impl Style {
             }
             for letter in word.chars() {
                 let last = lines.last_mut().expect("lines starts with one entry and only grows");
-                if !last.is_empty() && self.width(last) + self.width(letter.encode_utf8(&mut [0; 4])) > width {
+                if !last.is_empty()
+                    && self.width(last) + self.width(letter.encode_utf8(&mut [0; 4])) > width
+                {
                     lines.push(letter.into());
                 } else {
                     last.push(letter);
@@ -158,7 +169,8 @@ impl Drawing {
         let (width, height) = (Number(width), Number(height));
         drawing.push(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"Inter, 'Helvetica Neue', Helvetica, Arial, \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"Inter, 'Helvetica Neue', \
+             Helvetica, Arial, \
              'DejaVu Sans', sans-serif\">\n<title>{}</title>\n\
              <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
             escape(title)
@@ -171,7 +183,8 @@ impl Drawing {
         let hatched = series.saturating_sub(COLOURS.len()).min(COLOURS.len());
         for (index, colour) in COLOURS.iter().enumerate().take(hatched) {
             self.push(format_args!(
-                "<defs><pattern id=\"hatch{index}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
+                "<defs><pattern id=\"hatch{index}\" width=\"6\" height=\"6\" \
+                 patternUnits=\"userSpaceOnUse\" \
                  patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"{colour}\"/>\
                  <rect width=\"2.4\" height=\"6\" fill=\"#ffffff\"/></pattern></defs>\n"
             ));
@@ -180,7 +193,8 @@ impl Drawing {
 
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
         self.push(format_args!(
-            "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{colour}\" stroke-width=\"{}\"/>\n",
+            "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{colour}\" \
+             stroke-width=\"{}\"/>\n",
             Number(from.0),
             Number(from.1),
             Number(to.0),
@@ -190,7 +204,14 @@ impl Drawing {
     }
 
     /// A rectangle of class `class`; `note` is shown while the pointer rests on it.
-    pub(super) fn rect(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), fill: &str, note: &str) {
+    pub(super) fn rect(
+        &mut self,
+        class: &str,
+        corner: (f64, f64),
+        size: (f64, f64),
+        fill: &str,
+        note: &str,
+    ) {
         self.push(format_args!(
             "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{fill}\"",
             Number(corner.0),
@@ -205,7 +226,8 @@ impl Drawing {
     pub(super) fn curve(&mut self, points: &[(f64, f64)], series: usize, dashed: bool) {
         let dash = if dashed { " stroke-dasharray=\"7 4\"" } else { "" };
         self.push(format_args!(
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash} points=\"",
+            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" \
+             stroke-linejoin=\"round\"{dash} points=\"",
             colour(series)
         ));
         for (index, (x, y)) in points.iter().enumerate() {
@@ -219,7 +241,8 @@ impl Drawing {
     pub(super) fn marker(&mut self, class: &str, (x, y): (f64, f64), series: usize, note: &str) {
         // The white rim keeps markers apart where curves meet.
         self.push(format_args!(
-            "<path class=\"{class}\" transform=\"translate({} {})\" d=\"{}\" fill=\"{}\" stroke=\"#ffffff\" \
+            "<path class=\"{class}\" transform=\"translate({} {})\" d=\"{}\" fill=\"{}\" \
+             stroke=\"#ffffff\" \
              stroke-width=\"0.9\"",
             Number(x),
             Number(y),

@@ -94,7 +94,8 @@ fn extremes_lie_inside_the_plot_area() {
 
 #[test]
 fn nothing_leaves_the_sheet_and_the_legend_stays_beside_the_data() {
-    let long = "a system with a very long name indeed that goes on computing averylongwordthatneverends";
+    let long =
+        "a system with a very long name indeed that goes on computing averylongwordthatneverends";
     let series = (0..40).map(|n| Series::new(format!("{n} {long}"), vec![(8.0, 3.0), (64.0, 3e9)]));
     let svg = chart(Scale::Log2, Scale::Linear, series.collect()).to_svg();
     let document = parsed(&svg);

@@ -18,7 +18,10 @@ const BATCH_MAX: usize = 64;
 
 /// Runs a plan as a rank; rank 0 returns its samples.
 pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
-    let puts = Puts { window: world.window(world.size() as usize * plan.bytes / 8)?, words: plan.bytes / 8 };
+    let puts = Puts {
+        window: world.window(world.size() as usize * plan.bytes / 8)?,
+        words: plan.bytes / 8,
+    };
     let mut samples = Vec::new();
     for case in &plan.cases {
         for algorithm in algorithms(case) {
@@ -48,10 +51,14 @@ enum Method {
 impl Method {
     fn new(world: &World, case: &str, algorithm: &str) -> Result<Method> {
         let unknown = || Error::Misuse(format!("there is no {algorithm:?} of {case:?}"));
-        let kind = || barrier::Kind::ALL.into_iter().find(|kind| kind.name() == algorithm).ok_or_else(unknown);
+        let kind = || {
+            barrier::Kind::ALL.into_iter().find(|kind| kind.name() == algorithm).ok_or_else(unknown)
+        };
         let combined = |way| Ok(Method::Combined(Combined::new(world)?, way));
         match (case, algorithm) {
-            (ALLFENCE, "acknowledged") => Ok(Method::AllFence(Fences::new(world)?, Style::Acknowledged)),
+            (ALLFENCE, "acknowledged") => {
+                Ok(Method::AllFence(Fences::new(world)?, Style::Acknowledged))
+            }
             (ALLFENCE, "confirmed") => Ok(Method::AllFence(Fences::new(world)?, Style::Confirmed)),
             (SYNC, "world") => Ok(Method::WorldSync),
             (SYNC, "auto") => combined(Way::Auto),
@@ -99,12 +106,15 @@ impl Puts {
         others.into_iter().try_for_each(|peer| world.put(&data, self.window.at(peer, at)))
     }
 
-    /// A synchronization that is fast because it does not wait must not look fast. Who is ahead may have put again.
+    /// A synchronization that is fast because it does not wait must not look fast. Who is ahead may
+    /// have put again.
     fn check(&self, world: &World, round: u64) -> Result<()> {
         for peer in world.ranks().filter(|&peer| peer != world.rank()) {
             let seen = self.window.own().get(peer.index() * self.words)?;
             if seen < round {
-                return Err(Error::Misuse(format!("{peer}'s put of round {round} has not landed, only {seen}")));
+                return Err(Error::Misuse(format!(
+                    "{peer}'s put of round {round} has not landed, only {seen}"
+                )));
             }
         }
         Ok(())
@@ -152,7 +162,8 @@ fn fences(world: &World, method: &Method, puts: &Puts, time: Duration) -> Result
 
 /// The time of a barrier among others. Rank 0 decides how many make a batch, and when it is enough.
 fn barriers(world: &World, method: &Method, time: Duration) -> Result<f64> {
-    let (start_ns, time_ns, batch_ns) = (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
+    let (start_ns, time_ns, batch_ns) =
+        (world.now_ns(), time.as_nanos() as u64, BARRIER_BATCH.as_nanos() as u64);
     let mut count = 1u64;
     let mut samples = Vec::new();
     loop {
@@ -177,7 +188,8 @@ fn barriers(world: &World, method: &Method, time: Duration) -> Result<f64> {
     }
 }
 
-/// How many messages a rank sends to others for one synchronization, on average. The puts of a `put_signal` travel with their signals.
+/// How many messages a rank sends to others for one synchronization, on average. The puts of a
+/// `put_signal` travel with their signals.
 fn messages(world: &World, method: &Method, puts: Option<&Puts>) -> Result<f64> {
     if let Some(puts) = puts {
         puts.clear(world)?;

@@ -1,7 +1,9 @@
-//! `farside bench sync`: all-fence and barrier against the combined fence and barrier, and barriers alone, as in figure 7 of \[ARMCI03\].
+//! `farside bench sync`: all-fence and barrier against the combined fence and barrier, and barriers
+//! alone, as in figure 7 of \[ARMCI03\].
 //!
-//! Before each `allfence_barrier` and `sync`, every rank puts into every other, and all meet. Timed is the synchronization alone; a sample is the mean
-//! over iterations of the slowest rank. Barriers follow each other, and a sample is the median over batches of them.
+//! Before each `allfence_barrier` and `sync`, every rank puts into every other, and all meet. Timed
+//! is the synchronization alone; a sample is the mean over iterations of the slowest rank. Barriers
+//! follow each other, and a sample is the median over batches of them.
 
 mod measure;
 mod report;
@@ -51,7 +53,8 @@ impl Plan {
         let [ms, cases, bytes] = arguments else {
             bail!("expected MS CASES BYTES, not {arguments:?}");
         };
-        let number = |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
+        let number =
+            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
         Ok(Plan {
             time: Duration::from_millis(number(ms)? as u64),
             cases: cases.split(',').map(str::to_owned).collect(),
@@ -107,10 +110,18 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
     options.setting.check_one_server()?;
     let (cases, bytes) = (turns::choose(&options.cases, &CASES)?, options.bytes);
-    ensure!(bytes >= 8 && bytes.is_multiple_of(8), "{bytes} bytes cannot be put here: expected a multiple of 8");
-    ensure!(bytes <= 1 << 20, "{bytes} bytes for every pair are more than the {} that are measured", 1 << 20);
+    ensure!(
+        bytes >= 8 && bytes.is_multiple_of(8),
+        "{bytes} bytes cannot be put here: expected a multiple of 8"
+    );
+    ensure!(
+        bytes <= 1 << 20,
+        "{bytes} bytes for every pair are more than the {} that are measured",
+        1 << 20
+    );
     let plan = Plan { time: options.setting.time, cases, bytes };
-    let plans: Vec<(u32, Plan)> = options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
+    let plans: Vec<(u32, Plan)> =
+        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
     turns::run(&options.setting, &plans, &[])
 }
 
@@ -132,7 +143,8 @@ mod tests {
 
     /// Records of a quick run in virtual time, on a machine of single-rank nodes.
     fn simulated(ranks: &[u32], cases: &[&str]) -> Vec<Record> {
-        let machine = Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
+        let machine =
+            Machine { profile: Profile::load("myrinet-2000").unwrap(), topology: None, seed: 1 };
         let setting = Setting {
             ranks: ranks.to_vec(),
             against: Vec::new(),
@@ -152,7 +164,8 @@ mod tests {
 
     fn figure(records: &[Record], ranks: u32, algorithm: &str, name: &str) -> f64 {
         let is = |record: &&Record| {
-            record.ranks == ranks as usize && record.attribute("algorithm") == Some(algorithm.into())
+            record.ranks == ranks as usize
+                && record.attribute("algorithm") == Some(algorithm.into())
         };
         records.iter().find(is).and_then(|record| record.number(name)).unwrap()
     }
@@ -165,8 +178,16 @@ mod tests {
             let phases = n.ilog2();
             let messages = |algorithm| figure(&records, n, algorithm, "messages");
             // N - 1 requests, each with its reply, and then the barrier's signals.
-            assert_eq!(messages("confirmed"), f64::from(n - 1 + phases), "all-fence and barrier at {n}");
-            assert_eq!(messages("acknowledged"), f64::from(phases), "acknowledged all-fence and barrier at {n}");
+            assert_eq!(
+                messages("confirmed"),
+                f64::from(n - 1 + phases),
+                "all-fence and barrier at {n}"
+            );
+            assert_eq!(
+                messages("acknowledged"),
+                f64::from(phases),
+                "acknowledged all-fence and barrier at {n}"
+            );
             assert_eq!(messages("counted"), f64::from(2 * phases), "combined at {n}");
         }
     }
@@ -175,7 +196,10 @@ mod tests {
     fn the_combined_fence_and_barrier_wins_more_with_every_doubling() {
         let ranks = [4, 8, 16];
         let records = simulated(&ranks, &[ALLFENCE, SYNC]);
-        let gain = |n| figure(&records, n, "confirmed", "median_ns") / figure(&records, n, "counted", "median_ns");
+        let gain = |n| {
+            figure(&records, n, "confirmed", "median_ns")
+                / figure(&records, n, "counted", "median_ns")
+        };
         assert!(gain(8) > gain(4) && gain(16) > gain(8) && gain(16) > 2.0, "{:?}", ranks.map(gain));
     }
 }

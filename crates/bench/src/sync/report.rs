@@ -10,7 +10,8 @@ use crate::record::{Record, times};
 use crate::report::{distinct, table, text_of, write_plots};
 use crate::turns::FARSIDE;
 
-/// The results as a table: time and messages, and how many times faster each is than the best rival that achieves the same.
+/// The results as a table: time and messages, and how many times faster each is than the best rival
+/// that achieves the same.
 pub fn tables(records: &[Record]) -> String {
     let header = ["ranks", "case", "system", "algorithm", "time", "messages", "ratio"];
     let rows = records.iter().map(|record| {
@@ -40,10 +41,12 @@ fn best_rival(records: &[Record], own: &Record) -> Option<f64> {
     rivals.filter_map(|record| record.number("median_ns")).reduce(f64::min)
 }
 
-/// Draws the results into a directory: time by ranks, and how many times faster the combined fence and barrier is than the two apart.
+/// Draws the results into a directory: time by ranks, and how many times faster the combined fence
+/// and barrier is than the two apart.
 pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
     let time = |title: &str, subtitle: &str, cases: &[&str]| {
-        let chosen: Vec<&Record> = records.iter().filter(|record| cases.contains(&record.case.as_str())).collect();
+        let chosen: Vec<&Record> =
+            records.iter().filter(|record| cases.contains(&record.case.as_str())).collect();
         let chart = Chart {
             title: title.into(),
             subtitle: subtitle.into(),
@@ -94,7 +97,8 @@ fn speedup(records: &[Record]) -> Option<String> {
     };
     let ranks = distinct(records.iter().map(|record| record.ranks));
     let against = |style: &str| {
-        let point = |&n: &usize| Some((n as f64, of(n, ALLFENCE, style)? / of(n, SYNC, "counted")?));
+        let point =
+            |&n: &usize| Some((n as f64, of(n, ALLFENCE, style)? / of(n, SYNC, "counted")?));
         Series::new(format!("against {style}"), ranks.iter().filter_map(point).collect())
     };
     let series: Vec<Series> = ["confirmed", "acknowledged"].map(against).into_iter().collect();

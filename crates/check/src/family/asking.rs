@@ -9,7 +9,8 @@ use farside::{Error, Rank, Result, World};
 pub(super) enum Style {
     /// All wait until they have it.
     Wait,
-    /// All but rank 0 take their place, and give it up again unless they have the lock at once; then they wait.
+    /// All but rank 0 take their place, and give it up again unless they have the lock at once;
+    /// then they wait.
     GiveUp,
     /// All but rank 0 take their place, and go away unless they have the lock at once.
     WalkAway,
@@ -23,7 +24,8 @@ pub(super) enum Style {
 
 impl Style {
     fn of(self, rank: Rank) -> Style {
-        const ALL: [Style; 5] = [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient];
+        const ALL: [Style; 5] =
+            [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient];
         match self {
             _ if rank == Rank(0) => Style::Wait,
             Style::Mixed => ALL[rank.index() % ALL.len()],
@@ -44,7 +46,11 @@ pub(super) enum Limit {
 }
 
 /// Asks once, and again if that was in vain; `None` if the rank has gone away without the lock.
-pub(super) fn ask<G>(world: &World, style: Style, request: impl Fn(Limit) -> Result<Option<G>>) -> Result<Option<G>> {
+pub(super) fn ask<G>(
+    world: &World,
+    style: Style,
+    request: impl Fn(Limit) -> Result<Option<G>>,
+) -> Result<Option<G>> {
     let style = style.of(world.rank());
     let first = match style {
         Style::Wait | Style::Mixed => None,

@@ -41,7 +41,9 @@ fn completes(setup: &Setup) -> Subject {
                 for peer in world.ranks().filter(|&peer| peer != world.rank()) {
                     let seen = world.get_value(words.at(world.rank(), peer.index()))?;
                     if seen < round {
-                        return Err(super::wrong(format!("what {peer} has put before a sync is not there after it")));
+                        return Err(super::wrong(format!(
+                            "what {peer} has put before a sync is not there after it"
+                        )));
                     }
                 }
             }
@@ -50,7 +52,8 @@ fn completes(setup: &Setup) -> Subject {
     ))
 }
 
-/// A dissemination barrier with flags that are raised and taken down; `sets` of them are used in turn.
+/// A dissemination barrier with flags that are raised and taken down; `sets` of them are used in
+/// turn.
 #[derive(Clone, Copy)]
 struct Flags {
     sets: u64,
@@ -70,8 +73,13 @@ impl Flags {
     }
 
     fn check(self, name: &'static str, about: &'static str) -> Check {
-        let make = |world: &World| world.words(2 * world.size().next_power_of_two().ilog2() as usize);
-        Check::new(name, about, separates(make, move |world, words: &Words, round| self.barrier(world, words, round)))
+        let make =
+            |world: &World| world.words(2 * world.size().next_power_of_two().ilog2() as usize);
+        Check::new(
+            name,
+            about,
+            separates(make, move |world, words: &Words, round| self.barrier(world, words, round)),
+        )
     }
 }
 
@@ -79,12 +87,18 @@ impl Flags {
 pub fn checks() -> Vec<Check> {
     let world_barrier = || separates(|_| Ok(()), |world, (), _| world.barrier());
     vec![
-        Check::new("barrier/dissemination", "the barrier of a team", world_barrier()).setup(Setup::new(3).rounds(2)),
+        Check::new("barrier/dissemination", "the barrier of a team", world_barrier())
+            .setup(Setup::new(3).rounds(2)),
         Check::new("barrier/dissemination-far", "the same between nodes", world_barrier())
             .setup(Setup::new(3).topology("node:3").rounds(2)),
-        Check::new("barrier/central", "the barrier of a team that outnumbers its processors", world_barrier())
-            .setup(Setup::new(3).crowded().rounds(2)),
-        Check::new("barrier/sync", "what was put before is there after", completes).setup(Setup::new(3)),
+        Check::new(
+            "barrier/central",
+            "the barrier of a team that outnumbers its processors",
+            world_barrier(),
+        )
+        .setup(Setup::new(3).crowded().rounds(2)),
+        Check::new("barrier/sync", "what was put before is there after", completes)
+            .setup(Setup::new(3)),
         Flags { sets: 2 }
             .check("barrier/flags", "flags that are raised and taken down, two sets in turn")
             .setup(Setup::new(3).rounds(3)),

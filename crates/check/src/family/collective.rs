@@ -7,14 +7,21 @@ use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
 
 fn is<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(wrong(format!("{found:?} came out instead of {expected:?}"))) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(wrong(format!("{found:?} came out instead of {expected:?}")))
+    }
 }
 
 /// Does something in each round, which begin with 1, and nothing else.
 fn rounds(each: fn(&World, u64) -> Result<()>) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
-        Subject::new(program(|_| Ok(()), move |world, ()| (1..=rounds).try_for_each(|round| each(world, round))))
+        Subject::new(program(
+            |_| Ok(()),
+            move |world, ()| (1..=rounds).try_for_each(|round| each(world, round)),
+        ))
     }
 }
 
@@ -60,7 +67,10 @@ fn split(world: &World, _round: u64) -> Result<()> {
     let colour = u64::from(world.rank().0 % 2);
     let team = world.split(Some(colour), 0)?.ok_or_else(|| wrong("no team for a colour"))?;
     let members = team.all_gather(&[world.rank().0])?;
-    is(members, world.ranks().map(|rank| rank.0).filter(|rank| u64::from(rank % 2) == colour).collect())?;
+    is(
+        members,
+        world.ranks().map(|rank| rank.0).filter(|rank| u64::from(rank % 2) == colour).collect(),
+    )?;
     team.free()
 }
 
@@ -93,26 +103,58 @@ type Each = fn(&World, u64) -> Result<()>;
 
 /// Names on one node and between nodes.
 const ALL: [(&str, &str, &str, Each, u32); 9] = [
-    ("collective/broadcast", "collective/broadcast-far", "everybody gets the root's data", broadcast, 2),
+    (
+        "collective/broadcast",
+        "collective/broadcast-far",
+        "everybody gets the root's data",
+        broadcast,
+        2,
+    ),
     ("collective/reduce", "collective/reduce-far", "the root gets the sum", reduce, 2),
     ("collective/all_reduce", "collective/all_reduce-far", "everybody gets the sum", all_reduce, 1),
-    ("collective/all_gather", "collective/all_gather-far", "everybody gets everything", all_gather, 1),
-    ("collective/all_to_all", "collective/all_to_all-far", "everybody gets its parts", all_to_all, 1),
+    (
+        "collective/all_gather",
+        "collective/all_gather-far",
+        "everybody gets everything",
+        all_gather,
+        1,
+    ),
+    (
+        "collective/all_to_all",
+        "collective/all_to_all-far",
+        "everybody gets its parts",
+        all_to_all,
+        1,
+    ),
     ("collective/split", "collective/split-far", "a team is made, used and freed", split, 1),
     ("collective/words", "collective/words-far", "words are allocated, used and freed", words, 1),
-    ("collective/window", "collective/window-far", "a window is allocated, used and freed", window, 1),
-    ("collective/mixed", "collective/mixed-far", "collectives of different kinds in a row", mixed, 1),
+    (
+        "collective/window",
+        "collective/window-far",
+        "a window is allocated, used and freed",
+        window,
+        1,
+    ),
+    (
+        "collective/mixed",
+        "collective/mixed-far",
+        "collectives of different kinds in a row",
+        mixed,
+        1,
+    ),
 ];
 
 /// All checks of collectives.
 pub fn checks() -> Vec<Check> {
-    let both = |(near, far, about, each, count): (&'static str, &'static str, &'static str, Each, u32)| {
-        let setup = Setup::new(3).rounds(count);
-        let far = Check::new(far, about, rounds(each)).setup(setup.clone().topology("node:3"));
-        [Check::new(near, about, rounds(each)).setup(setup), far]
-    };
+    let both =
+        |(near, far, about, each, count): (&'static str, &'static str, &'static str, Each, u32)| {
+            let setup = Setup::new(3).rounds(count);
+            let far = Check::new(far, about, rounds(each)).setup(setup.clone().topology("node:3"));
+            [Check::new(near, about, rounds(each)).setup(setup), far]
+        };
     let all = ALL.into_iter().flat_map(both);
-    // Its schedules are too many to try them all: acknowledgements may come before or after each of many sends.
+    // Its schedules are too many to try them all: acknowledgements may come before or after each of
+    // many sends.
     let many = |check: Check| match check.name {
         "collective/split-far" => check.policy(Policy::Pct { depth: 3 }, 2000),
         _ => check,

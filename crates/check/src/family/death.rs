@@ -10,14 +10,19 @@ use crate::property::{History, Promise, Specification};
 /// Ranks meet; one may die.
 fn barrier(setup: &Setup) -> Subject {
     let rounds = setup.rounds;
-    Subject::new(program(|_| Ok(()), move |world, ()| (0..rounds).try_for_each(|_| world.barrier())))
+    Subject::new(program(
+        |_| Ok(()),
+        move |world, ()| (0..rounds).try_for_each(|_| world.barrier()),
+    ))
 }
 
 fn all_gather(setup: &Setup) -> Subject {
     let rounds = setup.rounds;
     Subject::new(program(
         |_| Ok(()),
-        move |world, ()| (0..rounds).try_for_each(|_| world.all_gather(&[world.rank().0]).map(drop)),
+        move |world, ()| {
+            (0..rounds).try_for_each(|_| world.all_gather(&[world.rank().0]).map(drop))
+        },
     ))
 }
 
@@ -42,7 +47,8 @@ fn counter(setup: &Setup) -> Subject {
     ))
 }
 
-/// Ranks have a handler count. Whose process runs it may leave early, or die: the next goes on, and each number was given once.
+/// Ranks have a handler count. Whose process runs it may leave early, or die: the next goes on, and
+/// each number was given once.
 fn calls(setup: &Setup) -> Subject {
     let (history, rounds) = (History::new(), setup.rounds);
     let cleared = history.clone();
@@ -96,7 +102,9 @@ fn deaf(_: &Setup) -> Subject {
                 world.load(words.at(Rank(0), 1))?;
                 return world.signal(words.at(Rank(0), 0), 1);
             }
-            while world.rank() == Rank(0) && world.wait(words.at(Rank(0), 0), |count| count > 0).is_err() {}
+            while world.rank() == Rank(0)
+                && world.wait(words.at(Rank(0), 0), |count| count > 0).is_err()
+            {}
             Ok(())
         },
     ))
@@ -105,10 +113,12 @@ fn deaf(_: &Setup) -> Subject {
 /// All checks with deaths.
 pub fn checks() -> Vec<Check> {
     vec![
-        Check::new("death/barrier", "a rank dies at a barrier", barrier).setup(Setup::new(3).deaths(1)),
+        Check::new("death/barrier", "a rank dies at a barrier", barrier)
+            .setup(Setup::new(3).deaths(1)),
         Check::new("death/barrier-far", "a rank dies at a barrier between nodes", barrier)
             .setup(Setup::new(3).topology("node:3").deaths(1)),
-        Check::new("death/all_gather", "a rank dies in a collective", all_gather).setup(Setup::new(2).deaths(1)),
+        Check::new("death/all_gather", "a rank dies in a collective", all_gather)
+            .setup(Setup::new(2).deaths(1)),
         Check::new("death/all_gather-far", "a rank dies in a collective between nodes", all_gather)
             .setup(Setup::new(2).topology("node:2").deaths(1)),
         Check::new(
@@ -117,8 +127,10 @@ pub fn checks() -> Vec<Check> {
             example::exclusive(Mcs::Right),
         )
         .setup(Setup::new(2).deaths(1)),
-        Check::new("death/counter", "a rank dies while all count", counter).setup(Setup::new(2).rounds(2).deaths(1)),
-        Check::new("death/calls-left", "who runs the handlers leaves while others call", calls).setup(Setup::new(3)),
+        Check::new("death/counter", "a rank dies while all count", counter)
+            .setup(Setup::new(2).rounds(2).deaths(1)),
+        Check::new("death/calls-left", "who runs the handlers leaves while others call", calls)
+            .setup(Setup::new(3)),
         Check::new("death/calls", "a rank dies while all call, or runs the handlers", calls)
             .setup(Setup::new(2).deaths(1)),
         Check::new("death/deaf", "a survivor does not listen, and waits for ever", deaf)

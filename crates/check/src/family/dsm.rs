@@ -68,7 +68,13 @@ fn three() -> Setup {
 fn locks() -> Vec<Check> {
     let original = from_rank_0(tree());
     vec![
-        right("dsm/message-passing", "who sees the flag sees the data", tree(), run::message_passing),
+        right(
+            "dsm/message-passing",
+            "who sees the flag sees the \
+                                      data",
+            tree(),
+            run::message_passing,
+        ),
         right(
             "dsm/message-passing-original",
             "the same, with pages that only rank 0 has",
@@ -77,7 +83,8 @@ fn locks() -> Vec<Check> {
         ),
         right(
             "dsm/store-buffering",
-            "two ranks write under one lock and read under the other: one of them sees the other's write",
+            "two ranks write under one lock and read under the other: one of them sees the other's \
+             write",
             tree(),
             run::store_buffering,
         )
@@ -93,11 +100,18 @@ fn locks() -> Vec<Check> {
         .setup(Setup::new(2).rounds(2)),
         Check::new(
             "dsm/told-late",
-            "what is heard in a barrier of two is passed on when tickets and epochs run over their end",
+            "what is heard in a barrier of two is passed on when tickets and epochs run over their \
+             end",
             subject::<mutants::Late>(tree(), run::told),
         )
         .setup(three()),
-        right("dsm/chain", "what one tells another, and that one a third, the third has seen, too", tree(), run::chain),
+        right(
+            "dsm/chain",
+            "what one tells another, and that one a third, the third has seen, \
+                            too",
+            tree(),
+            run::chain,
+        ),
     ]
 }
 
@@ -113,12 +127,28 @@ fn barriers() -> Vec<Check> {
             run::false_sharing,
         )
         .setup(twice()),
-        right("dsm/false-sharing-tree", "the same along the tree", tree(), run::false_sharing).setup(twice()),
-        right("dsm/false-sharing-original", "the same with pages that only rank 0 has", original, run::false_sharing)
-            .setup(three().rounds(1)),
-        right("dsm/some-central", "two of three meet, and then one of them and the third", central(), run::some),
+        right("dsm/false-sharing-tree", "the same along the tree", tree(), run::false_sharing)
+            .setup(twice()),
+        right(
+            "dsm/false-sharing-original",
+            "the same with pages that only rank 0 has",
+            original,
+            run::false_sharing,
+        )
+        .setup(three().rounds(1)),
+        right(
+            "dsm/some-central",
+            "two of three meet, and then one of them and the third",
+            central(),
+            run::some,
+        ),
         right("dsm/some-tree", "the same along the tree", tree(), run::some),
-        right("dsm/told", "what one hears in a barrier of two, the next one with a lock sees, too", tree(), run::told),
+        right(
+            "dsm/told",
+            "what one hears in a barrier of two, the next one with a lock sees, too",
+            tree(),
+            run::told,
+        ),
         right(
             "dsm/reclaim-central",
             "every barrier throws away what is not needed",
@@ -126,7 +156,13 @@ fn barriers() -> Vec<Check> {
             run::false_sharing,
         )
         .setup(twice()),
-        right("dsm/reclaim-tree", "the same along the tree", reclaiming(tree()), run::false_sharing).setup(twice()),
+        right(
+            "dsm/reclaim-tree",
+            "the same along the tree",
+            reclaiming(tree()),
+            run::false_sharing,
+        )
+        .setup(twice()),
     ]
 }
 
@@ -140,10 +176,20 @@ fn deaths() -> Vec<Check> {
             run::false_sharing,
         )
         .setup(three().deaths(1)),
-        right("dsm/barrier-death-central", "the same with a manager", central(), run::false_sharing)
-            .setup(three().deaths(1)),
-        right("dsm/lock-death", "any rank dies while it has a lock, or waits for it", tree(), run::counting)
-            .setup(Setup::new(2).deaths(1)),
+        right(
+            "dsm/barrier-death-central",
+            "the same with a manager",
+            central(),
+            run::false_sharing,
+        )
+        .setup(three().deaths(1)),
+        right(
+            "dsm/lock-death",
+            "any rank dies while it has a lock, or waits for it",
+            tree(),
+            run::counting,
+        )
+        .setup(Setup::new(2).deaths(1)),
     ]
 }
 
@@ -163,8 +209,8 @@ fn many() -> Vec<Check> {
 /// The wrong ones.
 fn wrong() -> Vec<Check> {
     use mutants::{
-        AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin, KeepsToItself,
-        ReclaimsTooEarly, UsesOnePlace,
+        AppliesBackwards, ConfusesSubtrees, DropsANotice, ForgetsWhatSomeTold, KeepsItsTwin,
+        KeepsToItself, ReclaimsTooEarly, UsesOnePlace,
     };
     vec![
         Check::new(

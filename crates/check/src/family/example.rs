@@ -1,4 +1,5 @@
-//! Small locks, as examples of how a protocol is checked: the locks that programs use are in the family `lock`.
+//! Small locks, as examples of how a protocol is checked: the locks that programs use are in the
+//! family `lock`.
 
 pub(crate) mod mcs;
 mod readers_writers;
@@ -83,10 +84,15 @@ pub fn fair<L: Queue>(lock: L, bound: u32) -> impl Fn(&Setup) -> Subject {
 /// All checks of the examples.
 pub fn checks() -> Vec<Check> {
     vec![
-        Check::new("example/mcs", "a queue of waiters, each on a word of its own", exclusive(Mcs::Right))
-            .setup(Setup::new(3).rounds(2))
-            .small(Setup::new(3)),
-        Check::new("example/mcs-fair", "a queue: first come, first served", fair(Mcs::Right, 1)).setup(Setup::new(3)),
+        Check::new(
+            "example/mcs",
+            "a queue of waiters, each on a word of its own",
+            exclusive(Mcs::Right),
+        )
+        .setup(Setup::new(3).rounds(2))
+        .small(Setup::new(3)),
+        Check::new("example/mcs-fair", "a queue: first come, first served", fair(Mcs::Right, 1))
+            .setup(Setup::new(3)),
         Check::new(
             "example/mcs-without-flush",
             "lets the next one in before its writes have landed",
@@ -99,20 +105,41 @@ pub fn checks() -> Vec<Check> {
             exclusive(Mcs::WithoutSecondLook),
         )
         .mutant(Promise::Progress, "had left"),
-        Check::new("example/ticket", "take a number, wait until it is served", exclusive(Ticket::Right))
-            .setup(Setup::new(2).rounds(2)),
+        Check::new(
+            "example/ticket",
+            "take a number, wait until it is served",
+            exclusive(Ticket::Right),
+        )
+        .setup(Setup::new(2).rounds(2)),
         Check::new("example/ticket-fair", "numbers are served in turn", fair(Ticket::Right, 1))
             .setup(Setup::new(2).rounds(2)),
-        Check::new("example/ticket-plain", "takes its number with a load and a store", exclusive(Ticket::Plain))
-            .mutant(Promise::Exclusion, "are inside at the same time"),
-        Check::new("example/spin", "swap until it was free", exclusive(Spin)).setup(Setup::new(2).rounds(2)),
-        Check::new("example/spin-unfair", "swap until it was free: anybody may come first", fair(Spin, 1))
-            .setup(Setup::new(2).rounds(3))
-            .mutant(Promise::Fairness, "was overtaken"),
-        Check::new("example/readers-writers", "readers and a writer count in one word", Counted::RIGHT.exclusive())
+        Check::new(
+            "example/ticket-plain",
+            "takes its number with a load and a store",
+            exclusive(Ticket::Plain),
+        )
+        .mutant(Promise::Exclusion, "are inside at the same time"),
+        Check::new("example/spin", "swap until it was free", exclusive(Spin))
             .setup(Setup::new(2).rounds(2)),
-        Check::new("example/readers-writers-3", "two readers and a writer", Counted::RIGHT.exclusive())
-            .setup(Setup::new(3)),
+        Check::new(
+            "example/spin-unfair",
+            "swap until it was free: anybody may come first",
+            fair(Spin, 1),
+        )
+        .setup(Setup::new(2).rounds(3))
+        .mutant(Promise::Fairness, "was overtaken"),
+        Check::new(
+            "example/readers-writers",
+            "readers and a writer count in one word",
+            Counted::RIGHT.exclusive(),
+        )
+        .setup(Setup::new(2).rounds(2)),
+        Check::new(
+            "example/readers-writers-3",
+            "two readers and a writer",
+            Counted::RIGHT.exclusive(),
+        )
+        .setup(Setup::new(3)),
         Check::new(
             "example/readers-writers-impatient",
             "the writer does not wait for readers that are inside",

@@ -1,4 +1,5 @@
-//! Litmus tests: for each promise of the memory model, a small program with all its outcomes. Each outcome that the model allows must appear, and none that it forbids.
+//! Litmus tests: for each promise of the memory model, a small program with all its outcomes. Each
+//! outcome that the model allows must appear, and none that it forbids.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -62,9 +63,17 @@ impl Litmus {
             },
         );
         let in_the_end = Box::new(move || {
-            let missing: Vec<&str> =
-                self.outcomes.iter().copied().filter(|outcome| !appeared.borrow().contains(*outcome)).collect();
-            if missing.is_empty() { Ok(()) } else { Err(format!("allowed, and never seen: {}", missing.join(", "))) }
+            let missing: Vec<&str> = self
+                .outcomes
+                .iter()
+                .copied()
+                .filter(|outcome| !appeared.borrow().contains(*outcome))
+                .collect();
+            if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("allowed, and never seen: {}", missing.join(", ")))
+            }
         });
         Subject { program, in_the_end }
     }
@@ -91,8 +100,13 @@ fn loads(world: &World, words: &Words, which: &[usize]) -> Result<String> {
     which.iter().map(|&word| Ok(world.load(words.at(ZERO, word))?.to_string())).collect()
 }
 
-/// Rank 0 writes data (word 1), then a flag (word 0), with `order` in between; rank 1 reads the flag, then the data.
-fn message_passing(world: &World, words: &Words, order: fn(&World) -> Result<()>) -> Result<String> {
+/// Rank 0 writes data (word 1), then a flag (word 0), with `order` in between; rank 1 reads the
+/// flag, then the data.
+fn message_passing(
+    world: &World,
+    words: &Words,
+    order: fn(&World) -> Result<()>,
+) -> Result<String> {
     if world.rank() == ZERO {
         world.put_value(1, words.at(ZERO, 1))?;
         order(world)?;
@@ -103,7 +117,11 @@ fn message_passing(world: &World, words: &Words, order: fn(&World) -> Result<()>
 }
 
 /// The same with the flag at rank 1.
-fn message_passing_apart(world: &World, words: &Words, order: fn(&World) -> Result<()>) -> Result<String> {
+fn message_passing_apart(
+    world: &World,
+    words: &Words,
+    order: fn(&World) -> Result<()>,
+) -> Result<String> {
     if world.rank() == ZERO {
         world.put_value(1, words.at(ZERO, 1))?;
         order(world)?;
@@ -115,7 +133,11 @@ fn message_passing_apart(world: &World, words: &Words, order: fn(&World) -> Resu
 }
 
 /// Each of two ranks writes a word and reads the other's.
-fn store_buffering(world: &World, words: &Words, order: fn(&World) -> Result<()>) -> Result<String> {
+fn store_buffering(
+    world: &World,
+    words: &Words,
+    order: fn(&World) -> Result<()>,
+) -> Result<String> {
     let me = world.rank().index();
     world.put_value(1, words.at(ZERO, me))?;
     order(world)?;
@@ -144,7 +166,11 @@ fn flushed(world: &World) -> Result<()> {
 }
 
 /// Rank 0 sends data and a signal, rank 1 waits for it and reads.
-fn signalled(world: &World, words: &Words, send: fn(&World, &Words) -> Result<()>) -> Result<String> {
+fn signalled(
+    world: &World,
+    words: &Words,
+    send: fn(&World, &Words) -> Result<()>,
+) -> Result<String> {
     if world.rank() == ZERO {
         send(world, words)?;
         return nothing();
@@ -206,7 +232,11 @@ fn met(world: &World, words: &Words, meet: fn(&World) -> Result<()>) -> Result<S
         world.put_value(1, words.at(Rank(1), 0))?;
     }
     meet(world)?;
-    if world.rank() == ZERO { nothing() } else { Ok(world.get_value(words.at(Rank(1), 0))?.to_string()) }
+    if world.rank() == ZERO {
+        nothing()
+    } else {
+        Ok(world.get_value(words.at(Rank(1), 0))?.to_string())
+    }
 }
 
 const ALL_OF_TWO: &[&str] = &["00", "01", "10", "11"];
@@ -221,64 +251,108 @@ const WITHOUT_ORDER: &[Litmus] = &[
     Litmus::new("litmus/same-word", "nothing orders two puts to a word", 1, &["1", "2"], |w, x| {
         same_word(w, x, unordered)
     }),
-    Litmus::new("litmus/get-after-put", "a get overtakes a put to the same word", 1, &["0", "1"], |w, x| {
-        w.put_value(1, x.at(ZERO, 0))?;
-        gets(w, x, &[0])
-    }),
+    Litmus::new(
+        "litmus/get-after-put",
+        "a get overtakes a put to the same word",
+        1,
+        &["0", "1"],
+        |w, x| {
+            w.put_value(1, x.at(ZERO, 0))?;
+            gets(w, x, &[0])
+        },
+    ),
     Litmus::new("litmus/fence-and-get", "a fence does not order gets", 1, &["0", "1"], |w, x| {
         w.put_value(1, x.at(ZERO, 0))?;
         w.fence()?;
         gets(w, x, &[0])
     }),
-    Litmus::new("litmus/fence-apart", "a fence does not order puts to different ranks", 2, ALL_OF_TWO, |w, x| {
-        message_passing_apart(w, x, fenced)
-    }),
+    Litmus::new(
+        "litmus/fence-apart",
+        "a fence does not order puts to different ranks",
+        2,
+        ALL_OF_TWO,
+        |w, x| message_passing_apart(w, x, fenced),
+    ),
     Litmus::new("litmus/signal", "nothing orders a put and a signal", 2, &["0", "1"], |w, x| {
         signalled(w, x, |w, x| {
             w.put_value(1, x.at(Rank(1), 1))?;
             w.signal(x.at(Rank(1), 0), 1)
         })
     }),
-    Litmus::new("litmus/put-signal-alone", "put_signal orders no put but its own", 2, &["0", "1"], |w, x| {
-        signalled(w, x, |w, x| {
-            w.put_value(1, x.at(Rank(1), 1))?;
-            w.put_signal(&[1], x.at(Rank(1), 2), 1, x.at(Rank(1), 0))
-        })
-    }),
+    Litmus::new(
+        "litmus/put-signal-alone",
+        "put_signal orders no put but its own",
+        2,
+        &["0", "1"],
+        |w, x| {
+            signalled(w, x, |w, x| {
+                w.put_value(1, x.at(Rank(1), 1))?;
+                w.put_signal(&[1], x.at(Rank(1), 2), 1, x.at(Rank(1), 0))
+            })
+        },
+    ),
     Litmus::new("litmus/barrier", "a barrier says nothing about puts", 2, &["0", "1"], |w, x| {
         met(w, x, World::barrier)
     }),
     Litmus {
         topology: Some("node:2"),
-        ..Litmus::new("litmus/broadcast", "a broadcast says nothing about puts", 2, &["0", "1"], |w, x| {
-            met(w, x, |w| w.broadcast(ZERO, &mut [0u64]))
-        })
+        ..Litmus::new(
+            "litmus/broadcast",
+            "a broadcast says nothing about puts",
+            2,
+            &["0", "1"],
+            |w, x| met(w, x, |w| w.broadcast(ZERO, &mut [0u64])),
+        )
     },
     Litmus {
         torn: true,
-        ..Litmus::new("litmus/tearing", "a long put and a long get may be torn", 2, ALL_OF_TWO, long)
+        ..Litmus::new(
+            "litmus/tearing",
+            "a long put and a long get may be torn",
+            2,
+            ALL_OF_TWO,
+            long,
+        )
     },
 ];
 
 const WITH_ORDER: &[Litmus] = &[
-    Litmus::new("litmus/message-passing-fence", "a fence orders two puts to a rank", 2, &["00", "01", "11"], |w, x| {
-        message_passing(w, x, fenced)
-    }),
-    Litmus::new("litmus/message-passing-flush", "a flush orders puts to any ranks", 2, &["00", "01", "11"], |w, x| {
-        message_passing_apart(w, x, flushed)
-    }),
-    Litmus::new("litmus/fence-atomic", "a fence orders a put ahead of an atomic", 2, &["00", "01", "11"], |w, x| {
-        if w.rank() == ZERO {
-            w.put_value(1, x.at(ZERO, 1))?;
-            w.fence()?;
-            w.fetch_add(x.at(ZERO, 0), 1)?;
-            return nothing();
-        }
-        Ok(format!("{}{}", w.load(x.at(ZERO, 0))?, w.get_value(x.at(ZERO, 1))?))
-    }),
-    Litmus::new("litmus/store-buffering-flush", "a flush comes ahead of later gets", 2, &["01", "10", "11"], |w, x| {
-        store_buffering(w, x, flushed)
-    }),
+    Litmus::new(
+        "litmus/message-passing-fence",
+        "a fence orders two puts to a rank",
+        2,
+        &["00", "01", "11"],
+        |w, x| message_passing(w, x, fenced),
+    ),
+    Litmus::new(
+        "litmus/message-passing-flush",
+        "a flush orders puts to any ranks",
+        2,
+        &["00", "01", "11"],
+        |w, x| message_passing_apart(w, x, flushed),
+    ),
+    Litmus::new(
+        "litmus/fence-atomic",
+        "a fence orders a put ahead of an atomic",
+        2,
+        &["00", "01", "11"],
+        |w, x| {
+            if w.rank() == ZERO {
+                w.put_value(1, x.at(ZERO, 1))?;
+                w.fence()?;
+                w.fetch_add(x.at(ZERO, 0), 1)?;
+                return nothing();
+            }
+            Ok(format!("{}{}", w.load(x.at(ZERO, 0))?, w.get_value(x.at(ZERO, 1))?))
+        },
+    ),
+    Litmus::new(
+        "litmus/store-buffering-flush",
+        "a flush comes ahead of later gets",
+        2,
+        &["01", "10", "11"],
+        |w, x| store_buffering(w, x, flushed),
+    ),
     Litmus::new(
         "litmus/load-buffering",
         "a get is complete before what comes after it",
@@ -291,26 +365,46 @@ const WITH_ORDER: &[Litmus] = &[
             Ok(seen)
         },
     ),
-    Litmus::new("litmus/same-word-fence", "a fence orders two puts to a word", 1, &["2"], |w, x| {
-        same_word(w, x, fenced)
-    }),
-    Litmus::new("litmus/get-after-put-flush", "a flush orders a put ahead of a get", 1, &["1"], |w, x| {
-        w.put_value(1, x.at(ZERO, 0))?;
-        w.flush(ZERO)?;
-        gets(w, x, &[0])
-    }),
+    Litmus::new(
+        "litmus/same-word-fence",
+        "a fence orders two puts to a word",
+        1,
+        &["2"],
+        |w, x| same_word(w, x, fenced),
+    ),
+    Litmus::new(
+        "litmus/get-after-put-flush",
+        "a flush orders a put ahead of a get",
+        1,
+        &["1"],
+        |w, x| {
+            w.put_value(1, x.at(ZERO, 0))?;
+            w.flush(ZERO)?;
+            gets(w, x, &[0])
+        },
+    ),
     Litmus::new("litmus/put-signal", "the data is there before the signal", 2, &["1"], |w, x| {
         signalled(w, x, |w, x| w.put_signal(&[1], x.at(Rank(1), 1), 1, x.at(Rank(1), 0)))
     }),
-    Litmus::new("litmus/fence-signal", "a fence orders a put ahead of a signal", 2, &["1"], |w, x| {
-        signalled(w, x, |w, x| {
-            w.put_value(1, x.at(Rank(1), 1))?;
-            w.fence()?;
-            w.signal(x.at(Rank(1), 0), 1)
-        })
-    }),
-    Litmus::new("litmus/third-rank", "what was flushed is seen by whoever is told", 3, &["1"], |w, x| {
-        match w.rank().0 {
+    Litmus::new(
+        "litmus/fence-signal",
+        "a fence orders a put ahead of a signal",
+        2,
+        &["1"],
+        |w, x| {
+            signalled(w, x, |w, x| {
+                w.put_value(1, x.at(Rank(1), 1))?;
+                w.fence()?;
+                w.signal(x.at(Rank(1), 0), 1)
+            })
+        },
+    ),
+    Litmus::new(
+        "litmus/third-rank",
+        "what was flushed is seen by whoever is told",
+        3,
+        &["1"],
+        |w, x| match w.rank().0 {
             0 => {
                 w.put_value(1, x.at(ZERO, 1))?;
                 w.flush(ZERO)?;
@@ -326,17 +420,23 @@ const WITH_ORDER: &[Litmus] = &[
                 w.wait(x.at(Rank(2), 0), |flag| flag == 1)?;
                 gets(w, x, &[1])
             }
-        }
-    }),
-    Litmus::new("litmus/coherence", "a word goes forward only", 2, &["00", "01", "02", "11", "12", "22"], coherence),
+        },
+    ),
+    Litmus::new(
+        "litmus/coherence",
+        "a word goes forward only",
+        2,
+        &["00", "01", "02", "11", "12", "22"],
+        coherence,
+    ),
     Litmus::new(
         "litmus/independent-reads",
         "all agree on the order of atomics",
         4,
         // Without 10 and 10: each reader would have seen its own writer first.
         &[
-            "0000", "0001", "0010", "0011", "0100", "0101", "0110", "0111", "1000", "1001", "1011", "1100", "1101",
-            "1110", "1111",
+            "0000", "0001", "0010", "0011", "0100", "0101", "0110", "0111", "1000", "1001", "1011",
+            "1100", "1101", "1110", "1111",
         ],
         independent_reads,
     ),
@@ -349,14 +449,20 @@ const WITH_ORDER: &[Litmus] = &[
     ),
     Litmus {
         torn: true,
-        ..Litmus::new("litmus/put-signal-torn", "all of the data is there before the signal", 2, &["11"], |w, x| {
-            if w.rank() == ZERO {
-                w.put_signal(&[1, 1], x.at(Rank(1), 1), 1, x.at(Rank(1), 0))?;
-                return nothing();
-            }
-            w.wait(x.at(Rank(1), 0), |flag| flag == 1)?;
-            Ok(format!("{}{}", w.get_value(x.at(Rank(1), 1))?, w.get_value(x.at(Rank(1), 2))?))
-        })
+        ..Litmus::new(
+            "litmus/put-signal-torn",
+            "all of the data is there before the signal",
+            2,
+            &["11"],
+            |w, x| {
+                if w.rank() == ZERO {
+                    w.put_signal(&[1, 1], x.at(Rank(1), 1), 1, x.at(Rank(1), 0))?;
+                    return nothing();
+                }
+                w.wait(x.at(Rank(1), 0), |flag| flag == 1)?;
+                Ok(format!("{}{}", w.get_value(x.at(Rank(1), 1))?, w.get_value(x.at(Rank(1), 2))?))
+            },
+        )
     },
     Litmus::new(
         "litmus/wake",
@@ -373,17 +479,25 @@ const WITH_ORDER: &[Litmus] = &[
             waited(w, x)
         },
     ),
-    Litmus::new("litmus/wake-before", "a put that has landed before the wait begins is seen", 2, &["1"], |w, x| {
-        if w.rank() == ZERO {
-            told_by_put(w, x)?;
-            w.flush(Rank(1))?;
-            w.signal(x.at(Rank(1), 1), 1)?;
-            return nothing();
-        }
-        w.wait(x.at(Rank(1), 1), |flag| flag != 0)?;
-        waited(w, x)
+    Litmus::new(
+        "litmus/wake-before",
+        "a put that has landed before the wait begins is seen",
+        2,
+        &["1"],
+        |w, x| {
+            if w.rank() == ZERO {
+                told_by_put(w, x)?;
+                w.flush(Rank(1))?;
+                w.signal(x.at(Rank(1), 1), 1)?;
+                return nothing();
+            }
+            w.wait(x.at(Rank(1), 1), |flag| flag != 0)?;
+            waited(w, x)
+        },
+    ),
+    Litmus::new("litmus/sync", "after a sync, what was put before is there", 2, &["1"], |w, x| {
+        met(w, x, World::sync)
     }),
-    Litmus::new("litmus/sync", "after a sync, what was put before is there", 2, &["1"], |w, x| met(w, x, World::sync)),
 ];
 
 /// Says that something is there by a plain put.
@@ -400,33 +514,48 @@ fn waited(w: &World, x: &Words) -> Result<String> {
 /// All litmus tests. Those whose promise is wrong must be caught.
 pub fn checks() -> Vec<Check> {
     let wrong = [
-        Litmus::new("litmus/wrong-forbidden", "promises that puts come in order", 2, &["00", "01", "11"], |w, x| {
-            message_passing(w, x, unordered)
-        })
+        Litmus::new(
+            "litmus/wrong-forbidden",
+            "promises that puts come in order",
+            2,
+            &["00", "01", "11"],
+            |w, x| message_passing(w, x, unordered),
+        )
         .check()
         .mutant(Promise::Order, "is forbidden"),
-        Litmus::new("litmus/wrong-allowed", "says that a fence orders nothing", 2, ALL_OF_TWO, |w, x| {
-            message_passing(w, x, fenced)
-        })
+        Litmus::new(
+            "litmus/wrong-allowed",
+            "says that a fence orders nothing",
+            2,
+            ALL_OF_TWO,
+            |w, x| message_passing(w, x, fenced),
+        )
         .check()
         .mutant(Promise::Order, "never seen: 10"),
     ];
     let woken = |name, about, rank| {
-        Litmus::new(name, about, 2, &["1"], rank).check().mutant(Promise::Progress, "a plain put wakes nobody")
+        Litmus::new(name, about, 2, &["1"], rank)
+            .check()
+            .mutant(Promise::Progress, "a plain put wakes nobody")
     };
     let asleep = [
         woken("litmus/wrong-put-wakes", "waits for a word that is only put to", |w, x| {
             if w.rank() == ZERO { told_by_put(w, x) } else { waited(w, x) }
         }),
-        woken("litmus/wrong-put-wakes-late", "does something else before it waits for a put", |w, x| {
-            if w.rank() == ZERO {
-                return told_by_put(w, x);
-            }
-            w.load(x.at(ZERO, 2))?;
-            waited(w, x)
-        }),
+        woken(
+            "litmus/wrong-put-wakes-late",
+            "does something else before it waits for a put",
+            |w, x| {
+                if w.rank() == ZERO {
+                    return told_by_put(w, x);
+                }
+                w.load(x.at(ZERO, 2))?;
+                waited(w, x)
+            },
+        ),
     ];
-    let accumulate = Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
+    let accumulate =
+        Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
     let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| litmus.check());
     litmus.chain([accumulate]).chain(wrong).chain(asleep).collect()
 }

@@ -16,14 +16,18 @@ use crate::check::{Check, Setup, Subject};
 use crate::property::{BoundedBypass, MutualExclusion};
 
 /// Every rank enters the same room again and again, under a lock.
-fn exclusive(make: impl Fn(&World) -> Result<Lock> + Clone + 'static, style: Style) -> impl Fn(&Setup) -> Subject {
+fn exclusive(
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+    style: Style,
+) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (make, rounds, room) = (make.clone(), setup.rounds, MutualExclusion::default());
         Subject::new(program(
             move |world| Ok((make(world)?, room.furnish(world)?)),
             move |world, (lock, room)| {
                 for _ in 0..rounds {
-                    let Some(guard) = ask(world, style, |limit| request(&lock, world, limit))? else {
+                    let Some(guard) = ask(world, style, |limit| request(&lock, world, limit))?
+                    else {
                         continue;
                     };
                     room.visit(world)?;
@@ -35,8 +39,12 @@ fn exclusive(make: impl Fn(&World) -> Result<Lock> + Clone + 'static, style: Sty
     }
 }
 
-/// Every rank enters the same room again and again; the first of the queue may not be overtaken more than `bound` times.
-fn fair(make: impl Fn(&World) -> Result<Lock> + Clone + 'static, bound: u32) -> impl Fn(&Setup) -> Subject {
+/// Every rank enters the same room again and again; the first of the queue may not be overtaken
+/// more than `bound` times.
+fn fair(
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+    bound: u32,
+) -> impl Fn(&Setup) -> Subject {
     // Who is first changes, and so does who overtakes it.
     const FIRST: Rank = Rank(0);
     const OTHERS: Rank = Rank(1);
@@ -80,9 +88,11 @@ fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<
     }
 }
 
-/// An agent goes with the last rank of its node, so those of the home's stay until ranks of other nodes are done.
+/// An agent goes with the last rank of its node, so those of the home's stay until ranks of other
+/// nodes are done.
 pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
-    let is_called_from_afar = world.topology().nodes() > 1 && ["server", "hybrid"].contains(&lock.name());
+    let is_called_from_afar =
+        world.topology().nodes() > 1 && ["server", "hybrid"].contains(&lock.name());
     if is_called_from_afar { world.barrier() } else { Ok(()) }
 }
 

@@ -1,4 +1,5 @@
-//! Hash tables: what they answer can be explained by some order, while they grow and while ranks die.
+//! Hash tables: what they answer can be explained by some order, while they grow and while ranks
+//! die.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,12 @@ fn ask<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], ask: Ask) -> Resul
 }
 
 /// All requests of a rank at once, by kind.
-fn ask_all<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], asks: &[Ask]) -> Result<Vec<Answer>> {
+fn ask_all<W: Variant>(
+    world: &World,
+    map: &Map<W>,
+    keys: &[u64],
+    asks: &[Ask],
+) -> Result<Vec<Answer>> {
     let key = |ask: &Ask| match *ask {
         Get(key) | Insert(key, _) | Remove(key) => keys[key],
         Split => keys[0],
@@ -83,16 +89,26 @@ fn ask_all<W: Variant>(world: &World, map: &Map<W>, keys: &[u64], asks: &[Ask]) 
         Some(Remove(_)) => map.remove_all(world, &of),
         _ => {
             let value = |ask: &Ask| if let Insert(_, value) = *ask { [value; 2] } else { [0; 2] };
-            map.insert_all(world, &of.iter().copied().zip(asks.iter().map(value)).collect::<Vec<_>>())
+            map.insert_all(
+                world,
+                &of.iter().copied().zip(asks.iter().map(value)).collect::<Vec<_>>(),
+            )
         }
     }
 }
 
-fn asks<W: Variant>(synchronization: Synchronization, script: Script) -> impl Fn(&Setup) -> Subject {
+fn asks<W: Variant>(
+    synchronization: Synchronization,
+    script: Script,
+) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (history, rounds) = (History::new(), setup.rounds);
         let prepared = history.clone();
-        let options = Options { synchronization: synchronization.clone(), slots: 1, reserve_bytes: Some(8 << 10) };
+        let options = Options {
+            synchronization: synchronization.clone(),
+            slots: 1,
+            reserve_bytes: Some(8 << 10),
+        };
         Subject::new(program(
             move |world| {
                 prepared.clear();
@@ -111,9 +127,13 @@ fn asks<W: Variant>(synchronization: Synchronization, script: Script) -> impl Fn
                 let mine = script.ranks[world.rank().index() % script.ranks.len()];
                 for _ in 0..rounds {
                     if script.batches {
-                        let calls: Vec<usize> = mine.iter().map(|&request| history.call(request)).collect();
+                        let calls: Vec<usize> =
+                            mine.iter().map(|&request| history.call(request)).collect();
                         let answers = ask_all(world, &map, &keys, mine)?;
-                        calls.into_iter().zip(answers).for_each(|(call, answer)| history.answer(call, answer));
+                        calls
+                            .into_iter()
+                            .zip(answers)
+                            .for_each(|(call, answer)| history.answer(call, answer));
                     } else {
                         for &request in mine {
                             let call = history.call(request);
@@ -128,9 +148,13 @@ fn asks<W: Variant>(synchronization: Synchronization, script: Script) -> impl Fn
     }
 }
 
-fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static [Ask]]) -> impl Fn(&Setup) -> Subject {
+fn fixed<W: Variant>(
+    synchronization: Synchronization,
+    ranks: &'static [&'static [Ask]],
+) -> impl Fn(&Setup) -> Subject {
     move |setup| {
-        let (history, rounds, synchronization) = (History::new(), setup.rounds, synchronization.clone());
+        let (history, rounds, synchronization) =
+            (History::new(), setup.rounds, synchronization.clone());
         let cleared = history.clone();
         Subject::new(program(
             move |world| {
@@ -144,7 +168,11 @@ fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static
                         let answer = match request {
                             Get(key) => map.get(world, key as u64)?,
                             Insert(key, value) => map.insert(world, key as u64, value)?,
-                            other => return Err(Error::Misuse(format!("{other:?} of a map of fixed size"))),
+                            other => {
+                                return Err(Error::Misuse(format!(
+                                    "{other:?} of a map of fixed size"
+                                )));
+                            }
                         };
                         history.answer(call, answer.map(|value| [value; 2]));
                     }
@@ -159,14 +187,23 @@ fn fixed<W: Variant>(synchronization: Synchronization, ranks: &'static [&'static
 const ATOMICS: Synchronization = Synchronization::Atomics;
 
 /// Three ranks on one entry.
-const COLLIDE: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]], batches: false };
+const COLLIDE: Script = Script {
+    before: &[Insert(0, 1)],
+    ranks: &[&[Remove(0)], &[Get(0)], &[Get(0)]],
+    batches: false,
+};
 /// Three ranks on one bucket, two of which write.
-const WRITE: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]], batches: false };
+const WRITE: Script = Script {
+    before: &[Insert(0, 1)],
+    ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]],
+    batches: false,
+};
 /// A reader, who sees an entry come and go.
-const TWICE: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Remove(0)], &[Get(0), Get(0)]], batches: false };
+const TWICE: Script = Script {
+    before: &[Insert(0, 1)],
+    ranks: &[&[Insert(0, 2), Remove(0)], &[Get(0), Get(0)]],
+    batches: false,
+};
 /// A bucket that is split while others look into it.
 const GROW: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
@@ -174,23 +211,36 @@ const GROW: Script = Script {
     batches: false,
 };
 /// A bucket that is split while one looks into it and one writes to it.
-const GROW_AND_WRITE: Script = Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
+const GROW_AND_WRITE: Script =
+    Script { ranks: &[&[Split], &[Get(1), Get(2)], &[Remove(0)]], ..GROW };
 /// An insert that makes the table grow, beside a reader.
-const OVERFLOW: Script = Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)]], batches: false };
-const BATCHES: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]], batches: true };
-const MANY_BATCHES: Script =
-    Script { ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]], ..BATCHES };
+const OVERFLOW: Script =
+    Script { before: &[Insert(0, 1)], ranks: &[&[Insert(1, 2)], &[Get(0)]], batches: false };
+const BATCHES: Script = Script {
+    before: &[Insert(0, 1)],
+    ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Get(0), Get(1)]],
+    batches: true,
+};
+const MANY_BATCHES: Script = Script {
+    ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]],
+    ..BATCHES
+};
 /// Who survives reads all that there was, and changes it.
-const DEATH: Script =
-    Script { before: &[Insert(0, 1)], ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]], batches: false };
+const DEATH: Script = Script {
+    before: &[Insert(0, 1)],
+    ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]],
+    batches: false,
+};
 const MORE_DEATH: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1)],
     ranks: &[&[Get(0), Insert(0, 3), Get(0), Get(1)], &[Insert(0, 2), Remove(1)]],
     batches: false,
 };
-const DEATH_IN_SPLIT: Script =
-    Script { before: &[Insert(0, 1), Insert(1, 1)], ranks: &[&[Get(0), Get(1)], &[Split]], batches: false };
+const DEATH_IN_SPLIT: Script = Script {
+    before: &[Insert(0, 1), Insert(1, 1)],
+    ranks: &[&[Get(0), Get(1)], &[Split]],
+    batches: false,
+};
 const MORE_DEATH_IN_SPLIT: Script = Script {
     before: &[Insert(0, 1), Insert(1, 1), Insert(2, 1)],
     ranks: &[&[Get(0), Get(1), Get(2), Split, Get(0), Get(1), Get(2)], &[Split]],
@@ -200,12 +250,15 @@ const FIXED: &[&[Ask]] = &[&[Insert(1, 1)], &[Insert(1, 2), Get(1)], &[Insert(2,
 const FIXED_PAIR: &[&[Ask]] = &[&[Insert(0, 1), Insert(1, 1)], &[Insert(1, 2), Get(1), Get(1)]];
 
 fn right(name: &'static str, about: &'static str, script: Script) -> Check {
-    Check::new(name, about, asks::<Right>(ATOMICS, script)).setup(Setup::new(script.ranks.len() as u32))
+    Check::new(name, about, asks::<Right>(ATOMICS, script))
+        .setup(Setup::new(script.ranks.len() as u32))
 }
 
 fn mutant<W: Variant>(name: &'static str, about: &'static str, script: Script) -> Check {
     let check = Check::new(name, about, asks::<W>(ATOMICS, script));
-    check.setup(Setup::new(script.ranks.len() as u32).torn()).mutant(Promise::Linearizability, "no order explains")
+    check
+        .setup(Setup::new(script.ranks.len() as u32).torn())
+        .mutant(Promise::Linearizability, "no order explains")
 }
 
 /// All checks of maps.
@@ -219,34 +272,56 @@ fn rights() -> Vec<Check> {
     let mortal = || Setup::new(2).deaths(1);
     vec![
         right("map/atomics", "get and remove one entry", COLLIDE),
-        right("map/atomics-writers", "insert, get and remove in one bucket", WRITE).policy(pct(), 20_000),
+        right("map/atomics-writers", "insert, get and remove in one bucket", WRITE)
+            .policy(pct(), 20_000),
         right("map/atomics-torn", "a reader beside a writer, values arrive word by word", TWICE)
             .setup(Setup::new(2).torn()),
         right("map/growth", "get while a bucket is split", GROW),
-        right("map/growth-writers", "get and remove while a bucket is split", GROW_AND_WRITE).policy(pct(), 20_000),
+        right("map/growth-writers", "get and remove while a bucket is split", GROW_AND_WRITE)
+            .policy(pct(), 20_000),
         right("map/growth-overflow", "an insert splits a bucket, beside a reader", OVERFLOW),
         right("map/batches", "a batch of colliding inserts, and one that reads them", BATCHES),
-        right("map/batches-3", "batches of colliding keys, and one that reads them", MANY_BATCHES).policy(pct(), 5000),
-        right("map/death", "a rank dies while it inserts: the other reads what there was", DEATH).setup(mortal()),
+        right("map/batches-3", "batches of colliding keys, and one that reads them", MANY_BATCHES)
+            .policy(pct(), 5000),
+        right("map/death", "a rank dies while it inserts: the other reads what there was", DEATH)
+            .setup(mortal()),
         right("map/death-more", "a rank dies while it inserts or removes", MORE_DEATH)
             .setup(mortal())
             .policy(pct(), 20_000),
-        right("map/death-split", "a rank dies while it splits a bucket: nothing is lost", DEATH_IN_SPLIT)
-            .setup(mortal()),
+        right(
+            "map/death-split",
+            "a rank dies while it splits a bucket: nothing is lost",
+            DEATH_IN_SPLIT,
+        )
+        .setup(mortal()),
         right("map/death-split-more", "the other splits, too", MORE_DEATH_IN_SPLIT)
             .setup(mortal())
             .policy(pct(), 20_000),
-        Check::new("map/fompi-rw", "under the lock of foMPI", locked(rw::Kind::FompiRw { backoff: false }))
+        Check::new(
+            "map/fompi-rw",
+            "under the lock of foMPI",
+            locked(rw::Kind::FompiRw { backoff: false }),
+        )
+        .setup(Setup::new(3))
+        .policy(pct(), 3000),
+        Check::new("map/rma-rw", "under RMA-RW", locked(rw::Kind::rma_rw()))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
-        Check::new("map/rma-rw", "under RMA-RW", locked(rw::Kind::rma_rw())).setup(Setup::new(3)).policy(pct(), 3000),
         Check::new("map/default-rw", "under the default lock", locked(rw::Kind::Default))
             .setup(Setup::new(3))
             .policy(pct(), 3000),
-        Check::new("map/fixed", "the map of a fixed size: three ranks, one slot", fixed::<Right>(ATOMICS, FIXED))
-            .setup(Setup::new(3)),
-        Check::new("map/fixed-pair", "the map of a fixed size: two ranks, twice", fixed::<Right>(ATOMICS, FIXED_PAIR))
-            .setup(Setup::new(2)),
+        Check::new(
+            "map/fixed",
+            "the map of a fixed size: three ranks, one slot",
+            fixed::<Right>(ATOMICS, FIXED),
+        )
+        .setup(Setup::new(3)),
+        Check::new(
+            "map/fixed-pair",
+            "the map of a fixed size: two ranks, twice",
+            fixed::<Right>(ATOMICS, FIXED_PAIR),
+        )
+        .setup(Setup::new(2)),
         Check::new(
             "map/fixed-default-rw",
             "the map of a fixed size under the default lock",
@@ -266,9 +341,17 @@ fn mutants() -> Vec<Check> {
             "believes what it read while somebody wrote",
             TWICE,
         ),
-        mutant::<wrong::WithoutOrder>("map/without-order", "makes an entry visible before it has landed", TWICE),
-        mutant::<wrong::WithoutDepth>("map/without-depth", "looks into a bucket that was split", GROW_AND_WRITE)
-            .setup(Setup::new(3)),
+        mutant::<wrong::WithoutOrder>(
+            "map/without-order",
+            "makes an entry visible before it has landed",
+            TWICE,
+        ),
+        mutant::<wrong::WithoutDepth>(
+            "map/without-depth",
+            "looks into a bucket that was split",
+            GROW_AND_WRITE,
+        )
+        .setup(Setup::new(3)),
         mutant::<wrong::WithoutMark>(
             "map/without-mark",
             "goes back where a bucket was split by half",

@@ -69,10 +69,19 @@ fn in_two_halves(world: &World, words: &Words) -> Result<u64> {
 /// All checks of objects.
 pub fn checks() -> Vec<Check> {
     vec![
-        Check::new("object/counter", "a counter, by fetch_add", counts(atomically)).setup(Setup::new(3).rounds(2)),
-        Check::new("object/counter-compare_swap", "a counter, by compare_swap", counts(by_compare_swap))
-            .setup(Setup::new(3)),
-        Check::new("object/counter-in-halves", "a counter, by a load and a store", counts(in_two_halves))
-            .mutant(Promise::Linearizability, "no order explains"),
+        Check::new("object/counter", "a counter, by fetch_add", counts(atomically))
+            .setup(Setup::new(3).rounds(2)),
+        Check::new(
+            "object/counter-compare_swap",
+            "a counter, by compare_swap",
+            counts(by_compare_swap),
+        )
+        .setup(Setup::new(3)),
+        Check::new(
+            "object/counter-in-halves",
+            "a counter, by a load and a store",
+            counts(in_two_halves),
+        )
+        .mutant(Promise::Linearizability, "no order explains"),
     ]
 }

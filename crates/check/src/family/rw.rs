@@ -17,8 +17,9 @@ use super::asking::{Limit, Style, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::ReadersWriters;
 
-/// What each rank does in a round, one letter for each request: `r` and `w` as the style says; `t` is a write that is only
-/// tried, `l` one with a time limit. Ranks beyond the roles start over with them.
+/// What each rank does in a round, one letter for each request: `r` and `w` as the style says; `t`
+/// is a write that is only tried, `l` one with a time limit. Ranks beyond the roles start over with
+/// them.
 type Roles = &'static [&'static str];
 
 /// What all runs of a check have counted together.
@@ -38,8 +39,15 @@ impl Totals {
             match all.iter().find(|(name, _)| name == branch) {
                 Some((_, 1..)) => {}
                 Some(_) => {
-                    let taken = all.iter().filter(|(_, count)| *count > 0).map(|(name, _)| *name).collect::<Vec<_>>();
-                    return Err(format!("the branch `{branch}` was never reached, only {}", taken.join(", ")));
+                    let taken = all
+                        .iter()
+                        .filter(|(_, count)| *count > 0)
+                        .map(|(name, _)| *name)
+                        .collect::<Vec<_>>();
+                    return Err(format!(
+                        "the branch `{branch}` was never reached, only {}",
+                        taken.join(", ")
+                    ));
                 }
                 None => return Err(format!("there is no branch `{branch}`")),
             }
@@ -48,7 +56,8 @@ impl Totals {
     }
 }
 
-/// Every rank visits the same library again and again, under a lock; when all is done, each of the branches must have been taken.
+/// Every rank visits the same library again and again, under a lock; when all is done, each of the
+/// branches must have been taken.
 fn visits(
     make: impl Fn(&World) -> Result<RwLock> + Clone + 'static,
     (roles, style): (Roles, Style),
@@ -66,14 +75,21 @@ fn visits(
                         let guard = match role {
                             'w' => ask(world, style, |limit| request_write(&lock, world, limit))?,
                             't' => request_write(&lock, world, Limit::Once)?,
-                            'l' => request_write(&lock, world, Limit::Time(Duration::from_secs(1)))?,
+                            'l' => {
+                                request_write(&lock, world, Limit::Time(Duration::from_secs(1)))?
+                            }
                             _ => None,
                         };
                         if role != 'r' {
-                            guard.map_or(Ok(()), |guard| library.write(world).and_then(|()| guard.unlock()))?;
+                            guard.map_or(Ok(()), |guard| {
+                                library.write(world).and_then(|()| guard.unlock())
+                            })?;
                         } else {
-                            let guard = ask(world, style, |limit| request_read(&lock, world, limit))?;
-                            guard.map_or(Ok(()), |guard| library.read(world).and_then(|()| guard.unlock()))?;
+                            let guard =
+                                ask(world, style, |limit| request_read(&lock, world, limit))?;
+                            guard.map_or(Ok(()), |guard| {
+                                library.read(world).and_then(|()| guard.unlock())
+                            })?;
                         }
                     }
                 }
@@ -85,7 +101,11 @@ fn visits(
     }
 }
 
-fn request_read<'a>(lock: &'a RwLock, world: &'a World, limit: Limit) -> Result<Option<ReadGuard<'a>>> {
+fn request_read<'a>(
+    lock: &'a RwLock,
+    world: &'a World,
+    limit: Limit,
+) -> Result<Option<ReadGuard<'a>>> {
     match limit {
         Limit::None => lock.read(world).map(Some),
         Limit::Time(time) => in_time(lock.read_timeout(world, time)),
@@ -93,7 +113,11 @@ fn request_read<'a>(lock: &'a RwLock, world: &'a World, limit: Limit) -> Result<
     }
 }
 
-fn request_write<'a>(lock: &'a RwLock, world: &'a World, limit: Limit) -> Result<Option<WriteGuard<'a>>> {
+fn request_write<'a>(
+    lock: &'a RwLock,
+    world: &'a World,
+    limit: Limit,
+) -> Result<Option<WriteGuard<'a>>> {
     match limit {
         Limit::None => lock.write(world).map(Some),
         Limit::Time(time) => in_time(lock.write_timeout(world, time)),

@@ -12,7 +12,10 @@ use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
 fn meets<V: Variant>(kind: Kind) -> impl Fn(&Setup) -> Subject {
-    separates(move |world| Barrier::variant::<V>(world, kind), |world, barrier: &Barrier, _| barrier.enter(world))
+    separates(
+        move |world| Barrier::variant::<V>(world, kind),
+        |world, barrier: &Barrier, _| barrier.enter(world),
+    )
 }
 
 /// Rank 0 puts to rank 1 and fences; the last rank is told, and looks.
@@ -39,7 +42,8 @@ fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
     }
 }
 
-/// Everybody puts to everybody and syncs; then it finds what was put to itself and to its neighbour.
+/// Everybody puts to everybody and syncs; then it finds what was put to itself and to its
+/// neighbour.
 fn synced<V: Variant>(way: fn(&World, u64) -> Way) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
@@ -57,7 +61,10 @@ fn synced<V: Variant>(way: fn(&World, u64) -> Way) -> impl Fn(&Setup) -> Subject
                             // Others may be a round ahead, never behind.
                             let seen = world.get_value(words.at(to, from.index()))?;
                             if seen < round {
-                                let what = format!("what {from} put to {to} before sync {round} is not there after it");
+                                let what = format!(
+                                    "what {from} put to {to} before sync {round} is not there \
+                                     after it"
+                                );
                                 return Err(super::wrong(what));
                             }
                         }
@@ -92,15 +99,31 @@ fn barriers() -> Vec<Check> {
     let far = || Setup::new(3).topology("node:2").rounds(2);
     let many = || Setup::new(16).topology("rack:2,node:2,socket:2").rounds(2);
     let names: [(Kind, [&'static str; 4]); 4] = [
-        (Kind::Central, ["sync/central", "sync/central-far", "sync/central-many", "sync/central-death"]),
+        (
+            Kind::Central,
+            ["sync/central", "sync/central-far", "sync/central-many", "sync/central-death"],
+        ),
         (
             Kind::Dissemination,
-            ["sync/dissemination", "sync/dissemination-far", "sync/dissemination-many", "sync/dissemination-death"],
+            [
+                "sync/dissemination",
+                "sync/dissemination-far",
+                "sync/dissemination-many",
+                "sync/dissemination-death",
+            ],
         ),
-        (Kind::Binomial, ["sync/binomial", "sync/binomial-far", "sync/binomial-many", "sync/binomial-death"]),
+        (
+            Kind::Binomial,
+            ["sync/binomial", "sync/binomial-far", "sync/binomial-many", "sync/binomial-death"],
+        ),
         (
             Kind::Hierarchical,
-            ["sync/hierarchical", "sync/hierarchical-far", "sync/hierarchical-many", "sync/hierarchical-death"],
+            [
+                "sync/hierarchical",
+                "sync/hierarchical-far",
+                "sync/hierarchical-many",
+                "sync/hierarchical-death",
+            ],
         ),
     ];
     let mut checks = Vec::new();
@@ -151,8 +174,10 @@ fn dies(kind: Kind) -> impl Fn(&Setup) -> Subject {
 fn fences() -> Vec<Check> {
     let about = "what was put before a fence has landed after it";
     vec![
-        Check::new("sync/fence-acknowledged", about, fenced::<Right>(Style::Acknowledged)).setup(Setup::new(3)),
-        Check::new("sync/fence-confirmed", about, fenced::<Right>(Style::Confirmed)).setup(Setup::new(3)),
+        Check::new("sync/fence-acknowledged", about, fenced::<Right>(Style::Acknowledged))
+            .setup(Setup::new(3)),
+        Check::new("sync/fence-confirmed", about, fenced::<Right>(Style::Confirmed))
+            .setup(Setup::new(3)),
         Check::new(
             "sync/fence-without-order",
             "asks for a confirmation that may overtake the put",
@@ -166,12 +191,18 @@ fn fences() -> Vec<Check> {
 fn combined() -> Vec<Check> {
     let about = "fence and barrier in one, by counting what has landed";
     vec![
-        Check::new("sync/combined", about, synced::<Right>(counted)).setup(Setup::new(3).topology("node:3")),
-        Check::new("sync/combined-two-nodes", about, synced::<Right>(counted)).setup(Setup::new(3).topology("node:2")),
+        Check::new("sync/combined", about, synced::<Right>(counted))
+            .setup(Setup::new(3).topology("node:3")),
+        Check::new("sync/combined-two-nodes", about, synced::<Right>(counted))
+            .setup(Setup::new(3).topology("node:2")),
         Check::new("sync/combined-twice", about, synced::<Right>(counted))
             .setup(Setup::new(2).topology("node:2").rounds(2)),
-        Check::new("sync/combined-mixed", "ranks that choose different ways", synced::<Right>(mixed))
-            .setup(Setup::new(3).topology("node:3")),
+        Check::new(
+            "sync/combined-mixed",
+            "ranks that choose different ways",
+            synced::<Right>(mixed),
+        )
+        .setup(Setup::new(3).topology("node:3")),
         Check::new("sync/combined-many", about, synced::<Right>(counted))
             .setup(Setup::new(8).topology("node:5").rounds(2))
             .policy(Policy::Pct { depth: 3 }, 200),

@@ -1,7 +1,9 @@
 //! How often somebody who waits for a lock is passed by others.
 //!
-//! Locks say through their variant when a request has taken its place ([`Variant::waits`]). That is a moment which no outsider could tell, and after which the bounds
-//! that a lock promises hold. It touches a word that those who go in and out touch, too: so every order of these events is explored.
+//! Locks say through their variant when a request has taken its place ([`Variant::waits`]). That is
+//! a moment which no outsider could tell, and after which the bounds that a lock promises hold. It
+//! touches a word that those who go in and out touch, too: so every order of these events is
+//! explored.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,7 +34,8 @@ pub(super) trait Rule {
     fn goes_out(&self, rank: Rank, mode: Mode);
 }
 
-/// Nobody is overtaken more than so often in all, once it stands in a queue of this level or a wider one.
+/// Nobody is overtaken more than so often in all, once it stands in a queue of this level or a
+/// wider one.
 pub(super) struct Overtaken {
     watch: BoundedBypass,
     level: usize,
@@ -75,7 +78,11 @@ pub(super) struct Locality {
 
 impl Locality {
     pub(super) fn new(name: &'static str, widest: usize, bound: u32) -> Locality {
-        Locality { watch: InARow::new("T_L", "of one element in a row", Counted::Row, bound), name, widest }
+        Locality {
+            watch: InARow::new("T_L", "of one element in a row", Counted::Row, bound),
+            name,
+            widest,
+        }
     }
 }
 
@@ -83,7 +90,8 @@ impl Rule for Locality {
     fn furnish(&self, world: &World) {
         let levels = world.topology().levels();
         let level = levels.iter().find(|level| level.name == self.name);
-        self.watch.reset(level.map_or(vec![0; world.size() as usize], |level| level.element_of.clone()));
+        self.watch
+            .reset(level.map_or(vec![0; world.size() as usize], |level| level.element_of.clone()));
     }
     fn waits(&self, rank: Rank, standing: Standing) {
         if standing == Standing::Queued(self.widest) {
@@ -252,7 +260,8 @@ watched! {
     WithoutBound: BOUNDS_BYPASS;
 }
 
-/// Every rank asks for a lock again and again, except the last, which asks once; and the rules are kept.
+/// Every rank asks for a lock again and again, except the last, which asks once; and the rules are
+/// kept.
 pub(super) fn exclusive(
     make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
     rules: impl Fn(&Setup) -> Vec<Box<dyn Rule>>,
@@ -274,7 +283,8 @@ pub(super) fn exclusive(
     }
 }
 
-/// Every rank reads and writes as its role says, one letter for each request, and the rules are kept.
+/// Every rank reads and writes as its role says, one letter for each request, and the rules are
+/// kept.
 pub(super) fn readers_writers(
     make: impl Fn(&World) -> Result<RwLock> + Clone + 'static,
     roles: &'static [&'static str],

@@ -1,11 +1,13 @@
-//! Bounded bypass: who has asked is not overtaken more than so often, by anybody or by all together.
+//! Bounded bypass: who has asked is not overtaken more than so often, by anybody or by all
+//! together.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use farside::{Error, Rank, Result, World};
 
-/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::furnish`] it anew for each.
+/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::furnish`] it anew for
+/// each.
 ///
 /// ```
 /// # use farside::Rank;
@@ -77,12 +79,15 @@ impl BoundedBypass {
             let times: u32 = counts.iter().sum();
             if self.in_all && times > self.bound {
                 let bound = self.bound;
-                let problem = format!("rank {waits} was overtaken {times} times, where {bound} is the bound");
+                let problem =
+                    format!("rank {waits} was overtaken {times} times, where {bound} is the bound");
                 return Err(Error::Misuse(problem));
             }
             if !self.in_all && counts[rank.index()] > self.bound {
                 let times = counts[rank.index()];
-                return Err(Error::Misuse(format!("rank {waits} was overtaken {times} times by {rank}")));
+                return Err(Error::Misuse(format!(
+                    "rank {waits} was overtaken {times} times by {rank}"
+                )));
             }
         }
         Ok(())

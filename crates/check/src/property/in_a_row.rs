@@ -14,7 +14,8 @@ pub enum Counted {
     All,
 }
 
-/// Counts who goes in while others wait. All ranks of a run share it; [`InARow::reset`] it anew for each.
+/// Counts who goes in while others wait. All ranks of a run share it; [`InARow::reset`] it anew for
+/// each.
 ///
 /// ```
 /// # use farside::Rank;
@@ -50,7 +51,8 @@ struct State {
 }
 
 impl InARow {
-    /// At most `bound` of one group may go in while somebody waits. Whoever is inside when the wait begins is one of them.
+    /// At most `bound` of one group may go in while somebody waits. Whoever is inside when the wait
+    /// begins is one of them.
     pub fn new(name: &'static str, whom: &'static str, counted: Counted, bound: u32) -> InARow {
         InARow { name, whom, counted, bound, state: Rc::default() }
     }
@@ -58,7 +60,8 @@ impl InARow {
     /// Forgets everything, for a run of ranks that belong to these groups.
     pub fn reset(&self, groups: Vec<u32>) {
         let ranks = groups.len();
-        *self.state.borrow_mut() = State { groups, waiting: vec![None; ranks], inside: vec![false; ranks] };
+        *self.state.borrow_mut() =
+            State { groups, waiting: vec![None; ranks], inside: vec![false; ranks] };
     }
 
     /// A rank waits from now on, unless it does already.
@@ -100,7 +103,9 @@ impl InARow {
             counts[group] += u32::from(is_counted);
             if counts[group] > self.bound {
                 let (count, whom, name, bound) = (counts[group], self.whom, self.name, self.bound);
-                let problem = format!("rank {waits} waits, and {count} {whom} have gone in: {name} allows {bound}");
+                let problem = format!(
+                    "rank {waits} waits, and {count} {whom} have gone in: {name} allows {bound}"
+                );
                 return Err(Error::Misuse(problem));
             }
         }
@@ -113,6 +118,7 @@ impl InARow {
     }
 
     fn counts(&self, state: &State, waits: usize, other: usize) -> bool {
-        waits != other && (self.counted == Counted::All || state.groups[waits] != state.groups[other])
+        waits != other
+            && (self.counted == Counted::All || state.groups[waits] != state.groups[other])
     }
 }

@@ -1,7 +1,10 @@
-//! Linearizability: operations that overlap look as if they had come one after the other, each at some moment between its call and its return.
+//! Linearizability: operations that overlap look as if they had come one after the other, each at
+//!                  some moment between its call and its return.
 //!
-//! Paper:   Wing, Gong: *Testing and verifying concurrent objects*, 1993; the memory of what was tried before is Lowe's (*Testing for linearizability*, 2017).
-//! Differs: an operation that has not returned, because its rank died, may have taken effect or not.
+//! Paper:   Wing, Gong: *Testing and verifying concurrent objects*, 1993; the memory of what was
+//!          tried before is Lowe's (*Testing for linearizability*, 2017).
+//! Differs: an operation that has not returned, because its rank died, may have taken effect or
+//!          not.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -98,7 +101,8 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
         self.entries.borrow_mut()[call].answered = Some((time, answer));
     }
 
-    /// Something was asked and answered, between two times of a clock that all ranks share: for what was written down in a real run.
+    /// Something was asked and answered, between two times of a clock that all ranks share: for
+    /// what was written down in a real run.
     pub fn record(&self, operation: O, answer: A, time: std::ops::Range<u64>) {
         // What ends and what begins at the same reading of the clock may have overlapped.
         let answered = Some((time.end.saturating_add(1), answer));
@@ -111,8 +115,12 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
         *time
     }
 
-    /// Whether there is an order of the operations that explains all answers; otherwise all of them, in the order of their calls.
-    pub fn check<S: Specification<Operation = O, Answer = A>>(&self, specification: &S) -> Result<(), String> {
+    /// Whether there is an order of the operations that explains all answers; otherwise all of
+    /// them, in the order of their calls.
+    pub fn check<S: Specification<Operation = O, Answer = A>>(
+        &self,
+        specification: &S,
+    ) -> Result<(), String> {
         let entries = self.entries.borrow();
         assert!(entries.len() <= 64, "a history of more than 64 operations takes too long");
         let mut tried = HashSet::new();
@@ -123,7 +131,10 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
             Some((_, answer)) => format!("{:?} gave {answer:?}", entry.operation),
             None => format!("{:?} gave nothing", entry.operation),
         };
-        Err(format!("no order explains: {}", entries.iter().map(line).collect::<Vec<_>>().join("; ")))
+        Err(format!(
+            "no order explains: {}",
+            entries.iter().map(line).collect::<Vec<_>>().join("; ")
+        ))
     }
 }
 
@@ -143,13 +154,16 @@ fn explains<S: Specification>(
         return false;
     }
     // Whatever comes next was called before any of the rest had answered.
-    let first_answer = open().filter_map(|(_, entry)| entry.answered.as_ref()).map(|(time, _)| *time).min();
-    open().filter(|(_, entry)| first_answer.is_none_or(|first| entry.called < first)).any(|(at, entry)| {
-        let mut after = state.clone();
-        let answer = specification.apply(&mut after, &entry.operation);
-        let fits = entry.answered.as_ref().is_none_or(|(_, given)| *given == answer);
-        fits && explains(entries, specification, done | (1 << at), after, tried)
-    })
+    let first_answer =
+        open().filter_map(|(_, entry)| entry.answered.as_ref()).map(|(time, _)| *time).min();
+    open().filter(|(_, entry)| first_answer.is_none_or(|first| entry.called < first)).any(
+        |(at, entry)| {
+            let mut after = state.clone();
+            let answer = specification.apply(&mut after, &entry.operation);
+            let fits = entry.answered.as_ref().is_none_or(|(_, given)| *given == answer);
+            fits && explains(entries, specification, done | (1 << at), after, tried)
+        },
+    )
 }
 
 #[cfg(test)]

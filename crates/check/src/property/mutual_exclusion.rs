@@ -1,4 +1,5 @@
-//! Mutual exclusion: at most one rank is inside at a time, and each sees all that was written inside before.
+//! Mutual exclusion: at most one rank is inside at a time, and each sees all that was written
+//! inside before.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,7 +29,8 @@ impl MutualExclusion {
 }
 
 impl Room {
-    /// Enters, counts the visit, not atomically, and leaves. Whoever is let in must see the visits of all before.
+    /// Enters, counts the visit, not atomically, and leaves. Whoever is let in must see the visits
+    /// of all before.
     pub fn visit(&self, world: &World) -> Result<()> {
         // Not at rank 0, where a lock's own operations might order the count's by accident.
         let (me, count) = (world.rank(), self.count.at(Rank(world.size() - 1), 0));
@@ -42,7 +44,9 @@ impl Room {
             return Err(Error::Misuse(format!("somebody came in while {me} was inside")));
         }
         if seen != visits {
-            return Err(Error::Misuse(format!("{me} sees {seen} visits of {visits}: one was lost")));
+            return Err(Error::Misuse(format!(
+                "{me} sees {seen} visits of {visits}: one was lost"
+            )));
         }
         let put = world.put_value(seen + 1, count);
         self.watch.visits.set(visits + 1);

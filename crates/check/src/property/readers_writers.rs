@@ -1,4 +1,5 @@
-//! Readers-writers exclusion: a writer is alone, readers may be together, and nobody sees half of what was written.
+//! Readers-writers exclusion: a writer is alone, readers may be together, and nobody sees half of
+//! what was written.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +24,12 @@ pub struct Library {
 impl ReadersWriters {
     /// A library with a record of so many words: two can be torn, one has fewer schedules.
     pub fn new(words: usize) -> ReadersWriters {
-        ReadersWriters { words, readers: Rc::default(), writer: Rc::default(), written: Rc::default() }
+        ReadersWriters {
+            words,
+            readers: Rc::default(),
+            writer: Rc::default(),
+            written: Rc::default(),
+        }
     }
 
     /// An empty library. Collective.
@@ -37,15 +43,20 @@ impl ReadersWriters {
     fn meets(&self, me: Rank, writes: bool) -> Result<()> {
         let readers = self.readers.get() - u32::from(!writes);
         match self.writer.get() {
-            Some(other) if other != me => Err(Error::Misuse(format!("{me} meets the writer {other} inside"))),
-            _ if writes && readers > 0 => Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside"))),
+            Some(other) if other != me => {
+                Err(Error::Misuse(format!("{me} meets the writer {other} inside")))
+            }
+            _ if writes && readers > 0 => {
+                Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside")))
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Library {
-    /// A word of the record. Not at rank 0, where a lock's own operations might order those on the record by accident.
+    /// A word of the record. Not at rank 0, where a lock's own operations might order those on the
+    /// record by accident.
     fn word(&self, world: &World, index: usize) -> Place<'_, u64> {
         self.record.at(Rank(world.size() - 1), index)
     }
@@ -79,9 +90,12 @@ impl Library {
         watch.meets(me, true)?;
         let written = watch.written.get();
         if seen != written {
-            return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
+            return Err(Error::Misuse(format!(
+                "the writer {me} reads {seen} where {written} was written"
+            )));
         }
-        let put = (0..watch.words).try_for_each(|index| world.put_value(seen + 1, self.word(world, index)));
+        let put = (0..watch.words)
+            .try_for_each(|index| world.put_value(seen + 1, self.word(world, index)));
         watch.written.set(seen + 1);
         watch.writer.set(None);
         put

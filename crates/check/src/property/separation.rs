@@ -19,12 +19,14 @@ impl Separation {
 }
 
 impl Gate {
-    /// Says, for all to see, that this rank has come to the barrier of a round; rounds begin with 1.
+    /// Says, for all to see, that this rank has come to the barrier of a round; rounds begin with
+    /// 1.
     pub fn comes(&self, world: &World, round: u64) -> Result<()> {
         world.store(self.rounds.at(world.rank(), 0), round)
     }
 
-    /// This rank has left the barrier of a round: all must have come to it, and none can have come to more than the next.
+    /// This rank has left the barrier of a round: all must have come to it, and none can have come
+    /// to more than the next.
     pub fn leaves(&self, world: &World, round: u64) -> Result<()> {
         let me = world.rank();
         for other in world.ranks().filter(|&other| other != me) {
@@ -36,10 +38,15 @@ impl Gate {
     fn look(&self, world: &World, me: Rank, other: Rank, round: u64) -> Result<()> {
         let seen = world.load(self.rounds.at(other, 0))?;
         if seen < round {
-            return Err(Error::Misuse(format!("{me} has left barrier {round} before {other} has come to it")));
+            return Err(Error::Misuse(format!(
+                "{me} has left barrier {round} before {other} has come to it"
+            )));
         }
         if seen > round + 1 {
-            return Err(Error::Misuse(format!("{other} is at barrier {seen} before {me} has come to {}", round + 1)));
+            return Err(Error::Misuse(format!(
+                "{other} is at barrier {seen} before {me} has come to {}",
+                round + 1
+            )));
         }
         Ok(())
     }

@@ -10,13 +10,15 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench array --ranks 2,8,16 --against ga\n  farside bench array --sim myrinet-2000 --ranks 2,4,8,16 --cases sync --plot plots"
+    after_help = "Examples:\n  farside bench array --ranks 2,8,16 --against ga\n  farside bench \
+                  array --sim myrinet-2000 --ranks 2,4,8,16 --cases sync --plot plots"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2,8,16", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: sync (combined, allfence, allfence-confirmed), put, get, accumulate, matmul; all by default
+    /// Which cases: sync (combined, allfence, allfence-confirmed), put, get, accumulate, matmul;
+    /// all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// Which patches, in rows and columns of doubles
@@ -38,7 +40,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let shapes = arguments.shapes.iter().map(|text| Shape::parse(text)).collect::<Result<_>>()?;
     let common = arguments.common;
     let setting = common.setting(arguments.ranks, 20)?;
-    let (records, troubles) = array::run(&Options { setting, cases: arguments.cases, shapes, size: arguments.size })?;
+    let (records, troubles) =
+        array::run(&Options { setting, cases: arguments.cases, shapes, size: arguments.size })?;
     let table = array::tables(&records);
     common.show(&Findings { records, troubles, table, plot: array::plot })
 }

@@ -11,7 +11,9 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench dht --ranks 2 --cases ycsb-a,ycsb-b,ycsb-c,ycsb-f --against redis,memcached\n  farside bench dht --sim aries-xc30 --ranks 16,64,256,1024 --cases volume --plot plots"
+    after_help = "Examples:\n  farside bench dht --ranks 2 --cases ycsb-a,ycsb-b,ycsb-c,ycsb-f \
+                  --against redis,memcached\n  farside bench dht --sim aries-xc30 --ranks \
+                  16,64,256,1024 --cases volume --plot plots"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
@@ -20,7 +22,8 @@ pub(super) struct Arguments {
     /// Which cases: volume, ycsb-a, ycsb-b, ycsb-c, ycsb-f; all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
-    /// How ranks keep out of each other's way: atomics, fompi-rw, rma-rw, default-rw; all by default
+    /// How ranks keep out of each other's way: atomics, fompi-rw, rma-rw, default-rw; all by
+    /// default
     #[arg(long, value_delimiter = ',', value_name = "LOCK,…")]
     locks: Vec<String>,
     /// How many of a hundred operations on one volume are inserts

@@ -12,7 +12,11 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench dsm --ranks 2,4,8\n  farside bench dsm --nodes 2,4,8\n  farside bench dsm --sim ethernet-now --ranks 8 --start original,zero\n  farside bench dsm --sim ibm-sp --ranks 32 --cases fft3d,sor,jacobi --start original\n  farside bench dsm --sim ibm-sp --ranks 16,64,256,1024 --cases sor,jacobi --start zero --iterations 2"
+    after_help = "Examples:\n  farside bench dsm --ranks 2,4,8\n  farside bench dsm --nodes \
+                  2,4,8\n  farside bench dsm --sim ethernet-now --ranks 8 --start original,zero\n  \
+                  farside bench dsm --sim ibm-sp --ranks 32 --cases fft3d,sor,jacobi --start \
+                  original\n  farside bench dsm --sim ibm-sp --ranks 16,64,256,1024 --cases \
+                  sor,jacobi --start zero --iterations 2"
 )]
 pub(super) struct Arguments {
     /// At how many ranks; by default 2, 4 and 8, or one on each node
@@ -27,7 +31,8 @@ pub(super) struct Arguments {
     /// Which starts: original, zero; both by default
     #[arg(long, value_delimiter = ',', value_name = "START,…")]
     start: Vec<String>,
-    /// Which front end: pager, protect, userfault, explicit; the pager by default, and explicit in virtual time
+    /// Which front end: pager, protect, userfault, explicit; the pager by default, and explicit in
+    /// virtual time
     #[arg(long, value_name = "ACCESS")]
     access: Option<String>,
     /// How diffs are fetched: get, call
@@ -66,7 +71,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     arguments.common.show(&Findings { records, troubles, table, plot: dsm::plot })
 }
 
-/// One for each number of nodes, the smallest first; what is wrong with one of them is said before anything is measured.
+/// One for each number of nodes, the smallest first; what is wrong with one of them is said before
+/// anything is measured.
 fn settings(common: &Common, ranks: &[u32]) -> Result<Vec<Setting>> {
     const USUAL: [u32; 3] = [2, 4, 8];
     const TIME_MS: u64 = 20;

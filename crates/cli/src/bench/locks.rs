@@ -9,31 +9,36 @@ use farside_bench::locks::{self, Choice, Options, Thresholds, levels};
 use super::{Common, Findings};
 
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  farside bench locks --ranks 2,16 --against mpich,openmpi,openshmem\n  farside bench locks --sim aries-xc30 --ranks 16,64,256 --locks rma-rw,fompi-rw --cases ecsb --t-r 500,1000,2000\n  farside bench locks --sim myrinet-2000 --ranks 2,4,8,16 --cases request,acquire,release"
-)]
+#[command(after_help = "Examples:\n  farside bench locks --ranks 2,16 --against \
+                  mpich,openmpi,openshmem\n  farside bench locks --sim aries-xc30 --ranks \
+                  16,64,256 --locks rma-rw,fompi-rw --cases ecsb --t-r 500,1000,2000\n  farside \
+                  bench locks --sim myrinet-2000 --ranks 2,4,8,16 --cases request,acquire,release")]
 pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2,16", value_name = "N,…")]
     ranks: Vec<u32>,
     /// Which cases: lb, ecsb, sob, wcsb, warb, request, acquire, release; all by default
     ///
-    /// The times of taking and giving back a lock (lb and request: both, acquire, release), and the throughput when it protects nothing (ecsb), one memory
-    /// operation (sob) or an increment and 1 to 4 us of work (wcsb), or when as much work follows (warb).
+    /// The times of taking and giving back a lock (lb and request: both, acquire, release), and the
+    /// throughput when it protects nothing (ecsb), one memory operation (sob) or an increment and 1
+    /// to 4 us of work (wcsb), or when as much work follows (warb).
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     #[arg(long, value_delimiter = ',', value_name = "LOCK,…", help = which_locks())]
     locks: Vec<String>,
-    /// How many of a hundred requests are to write; locks that readers cannot share are measured at 100 only
+    /// How many of a hundred requests are to write; locks that readers cannot share are measured at
+    /// 100 only
     #[arg(long, value_delimiter = ',', default_value = "0.2,2,5,25,100", value_name = "PERCENT,…")]
     writers: Vec<f64>,
     /// How many neighbours share a counter of readers (T_DC), where a lock has such
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     t_dc: Vec<u32>,
-    /// How often in a row a lock may stay in an element of each level (T_L), the widest first, where a lock has such: 20-50,10-100
+    /// How often in a row a lock may stay in an element of each level (T_L), the widest first,
+    /// where a lock has such: 20-50,10-100
     #[arg(long, value_delimiter = ',', value_name = "N-N,…")]
     t_l: Vec<String>,
-    /// How many readers may go in at a counter before writers are looked for (T_R), where a lock has such
+    /// How many readers may go in at a counter before writers are looked for (T_R), where a lock
+    /// has such
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     t_r: Vec<u32>,
     /// How often each rank takes the lock in virtual time, where --time does not count
@@ -72,7 +77,8 @@ fn chosen(arguments: &Arguments) -> Result<Vec<Choice>> {
     fn or_usual<T: Clone>(values: &[T]) -> Vec<Option<T>> {
         if values.is_empty() { vec![None] } else { values.iter().cloned().map(Some).collect() }
     }
-    let t_l: Vec<Vec<u32>> = arguments.t_l.iter().map(|text| levels(text)).collect::<Result<_>>()?;
+    let t_l: Vec<Vec<u32>> =
+        arguments.t_l.iter().map(|text| levels(text)).collect::<Result<_>>()?;
     let mut locks: Vec<Choice> = Vec::new();
     for lock in named {
         for t_dc in or_usual(&arguments.t_dc) {

@@ -11,7 +11,9 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench lu --ranks 4 --sizes 2048 --rounds 3\n  farside bench lu --sim infiniband-2008 --ranks 8,16,32,64 --sizes 2048,3000 --rounds 1 --json lu.json"
+    after_help = "Examples:\n  farside bench lu --ranks 4 --sizes 2048 --rounds 3\n  farside bench \
+                  lu --sim infiniband-2008 --ranks 8,16,32,64 --sizes 2048,3000 --rounds 1 --json \
+                  lu.json"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
@@ -24,7 +26,12 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 128, value_name = "N")]
     block: usize,
     /// Which designs: direct, two-sided, backoff
-    #[arg(long, value_delimiter = ',', default_value = "direct,two-sided", value_name = "DESIGN,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "direct,two-sided",
+        value_name = "DESIGN,…"
+    )]
     designs: Vec<String>,
     /// What a floating-point operation costs a rank of a simulated machine, in nanoseconds
     #[arg(long, default_value_t = farside_apps::lu::FLOP_NS, value_name = "NS")]

@@ -37,43 +37,53 @@ pub(crate) struct Arguments {
 enum Bench {
     /// Every one-sided operation, and the barrier
     ///
-    /// An operation counts when it is complete at its target. `limit` is what no system can beat: the bare store and fence, atomic and copy,
-    /// and for the barrier a futex round trip. Where ranks outnumber processors only the barrier is measured.
+    /// An operation counts when it is complete at its target. `limit` is what no system can beat:
+    /// the bare store and fence, atomic and copy, and for the barrier a futex round trip. Where
+    /// ranks outnumber processors only the barrier is measured.
     Ops(ops::Arguments),
     /// Fences and barriers, apart and combined
     ///
-    /// Every rank puts into every other, all meet, and then the synchronization alone is timed: the mean over many of the slowest rank. Barriers follow each
-    /// other. `messages` is how many a rank sends for one, without the puts that it completes.
+    /// Every rank puts into every other, all meet, and then the synchronization alone is timed: the
+    /// mean over many of the slowest rank. Barriers follow each other. `messages` is how many a
+    /// rank sends for one, without the puts that it completes.
     Sync(sync::Arguments),
     /// Locks, all ranks contending for one
     ///
-    /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an equal part, and the longest wait. On real ranks a case
-    /// takes the given time; in virtual time every rank takes the lock a given number of times.
+    /// Beside the throughput stand the part of the least and of the most lucky rank, relative to an
+    /// equal part, and the longest wait. On real ranks a case takes the given time; in virtual time
+    /// every rank takes the lock a given number of times.
     Locks(locks::Arguments),
     /// The global array: its sync, patches, matrix products
     ///
-    /// A patch is one of rank 0 to another rank, complete before the next; the sync is timed after every rank has written to all others ([ARMCI03] figure 7).
+    /// A patch is one of rank 0 to another rank, complete before the next; the sync is timed after
+    /// every rank has written to all others ([ARMCI03] figure 7).
     Array(array::Arguments),
     /// The hash tables: one volume that all ranks use ([RMALOCK16] figure 6), and the mixes of YCSB
     ///
-    /// On real ranks a case takes the given time; in virtual time every rank does a given number of operations. Redis and memcached get as many clients as there are ranks.
+    /// On real ranks a case takes the given time; in virtual time every rank does a given number of
+    /// operations. Redis and memcached get as many clients as there are ranks.
     Dht(dht::Arguments),
     /// Passive epochs: their latency, and how much computation they hide
     ///
-    /// A computing target is one that does not call the library: what needs its help waits until it is done. `sender`: computation inside an epoch grows until the
-    /// epoch takes longer. `receiver`: the target's computation, with and without the epochs of all others.
+    /// A computing target is one that does not call the library: what needs its help waits until it
+    /// is done. `sender`: computation inside an epoch grows until the epoch takes longer.
+    /// `receiver`: the target's computation, with and without the epochs of all others.
     Overlap(overlap::Arguments),
-    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and computation
+    /// LU factorization over windows, with its time split into lock, get, unlock, barrier and
+    /// computation
     Lu(lu::Arguments),
     /// What serving far memory costs the host it is on
     ///
-    /// Rank 0 is the home of a lock and counts, or sends to a third node, while others take the lock and give it back at a given rate; `kept` is what is left of what it
-    /// does without them. `apart`: the home's rank has a processor alone, whoever serves and everybody else has the others. `shared`: whoever serves has the home's processor.
+    /// Rank 0 is the home of a lock and counts, or sends to a third node, while others take the
+    /// lock and give it back at a given rate; `kept` is what is left of what it does without them.
+    /// `apart`: the home's rank has a processor alone, whoever serves and everybody else has the
+    /// others. `shared`: whoever serves has the home's processor.
     Interference(interference::Arguments),
     /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
     ///
-    /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at the start against zeroed ones everywhere. Each program is compared with a
-    /// sequential run, unless it runs in virtual time.
+    /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at
+    /// the start against zeroed ones everywhere. Each program is compared with a sequential run,
+    /// unless it runs in virtual time.
     Dsm(dsm::Arguments),
 }
 
@@ -85,7 +95,8 @@ struct Common {
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
-    /// Divide the ranks into so many nodes, which reach each other over UDP or libfabric only, and the rivals' ranks over TCP only; programs on shared pages take several numbers
+    /// Divide the ranks into so many nodes, which reach each other over UDP or libfabric only, and
+    /// the rivals' ranks over TCP only; programs on shared pages take several numbers
     #[arg(long, value_delimiter = ',', value_name = "K", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "sim")]
     nodes: Vec<u32>,
     /// What connects the nodes: nic, or ofi; both take turns with --servers nic,ofi
@@ -94,16 +105,20 @@ struct Common {
     /// Over libfabric, the provider, such as tcp;ofi_rxm
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER")]
     provider: Option<String>,
-    /// Who serves far memory: ofi for the agents of that fabric; nic, host-poll, host-spin-block, host-block; and, except in virtual time, nic-poll, nic-block
+    /// Who serves far memory: ofi for the agents of that fabric; nic, host-poll, host-spin-block,
+    /// host-block; and, except in virtual time, nic-poll, nic-block
     ///
-    /// The interface of a node, as a thread of the launcher, or a thread of the target's own process; it looks for requests all the time, for a while before it sleeps
-    /// (nic, host-spin-block), or sleeps at once.
+    /// The interface of a node, as a thread of the launcher, or a thread of the target's own
+    /// process; it looks for requests all the time, for a while before it sleeps (nic,
+    /// host-spin-block), or sleeps at once.
     #[arg(long, visible_alias = "server", value_delimiter = ',', value_name = "SERVER,…")]
     servers: Vec<String>,
-    /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis, memcached for hash tables
+    /// Rivals to measure in the same run: mpich, openmpi, openshmem; ga for arrays; redis,
+    /// memcached for hash tables
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
-    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks, interference and hash tables
+    /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks,
+    /// interference and hash tables
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -128,7 +143,11 @@ struct Findings {
 
 fn between_nodes(name: &str) -> Result<Kind, String> {
     let kind = name.parse::<Kind>().map_err(|error| error.to_string())?;
-    if kind.spans_nodes() { Ok(kind) } else { Err(format!("{kind} connects no nodes; nic and ofi do")) }
+    if kind.spans_nodes() {
+        Ok(kind)
+    } else {
+        Err(format!("{kind} connects no nodes; nic and ofi do"))
+    }
 }
 
 impl Common {
@@ -155,7 +174,8 @@ impl Common {
             check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
         }
         if let Some(directory) = &self.plot {
-            std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
             let page = directory.join("index.html");
             check_target(&page).with_context(|| format!("cannot write {}", page.display()))?;
         }
@@ -208,9 +228,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 }
 
 fn write_json(path: &Path, records: &[Record]) -> Result<()> {
-    let mut file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file =
+        std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     for record in records {
-        writeln!(file, "{}", record.to_json_line()).with_context(|| format!("cannot write {}", path.display()))?;
+        writeln!(file, "{}", record.to_json_line())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

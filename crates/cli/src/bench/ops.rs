@@ -12,31 +12,51 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem --json ops.json --plot plots\n  farside bench ops --nodes 2 --servers nic,host-poll,host-spin-block,host-block --against mpich,openmpi\n  farside bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 --rounds 1"
+    after_help = "Examples:\n  farside bench ops --ranks 2,16 --against mpich,openmpi,openshmem \
+                  --json ops.json --plot plots\n  farside bench ops --nodes 2 --servers \
+                  nic,host-poll,host-spin-block,host-block --against mpich,openmpi\n  farside \
+                  bench ops --sim aries-xc30 --ranks 16,256,1024 --time 1 --rounds 1"
 )]
 pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: put, get, accumulate, put_strided, fetch_add, swap, compare_swap, compare_swap_miss, signal, rate, barrier; all by default
+    /// Which cases: put, get, accumulate, put_strided, fetch_add, swap, compare_swap,
+    /// compare_swap_miss, signal, rate, barrier; all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// At which sizes
-    #[arg(long, value_delimiter = ',', default_value = "8,64,1K,8K,64K,1M,4M", value_name = "BYTES,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8,64,1K,8K,64K,1M,4M",
+        value_name = "BYTES,…"
+    )]
     sizes: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let sizes: Vec<usize> =
-        arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
+    let sizes: Vec<usize> = arguments
+        .sizes
+        .iter()
+        .map(|text| Ok(parse_bytes(text)? as usize))
+        .collect::<Result<_>>()?;
     let common = arguments.common;
-    let options = Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
+    let options =
+        Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
     let (records, mut troubles) = ops::run(&options)?;
-    let is_asked_for = options.cases.is_empty() || options.cases.iter().any(|case| case == "compare_swap");
-    if is_asked_for && options.setting.against.contains(&Rival::OpenMpi) && options.setting.nodes.is_none() {
-        troubles.push("not measured: compare_swap of openmpi: its default one-sided component crashes in it".into());
+    let is_asked_for =
+        options.cases.is_empty() || options.cases.iter().any(|case| case == "compare_swap");
+    if is_asked_for
+        && options.setting.against.contains(&Rival::OpenMpi)
+        && options.setting.nodes.is_none()
+    {
+        troubles.push(
+            "not measured: compare_swap of openmpi: its default one-sided component crashes in it"
+                .into(),
+        );
     }
     let table = ops::tables(&records);
     common.show(&Findings { records, troubles, table, plot: ops::plot })

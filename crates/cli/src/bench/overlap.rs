@@ -12,7 +12,9 @@ use super::{Common, Findings};
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  farside bench overlap --against mpich,openmpi\n  farside bench overlap --sim infiniband-2008 --ranks 2,3,5,9,17,33,65 --json overlap.json --plot plots"
+    after_help = "Examples:\n  farside bench overlap --against mpich,openmpi\n  farside bench \
+                  overlap --sim infiniband-2008 --ranks 2,3,5,9,17,33,65 --json overlap.json \
+                  --plot plots"
 )]
 pub(super) struct Arguments {
     /// At how many ranks; latency and sender are measured at 2 only
@@ -22,15 +24,26 @@ pub(super) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// At which sizes
-    #[arg(long, value_delimiter = ',', default_value = "8,512,4K,32K,64K,256K,1M", value_name = "BYTES,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8,512,4K,32K,64K,256K,1M",
+        value_name = "BYTES,…"
+    )]
     sizes: Vec<String>,
     /// With how many operations of 32 KiB in an epoch
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_name = "N,…")]
     operations: Vec<usize>,
     /// Which designs: direct, two-sided, backoff
-    #[arg(long, value_delimiter = ',', default_value = "direct,two-sided", value_name = "DESIGN,…")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "direct,two-sided",
+        value_name = "DESIGN,…"
+    )]
     designs: Vec<String>,
-    /// For how long the target of `receiver` computes between two calls of the library, in microseconds
+    /// For how long the target of `receiver` computes between two calls of the library, in
+    /// microseconds
     #[arg(long, default_value_t = 1000, value_name = "US")]
     slice: u64,
     /// What fits into one message of the two-sided design
@@ -41,8 +54,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let sizes: Vec<usize> =
-        arguments.sizes.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect::<Result<_>>()?;
+    let sizes: Vec<usize> = arguments
+        .sizes
+        .iter()
+        .map(|text| Ok(parse_bytes(text)? as usize))
+        .collect::<Result<_>>()?;
     let common = arguments.common;
     let options = Options {
         setting: common.setting(arguments.ranks, 20)?,

@@ -10,15 +10,15 @@ use farside_bench::sync::{self, Options};
 use super::{Common, Findings};
 
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  farside bench sync --ranks 2,4,8,16 --against mpich,openmpi,openshmem\n  farside bench sync --sim myrinet-2000 --json sync.json --plot plots"
-)]
+#[command(after_help = "Examples:\n  farside bench sync --ranks 2,4,8,16 --against \
+                  mpich,openmpi,openshmem\n  farside bench sync --sim myrinet-2000 --json \
+                  sync.json --plot plots")]
 pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: allfence_barrier (acknowledged, confirmed), sync (world, auto, direct, counted), barrier (world, central, dissemination,
-    /// binomial, hierarchical); all by default
+    /// Which cases: allfence_barrier (acknowledged, confirmed), sync (world, auto, direct,
+    /// counted), barrier (world, central, dissemination, binomial, hierarchical); all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// How much every rank puts into every other
@@ -31,7 +31,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let bytes = parse_bytes(&arguments.bytes)? as usize;
     let common = arguments.common;
-    let options = Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, bytes };
+    let options =
+        Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, bytes };
     let (records, troubles) = sync::run(&options)?;
     let table = sync::tables(&records);
     common.show(&Findings { records, troubles, table, plot: sync::plot })

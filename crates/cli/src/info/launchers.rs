@@ -15,7 +15,9 @@ const LAUNCHERS: [(&str, &str, &str); 5] = [
 
 pub(super) fn section() -> Section {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    let is_there = |program: &str| {
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    };
     let pmix = farside::job::pmix_library();
     let mut rows: Vec<_> = LAUNCHERS
         .iter()
@@ -25,12 +27,20 @@ pub(super) fn section() -> Section {
             vec![json!(program), json!(protocol), json!(is_there(program)), json!(note)]
         })
         .collect();
-    let note = pmix.clone().unwrap_or_else(|| "libpmix.so.2 is not installed (Debian: libpmix2)".into());
+    let note =
+        pmix.clone().unwrap_or_else(|| "libpmix.so.2 is not installed (Debian: libpmix2)".into());
     rows.push(vec![json!("libpmix"), json!("PMIx"), json!(pmix.is_some()), json!(note)]);
     let (is_launched, by) = match farside::job::launcher() {
-        Ok(by) => (by.is_some(), by.unwrap_or("nobody: a program would be a job of one rank".into())),
+        Ok(by) => {
+            (by.is_some(), by.unwrap_or("nobody: a program would be a job of one rank".into()))
+        }
         Err(error) => (false, error.to_string()),
     };
-    rows.push(vec![json!("this process"), json!(null), json!(is_launched), json!(format!("was started by {by}"))]);
+    rows.push(vec![
+        json!("this process"),
+        json!(null),
+        json!(is_launched),
+        json!(format!("was started by {by}")),
+    ]);
     Section { name: "launchers", columns: &["launcher", "speaks", "here", "note"], rows }
 }

@@ -28,8 +28,15 @@ pub(super) fn section() -> Section {
         userfault(),
         cross_memory(),
     ];
-    let row =
-        |limit: Limit| vec![json!(limit.name), limit.value, json!(limit.unit), json!(limit.enough), json!(limit.note)];
+    let row = |limit: Limit| {
+        vec![
+            json!(limit.name),
+            limit.value,
+            json!(limit.unit),
+            json!(limit.enough),
+            json!(limit.note),
+        ]
+    };
     let rows = limits.into_iter().map(row).collect();
     Section { name: "limits", columns: &["limit", "value", "unit", "enough", "note"], rows }
 }
@@ -48,30 +55,41 @@ fn resource(which: Resource) -> (Option<u64>, Value) {
     (current, current.map_or(json!("unlimited"), |value| json!(value)))
 }
 
-fn advise(name: &'static str, value: Value, unit: &'static str, enough: bool, (good, advice): (&str, &str)) -> Limit {
+fn advise(
+    name: &'static str,
+    value: Value,
+    unit: &'static str,
+    enough: bool,
+    (good, advice): (&str, &str),
+) -> Limit {
     let note = if enough { good } else { advice };
     Limit { name, value, unit, enough: Some(enough), note: note.to_owned() }
 }
 
 fn open_files() -> Limit {
     let (current, value) = resource(Resource::Nofile);
-    // The launcher has two pipes and a handle on the process for each rank; a rank under another launcher a handle on each of its neighbours.
+    // The launcher has two pipes and a handle on the process for each rank; a rank under another
+    // launcher a handle on each of its neighbours.
     let notes = ("", "`farside run` needs 3 for each rank: raise it with `ulimit -n 4096`");
     advise("open files", value, "files", current.is_none_or(|files| files >= 1024), notes)
 }
 
 fn locked_memory() -> Limit {
     let (current, value) = resource(Resource::Memlock);
-    let advice = "shm and nic lock nothing; interfaces that reach memory by themselves (InfiniBand, EFA, Slingshot) need all of it: \
-                  `ulimit -l unlimited`, memlock in /etc/security/limits.conf, LimitMEMLOCK=infinity for slurmd";
-    let enough = if current.is_none() { Some(true) } else { interfaces::reaches_memory().then_some(false) };
+    let advice = "shm and nic lock nothing; interfaces that reach memory by themselves \
+                  (InfiniBand, EFA, Slingshot) need all of it: \
+                  `ulimit -l unlimited`, memlock in /etc/security/limits.conf, \
+                  LimitMEMLOCK=infinity for slurmd";
+    let enough =
+        if current.is_none() { Some(true) } else { interfaces::reaches_memory().then_some(false) };
     let note = if current.is_none() { "" } else { advice }.to_owned();
     Limit { name: "locked memory", value, unit: "bytes", enough, note }
 }
 
 fn address_space() -> Limit {
     let (current, value) = resource(Resource::As);
-    let advice = "a job reserves addresses for the memory of all ranks of a node: `ulimit -v unlimited`, or less with FARSIDE_MEMORY";
+    let advice = "a job reserves addresses for the memory of all ranks of a node: `ulimit -v \
+                  unlimited`, or less with FARSIDE_MEMORY";
     advise("address space", value, "bytes", current.is_none(), ("", advice))
 }
 
@@ -81,11 +99,14 @@ fn huge_pages() -> Limit {
         let line = info.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
     };
-    let (total, kibibytes) = (field("HugePages_Total").unwrap_or(0), field("Hugepagesize").unwrap_or(0));
+    let (total, kibibytes) =
+        (field("HugePages_Total").unwrap_or(0), field("Hugepagesize").unwrap_or(0));
     let shared = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     let shared = shared.split(['[', ']']).nth(1).unwrap_or("unknown").to_owned();
     let note = format!(
-        "of {kibibytes} KiB; transparent ones for shared memory: {shared}. Not needed; with `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled` windows get them, and some providers of libfabric use reserved ones"
+        "of {kibibytes} KiB; transparent ones for shared memory: {shared}. Not needed; with `echo \
+         advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled` windows get them, and some \
+         providers of libfabric use reserved ones"
     );
     Limit { name: "huge pages", value: json!(total), unit: "pages", enough: None, note }
 }
@@ -94,7 +115,8 @@ fn socket_buffer() -> Limit {
     match farside::job::socket_buffer() {
         Ok((asked, granted)) => {
             let note = format!(
-                "the nic fabric asks for {asked}; with less, datagrams get lost under load and are sent again: `sysctl -w net.core.rmem_max={asked}`"
+                "the nic fabric asks for {asked}; with less, datagrams get lost under load and are \
+                 sent again: `sysctl -w net.core.rmem_max={asked}`"
             );
             advise("UDP buffer", json!(granted), "bytes", granted >= asked, ("", &note))
         }
@@ -109,12 +131,14 @@ fn socket_buffer() -> Limit {
 }
 
 fn memory_group() -> Limit {
-    let limit = read("/sys/fs/cgroup/memory.max").or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    let limit = read("/sys/fs/cgroup/memory.max")
+        .or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
     // The first version of control groups writes a number that no machine has.
     let limit = limit.and_then(|text| text.parse::<u64>().ok()).filter(|&bytes| bytes < 1 << 60);
     let machine = rustix::system::sysinfo();
     let ram = machine.totalram * u64::from(machine.mem_unit);
-    let note = "shared memory counts; a rank beyond it is killed. A job that is to stay below it takes FARSIDE_MEMORY";
+    let note = "shared memory counts; a rank beyond it is killed. A job that is to stay below it \
+                takes FARSIDE_MEMORY";
     let enough = limit.is_none_or(|bytes| bytes >= ram);
     let value = limit.map_or(json!("unlimited"), |bytes| json!(bytes));
     advise("memory of the control group", value, "bytes", enough, ("", note))
@@ -122,20 +146,26 @@ fn memory_group() -> Limit {
 
 fn mappings() -> Limit {
     let count = number("/proc/sys/vm/max_map_count");
-    let advice = "shared pages (dsm) may need one for every other page: `sysctl -w vm.max_map_count=1048576`";
+    let advice = "shared pages (dsm) may need one for every other page: `sysctl -w \
+                  vm.max_map_count=1048576`";
     let value = count.map_or(Value::Null, |count| json!(count));
     advise("mappings", value, "mappings", count.is_none_or(|count| count >= 65_530), ("", advice))
 }
 
 fn process_handles() -> Limit {
-    let works = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty());
-    let advice = "`farside run` and ranks under other launchers hear of deaths by pidfd_open: Linux 5.3, and no filter that forbids it";
+    let works = rustix::process::pidfd_open(
+        rustix::process::getpid(),
+        rustix::process::PidfdFlags::empty(),
+    );
+    let advice = "`farside run` and ranks under other launchers hear of deaths by pidfd_open: \
+                  Linux 5.3, and no filter that forbids it";
     advise("process handles", json!(works.is_ok()), "", works.is_ok(), ("", advice))
 }
 
 fn userfault() -> Limit {
     let works = farside_pager::has_userfault();
-    let advice = "shared pages (dsm) use SIGSEGV instead; to allow it: `sysctl -w vm.unprivileged_userfaultfd=1`";
+    let advice = "shared pages (dsm) use SIGSEGV instead; to allow it: `sysctl -w \
+                  vm.unprivileged_userfaultfd=1`";
     let note = if works { "" } else { advice }.to_owned();
     Limit { name: "userfaultfd", value: json!(works), unit: "", enough: None, note }
 }
@@ -145,8 +175,15 @@ fn cross_memory() -> Limit {
     let note = match scope {
         0 => "",
         _ => {
-            "farside does not need it; libfabric's shm provider copies once less with `sysctl -w kernel.yama.ptrace_scope=0`"
+            "farside does not need it; libfabric's shm provider copies once less with `sysctl -w \
+             kernel.yama.ptrace_scope=0`"
         }
     };
-    Limit { name: "ptrace scope", value: json!(scope), unit: "", enough: None, note: note.to_owned() }
+    Limit {
+        name: "ptrace scope",
+        value: json!(scope),
+        unit: "",
+        enough: None,
+        note: note.to_owned(),
+    }
 }

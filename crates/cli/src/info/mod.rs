@@ -27,7 +27,8 @@ pub(crate) struct Arguments {
 /// How wide tables are where nothing says how wide they may be.
 const WIDTH: u16 = 140;
 
-/// What a section consists of: rows with the same columns, whose names are also those of the fields in JSON.
+/// What a section consists of: rows with the same columns, whose names are also those of the fields
+/// in JSON.
 pub(crate) struct Section {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
@@ -48,7 +49,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         let sections = sections.iter().map(|section| (section.name.to_owned(), section.to_json()));
         let all: serde_json::Map<String, Value> =
-            std::iter::once(("version".to_owned(), json!(env!("CARGO_PKG_VERSION")))).chain(sections).collect();
+            std::iter::once(("version".to_owned(), json!(env!("CARGO_PKG_VERSION"))))
+                .chain(sections)
+                .collect();
         writeln!(out, "{}", Value::Object(all))?;
     } else {
         for section in sections {
@@ -61,7 +64,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 impl Section {
     fn to_json(&self) -> Value {
         let row = |row: &Vec<Value>| {
-            let fields = self.columns.iter().zip(row).map(|(column, value)| ((*column).to_owned(), value.clone()));
+            let fields = self
+                .columns
+                .iter()
+                .zip(row)
+                .map(|(column, value)| ((*column).to_owned(), value.clone()));
             Value::Object(fields.collect())
         };
         self.rows.iter().map(row).collect()
@@ -69,7 +76,9 @@ impl Section {
 
     fn to_table(&self) -> Table {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+        table
+            .load_style(presets::UTF8_FULL_CONDENSED)
+            .set_content_arrangement(ContentArrangement::Dynamic);
         if !std::io::stdout().is_terminal() {
             table.set_width(WIDTH);
         }
@@ -89,8 +98,12 @@ impl Section {
 
 /// What moves bytes between ranks, and whether it can here.
 fn fabrics() -> Section {
-    let shm = Options::new(1).and_then(|options| Host::create(&options)).map(drop).map_err(|error| error.to_string());
-    let nic = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(drop).map_err(|error| error.to_string());
+    let shm = Options::new(1)
+        .and_then(|options| Host::create(&options))
+        .map(drop)
+        .map_err(|error| error.to_string());
+    let nic =
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(drop).map_err(|error| error.to_string());
     let ofi = farside::job::libfabric().map(drop).map_err(|error| error.to_string());
     let row = |name: &str, works: Result<(), String>, what: &str, atomics: &str| {
         let note = works.as_ref().err().cloned().unwrap_or_else(|| what.to_owned());
@@ -98,7 +111,12 @@ fn fabrics() -> Section {
     };
     let rows = vec![
         row("shm", shm, "ranks of one machine over mapped memory", "the processor's"),
-        row("nic", nic, "nodes over UDP; an agent of each node serves its memory", "the agent's, with the processor's"),
+        row(
+            "nic",
+            nic,
+            "nodes over UDP; an agent of each node serves its memory",
+            "the agent's, with the processor's",
+        ),
         row("ofi", ofi, "nodes over libfabric", "the agent's, or the provider's"),
         row("sim", Ok(()), "simulated ranks, in virtual time or every schedule", "simulated"),
     ];
@@ -116,7 +134,10 @@ fn machine() -> Result<Section> {
         vec![json!("memory"), json!(mebibytes), json!("MiB")],
     ];
     for level in host.topology().levels() {
-        let sizes = format!("as ranks would be placed, one for each processor: {}", host.topology().describe());
+        let sizes = format!(
+            "as ranks would be placed, one for each processor: {}",
+            host.topology().describe()
+        );
         let note = if level.name == "node" { sizes } else { String::new() };
         rows.push(vec![json!(level.name), json!(level.elements), json!(note)]);
     }
@@ -130,7 +151,8 @@ fn profiles() -> Result<Section> {
         let profile = Profile::load(name)?;
         // The first part of a sentence; a point within a number ends none.
         let ends = [": ", ", ", "; ", ". "].iter().filter_map(|end| profile.machine.find(end));
-        let first = profile.machine.get(..ends.min().unwrap_or(profile.machine.len())).unwrap_or_default();
+        let first =
+            profile.machine.get(..ends.min().unwrap_or(profile.machine.len())).unwrap_or_default();
         rows.push(vec![json!(name), json!(first.trim_end_matches('.'))]);
     }
     Ok(Section { name: "profiles", columns: &["profile", "machine"], rows })

@@ -1,7 +1,7 @@
 //! Starts the command, watches it with a deadline, and finds what it has left behind.
 //!
-//! Every process of a test bears a mark in its environment, which its children inherit: however they move in the tree of
-//! processes, they are found, and none of them outlives the test.
+//! Every process of a test bears a mark in its environment, which its children inherit: however
+//! they move in the tree of processes, they are found, and none of them outlives the test.
 #![allow(dead_code, reason = "each of the test programs uses another part of this")]
 
 use std::ffi::OsStr;
@@ -39,16 +39,24 @@ pub(crate) fn farside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
 
 /// The command with these arguments, started by a shell that runs `shell` first: limits, traps,
 /// redirections.
-pub(crate) fn farside_after<S: AsRef<OsStr>>(shell: &str, arguments: impl IntoIterator<Item = S>) -> Farside {
+pub(crate) fn farside_after<S: AsRef<OsStr>>(
+    shell: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Farside {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\""), FARSIDE]);
     prepared(command, arguments)
 }
 
-fn prepared<S: AsRef<OsStr>>(mut command: Command, arguments: impl IntoIterator<Item = S>) -> Farside {
+fn prepared<S: AsRef<OsStr>>(
+    mut command: Command,
+    arguments: impl IntoIterator<Item = S>,
+) -> Farside {
     let mark = unique();
     // What the caller has set for jobs of its own must not change the tests.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FARSIDE_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FARSIDE_"))
+    {
         command.env_remove(name);
     }
     command.args(arguments).env(MARK, &mark).process_group(0);
@@ -136,7 +144,8 @@ impl Farside {
     /// Runs it to its end with this standard input.
     pub(crate) fn run_with_input(self, bytes: Vec<u8>) -> Finished {
         let (running, mut input) = self.start_with_input();
-        // A command need not read all that it is offered: a pipe that it has closed is no fault of it.
+        // A command need not read all that it is offered: a pipe that it has closed is no fault of
+        // it.
         std::thread::spawn(move || drop(input.write_all(&bytes)));
         running.wait()
     }
@@ -179,7 +188,20 @@ impl Farside {
         });
         let expires = Instant::now() + DEADLINE;
         let (stdout, stderr) = (Vec::new(), Vec::new());
-        (Running { pid, mark: self.mark, reader, events, expires, stdout, stderr, status: None, streams }, input)
+        (
+            Running {
+                pid,
+                mark: self.mark,
+                reader,
+                events,
+                expires,
+                stdout,
+                stderr,
+                status: None,
+                streams,
+            },
+            input,
+        )
     }
 }
 
@@ -203,7 +225,8 @@ fn pass_on(mut pipe: impl Read, hangs_up: bool, event: fn(Vec<u8>) -> Event, to:
     let _ = to.send(Event::Closed);
 }
 
-/// A command that was started. Dropped before its end, it is killed with everything that it has started.
+/// A command that was started. Dropped before its end, it is killed with everything that it has
+/// started.
 pub(crate) struct Running {
     pub(crate) pid: Pid,
     mark: String,
@@ -226,7 +249,9 @@ impl Running {
 
     /// Waits until so many lines of standard output are this one.
     pub(crate) fn wait_for_lines(&mut self, line: &str, count: usize) {
-        let found = |stdout: &[u8]| stdout.split(|&byte| byte == b'\n').filter(|&one| one == line.as_bytes()).count();
+        let found = |stdout: &[u8]| {
+            stdout.split(|&byte| byte == b'\n').filter(|&one| one == line.as_bytes()).count()
+        };
         while found(&self.stdout) < count {
             self.step(&format!("{count} lines {line:?}"));
         }
@@ -268,17 +293,20 @@ impl Running {
     fn ranks(&self, rank: u64) -> Vec<Pid> {
         let wanted = format!("FARSIDE_RANK={rank}");
         let is_it = |pid: &Pid| {
-            let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+            let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()))
+                .unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
         };
         marked_pids(&self.mark).into_iter().filter(is_it).collect()
     }
 
-    /// Kills the command and its helper processes that run the same program, the last one first, but none of the ranks.
+    /// Kills the command and its helper processes that run the same program, the last one first,
+    /// but none of the ranks.
     pub(crate) fn kill_all_of_the_program(&self) {
         let program = std::fs::canonicalize(FARSIDE).expect("the command exists");
         let runs = |pid: &Pid| {
-            std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).is_ok_and(|found| found == program)
+            std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()))
+                .is_ok_and(|found| found == program)
         };
         let mut pids: Vec<Pid> = marked_pids(&self.mark).into_iter().filter(runs).collect();
         pids.sort_by_key(|pid| std::cmp::Reverse(pid.as_raw_nonzero()));
@@ -309,11 +337,14 @@ impl Running {
     pub(crate) fn wait_until_stopped(&mut self, shells: usize, stopped: bool) {
         let pid = self.pid;
         self.wait_until_left("change of state", |left| {
-            let all: Vec<(String, char)> = left.iter().filter_map(|&pid| name_and_state(pid)).collect();
+            let all: Vec<(String, char)> =
+                left.iter().filter_map(|&pid| name_and_state(pid)).collect();
             let named = all.iter().filter(|(name, _)| name == "sh");
             let own = name_and_state(pid).map(|(_, state)| state == 'T');
             let fits = |state: char| (state == 'T') == stopped;
-            named.clone().count() == shells && named.clone().all(|(_, state)| fits(*state)) && own == Some(stopped)
+            named.clone().count() == shells
+                && named.clone().all(|(_, state)| fits(*state))
+                && own == Some(stopped)
         });
     }
 
@@ -354,7 +385,9 @@ impl Running {
         self.end_everything();
         let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
         let status = self.status;
-        panic!("{why}; status {status:?}, processes {processes:?}\nstdout: {stdout}\nstderr: {stderr}");
+        panic!(
+            "{why}; status {status:?}, processes {processes:?}\nstdout: {stdout}\nstderr: {stderr}"
+        );
     }
 
     fn end_everything(&self) {
@@ -407,7 +440,12 @@ impl Finished {
     /// Asserts that it ended with this status, and that nothing is left of it.
     pub(crate) fn ends_with(self, status: i32) -> Finished {
         let (stdout, stderr) = (excerpt(&self.stdout), excerpt(&self.stderr));
-        assert_eq!(self.status.code(), Some(status), "{}\nstdout: {stdout}\nstderr: {stderr}", self.status);
+        assert_eq!(
+            self.status.code(),
+            Some(status),
+            "{}\nstdout: {stdout}\nstderr: {stderr}",
+            self.status
+        );
         self.leaves_nothing()
     }
 
@@ -467,8 +505,13 @@ fn marked_pids(mark: &str) -> Vec<Pid> {
 /// The command lines of the processes that bear a mark.
 fn marked(mark: &str) -> Vec<String> {
     let line = |pid: Pid| {
-        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-        format!("{}: {}", pid.as_raw_nonzero(), String::from_utf8_lossy(&line).replace('\0', " ").trim_end())
+        let line =
+            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        format!(
+            "{}: {}",
+            pid.as_raw_nonzero(),
+            String::from_utf8_lossy(&line).replace('\0', " ").trim_end()
+        )
     };
     marked_pids(mark).into_iter().map(line).collect()
 }

@@ -39,7 +39,8 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             .env("FARSIDE_PATIENCE", "1"));
         for survivor in (0..RANKS).filter(|&rank| rank != victim) {
             let begin = format!("rank {survivor}: churn-{kind}: ");
-            let line = ran.output.lines().find_map(|line| line.split_once(&begin)).map(|(_, line)| line);
+            let line =
+                ran.output.lines().find_map(|line| line.split_once(&begin)).map(|(_, line)| line);
             told += usize::from(line.is_some());
             if line.and_then(named) != Some(victim) {
                 let said = format!("{begin}{line:?} in {}", ran.output);
@@ -47,7 +48,11 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             }
         }
     }
-    println!("{launcher:?}: {} kills, {told} survivors said something, {} wrongly", kills(), blamed.len());
+    println!(
+        "{launcher:?}: {} kills, {told} survivors said something, {} wrongly",
+        kills(),
+        blamed.len()
+    );
     assert_eq!(blamed, [] as [&str; 0], "somebody else is blamed");
     assert_eq!(shared_files(), before, "files are left");
 }

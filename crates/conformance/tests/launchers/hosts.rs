@@ -1,4 +1,5 @@
-//! Launchers that start processes on several hosts, which are network namespaces with host names of their own.
+//! Launchers that start processes on several hosts, which are network namespaces with host names of
+//! their own.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -16,11 +17,16 @@ struct Shell {
 
 impl Shell {
     fn new(namespaces: &Namespaces) -> Shell {
-        let path = std::env::temp_dir().join(format!("farside-rsh-{}-{}", std::process::id(), namespaces.names()[0]));
+        let path = std::env::temp_dir().join(format!(
+            "farside-rsh-{}-{}",
+            std::process::id(),
+            namespaces.names()[0]
+        ));
         let prefix = namespaces.names()[0].strip_suffix('0').expect("they are numbered from 0");
         let script = format!(
             "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\n\
-             exec ip netns exec {prefix}$((${{host##*.}} - 1)) unshare --uts sh -c \"hostname host-${{host##*.}}; $*\"\n"
+             exec ip netns exec {prefix}$((${{host##*.}} - 1)) unshare --uts sh -c \"hostname \
+             host-${{host##*.}}; $*\"\n"
         );
         std::fs::write(&path, script).expect("a script can be written");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
@@ -41,9 +47,12 @@ impl Drop for Shell {
     }
 }
 
-/// Runs the suite with a launcher that is told its options by `launcher`, on two hosts with two ranks each.
+/// Runs the suite with a launcher that is told its options by `launcher`, on two hosts with two
+/// ranks each.
 fn suite(program: &str, launcher: impl Fn(&str) -> String) {
-    let Some(namespaces) = Namespaces::wanted(2).filter(|_| wanted(&[program, "unshare"])) else { return };
+    let Some(namespaces) = Namespaces::wanted(2).filter(|_| wanted(&[program, "unshare"])) else {
+        return;
+    };
     let shell = Shell::new(&namespaces);
     let launcher = launcher(&shell.path.to_string_lossy());
     for name in names() {
@@ -55,7 +64,9 @@ fn suite(program: &str, launcher: impl Fn(&str) -> String) {
 #[test]
 fn hydra_starts_ranks_on_two_hosts() {
     suite("mpiexec.hydra", |shell| {
-        format!("-iface eth0 -launcher ssh -launcher-exec {shell} -hosts 10.77.0.1:2,10.77.0.2:2 -n 4")
+        format!(
+            "-iface eth0 -launcher ssh -launcher-exec {shell} -hosts 10.77.0.1:2,10.77.0.2:2 -n 4"
+        )
     });
 }
 
@@ -63,7 +74,8 @@ fn hydra_starts_ranks_on_two_hosts() {
 fn open_mpi_starts_ranks_on_two_hosts() {
     suite("mpirun.openmpi", |shell| {
         format!(
-            "--mca plm_rsh_agent {shell} --mca oob_tcp_if_include eth0 --map-by node --host 10.77.0.1:2,10.77.0.2:2 -np 4"
+            "--mca plm_rsh_agent {shell} --mca oob_tcp_if_include eth0 --map-by node --host \
+             10.77.0.1:2,10.77.0.2:2 -np 4"
         )
     });
 }

@@ -1,4 +1,5 @@
-//! Jobs that somebody else's launcher has started: Open MPI's, MPICH's and Slurm's. They run what they start unchanged, and nobody hangs when a rank dies.
+//! Jobs that somebody else's launcher has started: Open MPI's, MPICH's and Slurm's. They run what
+//! they start unchanged, and nobody hangs when a rank dies.
 
 mod culprits;
 mod hosts;
@@ -70,7 +71,8 @@ fn the_suite_passes_under_open_mpi_on_two_nodes() {
     suite(Launcher::OpenMpi, &[("FARSIDE_NODES", "2")]);
 }
 
-/// Every rank runs `churn-KIND`; how each of them ends is written down, which a launcher that ends the others would not wait for.
+/// Every rank runs `churn-KIND`; how each of them ends is written down, which a launcher that ends
+/// the others would not wait for.
 fn survivors(launcher: Launcher, (kind, victim): (&str, u32), variables: &[(&str, &str)]) {
     let before = shared_files();
     let script = format!("{PROGRAM} churn-{kind}; echo rank $PMI_RANK$PMIX_RANK ended with $?");
@@ -82,7 +84,10 @@ fn survivors(launcher: Launcher, (kind, victim): (&str, u32), variables: &[(&str
     for rank in 0..4 {
         let status = if rank == victim { 137 } else { 0 };
         let line = format!("rank {rank} ended with {status}\n");
-        assert!(ran.output.contains(&line), "{kind}, {victim} dies, {variables:?}: no {line:?} in {ran:?}");
+        assert!(
+            ran.output.contains(&line),
+            "{kind}, {victim} dies, {variables:?}: no {line:?} in {ran:?}"
+        );
     }
     assert_eq!(shared_files(), before, "files are left");
 }
@@ -101,7 +106,8 @@ fn survivors_hear_of_a_death() {
 #[test]
 fn survivors_of_other_nodes_hear_of_a_death() {
     if wanted(Launcher::Hydra.programs()) {
-        // Of two nodes, a rank that serves nobody; and the first of each, which takes its node's interface with it.
+        // Of two nodes, a rank that serves nobody; and the first of each, which takes its node's
+        // interface with it.
         for death in [("put", 1), ("nothing", 3), ("nothing", 0), ("barrier", 2)] {
             survivors(Launcher::Hydra, death, &[("FARSIDE_NODES", "2"), ("FARSIDE_PATIENCE", "1")]);
         }
@@ -111,11 +117,17 @@ fn survivors_of_other_nodes_hear_of_a_death() {
 #[test]
 fn a_launcher_that_ends_the_others_leaves_nothing() {
     let before = shared_files();
-    for launcher in [Launcher::Hydra, Launcher::OpenMpi].into_iter().filter(|launcher| wanted(launcher.programs())) {
+    for launcher in [Launcher::Hydra, Launcher::OpenMpi]
+        .into_iter()
+        .filter(|launcher| wanted(launcher.programs()))
+    {
         for nodes in ["1", "2"] {
             let mut job = launcher.command(4, &[PROGRAM, "churn-put"]);
             let ran = run(job.env(VICTIM, "2").env(DELAY, "3000").env("FARSIDE_NODES", nodes));
-            assert!(!ran.status.success(), "{launcher:?}: a rank was killed, and nobody says so: {ran:?}");
+            assert!(
+                !ran.status.success(),
+                "{launcher:?}: a rank was killed, and nobody says so: {ran:?}"
+            );
         }
     }
     assert_eq!(shared_files(), before, "files are left");
@@ -137,15 +149,24 @@ fn surroundings_that_are_half_there_are_named() {
             assert!(ran.output.contains(word), "{variables:?}: no {word:?} in {ran:?}");
         }
     };
-    refused(&[("PMI_FD", "99"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")], &["PMI_FD=99", "not open", "FARSIDE_PMI=none"]);
+    refused(
+        &[("PMI_FD", "99"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")],
+        &["PMI_FD=99", "not open", "FARSIDE_PMI=none"],
+    );
     // Standard input, of which there is none.
     refused(&[("PMI_FD", "0"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")], &["PMI_FD=0"]);
     refused(&[("PMI_FD", "3"), ("PMI_RANK", "0")], &["PMI_SIZE is not set"]);
     refused(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")], &["PMI_FD is not"]);
     refused(&[("PMIX_RANK", "0")], &["PMIX_NAMESPACE is not"]);
-    refused(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job")], &["PMIX_NAMESPACE", "FARSIDE_PMI=none"]);
+    refused(
+        &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job")],
+        &["PMIX_NAMESPACE", "FARSIDE_PMI=none"],
+    );
     let nowhere = ("FARSIDE_PMIX_LIBRARY", "/nowhere/libpmix.so");
-    refused(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job"), nowhere], &["/nowhere/libpmix.so", "libpmix2"]);
+    refused(
+        &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "job"), nowhere],
+        &["/nowhere/libpmix.so", "libpmix2"],
+    );
     refused(&[("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2")], &["srun --mpi=pmix"]);
     refused(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")], &["task 1 of 4", "srun --mpi=pmix"]);
     refused(&[("FARSIDE_PMI", "smoke-signals")], &["smoke-signals", "pmi1, pmi2, pmix or none"]);
@@ -154,9 +175,15 @@ fn surroundings_that_are_half_there_are_named() {
 #[test]
 fn without_a_launcher_there_is_one_rank() {
     assert!(alone(&[]).status.success());
-    assert!(alone(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("FARSIDE_PMI", "none")]).status.success());
+    assert!(
+        alone(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("FARSIDE_PMI", "none")]).status.success()
+    );
     // What a batch script finds, which starts this program without srun.
-    assert!(alone(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")]).status.success());
+    assert!(
+        alone(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_JOB_ID", "7")])
+            .status
+            .success()
+    );
 }
 
 #[test]
@@ -175,7 +202,10 @@ fn without_a_launcher_there_is_one_rank_whatever_the_fabric() {
 fn a_variable_that_is_misspelt_is_named_once() {
     let (name, meant) = ("FARSIDE_PATEINCE", "FARSIDE_PATIENCE");
     let mut jobs = vec![alone(&[(name, "3")])];
-    for launcher in [Launcher::Hydra, Launcher::OpenMpi].into_iter().filter(|launcher| wanted(launcher.programs())) {
+    for launcher in [Launcher::Hydra, Launcher::OpenMpi]
+        .into_iter()
+        .filter(|launcher| wanted(launcher.programs()))
+    {
         jobs.push(run(launcher.command(2, &[PROGRAM, "tickets_are_unique"]).env(name, "3")));
     }
     for ran in jobs {
@@ -187,7 +217,9 @@ fn a_variable_that_is_misspelt_is_named_once() {
 #[test]
 fn wishes_that_cannot_be_met_are_every_ranks_error() {
     if wanted(Launcher::Hydra.programs()) {
-        let ran = run(Launcher::Hydra.command(2, &[PROGRAM, "tickets_are_unique"]).env("FARSIDE_NODES", "3"));
+        let ran = run(Launcher::Hydra
+            .command(2, &[PROGRAM, "tickets_are_unique"])
+            .env("FARSIDE_NODES", "3"));
         assert!(!ran.status.success() && ran.output.contains("FARSIDE_NODES=\"3\""), "{ran:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! A cluster of Slurm on this machine alone: its daemons listen on the loopback interface, at ports and in a directory of the test's own.
+//! A cluster of Slurm on this machine alone: its daemons listen on the loopback interface, at ports
+//! and in a directory of the test's own.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,11 @@ impl Cluster {
             std::fs::create_dir_all(directory.join(part)).map_err(|error| error.to_string())?;
         }
         let marked = Marked::new();
-        write(&directory.join("munge.key"), &"a key that protects nothing, and lasts for one test ".repeat(3), 0o400)?;
+        write(
+            &directory.join("munge.key"),
+            &"a key that protects nothing, and lasts for one test ".repeat(3),
+            0o400,
+        )?;
         write(&directory.join("slurm.conf"), &configuration(&directory), 0o644)?;
         write(&directory.join("cgroup.conf"), "CgroupAutomount=no\n", 0o644)?;
         let mut cluster = Cluster { directory, daemons: Vec::new(), _marked: marked };
@@ -50,11 +55,20 @@ impl Cluster {
         cluster.start("slurmd", &["-D".into(), "-N".into(), host()])?;
         let start = Instant::now();
         while !cluster.takes_jobs() {
-            if let Some(died) = cluster.daemons.iter_mut().position(|daemon| !matches!(daemon.try_wait(), Ok(None))) {
-                return Err(format!("a daemon has ended: {}", cluster.log(["munged", "slurmctld", "slurmd"][died])));
+            if let Some(died) =
+                cluster.daemons.iter_mut().position(|daemon| !matches!(daemon.try_wait(), Ok(None)))
+            {
+                return Err(format!(
+                    "a daemon has ended: {}",
+                    cluster.log(["munged", "slurmctld", "slurmd"][died])
+                ));
             }
             if start.elapsed() > START {
-                return Err(format!("no jobs are taken: {} {}", cluster.log("slurmctld"), cluster.log("slurmd")));
+                return Err(format!(
+                    "no jobs are taken: {} {}",
+                    cluster.log("slurmctld"),
+                    cluster.log("slurmd")
+                ));
             }
             // sleep: only asking tells whether it takes jobs.
             std::thread::sleep(Duration::from_millis(100));
@@ -67,31 +81,45 @@ impl Cluster {
     }
 
     fn log(&self, daemon: &str) -> String {
-        let text = std::fs::read_to_string(self.directory.join(format!("{daemon}.out"))).unwrap_or_default();
+        let text = std::fs::read_to_string(self.directory.join(format!("{daemon}.out")))
+            .unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(5)..].join("; ")
     }
 
     fn start(&mut self, daemon: &str, arguments: &[String]) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{daemon} does not start: {error}");
-        let log = std::fs::File::create(self.directory.join(format!("{daemon}.out"))).map_err(failed)?;
+        let log =
+            std::fs::File::create(self.directory.join(format!("{daemon}.out"))).map_err(failed)?;
         let errors = log.try_clone().map_err(failed)?;
         let mut command = command(&format!("{DAEMONS}/{daemon}"));
         self._marked.put_on(&mut command);
-        command.args(arguments).env("SLURM_CONF", self.file("slurm.conf")).current_dir(&self.directory);
-        self.daemons.push(command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().map_err(failed)?);
+        command
+            .args(arguments)
+            .env("SLURM_CONF", self.file("slurm.conf"))
+            .current_dir(&self.directory);
+        self.daemons
+            .push(command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().map_err(failed)?);
         Ok(())
     }
 
     fn takes_jobs(&self) -> bool {
-        let asked = command("sinfo").args(["-h", "-o", "%T"]).env("SLURM_CONF", self.file("slurm.conf")).output();
+        let asked = command("sinfo")
+            .args(["-h", "-o", "%T"])
+            .env("SLURM_CONF", self.file("slurm.conf"))
+            .output();
         asked.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).trim() == "idle")
     }
 
     /// `srun` with so many tasks that meet in this way.
     fn srun(&self, mpi: &str, tasks: u32) -> Command {
         let mut command = command("srun");
-        command.env("SLURM_CONF", self.file("slurm.conf")).args(["--mpi", mpi, "-n", &tasks.to_string()]);
+        command.env("SLURM_CONF", self.file("slurm.conf")).args([
+            "--mpi",
+            mpi,
+            "-n",
+            &tasks.to_string(),
+        ]);
         command
     }
 }
@@ -121,18 +149,29 @@ fn host() -> String {
 }
 
 fn configuration(directory: &Path) -> String {
-    let free = || TcpListener::bind("127.0.0.1:0").and_then(|listener| Ok(listener.local_addr()?.port())).unwrap_or(0);
-    let user = String::from_utf8_lossy(&Command::new("id").arg("-un").output().expect("id runs").stdout).into_owned();
+    let free = || {
+        TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| Ok(listener.local_addr()?.port()))
+            .unwrap_or(0)
+    };
+    let user =
+        String::from_utf8_lossy(&Command::new("id").arg("-un").output().expect("id runs").stdout)
+            .into_owned();
     let (host, user, directory) = (host(), user.trim(), directory.display());
     let (controller, node) = (free(), free());
     format!(
-        "ClusterName=farside\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={controller}\nSlurmdPort={node}\n\
-         SlurmUser={user}\nSlurmdUser={user}\nAuthType=auth/munge\nAuthInfo=socket={directory}/munge.socket\nCredType=cred/munge\n\
+        "ClusterName=farside\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={controller}\n\
+         SlurmdPort={node}\n\
+         SlurmUser={user}\nSlurmdUser={user}\nAuthType=auth/munge\n\
+         AuthInfo=socket={directory}/munge.socket\nCredType=cred/munge\n\
          StateSaveLocation={directory}/state\nSlurmdSpoolDir={directory}/spool\n\
          SlurmctldPidFile={directory}/slurmctld.pid\nSlurmdPidFile={directory}/slurmd.pid\n\
-         ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
-         AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n\
-         SchedulerType=sched/builtin\nReturnToService=2\nSwitchType=switch/none\nSlurmdParameters=config_overrides\n\
+         ProctrackType=proctrack/pgid\nTaskPlugin=task/none\n\
+         JobAcctGatherType=jobacct_gather/none\n\
+         AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
+         SelectTypeParameters=CR_CPU\n\
+         SchedulerType=sched/builtin\nReturnToService=2\nSwitchType=switch/none\n\
+         SlurmdParameters=config_overrides\n\
          NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=100\n\
          PartitionName=all Nodes={host} Default=YES MaxTime=10 State=UP\n"
     )
@@ -155,11 +194,18 @@ fn slurm_starts_jobs_and_survivors_hear_of_deaths() {
             let ran = run(cluster.srun(mpi, 4).args([PROGRAM, name]));
             assert!(ran.status.success(), "{mpi}, {name}: {ran:?}");
         }
-        let ran = run(cluster.srun(mpi, 4).args([PROGRAM, "sync_completes_puts"]).env("FARSIDE_NODES", "2"));
+        let ran = run(cluster
+            .srun(mpi, 4)
+            .args([PROGRAM, "sync_completes_puts"])
+            .env("FARSIDE_NODES", "2"));
         assert!(ran.status.success(), "{mpi}, two nodes: {ran:?}");
         let before = shared_files();
         let script = format!("{PROGRAM} churn-nothing; echo task $SLURM_PROCID ended with $?");
-        let ran = run(cluster.srun(mpi, 4).args(["sh", "-c", &script]).env(VICTIM, "0").env(DELAY, "3000"));
+        let ran = run(cluster
+            .srun(mpi, 4)
+            .args(["sh", "-c", &script])
+            .env(VICTIM, "0")
+            .env(DELAY, "3000"));
         heard(&ran, mpi);
         assert_eq!(shared_files(), before, "files are left");
     }

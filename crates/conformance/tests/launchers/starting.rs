@@ -55,11 +55,20 @@ fn fake_pmix() -> Option<PathBuf> {
     if !wanted(&["gcc"]) {
         return None;
     }
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libfakepmix-{}.so", std::process::id()));
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("libfakepmix-{}.so", std::process::id()));
     let mut gcc = Command::new("gcc");
-    gcc.args(["-shared", "-fPIC", "-w", "-x", "c", "-o"]).arg(&library).arg("-").stdin(Stdio::piped());
+    gcc.args(["-shared", "-fPIC", "-w", "-x", "c", "-o"])
+        .arg(&library)
+        .arg("-")
+        .stdin(Stdio::piped());
     let mut child = gcc.spawn().expect("the compiler starts");
-    child.stdin.take().expect("a pipe").write_all(FAKE_PMIX.as_bytes()).expect("the compiler reads");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(FAKE_PMIX.as_bytes())
+        .expect("the compiler reads");
     assert!(child.wait().expect("it ends").success(), "the library compiles");
     Some(library)
 }
@@ -68,13 +77,18 @@ fn fake_pmix() -> Option<PathBuf> {
 fn a_pmix_library_that_never_answers_is_given_up() {
     let Some(library) = fake_pmix() else { return };
     let started = |stuck: &str| {
-        let variables = [("PMIX_NAMESPACE", "fake"), ("PMIX_RANK", "0"), ("FARSIDE_START_TIMEOUT", "1")];
+        let variables =
+            [("PMIX_NAMESPACE", "fake"), ("PMIX_RANK", "0"), ("FARSIDE_START_TIMEOUT", "1")];
         let mut job = command(PROGRAM);
-        job.arg(TEST).envs(variables).env("FARSIDE_PMIX_LIBRARY", &library).env("FAKE_PMIX_STUCK", stuck);
+        job.arg(TEST)
+            .envs(variables)
+            .env("FARSIDE_PMIX_LIBRARY", &library)
+            .env("FAKE_PMIX_STUCK", stuck);
         run(&mut job)
     };
     assert!(started("").status.success(), "a library that answers: {:?}", started(""));
-    for call in ["PMIx_Init", "PMIx_Get", "PMIx_Put", "PMIx_Commit", "PMIx_Fence", "PMIx_Finalize"] {
+    for call in ["PMIx_Init", "PMIx_Get", "PMIx_Put", "PMIx_Commit", "PMIx_Fence", "PMIx_Finalize"]
+    {
         let ran = started(call);
         assert!(!ran.status.success(), "{call}: {ran:?}");
         for word in [call, "1 s", "FARSIDE_START_TIMEOUT"] {
@@ -89,7 +103,10 @@ fn a_pmix_library_that_never_answers_is_given_up() {
 fn rank_of(marked: &Marked, rank: u32, size: u32, program: &[&str]) -> Child {
     let (mine, theirs) = UnixStream::pair().expect("a pair of sockets");
     let mut job = command(program[0]);
-    job.args(&program[1..]).env("PMI_FD", "0").env("PMI_RANK", rank.to_string()).env("PMI_SIZE", size.to_string());
+    job.args(&program[1..])
+        .env("PMI_FD", "0")
+        .env("PMI_RANK", rank.to_string())
+        .env("PMI_SIZE", size.to_string());
     job.env("PMI_JOBID", &marked.0).env("MPI_LOCALNRANKS", size.to_string()).env(NEVER.0, NEVER.1);
     job.process_group(0).stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = marked.put_on(&mut job).spawn().expect("the program starts");
@@ -126,13 +143,16 @@ fn listen(child: &mut Child, until: &'static str) -> String {
         // Nobody listens any more only after a failure.
         let _ = sender.send(String::from_utf8_lossy(&said).into_owned());
     });
-    heard.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("the rank says nothing of {until:?}, and does not end"))
+    heard
+        .recv_timeout(DEADLINE)
+        .unwrap_or_else(|_| panic!("the rank says nothing of {until:?}, and does not end"))
 }
 
 #[test]
 fn a_start_that_takes_long_says_what_it_waits_for() {
     let marked = Marked::new();
-    let mut children: Vec<Child> = (0..2).map(|rank| rank_of(&marked, rank, 2, &[PROGRAM, TEST])).collect();
+    let mut children: Vec<Child> =
+        (0..2).map(|rank| rank_of(&marked, rank, 2, &[PROGRAM, TEST])).collect();
     // One of them speaks for all of this machine: whoever waits longest.
     let (sender, heard) = channel();
     std::thread::scope(|threads| {
@@ -164,12 +184,14 @@ fn a_start_without_one_of_its_ranks_ends_and_names_it() {
 
 /// Whether rank 1 is named, alone or with another that has given up because of it since.
 fn says_rank_1_is_gone(said: &str) -> bool {
-    ["rank 1 is gone", "ranks 0, 1 are gone", "ranks 1, 2 are gone"].iter().any(|name| said.contains(name))
+    ["rank 1 is gone", "ranks 0, 1 are gone", "ranks 1, 2 are gone"]
+        .iter()
+        .any(|name| said.contains(name))
 }
 
 /// A job of three ranks one of which does not live to join. The launcher hears of no failure, or it
-/// would end the others. Under Hydra the first that gives up may take the other along: its proxy ends
-/// when a rank has closed its channel.
+/// would end the others. Under Hydra the first that gives up may take the other along: its proxy
+/// ends when a rank has closed its channel.
 fn without_one(launcher: Launcher, options: &[&str]) {
     let script = format!(
         "rank=$PMI_RANK$PMIX_RANK; [ $rank = 1 ] && {{ sh -c 'kill -9 $$'; exit 0; }}; \

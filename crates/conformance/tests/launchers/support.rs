@@ -63,15 +63,19 @@ pub(crate) fn command(program: &str) -> Command {
     command
 }
 
-/// Whether these programs are there. Where they are not, it is said aloud; where nobody reads what tests say, that is with `CI=true`, it is a failure.
+/// Whether these programs are there. Where they are not, it is said aloud; where nobody reads what
+/// tests say, that is with `CI=true`, it is a failure.
 pub(crate) fn wanted(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Daemons are where users do not look.
     let directories: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect();
-    let is_there = |program: &&str| directories.iter().any(|directory| directory.join(program).exists());
+    let is_there =
+        |program: &&str| directories.iter().any(|directory| directory.join(program).exists());
     match programs.iter().find(|program| !is_there(program)) {
         None => true,
-        Some(program) => skip(&format!("there is no {program}; `cargo xtask test --only setup` installs it")),
+        Some(program) => {
+            skip(&format!("there is no {program}; `cargo xtask test --only setup` installs it"))
+        }
     }
 }
 
@@ -97,7 +101,11 @@ pub(crate) struct Marked(pub(crate) String);
 
 impl Marked {
     pub(crate) fn new() -> Marked {
-        Marked(format!("launchers-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+        Marked(format!(
+            "launchers-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ))
     }
 
     pub(crate) fn put_on<'a>(&self, command: &'a mut Command) -> &'a mut Command {
@@ -146,9 +154,15 @@ impl Drop for Marked {
 pub(crate) fn run(command: &mut Command) -> Ran {
     let marked = Marked::new();
     let shown = format!("{command:?}");
-    marked.put_on(command).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    marked
+        .put_on(command)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the launcher starts");
-    let (mut stdout, mut stderr) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
+    let (mut stdout, mut stderr) =
+        (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
     let (sender, ended) = channel();
     std::thread::spawn(move || {
         let errors = std::thread::spawn(move || {
@@ -171,6 +185,10 @@ pub(crate) fn run(command: &mut Command) -> Ran {
 /// The files that ranks could have left.
 pub(crate) fn shared_files() -> BTreeSet<std::ffi::OsString> {
     // Files of other programs may come and go; ours would bear our name.
-    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let entries = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     entries.filter(|name| name.to_string_lossy().contains("farside")).collect()
 }

@@ -19,7 +19,8 @@ pub struct Area {
 impl Area {
     /// The area from `low` to before `high`, in each dimension.
     pub(super) fn new(low: &[usize], high: &[usize]) -> Area {
-        let mut area = Area { dimensions: low.len(), low: [0; DIMENSIONS_MAX], high: [0; DIMENSIONS_MAX] };
+        let mut area =
+            Area { dimensions: low.len(), low: [0; DIMENSIONS_MAX], high: [0; DIMENSIONS_MAX] };
         area.low[..low.len()].copy_from_slice(low);
         area.high[..high.len()].copy_from_slice(high);
         area
@@ -76,7 +77,8 @@ impl Area {
 
     /// Whether an element is in it.
     pub fn contains(&self, index: &[usize]) -> bool {
-        index.len() == self.dimensions && (0..self.dimensions).all(|at| self.range(at).contains(&index[at]))
+        index.len() == self.dimensions
+            && (0..self.dimensions).all(|at| self.range(at).contains(&index[at]))
     }
 
     /// What two areas have in common.
@@ -85,7 +87,8 @@ impl Area {
         let mut both = *self;
         for dimension in 0..self.dimensions {
             both.low[dimension] = self.low[dimension].max(other.low[dimension]);
-            both.high[dimension] = self.high[dimension].min(other.high[dimension]).max(both.low[dimension]);
+            both.high[dimension] =
+                self.high[dimension].min(other.high[dimension]).max(both.low[dimension]);
         }
         both
     }
@@ -106,7 +109,8 @@ impl fmt::Debug for Area {
     }
 }
 
-/// How far apart neighbours in each dimension are where a block of these extents is packed, the last dimension fastest.
+/// How far apart neighbours in each dimension are where a block of these extents is packed, the
+/// last dimension fastest.
 pub(super) fn strides(extents: &[usize]) -> [usize; DIMENSIONS_MAX] {
     let mut strides = [0; DIMENSIONS_MAX];
     let mut stride = 1;
@@ -117,8 +121,8 @@ pub(super) fn strides(extents: &[usize]) -> [usize; DIMENSIONS_MAX] {
     strides
 }
 
-/// What can say which elements are meant: an [`Area`], or ranges for all dimensions such as `[0..3, 2..5]` or `[.., ..]`; of an array of one
-/// dimension, `0..3`.
+/// What can say which elements are meant: an [`Area`], or ranges for all dimensions such as
+/// `[0..3, 2..5]` or `[.., ..]`; of an array of one dimension, `0..3`.
 pub trait Patch {
     /// The area of an array of this shape, or an error that says why there is none.
     fn area(&self, shape: &[usize]) -> Result<Area>;
@@ -200,6 +204,7 @@ fn check_range(range: Range<usize>, dimension: usize, extent: usize) -> Result<(
         return Ok(());
     }
     Err(Error::Misuse(format!(
-        "the range {range:?} of dimension {dimension} is not within the array, which ends at {extent}"
+        "the range {range:?} of dimension {dimension} is not within the array, which ends at \
+         {extent}"
     )))
 }

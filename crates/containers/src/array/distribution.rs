@@ -11,13 +11,16 @@ pub enum Distribution {
     /// A block for each member, as nearly square and as nearly alike as possible.
     #[default]
     Regular,
-    /// A block for each member on a grid of so many members in each dimension; members beyond have none.
+    /// A block for each member on a grid of so many members in each dimension; members beyond have
+    /// none.
     Grid(Vec<usize>),
-    /// A block for each member, cut at given places: for each dimension the first indices of the blocks, the first of which is 0.
+    /// A block for each member, cut at given places: for each dimension the first indices of the
+    /// blocks, the first of which is 0.
     Irregular(Vec<Vec<usize>>),
     /// Blocks of a given shape, dealt out to the members in turns.
     BlockCyclic(Vec<usize>),
-    /// Blocks of a given shape, dealt out on a grid of members in turns in each dimension, as ScaLAPACK does.
+    /// Blocks of a given shape, dealt out on a grid of members in turns in each dimension, as
+    /// ScaLAPACK does.
     BlockCyclicGrid {
         /// The shape of a block.
         block: Vec<usize>,
@@ -60,7 +63,12 @@ pub(super) struct Block {
 }
 
 impl Blocks {
-    pub(super) fn new(shape: &[usize], how: &Distribution, ghosts: &[usize], members: usize) -> Result<Blocks> {
+    pub(super) fn new(
+        shape: &[usize],
+        how: &Distribution,
+        ghosts: &[usize],
+        members: usize,
+    ) -> Result<Blocks> {
         check_shape(shape, ghosts)?;
         let dimensions = shape.len();
         let same = |what: &'static str, given: usize| match given == dimensions {
@@ -68,7 +76,9 @@ impl Blocks {
             false => Err(Error::Mismatch { what, left: given as u64, right: dimensions as u64 }),
         };
         let even = |grid: &[usize]| -> Vec<Vec<usize>> {
-            let cut = |(&extent, &parts): (&usize, &usize)| (0..=parts).map(|part| part * extent / parts).collect();
+            let cut = |(&extent, &parts): (&usize, &usize)| {
+                (0..=parts).map(|part| part * extent / parts).collect()
+            };
             shape.iter().zip(grid).map(cut).collect()
         };
         let tiles = |block: &[usize]| -> Result<Vec<Vec<usize>>> {
@@ -76,7 +86,9 @@ impl Blocks {
             if block.contains(&0) {
                 return Err(Error::Misuse(format!("blocks of shape {block:?} are empty")));
             }
-            let cut = |(&extent, &step): (&usize, &usize)| (0..extent).step_by(step).chain([extent]).collect();
+            let cut = |(&extent, &step): (&usize, &usize)| {
+                (0..extent).step_by(step).chain([extent]).collect()
+            };
             Ok(shape.iter().zip(block).map(cut).collect())
         };
         let (cuts, grid) = match how {
@@ -92,7 +104,8 @@ impl Blocks {
                 for (cuts, starts) in cuts.iter().zip(starts) {
                     if starts.first() != Some(&0) || cuts.windows(2).any(|pair| pair[0] > pair[1]) {
                         let what = format!(
-                            "blocks that begin at {starts:?} do not cover a dimension: expected 0 and then ascending numbers within the array"
+                            "blocks that begin at {starts:?} do not cover a dimension: expected 0 \
+                             and then ascending numbers within the array"
                         );
                         return Err(Error::Misuse(what));
                     }
@@ -107,7 +120,9 @@ impl Blocks {
             }
         };
         if grid.is_some() && ghosts.iter().any(|&width| width > 0) {
-            return Err(Error::Unsupported { what: "a border around blocks that are dealt out in turns".into() });
+            return Err(Error::Unsupported {
+                what: "a border around blocks that are dealt out in turns".into(),
+            });
         }
         let mut blocks = Blocks {
             shape: shape.to_vec(),
@@ -130,7 +145,9 @@ impl Blocks {
             let member = match &turns {
                 None => number,
                 Some(None) => number % members,
-                Some(Some(grid)) => grid.iter().zip(at).fold(0, |member, (&size, at)| member * size + at % size),
+                Some(Some(grid)) => {
+                    grid.iter().zip(at).fold(0, |member, (&size, at)| member * size + at % size)
+                }
             };
             let home = Home { member, start: self.lens[member] };
             self.homes.push(home);
@@ -172,7 +189,8 @@ impl Blocks {
     pub(super) fn block(&self, number: usize) -> Block {
         let (area, home) = (self.area(number), self.homes[number]);
         let strides = strides(&self.padded(&area));
-        let border: usize = self.ghosts.iter().zip(strides).map(|(ghost, stride)| ghost * stride).sum();
+        let border: usize =
+            self.ghosts.iter().zip(strides).map(|(ghost, stride)| ghost * stride).sum();
         Block { member: home.member, area, start: home.start + border, strides }
     }
 
@@ -193,13 +211,20 @@ impl Blocks {
 
     /// The block of an element.
     pub(super) fn of_element(&self, index: &[usize]) -> Block {
-        let number =
-            self.cuts.iter().zip(index).fold(0, |number, (cuts, &at)| number * (cuts.len() - 1) + place(cuts, at));
+        let number = self
+            .cuts
+            .iter()
+            .zip(index)
+            .fold(0, |number, (cuts, &at)| number * (cuts.len() - 1) + place(cuts, at));
         self.block(number)
     }
 
     /// Calls `each` for all blocks that have elements in an area.
-    pub(super) fn for_each_in(&self, area: &Area, mut each: impl FnMut(Block) -> Result<()>) -> Result<()> {
+    pub(super) fn for_each_in(
+        &self,
+        area: &Area,
+        mut each: impl FnMut(Block) -> Result<()>,
+    ) -> Result<()> {
         if area.is_empty() {
             return Ok(());
         }
@@ -211,13 +236,16 @@ impl Blocks {
         }
         let mut at = first;
         loop {
-            let number =
-                (0..dimensions).fold(0, |number, dimension| number * (self.cuts[dimension].len() - 1) + at[dimension]);
+            let number = (0..dimensions).fold(0, |number, dimension| {
+                number * (self.cuts[dimension].len() - 1) + at[dimension]
+            });
             let block = self.block(number);
             if !block.area.is_empty() {
                 each(block)?;
             }
-            let Some(dimension) = (0..dimensions).rev().find(|&dimension| at[dimension] < last[dimension]) else {
+            let Some(dimension) =
+                (0..dimensions).rev().find(|&dimension| at[dimension] < last[dimension])
+            else {
                 return Ok(());
             };
             at[dimension] += 1;
@@ -241,11 +269,14 @@ fn place(cuts: &[usize], index: usize) -> usize {
 
 fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     if shape.is_empty() || shape.len() > DIMENSIONS_MAX {
-        let what = format!("an array of {} dimensions; 1 to {DIMENSIONS_MAX} are possible", shape.len());
+        let what =
+            format!("an array of {} dimensions; 1 to {DIMENSIONS_MAX} are possible", shape.len());
         return Err(Error::Unsupported { what });
     }
     if shape.contains(&0) {
-        return Err(Error::Unsupported { what: format!("an array of shape {shape:?}, which has no elements") });
+        return Err(Error::Unsupported {
+            what: format!("an array of shape {shape:?}, which has no elements"),
+        });
     }
     if shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_none() {
         return Err(Error::Unsupported {
@@ -254,7 +285,11 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
     }
     if ghosts.len() != shape.len() {
         let (left, right) = (ghosts.len() as u64, shape.len() as u64);
-        return Err(Error::Mismatch { what: "dimensions of borders, and of their array", left, right });
+        return Err(Error::Mismatch {
+            what: "dimensions of borders, and of their array",
+            left,
+            right,
+        });
     }
     Ok(())
 }
@@ -262,17 +297,23 @@ fn check_shape(shape: &[usize], ghosts: &[usize]) -> Result<()> {
 fn check_grid(grid: &[usize], dimensions: usize, members: usize) -> Result<&[usize]> {
     if grid.len() != dimensions {
         let (left, right) = (grid.len() as u64, dimensions as u64);
-        return Err(Error::Mismatch { what: "dimensions of a grid of members, and of the array", left, right });
+        return Err(Error::Mismatch {
+            what: "dimensions of a grid of members, and of the array",
+            left,
+            right,
+        });
     }
     match grid.iter().try_fold(1usize, |all, &size| all.checked_mul(size)) {
         Some(needed) if needed >= 1 && needed <= members => Ok(grid),
         _ => Err(Error::Misuse(format!(
-            "a grid of {grid:?} does not fit {members} members: expected a product of 1 to {members}"
+            "a grid of {grid:?} does not fit {members} members: expected a product of 1 to \
+             {members}"
         ))),
     }
 }
 
-/// A grid of all members whose blocks are as nearly square as possible: the largest factors go where blocks are longest.
+/// A grid of all members whose blocks are as nearly square as possible: the largest factors go
+/// where blocks are longest.
 fn grid_of(shape: &[usize], members: usize) -> Vec<usize> {
     let (mut factors, mut rest) = (Vec::new(), members);
     let mut factor = 2;
@@ -285,8 +326,8 @@ fn grid_of(shape: &[usize], members: usize) -> Vec<usize> {
     }
     let mut grid = vec![1; shape.len()];
     for &factor in factors.iter().rev() {
-        let longest =
-            (0..shape.len()).max_by_key(|&dimension| (shape[dimension] / grid[dimension], shape.len() - dimension));
+        let longest = (0..shape.len())
+            .max_by_key(|&dimension| (shape[dimension] / grid[dimension], shape.len() - dimension));
         grid[longest.unwrap_or(0)] *= factor;
     }
     grid
@@ -314,7 +355,10 @@ mod tests {
                     assert!(block.area.contains(&[row, column]), "{how:?}");
                     let offset = block.offset(&[row, column]);
                     assert!(offset < blocks.lens[block.member]);
-                    assert!(seen.insert((block.member, offset)), "{how:?}: two elements in one place");
+                    assert!(
+                        seen.insert((block.member, offset)),
+                        "{how:?}: two elements in one place"
+                    );
                 }
             }
             assert_eq!(blocks.lens.iter().sum::<usize>(), 55);

@@ -10,7 +10,8 @@ use super::transfer::from_packed;
 use super::{Builder, GlobalArray};
 
 impl<'w, T: Plain> GlobalArray<'w, T> {
-    /// Calls `each` with every block of this rank, as a copy that is written back. Not collective; others must leave these elements alone meanwhile.
+    /// Calls `each` with every block of this rank, as a copy that is written back. Not collective;
+    /// others must leave these elements alone meanwhile.
     ///
     /// ```
     /// # use farside::GlobalArray;
@@ -36,7 +37,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         self.context().flush(self.context().rank())
     }
 
-    /// Calls `each` with every block of this rank, to be written back, and with the same patch of another array, wherever that is.
+    /// Calls `each` with every block of this rank, to be written back, and with the same patch of
+    /// another array, wherever that is.
     pub fn for_each_own_with<U: Plain>(
         &self,
         other: &GlobalArray<'_, U>,
@@ -57,24 +59,30 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
             return Ok(());
         }
         let (mine, theirs) = (self.shape(), other.shape());
-        Err(Error::Misuse(format!("an array of shape {theirs:?} does not go with one of shape {mine:?}")))
+        Err(Error::Misuse(format!(
+            "an array of shape {theirs:?} does not go with one of shape {mine:?}"
+        )))
     }
 
     fn own(&self, number: usize) -> Result<Block> {
-        let mut own = self.blocks.of_member(self.team().index()).filter(|block| !block.area.is_empty());
-        own.nth(number).ok_or_else(|| Error::Misuse(format!("this rank has no block number {number}")))
+        let mut own =
+            self.blocks.of_member(self.team().index()).filter(|block| !block.area.is_empty());
+        own.nth(number)
+            .ok_or_else(|| Error::Misuse(format!("this rank has no block number {number}")))
     }
 
     /// One of this rank's blocks, without a copy.
     ///
     /// # Safety
     ///
-    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one through the array) may write these elements. Two syncs with nothing but
-    /// local work between them are the usual way to make sure.
+    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one
+    /// through the array) may write these elements. Two syncs with nothing but local work between
+    /// them are the usual way to make sure.
     pub unsafe fn own_view(&self, number: usize) -> Result<ArrayViewD<'_, T>> {
         let block = self.own(number)?;
         let (shape, strides) = (block.area.shape(), &block.strides[..block.area.dimensions()]);
-        let end = block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
+        let end =
+            block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
         // SAFETY: nobody writes, by the caller's promise.
         let part = unsafe { self.window.own().as_slice() };
         let shape = IxDyn(&shape).strides(IxDyn(strides));
@@ -85,16 +93,19 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one through the array or through another view) may read or write these
-    /// elements. Two syncs with nothing but local work between them are the usual way to make sure.
+    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one
+    /// through the array or through another view) may read or write these elements. Two syncs with
+    /// nothing but local work between them are the usual way to make sure.
     pub unsafe fn own_view_mut(&self, number: usize) -> Result<ArrayViewMutD<'_, T>> {
         let block = self.own(number)?;
         let (shape, strides) = (block.area.shape(), &block.strides[..block.area.dimensions()]);
-        let end = block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
+        let end =
+            block.offset(&block.area.high().iter().map(|&high| high - 1).collect::<Vec<_>>()) + 1;
         // SAFETY: nobody else touches it, by the caller's promise.
         let part = unsafe { self.window.own().as_mut_slice() };
         let shape = IxDyn(&shape).strides(IxDyn(strides));
-        ArrayViewMutD::from_shape(shape, &mut part[block.start..end]).map_err(|error| broken(&error))
+        ArrayViewMutD::from_shape(shape, &mut part[block.start..end])
+            .map_err(|error| broken(&error))
     }
 
     /// How wide the border of each block is.
@@ -102,9 +113,12 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         &self.blocks.ghosts
     }
 
-    /// A copy of this rank's block with its border; `None` if it has no block. What the border holds comes from [`GlobalArray::update_ghosts`].
+    /// A copy of this rank's block with its border; `None` if it has no block. What the border
+    /// holds comes from [`GlobalArray::update_ghosts`].
     pub fn own_with_ghosts(&self) -> Result<Option<ArrayD<T>>> {
-        let Some(block) = self.blocks.of_member(self.team().index()).find(|block| !block.area.is_empty()) else {
+        let Some(block) =
+            self.blocks.of_member(self.team().index()).find(|block| !block.area.is_empty())
+        else {
             return Ok(None);
         };
         let shape = self.blocks.padded(&block.area);
@@ -113,7 +127,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         from_packed(&shape, data).map(Some)
     }
 
-    /// Fills the borders of all blocks with copies of what is beyond; at the ends of the array, where its ends meet. Collective.
+    /// Fills the borders of all blocks with copies of what is beyond; at the ends of the array,
+    /// where its ends meet. Collective.
     ///
     /// ```
     /// # use farside::array::{Builder, ndarray::arr1};
@@ -127,14 +142,18 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// ```
     pub fn update_ghosts(&self) -> Result<()> {
         self.sync()?;
-        if let Some(block) = self.blocks.of_member(self.team().index()).find(|block| !block.area.is_empty()) {
+        if let Some(block) =
+            self.blocks.of_member(self.team().index()).find(|block| !block.area.is_empty())
+        {
             let dimensions = block.area.dimensions();
             let mut direction = vec![-1isize; dimensions];
             loop {
                 if direction.iter().any(|&step| step != 0) {
                     self.update_border(&block, &direction)?;
                 }
-                let Some(dimension) = (0..dimensions).rev().find(|&dimension| direction[dimension] < 1) else {
+                let Some(dimension) =
+                    (0..dimensions).rev().find(|&dimension| direction[dimension] < 1)
+                else {
                     break;
                 };
                 direction[dimension] += 1;
@@ -147,7 +166,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// Fills the part of a block's border that lies in a direction.
     fn update_border(&self, block: &Block, direction: &[isize]) -> Result<()> {
         let range = |dimension: usize| {
-            let (low, high) = (block.area.low()[dimension] as isize, block.area.high()[dimension] as isize);
+            let (low, high) =
+                (block.area.low()[dimension] as isize, block.area.high()[dimension] as isize);
             let width = self.blocks.ghosts[dimension] as isize;
             match direction[dimension] {
                 -1 => low - width..low,
@@ -180,8 +200,10 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         Ok(())
     }
 
-    /// A copy of the array on every node, distributed over the members there. Collective over the array's team; `team` are its members on this rank's node, as
-    /// [`Team::split_by_node`](farside_rma::Team::split_by_node) makes them. Its members use it among themselves.
+    /// A copy of the array on every node, distributed over the members there. Collective over the
+    /// array's team; `team` are its members on this rank's node, as
+    /// [`Team::split_by_node`](farside_rma::Team::split_by_node) makes them. Its members use it
+    /// among themselves.
     ///
     /// ```
     /// # use farside::GlobalArray;

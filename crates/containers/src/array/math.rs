@@ -66,7 +66,8 @@ impl<T: Plain> GlobalArray<'_, T> {
         self.sync()
     }
 
-    /// Folds all elements into one; all members get the same. Collective. `fold` must be associative and commutative.
+    /// Folds all elements into one; all members get the same. Collective. `fold` must be
+    /// associative and commutative.
     pub fn reduce(&self, fold: impl Fn(T, T) -> T) -> Result<T> {
         self.sync()?;
         let mut mine: Option<T> = None;
@@ -82,11 +83,15 @@ impl<T: Plain> GlobalArray<'_, T> {
     fn reduce_parts<U: Plain>(&self, mine: Option<U>, fold: impl Fn(U, U) -> U) -> Result<U> {
         let has = self.team().all_gather(&[u8::from(mine.is_some())])?;
         let values = self.team().all_gather(&[mine.unwrap_or(U::new_zeroed())])?;
-        let present = values.into_iter().zip(has).filter(|(_, has)| *has == 1).map(|(value, _)| value);
-        present.reduce(fold).ok_or_else(|| Error::Misuse("an array without elements was reduced".into()))
+        let present =
+            values.into_iter().zip(has).filter(|(_, has)| *has == 1).map(|(value, _)| value);
+        present
+            .reduce(fold)
+            .ok_or_else(|| Error::Misuse("an array without elements was reduced".into()))
     }
 
-    /// The element that is better than all others, with its index; of several, the first. Collective.
+    /// The element that is better than all others, with its index; of several, the first.
+    /// Collective.
     ///
     /// ```
     /// # use farside::GlobalArray;
@@ -99,7 +104,10 @@ impl<T: Plain> GlobalArray<'_, T> {
     pub fn select(&self, is_better: impl Fn(T, T) -> bool) -> Result<(Vec<usize>, T)> {
         self.sync()?;
         let flat = |index: &[usize]| {
-            index.iter().zip(self.shape()).fold(0u64, |flat, (&at, &extent)| flat * extent as u64 + at as u64)
+            index
+                .iter()
+                .zip(self.shape())
+                .fold(0u64, |flat, (&at, &extent)| flat * extent as u64 + at as u64)
         };
         let mut best: Option<(T, u64)> = None;
         let beats = |(one, at): (T, u64), (other, there): (T, u64)| {
@@ -107,7 +115,8 @@ impl<T: Plain> GlobalArray<'_, T> {
         };
         for area in self.own_blocks().collect::<Vec<Area>>() {
             for (index, &value) in self.get(area)?.indexed_iter() {
-                let index: Vec<usize> = area.low().iter().enumerate().map(|(at, low)| low + index[at]).collect();
+                let index: Vec<usize> =
+                    area.low().iter().enumerate().map(|(at, low)| low + index[at]).collect();
                 let candidate = (value, flat(&index));
                 if best.is_none_or(|best| beats(candidate, best)) {
                     best = Some(candidate);
@@ -117,8 +126,14 @@ impl<T: Plain> GlobalArray<'_, T> {
         self.sync()?;
         let has = self.team().all_gather(&[u8::from(best.is_some())])?;
         let (value, place) = best.unwrap_or((T::new_zeroed(), 0));
-        let (values, places) = (self.team().all_gather(&[value])?, self.team().all_gather(&[place])?);
-        let present = values.into_iter().zip(places).zip(has).filter(|(_, has)| *has == 1).map(|(best, _)| best);
+        let (values, places) =
+            (self.team().all_gather(&[value])?, self.team().all_gather(&[place])?);
+        let present = values
+            .into_iter()
+            .zip(places)
+            .zip(has)
+            .filter(|(_, has)| *has == 1)
+            .map(|(best, _)| best);
         let best = present.reduce(|one, other| if beats(other, one) { other } else { one });
         let (value, mut place) =
             best.ok_or_else(|| Error::Misuse("an array without elements has no best one".into()))?;
@@ -166,7 +181,13 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     }
 
     /// Sets this array to `alpha * a + beta * b`. Collective. It may be one of them.
-    pub fn add_from(&self, alpha: T, a: &GlobalArray<'_, T>, beta: T, b: &GlobalArray<'_, T>) -> Result<()> {
+    pub fn add_from(
+        &self,
+        alpha: T,
+        a: &GlobalArray<'_, T>,
+        beta: T,
+        b: &GlobalArray<'_, T>,
+    ) -> Result<()> {
         self.check_like(a)?;
         self.check_like(b)?;
         self.sync()?;
@@ -198,7 +219,8 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
         self.reduce(|a, b| a + b)
     }
 
-    /// Sets this matrix to `alpha * a * b + beta * itself`. Collective. Each rank computes its own blocks, from panels that it fetches.
+    /// Sets this matrix to `alpha * a * b + beta * itself`. Collective. Each rank computes its own
+    /// blocks, from panels that it fetches.
     ///
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
@@ -212,7 +234,13 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     /// # a.sync()?;
     /// # a.free()?; b.free()?; c.free() }).unwrap();
     /// ```
-    pub fn multiply_from(&self, alpha: T, a: &GlobalArray<'_, T>, b: &GlobalArray<'_, T>, beta: T) -> Result<()> {
+    pub fn multiply_from(
+        &self,
+        alpha: T,
+        a: &GlobalArray<'_, T>,
+        b: &GlobalArray<'_, T>,
+        beta: T,
+    ) -> Result<()> {
         let [rows, columns] = two(self.shape())?;
         let ([a_rows, inner], [b_rows, b_columns]) = (two(a.shape())?, two(b.shape())?);
         if (a_rows, b_columns, inner) != (rows, columns, b_rows) {
@@ -245,7 +273,8 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
 }
 
 impl<T: Summand> GlobalArray<'_, T> {
-    /// Sets this array to the sum of its mirrors of all nodes. Collective. See [`GlobalArray::mirror`].
+    /// Sets this array to the sum of its mirrors of all nodes. Collective. See
+    /// [`GlobalArray::mirror`].
     pub fn merge(&self, mirror: &GlobalArray<'_, T>) -> Result<()> {
         self.check_like(mirror)?;
         self.fill(T::new_zeroed())?;
@@ -261,7 +290,9 @@ fn two(shape: &[usize]) -> Result<[usize; 2]> {
 }
 
 fn matrix<T>(array: ndarray::ArrayD<T>) -> Result<ndarray::Array2<T>> {
-    array.into_dimensionality::<Ix2>().map_err(|error| Error::Misuse(format!("a block of a matrix: {error}")))
+    array
+        .into_dimensionality::<Ix2>()
+        .map_err(|error| Error::Misuse(format!("a block of a matrix: {error}")))
 }
 
 /// Whether this rank is the first of the array's members.

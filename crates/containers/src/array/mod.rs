@@ -19,9 +19,11 @@
 //! .unwrap();
 //! ```
 //!
-//! An array has 1 to 7 dimensions, the last of which varies fastest, and is cut into blocks, each of which belongs to a member of the team that made it
-//! ([`Distribution`]). Whoever wants to read or write asks for a patch, by ranges: `[0..10, 5..7]`, `[.., ..]`, or an [`Area`]. What is put or accumulated is there for everybody
-//! after [`GlobalArray::sync`]. *Collective* methods must be called by all members; they begin and end with a sync.
+//! An array has 1 to 7 dimensions, the last of which varies fastest, and is cut into blocks, each
+//! of which belongs to a member of the team that made it ([`Distribution`]). Whoever wants to read
+//! or write asks for a patch, by ranges: `[0..10, 5..7]`, `[.., ..]`, or an [`Area`]. What is put
+//! or accumulated is there for everybody after [`GlobalArray::sync`]. *Collective* methods must be
+//! called by all members; they begin and end with a sync.
 //!
 //! # From Global Arrays to here
 //!
@@ -90,7 +92,8 @@ pub enum Completion {
     /// By the fence and barrier in one of \[ARMCI03\].
     #[default]
     Combined,
-    /// By a fence on each member, one after the other, and then a barrier: the old way, which the combined one replaced.
+    /// By a fence on each member, one after the other, and then a barrier: the old way, which the
+    /// combined one replaced.
     AllFence(Style),
 }
 
@@ -116,7 +119,11 @@ pub struct Builder {
 impl Builder {
     /// An array of a shape, in regular blocks.
     pub fn new(shape: &[usize]) -> Builder {
-        Builder { shape: shape.to_vec(), distribution: Distribution::default(), ghosts: vec![0; shape.len()] }
+        Builder {
+            shape: shape.to_vec(),
+            distribution: Distribution::default(),
+            ghosts: vec![0; shape.len()],
+        }
     }
 
     /// Distributed in another way.
@@ -125,7 +132,8 @@ impl Builder {
         Builder { distribution, ..self }
     }
 
-    /// With a border around each block, so wide in each dimension, for copies of its neighbours' elements.
+    /// With a border around each block, so wide in each dimension, for copies of its neighbours'
+    /// elements.
     #[must_use]
     pub fn ghosts(self, widths: &[usize]) -> Builder {
         Builder { ghosts: widths.to_vec(), ..self }
@@ -159,12 +167,14 @@ impl Builder {
 }
 
 impl<'w, T: Plain> GlobalArray<'w, T> {
-    /// Makes an array of a shape for all ranks, in regular blocks. Collective. All elements are zero.
+    /// Makes an array of a shape for all ranks, in regular blocks. Collective. All elements are
+    /// zero.
     pub fn new(world: &'w World, shape: &[usize]) -> Result<GlobalArray<'w, T>> {
         Builder::new(shape).create(world)
     }
 
-    /// Makes another array of the same shape, distribution and members. Collective. All elements are zero.
+    /// Makes another array of the same shape, distribution and members. Collective. All elements
+    /// are zero.
     pub fn like(&self) -> Result<GlobalArray<'w, T>> {
         let window = self.team().window(self.blocks.lens[self.team().index()])?;
         Ok(GlobalArray { window, blocks: self.blocks.clone(), home: self.home.clone() })
@@ -189,9 +199,11 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         self.home.team.context()
     }
 
-    /// Returns when all members have called it and all that any of them has put before, to anybody, has landed. Collective.
+    /// Returns when all members have called it and all that any of them has put before, to anybody,
+    /// has landed. Collective.
     ///
-    /// For arrays of all ranks that is the combined fence and barrier of \[ARMCI03\], which was invented for this call.
+    /// For arrays of all ranks that is the combined fence and barrier of \[ARMCI03\], which was
+    /// invented for this call.
     pub fn sync(&self) -> Result<()> {
         self.sync_by(Completion::Combined)
     }
@@ -236,7 +248,10 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
 
     /// All blocks, each with its owner.
     pub fn blocks(&self) -> impl Iterator<Item = (Rank, Area)> + '_ {
-        self.blocks.all().filter(|block| !block.area.is_empty()).map(|block| (self.rank_of(block.member), block.area))
+        self.blocks
+            .all()
+            .filter(|block| !block.area.is_empty())
+            .map(|block| (self.rank_of(block.member), block.area))
     }
 
     /// The blocks of a member.
@@ -250,7 +265,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         own.map(|block| block.area).filter(|area| !area.is_empty())
     }
 
-    /// Gives its memory back. Collective. What arrays of the same origin share is given back with the last of them.
+    /// Gives its memory back. Collective. What arrays of the same origin share is given back with
+    /// the last of them.
     pub fn free(self) -> Result<()> {
         let GlobalArray { window, home, .. } = self;
         window.free(&home.team)?;

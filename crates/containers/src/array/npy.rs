@@ -35,7 +35,8 @@ elements! {
 }
 
 impl<T: Element> GlobalArray<'_, T> {
-    /// Writes the array into a file that all members reach by this path, as `numpy.load` reads it. Collective.
+    /// Writes the array into a file that all members reach by this path, as `numpy.load` reads it.
+    /// Collective.
     ///
     /// ```
     /// # use farside::GlobalArray;
@@ -65,12 +66,15 @@ impl<T: Element> GlobalArray<'_, T> {
         };
         agree(self.team(), path, "write", if is_first(self) { begin() } else { Ok(()) })?;
         let write = || -> Result<()> {
-            let failed = |error: std::io::Error| Error::Misuse(format!("cannot write {}: {error}", path.display()));
+            let failed = |error: std::io::Error| {
+                Error::Misuse(format!("cannot write {}: {error}", path.display()))
+            };
             let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
             for area in self.own_blocks().collect::<Vec<Area>>() {
                 let block = self.get(area)?;
                 for (row, at) in block.rows().into_iter().zip(self.rows(&area)) {
-                    file.seek(SeekFrom::Start((header.len() + at * size_of::<T>()) as u64)).map_err(failed)?;
+                    file.seek(SeekFrom::Start((header.len() + at * size_of::<T>()) as u64))
+                        .map_err(failed)?;
                     file.write_all(row.to_vec().as_bytes()).map_err(failed)?;
                 }
             }
@@ -86,16 +90,23 @@ impl<T: Element> GlobalArray<'_, T> {
         let read = || -> Result<()> {
             let (mut file, header) = open::<T>(path)?;
             if header.shape != self.shape() {
-                let what =
-                    format!("{} holds an array of shape {:?}, not {:?}", path.display(), header.shape, self.shape());
+                let what = format!(
+                    "{} holds an array of shape {:?}, not {:?}",
+                    path.display(),
+                    header.shape,
+                    self.shape()
+                );
                 return Err(Error::Misuse(what));
             }
-            let failed = |error: std::io::Error| Error::Misuse(format!("cannot read {}: {error}", path.display()));
+            let failed = |error: std::io::Error| {
+                Error::Misuse(format!("cannot read {}: {error}", path.display()))
+            };
             for area in self.own_blocks().collect::<Vec<Area>>() {
                 let mut block = vec![T::new_zeroed(); area.len()];
                 let len = area.shape().last().copied().unwrap_or(1);
                 for (row, at) in block.chunks_exact_mut(len).zip(self.rows(&area)) {
-                    file.seek(SeekFrom::Start((header.bytes + at * size_of::<T>()) as u64)).map_err(failed)?;
+                    file.seek(SeekFrom::Start((header.bytes + at * size_of::<T>()) as u64))
+                        .map_err(failed)?;
                     file.read_exact(row.as_mut_bytes()).map_err(failed)?;
                 }
                 self.put_slice(area, &block)?;
@@ -123,7 +134,8 @@ impl<T: Element> GlobalArray<'_, T> {
 }
 
 impl<'w, T: Element> GlobalArray<'w, T> {
-    /// Makes an array of what a file in NumPy's format holds, in regular blocks over all ranks. Collective.
+    /// Makes an array of what a file in NumPy's format holds, in regular blocks over all ranks.
+    /// Collective.
     pub fn load_npy(world: &'w World, path: impl AsRef<Path>) -> Result<GlobalArray<'w, T>> {
         let path = path.as_ref();
         let header = check(&world.team(), path, open::<T>(path).map(|(_, header)| header))?;
@@ -136,7 +148,8 @@ impl<'w, T: Element> GlobalArray<'w, T> {
 /// The start of a file.
 fn header(descr: &str, shape: &[usize]) -> Vec<u8> {
     let extents: String = shape.iter().map(|extent| format!("{extent},")).collect();
-    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
+    let mut text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}");
     let before = MAGIC.len() + 4;
     let bytes = (before + text.len() + 1).next_multiple_of(ALIGN);
     text.extend(std::iter::repeat_n(' ', bytes - before - text.len() - 1));
@@ -152,7 +165,8 @@ struct Header {
 }
 
 fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
-    let failed = |error: std::io::Error| Error::Misuse(format!("cannot read {}: {error}", path.display()));
+    let failed =
+        |error: std::io::Error| Error::Misuse(format!("cannot read {}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(failed)?;
@@ -182,7 +196,9 @@ fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
 /// The shape that a header says, if its elements are as expected.
 fn parse(text: &str, descr: &str) -> Result<Vec<usize>, String> {
     let value = |key: &str| -> Result<&str, String> {
-        let at = text.find(&format!("'{key}':")).ok_or_else(|| format!("the header {text:?} does not say {key}"))?;
+        let at = text
+            .find(&format!("'{key}':"))
+            .ok_or_else(|| format!("the header {text:?} does not say {key}"))?;
         Ok(text[at + key.len() + 3..].trim_start())
     };
     let found = value("descr")?;
@@ -191,12 +207,15 @@ fn parse(text: &str, descr: &str) -> Result<Vec<usize>, String> {
         return Err(format!("its elements are {found:?}, and the array's {descr:?}"));
     }
     if !value("fortran_order")?.starts_with("False") {
-        return Err("its first dimension varies fastest; save it with numpy.ascontiguousarray".into());
+        return Err(
+            "its first dimension varies fastest; save it with numpy.ascontiguousarray".into()
+        );
     }
     let shape = value("shape")?.strip_prefix('(').and_then(|rest| rest.split(')').next());
     let shape = shape.ok_or_else(|| format!("the header {text:?} has no shape"))?;
     let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-    let extents = extents.map(|extent| extent.parse::<usize>().map_err(|_| format!("{shape:?} is no shape")));
+    let extents =
+        extents.map(|extent| extent.parse::<usize>().map_err(|_| format!("{shape:?} is no shape")));
     extents.collect()
 }
 
@@ -211,11 +230,15 @@ mod tests {
         assert_eq!(&header[..10], b"\x93NUMPY\x01\x00\x76\x00");
         let text = std::str::from_utf8(&header[10..]).unwrap();
         assert!(
-            text.starts_with("{'descr': '<f8', 'fortran_order': False, 'shape': (3,4,), }") && text.ends_with('\n')
+            text.starts_with("{'descr': '<f8', 'fortran_order': False, 'shape': (3,4,), }")
+                && text.ends_with('\n')
         );
         assert_eq!(parse(text, "<f8"), Ok(vec![3, 4]));
         assert!(parse(text, "<f4").unwrap_err().contains("<f8"));
-        assert_eq!(parse("{'descr': '|u1', 'fortran_order': False, 'shape': (7,), }", "|u1"), Ok(vec![7]));
+        assert_eq!(
+            parse("{'descr': '|u1', 'fortran_order': False, 'shape': (7,), }", "|u1"),
+            Ok(vec![7])
+        );
         assert!(parse("{'descr': '|u1', 'fortran_order': True, 'shape': (7,), }", "|u1").is_err());
         assert!(parse("nonsense", "|u1").is_err());
     }

@@ -29,7 +29,11 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Reads a patch into an array of its shape.
-    pub fn get_into<D: Dimension>(&self, patch: impl Patch, mut into: ArrayViewMut<'_, T, D>) -> Result<()> {
+    pub fn get_into<D: Dimension>(
+        &self,
+        patch: impl Patch,
+        mut into: ArrayViewMut<'_, T, D>,
+    ) -> Result<()> {
         let area = patch.area(self.shape())?;
         check_shape(&area, into.shape())?;
         match into.as_slice_mut() {
@@ -78,7 +82,8 @@ impl<T: Plain> GlobalArray<'_, T> {
     pub fn put_value(&self, index: &[usize], value: T) -> Result<()> {
         self.check_index(index)?;
         let block = self.blocks.of_element(index);
-        self.context().put_value(value, self.window.at(self.rank_of(block.member), block.offset(index)))
+        self.context()
+            .put_value(value, self.window.at(self.rank_of(block.member), block.offset(index)))
     }
 
     /// Reads elements here and there, in their order; one request for each owner.
@@ -98,12 +103,17 @@ impl<T: Plain> GlobalArray<'_, T> {
     pub fn gather<I: AsRef<[usize]>>(&self, indices: &[I]) -> Result<Vec<T>> {
         let mut values = vec![T::new_zeroed(); indices.len()];
         for (member, runs) in self.elements(indices, indices.len())? {
-            self.context().get_vector(self.window.at(self.rank_of(member), 0), &mut values, &runs)?;
+            self.context().get_vector(
+                self.window.at(self.rank_of(member), 0),
+                &mut values,
+                &runs,
+            )?;
         }
         Ok(values)
     }
 
-    /// Writes elements here and there; one request for each owner. If an element comes twice, which value it gets is unspecified.
+    /// Writes elements here and there; one request for each owner. If an element comes twice, which
+    /// value it gets is unspecified.
     pub fn scatter<I: AsRef<[usize]>>(&self, indices: &[I], values: &[T]) -> Result<()> {
         for (member, runs) in self.elements(indices, values.len())? {
             self.context().put_vector(values, self.window.at(self.rank_of(member), 0), &runs)?;
@@ -112,7 +122,11 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Where elements are, by owner.
-    fn elements<I: AsRef<[usize]>>(&self, indices: &[I], values: usize) -> Result<BTreeMap<usize, Vec<Run>>> {
+    fn elements<I: AsRef<[usize]>>(
+        &self,
+        indices: &[I],
+        values: usize,
+    ) -> Result<BTreeMap<usize, Vec<Run>>> {
         if indices.len() != values {
             let (left, right) = (indices.len() as u64, values as u64);
             return Err(Error::Mismatch { what: "indices against values", left, right });
@@ -121,7 +135,11 @@ impl<T: Plain> GlobalArray<'_, T> {
         for (near, index) in indices.iter().map(AsRef::as_ref).enumerate() {
             self.check_index(index)?;
             let block = self.blocks.of_element(index);
-            by_owner.entry(block.member).or_default().push(Run { near, far: block.offset(index), len: 1 });
+            by_owner.entry(block.member).or_default().push(Run {
+                near,
+                far: block.offset(index),
+                len: 1,
+            });
         }
         Ok(by_owner)
     }
@@ -150,26 +168,35 @@ impl<T: Plain> GlobalArray<'_, T> {
     }
 
     /// Writes to a patch of an array whose ends meet. See [`GlobalArray::get_periodic`].
-    pub fn put_periodic<D: Dimension>(&self, ranges: &[Range<isize>], data: ArrayView<'_, T, D>) -> Result<()> {
+    pub fn put_periodic<D: Dimension>(
+        &self,
+        ranges: &[Range<isize>],
+        data: ArrayView<'_, T, D>,
+    ) -> Result<()> {
         let data = data.into_dyn();
         check_same(&periodic_shape(ranges, self.shape())?, data.shape())?;
         self.for_each_period(ranges, |area, window| self.put(area, data.slice(window)))
     }
 
-    /// Calls `each` with an area of the array, and with where it is in a patch that goes beyond its ends.
+    /// Calls `each` with an area of the array, and with where it is in a patch that goes beyond its
+    /// ends.
     fn for_each_period(
         &self,
         ranges: &[Range<isize>],
         mut each: impl FnMut(Area, &[SliceInfoElem]) -> Result<()>,
     ) -> Result<()> {
-        let pieces: Vec<Vec<(Range<usize>, usize)>> =
-            ranges.iter().zip(self.shape()).map(|(range, &extent)| periods(range, extent)).collect();
+        let pieces: Vec<Vec<(Range<usize>, usize)>> = ranges
+            .iter()
+            .zip(self.shape())
+            .map(|(range, &extent)| periods(range, extent))
+            .collect();
         if pieces.iter().any(Vec::is_empty) {
             return Ok(());
         }
         let mut at = vec![0; pieces.len()];
         loop {
-            let chosen: Vec<&(Range<usize>, usize)> = at.iter().zip(&pieces).map(|(&at, pieces)| &pieces[at]).collect();
+            let chosen: Vec<&(Range<usize>, usize)> =
+                at.iter().zip(&pieces).map(|(&at, pieces)| &pieces[at]).collect();
             let (low, high): (Vec<usize>, Vec<usize>) =
                 chosen.iter().map(|(range, _)| (range.start, range.end)).unzip();
             let slice = |(range, start): &&(Range<usize>, usize)| SliceInfoElem::Slice {
@@ -178,7 +205,8 @@ impl<T: Plain> GlobalArray<'_, T> {
                 step: 1,
             };
             each(Area::new(&low, &high), &chosen.iter().map(slice).collect::<Vec<_>>())?;
-            let Some(dimension) = (0..at.len()).rev().find(|&dimension| at[dimension] + 1 < pieces[dimension].len())
+            let Some(dimension) =
+                (0..at.len()).rev().find(|&dimension| at[dimension] + 1 < pieces[dimension].len())
             else {
                 return Ok(());
             };
@@ -211,8 +239,13 @@ impl<T: Plain> GlobalArray<'_, T> {
         })
     }
 
-    /// Calls `each` for everybody who owns a part of an area, with all that is its own in one request.
-    fn for_each_owner(&self, area: &Area, mut each: impl FnMut(usize, &Request<'_>) -> Result<()>) -> Result<()> {
+    /// Calls `each` for everybody who owns a part of an area, with all that is its own in one
+    /// request.
+    fn for_each_owner(
+        &self,
+        area: &Area,
+        mut each: impl FnMut(usize, &Request<'_>) -> Result<()>,
+    ) -> Result<()> {
         let dimensions = area.dimensions();
         let near_strides = strides(&area.extents()[..dimensions]);
         // Most owners have one block; those who have more are put together.
@@ -222,7 +255,13 @@ impl<T: Plain> GlobalArray<'_, T> {
             let part = block.area.intersection(area);
             let near = offset(part.low(), area.low(), &near_strides);
             if !is_single {
-                return runs(&part, near, &near_strides, &block, several.entry(block.member).or_default());
+                return runs(
+                    &part,
+                    near,
+                    &near_strides,
+                    &block,
+                    several.entry(block.member).or_default(),
+                );
             }
             let (counts, far) = (part.extents(), block.offset(part.low()));
             let patch = Strided {
@@ -237,7 +276,8 @@ impl<T: Plain> GlobalArray<'_, T> {
 }
 
 impl<T: Summand> GlobalArray<'_, T> {
-    /// Adds `scale` times an array of its shape to a patch. What several ranks add to the same elements adds up.
+    /// Adds `scale` times an array of its shape to a patch. What several ranks add to the same
+    /// elements adds up.
     ///
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
@@ -248,7 +288,12 @@ impl<T: Summand> GlobalArray<'_, T> {
     /// assert_eq!(a.get([1..2, 0..4])?, arr2(&[[0.0, 4.0, 8.0, 0.0]]).into_dyn());
     /// # a.free() }).unwrap();
     /// ```
-    pub fn accumulate<D: Dimension>(&self, scale: T, patch: impl Patch, data: ArrayView<'_, T, D>) -> Result<()> {
+    pub fn accumulate<D: Dimension>(
+        &self,
+        scale: T,
+        patch: impl Patch,
+        data: ArrayView<'_, T, D>,
+    ) -> Result<()> {
         let area = patch.area(self.shape())?;
         check_shape(&area, data.shape())?;
         match data.as_slice() {
@@ -268,18 +313,32 @@ impl<T: Summand> GlobalArray<'_, T> {
         self.for_each_owner(area, |member, request| {
             let place = self.window.at(self.rank_of(member), 0);
             match request {
-                Request::Strided { near, far, patch } => {
-                    self.context().accumulate_strided(scale, &data[*near..], place.skip(*far), patch)
-                }
+                Request::Strided { near, far, patch } => self.context().accumulate_strided(
+                    scale,
+                    &data[*near..],
+                    place.skip(*far),
+                    patch,
+                ),
                 Request::Vector(runs) => self.context().accumulate_vector(scale, data, place, runs),
             }
         })
     }
 
-    /// Adds to elements here and there; one request for each owner. An element may come several times.
-    pub fn scatter_accumulate<I: AsRef<[usize]>>(&self, scale: T, indices: &[I], values: &[T]) -> Result<()> {
+    /// Adds to elements here and there; one request for each owner. An element may come several
+    /// times.
+    pub fn scatter_accumulate<I: AsRef<[usize]>>(
+        &self,
+        scale: T,
+        indices: &[I],
+        values: &[T],
+    ) -> Result<()> {
         for (member, runs) in self.elements(indices, values.len())? {
-            self.context().accumulate_vector(scale, values, self.window.at(self.rank_of(member), 0), &runs)?;
+            self.context().accumulate_vector(
+                scale,
+                values,
+                self.window.at(self.rank_of(member), 0),
+                &runs,
+            )?;
         }
         Ok(())
     }
@@ -293,12 +352,15 @@ impl<T: Summand> GlobalArray<'_, T> {
     ) -> Result<()> {
         let data = data.into_dyn();
         check_same(&periodic_shape(ranges, self.shape())?, data.shape())?;
-        self.for_each_period(ranges, |area, window| self.accumulate(scale, area, data.slice(window)))
+        self.for_each_period(ranges, |area, window| {
+            self.accumulate(scale, area, data.slice(window))
+        })
     }
 }
 
 impl<T: Integer> GlobalArray<'_, T> {
-    /// Adds to an element atomically, and returns what it was before: a counter that all ranks share.
+    /// Adds to an element atomically, and returns what it was before: a counter that all ranks
+    /// share.
     ///
     /// ```
     /// # use farside::GlobalArray;
@@ -311,7 +373,8 @@ impl<T: Integer> GlobalArray<'_, T> {
     pub fn read_increment(&self, index: &[usize], value: T) -> Result<T> {
         self.check_index(index)?;
         let block = self.blocks.of_element(index);
-        self.context().fetch_add(self.window.at(self.rank_of(block.member), block.offset(index)), value)
+        self.context()
+            .fetch_add(self.window.at(self.rank_of(block.member), block.offset(index)), value)
     }
 }
 
@@ -347,7 +410,8 @@ fn offset(index: &[usize], low: &[usize], strides: &[usize; DIMENSIONS_MAX]) -> 
     index.iter().zip(low).zip(strides).map(|((at, low), stride)| (at - low) * stride).sum()
 }
 
-/// The pieces of a range that goes beyond the ends: each within the array, and where it begins in the range.
+/// The pieces of a range that goes beyond the ends: each within the array, and where it begins in
+/// the range.
 fn periods(range: &Range<isize>, extent: usize) -> Vec<(Range<usize>, usize)> {
     let (mut at, mut pieces) = (range.start, Vec::new());
     while at < range.end {
@@ -375,7 +439,9 @@ fn check_same(expected: &[usize], shape: &[usize]) -> Result<()> {
     if expected == shape {
         return Ok(());
     }
-    Err(Error::Misuse(format!("data of shape {shape:?} does not fit a patch of shape {expected:?}")))
+    Err(Error::Misuse(format!(
+        "data of shape {shape:?} does not fit a patch of shape {expected:?}"
+    )))
 }
 
 fn check_len(area: &Area, len: usize) -> Result<()> {

@@ -10,7 +10,8 @@ use crate::protocol::variant::Variant;
 use crate::protocol::{hash_of, volume_of};
 
 impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
-    /// The values of many keys, in their order. What is read travels in one request for each volume, and a further one where keys collide.
+    /// The values of many keys, in their order. What is read travels in one request for each
+    /// volume, and a further one where keys collide.
     ///
     /// ```
     /// # use farside::HashMap;
@@ -27,15 +28,19 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// ```
     pub fn get_all(&self, context: &Context, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut values = vec![None; keys.len()];
-        for (at, items) in self.by_volume(keys.iter()).iter().enumerate().filter(|(_, items)| !items.is_empty()) {
+        for (at, items) in
+            self.by_volume(keys.iter()).iter().enumerate().filter(|(_, items)| !items.is_empty())
+        {
             self.guards.read(context, at, || {
-                self.volume(context, at).find_many(items, &mut |index, value| values[index] = value.map(unpack))
+                self.volume(context, at)
+                    .find_many(items, &mut |index, value| values[index] = value.map(unpack))
             })?;
         }
         Ok(values)
     }
 
-    /// Inserts many entries; returns what their keys stood for before. Of entries with the same key, the last one wins.
+    /// Inserts many entries; returns what their keys stood for before. Of entries with the same
+    /// key, the last one wins.
     pub fn insert_all(&self, context: &Context, entries: &[(K, V)]) -> Result<Vec<Option<V>>> {
         let keys = entries.iter().map(|(key, _)| key);
         self.change_all(context, keys, &mut |index, _, new| {
@@ -59,7 +64,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let mut old = vec![None; volumes.iter().map(Vec::len).sum()];
         for (at, items) in volumes.iter().enumerate().filter(|(_, items)| !items.is_empty()) {
             self.guards.write(context, at, || {
-                let mut changed = |index: usize, value: Option<&[u64]>| old[index] = value.map(unpack);
+                let mut changed =
+                    |index: usize, value: Option<&[u64]>| old[index] = value.map(unpack);
                 self.volume(context, at).change_many(items, change, &mut changed)
             })?;
         }

@@ -10,9 +10,11 @@ use crate::protocol::fixed::{Size, Volume};
 use crate::protocol::variant::{Right, Variant};
 use crate::protocol::{hash_of, volume_of};
 
-/// The hash table of \[RMALOCK16\] section 5.3: 64-bit keys and values in volumes of a fixed size, each a table and a heap for collisions.
+/// The hash table of \[RMALOCK16\] section 5.3: 64-bit keys and values in volumes of a fixed size,
+/// each a table and a heap for collisions.
 ///
-/// It neither grows nor forgets: an insert that finds its slot taken and the heap used up is an error. [`HashMap`](super::HashMap) does both.
+/// It neither grows nor forgets: an insert that finds its slot taken and the heap used up is an
+/// error. [`HashMap`](super::HashMap) does both.
 ///
 /// ```
 /// use farside::{FixedMap, map::Synchronization};
@@ -40,8 +42,14 @@ pub struct FixedMap<W = Right> {
 }
 
 impl FixedMap {
-    /// Makes a map with a volume on every rank, of so many slots and so many cells for what finds its slot taken. Collective.
-    pub fn new(world: &World, slots: usize, cells: usize, synchronization: &Synchronization) -> Result<FixedMap> {
+    /// Makes a map with a volume on every rank, of so many slots and so many cells for what finds
+    /// its slot taken. Collective.
+    pub fn new(
+        world: &World,
+        slots: usize,
+        cells: usize,
+        synchronization: &Synchronization,
+    ) -> Result<FixedMap> {
         let team = world.team();
         FixedMap::on(&team, team.members(), (slots, cells), synchronization)
     }
@@ -67,7 +75,9 @@ impl<W: Variant> FixedMap<W> {
     ) -> Result<FixedMap<W>> {
         check_volumes(team, volumes)?;
         if slots == 0 {
-            return Err(Error::Misuse("a volume without slots holds nothing; at least 1 is needed".into()));
+            return Err(Error::Misuse(
+                "a volume without slots holds nothing; at least 1 is needed".into(),
+            ));
         }
         let size = Size { slots: slots as u64, cells: cells as u64 };
         let has_volume = volumes.contains(&team.context().rank());
@@ -88,12 +98,15 @@ impl<W: Variant> FixedMap<W> {
         self.guards.read(context, at, || self.volume(context, at).get(stored))
     }
 
-    /// Makes a key stand for a value; returns what it stood for before. The key `u64::MAX` is not possible.
+    /// Makes a key stand for a value; returns what it stood for before. The key `u64::MAX` is not
+    /// possible.
     #[inline]
     pub fn insert(&self, context: &Context, key: u64, value: u64) -> Result<Option<u64>> {
         let stored = key.wrapping_add(1);
         if stored == 0 {
-            return Err(Error::Unsupported { what: format!("the key {key} in a map of fixed size") });
+            return Err(Error::Unsupported {
+                what: format!("the key {key} in a map of fixed size"),
+            });
         }
         let at = self.volume_of(stored);
         self.guards.write(context, at, || self.volume(context, at).insert(stored, value))

@@ -8,7 +8,8 @@ use farside_sync::rw::Kind;
 /// How ranks that use the same volume of a map keep out of each other's way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Synchronization {
-    /// By atomics only, bucket by bucket (foMPI-A of \[RMALOCK16\]): readers do not wait for each other, and writers for those of the same bucket only.
+    /// By atomics only, bucket by bucket (foMPI-A of \[RMALOCK16\]): readers do not wait for each
+    /// other, and writers for those of the same bucket only.
     #[default]
     Atomics,
     /// By a reader-writer lock for each volume.
@@ -19,7 +20,9 @@ impl Synchronization {
     /// Those that \[RMALOCK16\] compares, and the default lock.
     pub fn all() -> Vec<Synchronization> {
         let locks = [Kind::FompiRw { backoff: false }, Kind::rma_rw(), Kind::Default];
-        std::iter::once(Synchronization::Atomics).chain(locks.map(Synchronization::Locked)).collect()
+        std::iter::once(Synchronization::Atomics)
+            .chain(locks.map(Synchronization::Locked))
+            .collect()
     }
 
     /// Its name, as benchmarks and tables spell it.
@@ -53,12 +56,19 @@ pub(crate) struct Guards {
 
 impl Guards {
     /// Guards for the volumes of these ranks. Collective.
-    pub(crate) fn new(team: &Team<'_>, volumes: &[Rank], synchronization: &Synchronization) -> Result<Guards> {
+    pub(crate) fn new(
+        team: &Team<'_>,
+        volumes: &[Rank],
+        synchronization: &Synchronization,
+    ) -> Result<Guards> {
         let locks = match synchronization {
             Synchronization::Atomics => None,
-            Synchronization::Locked(kind) => {
-                Some(volumes.iter().map(|&home| RwLock::for_team(team, home, kind)).collect::<Result<_>>()?)
-            }
+            Synchronization::Locked(kind) => Some(
+                volumes
+                    .iter()
+                    .map(|&home| RwLock::for_team(team, home, kind))
+                    .collect::<Result<_>>()?,
+            ),
         };
         Ok(Guards { name: synchronization.name(), locks })
     }
@@ -73,7 +83,12 @@ impl Guards {
 
     /// Reads in a volume.
     #[inline]
-    pub(crate) fn read<T>(&self, context: &Context, at: usize, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn read<T>(
+        &self,
+        context: &Context,
+        at: usize,
+        read: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let Some(locks) = &self.locks else {
             return read();
         };
@@ -85,7 +100,12 @@ impl Guards {
 
     /// Writes in a volume.
     #[inline]
-    pub(crate) fn write<T>(&self, context: &Context, at: usize, write: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn write<T>(
+        &self,
+        context: &Context,
+        at: usize,
+        write: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let Some(locks) = &self.locks else {
             return write();
         };
@@ -95,7 +115,8 @@ impl Guards {
         result
     }
 
-    /// Makes the locks usable again for those who are left; those of lost volumes are not needed any more.
+    /// Makes the locks usable again for those who are left; those of lost volumes are not needed
+    /// any more.
     pub(crate) fn recover(&mut self, survivors: &Team<'_>, volumes: &[Rank]) -> Result<()> {
         let Some(locks) = &mut self.locks else {
             return survivors.barrier();

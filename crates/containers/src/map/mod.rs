@@ -18,11 +18,15 @@
 //! .unwrap();
 //! ```
 //!
-//! Every rank has a *volume*: the entries whose keys belong to it by their hash. An operation goes to the volume of its key, and needs no help from its owner. Each single operation is
-//! linearizable: all ranks agree on one order of them, in which each has its place between its call and its return. A batch is as many single operations, in any order.
+//! Every rank has a *volume*: the entries whose keys belong to it by their hash. An operation goes
+//! to the volume of its key, and needs no help from its owner. Each single operation is
+//! linearizable: all ranks agree on one order of them, in which each has its place between its call
+//! and its return. A batch is as many single operations, in any order.
 //!
-//! How ranks that use the same volume keep out of each other's way is chosen for each map ([`Synchronization`]). With atomics only, which is the default, the loss of a rank
-//! leaves the volumes of the others as they are, and calls to its own volume return an error. With locks, the loss poisons them until [`HashMap::recover`].
+//! How ranks that use the same volume keep out of each other's way is chosen for each map
+//! ([`Synchronization`]). With atomics only, which is the default, the loss of a rank leaves the
+//! volumes of the others as they are, and calls to its own volume return an error. With locks, the
+//! loss poisons them until [`HashMap::recover`].
 
 mod batch;
 mod fixed;
@@ -54,9 +58,11 @@ pub(crate) use snapshot::{agree, check};
 pub struct Options {
     /// How ranks that use the same volume keep out of each other's way.
     pub synchronization: Synchronization,
-    /// How many slots there are at first, in all volumes together. The table grows when there are more entries.
+    /// How many slots there are at first, in all volumes together. The table grows when there are
+    /// more entries.
     pub slots: usize,
-    /// How much memory of each rank the map may grow into; only what is used takes memory. Without it, a gigabyte, or as much as there is.
+    /// How much memory of each rank the map may grow into; only what is used takes memory. Without
+    /// it, a gigabyte, or as much as there is.
     pub reserve_bytes: Option<usize>,
 }
 
@@ -73,8 +79,8 @@ const RESERVE_BYTES_MIN: usize = 1 << 16;
 
 /// A hash table over all members of a team; see the [module](self).
 ///
-/// Each rank has one of these, and uses it with one thread at a time. Keys are compared, and hashed, as the bytes that they are: of floating-point numbers, the two zeros are
-/// different keys.
+/// Each rank has one of these, and uses it with one thread at a time. Keys are compared, and
+/// hashed, as the bytes that they are: of floating-point numbers, the two zeros are different keys.
 #[must_use = "a map that is dropped without `free` keeps its memory until the job ends"]
 pub struct HashMap<K, V, W = Right> {
     words: Window<u64>,
@@ -115,7 +121,11 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     pub fn variant(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V, W>> {
         let members: Box<[Rank]> = team.members().into();
         if members.iter().any(|rank| rank.0 >= (1 << 24) - 1) {
-            return Err(Error::TooMuch { what: "ranks of a map", value: members.len() as u64, limit: (1 << 24) - 1 });
+            return Err(Error::TooMuch {
+                what: "ranks of a map",
+                value: members.len() as u64,
+                limit: (1 << 24) - 1,
+            });
         }
         let (words, layout) = HashMap::<K, V, W>::allocate(team, options)?;
         let guards = Guards::new(team, &members, &options.synchronization)?;
@@ -130,7 +140,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let layout = |bytes: usize| {
             let layout = Layout::new(words_of::<K>(), words_of::<V>(), slots, bytes as u64 / 8);
             layout.ok_or_else(|| {
-                let what = "slots of a volume of a map, in the bytes that `Options::reserve_bytes` gives it";
+                let what = "slots of a volume of a map, in the bytes that `Options::reserve_bytes` \
+                            gives it";
                 Error::TooMuch { what, value: slots, limit: bytes as u64 / 8 }
             })
         };
@@ -201,7 +212,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         self.change(context, key, &mut |_, _| Verdict::Remove)
     }
 
-    /// Replaces what a key stands for by what `change` makes of it, where `None` is no entry; returns what it stood for before. Nobody changes the entry meanwhile, so `change` should be
+    /// Replaces what a key stands for by what `change` makes of it, where `None` is no entry;
+    /// returns what it stood for before. Nobody changes the entry meanwhile, so `change` should be
     /// short, and must not use the map.
     ///
     /// ```
@@ -213,7 +225,12 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// assert_eq!(highest.get(&world, 7)?, Some(2));
     /// # highest.free(&world) }).unwrap();
     /// ```
-    pub fn update(&self, context: &Context, key: K, change: impl Fn(Option<V>) -> Option<V>) -> Result<Option<V>> {
+    pub fn update(
+        &self,
+        context: &Context,
+        key: K,
+        change: impl Fn(Option<V>) -> Option<V>,
+    ) -> Result<Option<V>> {
         self.change(context, key, &mut |old, new| match change(old.map(unpack)) {
             Some(value) => {
                 pack(&value, new);
@@ -232,9 +249,11 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         })
     }
 
-    /// The room for an operation, unless one is under way: `change` of an [`HashMap::update`] must not use the map.
+    /// The room for an operation, unless one is under way: `change` of an [`HashMap::update`] must
+    /// not use the map.
     fn room(&self) -> Result<RefMut<'_, Room>> {
-        let is_busy = |_| Error::Misuse("a map was used from inside of one of its own updates".into());
+        let is_busy =
+            |_| Error::Misuse("a map was used from inside of one of its own updates".into());
         self.room.try_borrow_mut().map_err(is_busy)
     }
 
@@ -247,8 +266,9 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         (hash, volume_of(hash, self.members.len()))
     }
 
-    /// How many entries there are, in all volumes together. While others insert and remove, some number of the meantime; after the loss of a rank, what it had under way may be
-    /// counted wrongly.
+    /// How many entries there are, in all volumes together. While others insert and remove, some
+    /// number of the meantime; after the loss of a rank, what it had under way may be counted
+    /// wrongly.
     pub fn len(&self, context: &Context) -> Result<usize> {
         let count = |&rank| context.load(self.words.at(rank, COUNT));
         let sum = self.members.iter().map(count).sum::<Result<u64>>()?;
@@ -281,7 +301,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         self.guards.name()
     }
 
-    /// A copy of all entries of this rank's own volume. What is inserted or removed meanwhile may be in it or not; everything else is, once.
+    /// A copy of all entries of this rank's own volume. What is inserted or removed meanwhile may
+    /// be in it or not; everything else is, once.
     ///
     /// ```
     /// # use farside::HashMap;
@@ -306,7 +327,12 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Calls `each` for all entries of the volume of a member. See [`HashMap::own_entries`].
-    pub fn for_each_of(&self, context: &Context, rank: Rank, mut each: impl FnMut(K, V)) -> Result<()> {
+    pub fn for_each_of(
+        &self,
+        context: &Context,
+        rank: Rank,
+        mut each: impl FnMut(K, V),
+    ) -> Result<()> {
         let at = self.members.iter().position(|&member| member == rank);
         let at = at.ok_or(Error::NotAMember { rank, of: "map" })?;
         let keys = self.layout.key_words;
@@ -315,16 +341,30 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
             let level = shape.ilog2();
             let is_deep = bucket >= 1 << level || bucket < shape - (1 << level);
             self.guards.read(context, at, || {
-                self.walk(context, at, bucket, if is_deep { level + 1 } else { level }, &mut |entry| {
-                    each(unpack(&entry[..keys]), unpack(&entry[keys..]));
-                })
+                self.walk(
+                    context,
+                    at,
+                    bucket,
+                    if is_deep { level + 1 } else { level },
+                    &mut |entry| {
+                        each(unpack(&entry[..keys]), unpack(&entry[keys..]));
+                    },
+                )
             })?;
         }
         Ok(())
     }
 
-    /// Calls `each` for all entries of a bucket that had a depth, and of those that were split from it since.
-    fn walk(&self, context: &Context, at: usize, bucket: u64, depth: u32, each: &mut dyn FnMut(&[u64])) -> Result<()> {
+    /// Calls `each` for all entries of a bucket that had a depth, and of those that were split from
+    /// it since.
+    fn walk(
+        &self,
+        context: &Context,
+        at: usize,
+        bucket: u64,
+        depth: u32,
+        each: &mut dyn FnMut(&[u64]),
+    ) -> Result<()> {
         let volume = self.volume(context, at);
         let (entries, state) = volume.entries(bucket)?;
         entries.iter().for_each(|seen| each(&seen.entry));
@@ -332,8 +372,10 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         (depth..now).try_for_each(|bit| self.walk(context, at, bucket | (1 << bit), bit + 1, each))
     }
 
-    /// Makes a map with locks usable again after the loss of a member, for those who are left. Collective over `survivors`, a team of members that are all alive, made before the
-    /// loss. Entries of the volumes of lost members are gone; a change that was under way may have been made or not.
+    /// Makes a map with locks usable again after the loss of a member, for those who are left.
+    /// Collective over `survivors`, a team of members that are all alive, made before the loss.
+    /// Entries of the volumes of lost members are gone; a change that was under way may have been
+    /// made or not.
     pub fn recover(&mut self, survivors: &Team<'_>) -> Result<()> {
         self.guards.recover(survivors, &self.members)
     }
@@ -367,7 +409,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
 }
 
 impl<K: Plain, V: Plain + Integer, W: Variant> HashMap<K, V, W> {
-    /// Adds to the value of a key, which is zero if there is no entry, and returns what it was before.
+    /// Adds to the value of a key, which is zero if there is no entry, and returns what it was
+    /// before.
     ///
     /// ```
     /// # use farside::HashMap;
@@ -389,6 +432,6 @@ impl<K: Plain, V: Plain + Integer, W: Variant> HashMap<K, V, W> {
 
 /// Adds as the atomics do: wrapping.
 fn wrapping_sum<V: Integer>(old: Option<V>, value: V) -> V {
-    let bits = old.map_or(0, farside_rma::Cell::to_bits).wrapping_add(value.to_bits());
+    let bits = old.map_or(0, farside_rma::AtomicWord::to_bits).wrapping_add(value.to_bits());
     V::from_bits(V::WIDTH.truncate(bits))
 }

@@ -18,7 +18,8 @@ const HEADER_BYTES: u64 = 16 + 3 * 8;
 const BATCH: usize = 4096;
 
 impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
-    /// Writes all entries into a file that all members reach by this path. Collective; nobody may change the map meanwhile.
+    /// Writes all entries into a file that all members reach by this path. Collective; nobody may
+    /// change the map meanwhile.
     ///
     /// ```
     /// # use farside::{map::Options, HashMap};
@@ -49,7 +50,9 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         let begin = || -> std::io::Result<()> {
             let mut file = File::create(path)?;
             file.write_all(MAGIC)?;
-            file.write_all([size_of::<K>() as u64, size_of::<V>() as u64, counts.iter().sum()].as_bytes())
+            file.write_all(
+                [size_of::<K>() as u64, size_of::<V>() as u64, counts.iter().sum()].as_bytes(),
+            )
         };
         agree(&team, path, "write", if team.index() == 0 { begin() } else { Ok(()) })?;
         let append = || -> std::io::Result<()> {
@@ -66,19 +69,28 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
 }
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
-    /// Makes a map of the entries in a file that [`HashMap::save`] has written, with any number of ranks. Collective.
-    pub fn load(team: &Team<'_>, options: &Options, path: impl AsRef<Path>) -> Result<HashMap<K, V, Right>> {
+    /// Makes a map of the entries in a file that [`HashMap::save`] has written, with any number of
+    /// ranks. Collective.
+    pub fn load(
+        team: &Team<'_>,
+        options: &Options,
+        path: impl AsRef<Path>,
+    ) -> Result<HashMap<K, V, Right>> {
         let path = path.as_ref();
         let mut file = None;
         let open = File::open(path).map(|opened| file = Some(BufReader::new(opened)));
         agree(team, path, "read", open)?;
-        let mut file = file.ok_or_else(|| Error::Misuse("a file that was opened is there".into()))?;
+        let mut file =
+            file.ok_or_else(|| Error::Misuse("a file that was opened is there".into()))?;
         let header = read_header(&mut file);
-        let entries = check(team, path, header.and_then(|header| check_header::<K, V>(&header, path)))?;
+        let entries =
+            check(team, path, header.and_then(|header| check_header::<K, V>(&header, path)))?;
         let (index, size) = (team.index() as u64, team.size() as u64);
         let part = |at: u64| (u128::from(entries) * u128::from(at) / u128::from(size)) as u64;
         let map = HashMap::with(team, options)?;
-        let read = file.seek(SeekFrom::Start(HEADER_BYTES + part(index) * entry_bytes::<K, V>())).map(drop);
+        let read = file
+            .seek(SeekFrom::Start(HEADER_BYTES + part(index) * entry_bytes::<K, V>()))
+            .map(drop);
         agree(team, path, "read", read)?;
         let mut left = part(index + 1) - part(index);
         // An error is told only when all have come: nobody waits for one that has given up.
@@ -101,7 +113,8 @@ fn entry_bytes<K, V>() -> u64 {
 
 fn read_header(file: &mut impl Read) -> Result<[u8; HEADER_BYTES as usize]> {
     let mut header = [0; HEADER_BYTES as usize];
-    file.read_exact(&mut header).map_err(|error| Error::Misuse(format!("cannot read the header of a map: {error}")))?;
+    file.read_exact(&mut header)
+        .map_err(|error| Error::Misuse(format!("cannot read the header of a map: {error}")))?;
     Ok(header)
 }
 
@@ -109,12 +122,16 @@ fn read_header(file: &mut impl Read) -> Result<[u8; HEADER_BYTES as usize]> {
 fn check_header<K, V>(header: &[u8; HEADER_BYTES as usize], path: &Path) -> Result<u64> {
     let (magic, numbers) = header.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(Error::Misuse(format!("{} is no file that a map was saved to", path.display())));
+        return Err(Error::Misuse(format!(
+            "{} is no file that a map was saved to",
+            path.display()
+        )));
     }
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at * 8 + byte]));
     if (number(0), number(1)) != (size_of::<K>() as u64, size_of::<V>() as u64) {
         return Err(Error::Misuse(format!(
-            "{} has keys of {} and values of {} bytes, and the map that it is read into has {} and {}",
+            "{} has keys of {} and values of {} bytes, and the map that it is read into has {} and \
+             {}",
             path.display(),
             number(0),
             number(1),
@@ -125,7 +142,10 @@ fn check_header<K, V>(header: &[u8; HEADER_BYTES as usize], path: &Path) -> Resu
     Ok(number(2))
 }
 
-fn read_entries<K: Plain, V: Plain>(file: &mut impl Read, count: usize) -> std::io::Result<Vec<(K, V)>> {
+fn read_entries<K: Plain, V: Plain>(
+    file: &mut impl Read,
+    count: usize,
+) -> std::io::Result<Vec<(K, V)>> {
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
         let (mut key, mut value) = (K::new_zeroed(), V::new_zeroed());
@@ -137,7 +157,12 @@ fn read_entries<K: Plain, V: Plain>(file: &mut impl Read, count: usize) -> std::
 }
 
 /// All members get on, or none of them does.
-pub(crate) fn agree(team: &Team<'_>, path: &Path, verb: &str, mine: std::io::Result<()>) -> Result<()> {
+pub(crate) fn agree(
+    team: &Team<'_>,
+    path: &Path,
+    verb: &str,
+    mine: std::io::Result<()>,
+) -> Result<()> {
     check(team, path, mine.map_err(|error| failed(path, verb, &error)))
 }
 
@@ -148,7 +173,10 @@ pub(crate) fn check<T>(team: &Team<'_>, path: &Path, mine: Result<T>) -> Result<
     match (mine, failed[0].checked_sub(1)) {
         (Ok(_), Some(at)) => {
             let rank = team.members()[at as usize];
-            Err(Error::Misuse(format!("{}: {rank} has failed; its own error says why", path.display())))
+            Err(Error::Misuse(format!(
+                "{}: {rank} has failed; its own error says why",
+                path.display()
+            )))
         }
         (mine, _) => mine,
     }

@@ -20,7 +20,8 @@ pub(super) fn pack<T: Plain>(value: &T, words: &mut [u64]) {
 /// The value that words hold.
 #[inline]
 pub(super) fn unpack<T: Plain>(words: &[u64]) -> T {
-    T::read_from_bytes(&words.as_bytes()[..size_of::<T>()]).expect("the slice is as long as the value")
+    T::read_from_bytes(&words.as_bytes()[..size_of::<T>()])
+        .expect("the slice is as long as the value")
 }
 
 #[cfg(test)]

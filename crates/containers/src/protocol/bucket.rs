@@ -1,22 +1,31 @@
 //! Buckets that any number of ranks read while one of them writes.
 //!
-//! Paper:     [RMALOCK16] section 5.3, the table that is synchronized by atomics only (foMPI-A): compare-swap on the bucket, fetch-add on the next free cell.
-//! Differs:   entries are of any size, and are changed and removed, too. A writer marks its bucket with its rank; readers do not wait for each other,
-//!            and read again what was written meanwhile. An entry is written beside the current one and made current by one compare-swap, so that a writer that
-//!            is lost leaves the old entry or the new one. Where a lock of the whole volume is held, none of that is needed.
+//! Paper:     [RMALOCK16] section 5.3, the table that is synchronized by atomics only (foMPI-A):
+//!            compare-swap on the bucket, fetch-add on the next free cell.
+//! Differs:   entries are of any size, and are changed and removed, too. A writer marks its bucket
+//!            with its rank; readers do not wait for each other, and read again what was written
+//!            meanwhile. An entry is written beside the current one and made current by one
+//!            compare-swap, so that a writer that is lost leaves the old entry or the new one.
+//!            Where a lock of the whole volume is held, none of that is needed.
 //! State:     1 word for each bucket, 1 for each cell, 3 for each volume.
-//! Invariant: one writer at a time in a bucket; between two changes of a state that nobody holds, its chain is the same.
-//! Ordering:  an entry lands ahead of the word that makes it current (`an_entry_without_order_is_caught`); what was read counts if the state is the
-//!            same afterwards (`a_look_without_validation_is_caught`) and if the bucket is still the key's own (`a_look_into_a_split_bucket_is_caught`).
-//! Cost:      find: 1 load, 1 get and 1 load, and 1 get for each further cell; change: 1 load, 1 compare-swap, 1 get for each cell, 1 put, 2 compare-swaps, and 1
-//!            fetch-add if the number of entries changes. Under a lock of the volume: 1 get, and 2 puts for a change.
-//! Checked:   `farside check map`: 3 ranks insert, get and remove on colliding keys, all schedules; also while the table grows, and while a rank dies.
+//! Invariant: one writer at a time in a bucket; between two changes of a state that nobody holds,
+//!            its chain is the same.
+//! Ordering:  an entry lands ahead of the word that makes it current
+//!            (`an_entry_without_order_is_caught`); what was read counts if the state is the same
+//!            afterwards (`a_look_without_validation_is_caught`) and if the bucket is still the
+//!            key's own (`a_look_into_a_split_bucket_is_caught`).
+//! Cost:      find: 1 load, 1 get and 1 load, and 1 get for each further cell; change: 1 load, 1
+//!            compare-swap, 1 get for each cell, 1 put, 2 compare-swaps, and 1 fetch-add if the
+//!            number of entries changes. Under a lock of the volume: 1 get, and 2 puts for a
+//!            change.
+//! Checked:   `farside check map`: 3 ranks insert, get and remove on colliding keys, all schedules;
+//!            also while the table grows, and while a rank dies.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::{Error, Fate, Rank, Result};
+use farside_fabric::{Error, PeerState, Rank, Result};
 use farside_rma::{Context, Place, Window};
 
 use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
@@ -33,7 +42,8 @@ pub(crate) enum Verdict {
     Remove,
 }
 
-/// Decides about an entry: is told the words of its value, if there is one, and writes those of the new value.
+/// Decides about an entry: is told the words of its value, if there is one, and writes those of the
+/// new value.
 pub(crate) type Change<'f> = dyn FnMut(Option<&[u64]>, &mut [u64]) -> Verdict + 'f;
 
 /// A volume, as one rank uses it.
@@ -43,7 +53,8 @@ pub(crate) struct Volume<'a, W> {
     pub(crate) layout: &'a Layout,
     /// Whose.
     pub(crate) rank: Rank,
-    /// Whether a lock of the whole volume is held, so that nobody else writes or, for a writer, reads.
+    /// Whether a lock of the whole volume is held, so that nobody else writes or, for a writer,
+    /// reads.
     pub(crate) locked: bool,
     /// How many buckets it had when this rank looked last.
     pub(crate) shape: &'a Cell<u64>,
@@ -162,7 +173,8 @@ impl<W: Variant> Volume<'_, W> {
         Ok(shape)
     }
 
-    /// Follows a chain from its first cell, which is in `cell`, to a key; `None` if it leads nowhere, because somebody writes.
+    /// Follows a chain from its first cell, which is in `cell`, to a key; `None` if it leads
+    /// nowhere, because somebody writes.
     fn follow(
         &self,
         bucket: u64,
@@ -174,7 +186,8 @@ impl<W: Variant> Volume<'_, W> {
         for steps in 1.. {
             let meta = Meta(cell[0]);
             if meta.is_occupied() {
-                let (entry_key, entry_value) = self.current(meta, cell).split_at(self.layout.key_words);
+                let (entry_key, entry_value) =
+                    self.current(meta, cell).split_at(self.layout.key_words);
                 if entry_key == key {
                     value.copy_from_slice(entry_value);
                     return Ok(Some(true));
@@ -219,7 +232,10 @@ impl<W: Variant> Volume<'_, W> {
             let chain = self.chain(bucket)?;
             if self.is_still(bucket, state)? {
                 let chain = chain.ok_or_else(|| self.broken(bucket))?;
-                return Ok((chain.into_iter().filter(|seen| seen.meta.is_occupied()).collect(), state));
+                return Ok((
+                    chain.into_iter().filter(|seen| seen.meta.is_occupied()).collect(),
+                    state,
+                ));
             }
         }
     }
@@ -241,8 +257,14 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Changes what a key stands for, and lets the table grow with it; true, and the old value in `room.old`, if the key stood for something. The key is in `room.entry`.
-    pub(crate) fn change(&self, hash: u64, room: &mut Room, change: &mut Change<'_>) -> Result<bool> {
+    /// Changes what a key stands for, and lets the table grow with it; true, and the old value in
+    /// `room.old`, if the key stood for something. The key is in `room.entry`.
+    pub(crate) fn change(
+        &self,
+        hash: u64,
+        room: &mut Room,
+        change: &mut Change<'_>,
+    ) -> Result<bool> {
         let held = self.hold(hash)?;
         let changed = self.change_held(&held, room, change);
         let is_changed = !matches!(changed, Ok((_, _, false)));
@@ -257,14 +279,22 @@ impl<W: Variant> Volume<'_, W> {
         Ok(found)
     }
 
-    /// The same in a bucket that is held; also says by how many the entries have become more, and whether anything was written.
-    fn change_held(&self, held: &Held, room: &mut Room, change: &mut Change<'_>) -> Result<(bool, i64, bool)> {
+    /// The same in a bucket that is held; also says by how many the entries have become more, and
+    /// whether anything was written.
+    fn change_held(
+        &self,
+        held: &Held,
+        room: &mut Room,
+        change: &mut Change<'_>,
+    ) -> Result<(bool, i64, bool)> {
         let trail = self.search(held.bucket, room)?;
         let Room { entry, old, .. } = room;
         let value = trail.own.map(|_| &old[..]);
         match (change(value, &mut entry[self.layout.key_words..]), trail.own) {
             (Verdict::Leave, _) | (Verdict::Remove, None) => Ok((trail.own.is_some(), 0, false)),
-            (Verdict::Remove, Some((at, meta))) => self.turn(at, meta, meta.emptied()).map(|()| (true, -1, true)),
+            (Verdict::Remove, Some((at, meta))) => {
+                self.turn(at, meta, meta.emptied()).map(|()| (true, -1, true))
+            }
             (Verdict::Write, Some(own)) => self.write_beside(own, entry).map(|()| (true, 0, true)),
             (Verdict::Write, None) => {
                 match trail.free {
@@ -336,7 +366,8 @@ impl<W: Variant> Volume<'_, W> {
         if W::ORDERS { self.context.fence() } else { Ok(()) }
     }
 
-    /// Changes the word of a cell of a held bucket. A lost rank's change that comes late finds another word.
+    /// Changes the word of a cell of a held bucket. A lost rank's change that comes late finds
+    /// another word.
     pub(crate) fn turn(&self, at: usize, from: Meta, to: Meta) -> Result<()> {
         self.exchange(at, from.0, to.0)
     }
@@ -348,7 +379,10 @@ impl<W: Variant> Volume<'_, W> {
         }
         match self.context.compare_swap(self.at(at), from, to)? {
             held if held == from => Ok(()),
-            _ => Err(Error::Misuse(format!("{} was taken for lost while it changed a map", self.context.rank()))),
+            _ => Err(Error::Misuse(format!(
+                "{} was taken for lost while it changed a map",
+                self.context.rank()
+            ))),
         }
     }
 
@@ -374,7 +408,8 @@ impl<W: Variant> Volume<'_, W> {
             return Ok(Some(Held { bucket, state }));
         }
         let mine = state.held_by(self.context.rank());
-        let held = self.context.compare_swap(self.at(self.layout.state(bucket)), state.0, mine.0)?;
+        let held =
+            self.context.compare_swap(self.at(self.layout.state(bucket)), state.0, mine.0)?;
         Ok((held == state.0).then_some(Held { bucket, state: mine }))
     }
 
@@ -389,12 +424,16 @@ impl<W: Variant> Volume<'_, W> {
 
     /// Lets the holder of a bucket go on; if it is lost, mends what it left.
     pub(crate) fn await_holder(&self, bucket: u64, state: State, holder: Rank) -> Result<()> {
-        if matches!(self.context.fabric().fate(holder), Fate::Lost(_)) {
+        if matches!(self.context.fabric().peer_state(holder), PeerState::Lost(_)) {
             return self.mend(bucket, state);
         }
         match self.context.relax_among(&[self.rank, holder]) {
             // A lost holder is looked after in the next turn; who has left has released its bucket.
-            Err(error) if matches!(self.context.fabric().fate(self.rank), Fate::Lost(_)) => Err(error),
+            Err(error)
+                if matches!(self.context.fabric().peer_state(self.rank), PeerState::Lost(_)) =>
+            {
+                Err(error)
+            }
             _ => Ok(()),
         }
     }
@@ -415,7 +454,10 @@ impl<W: Variant> Volume<'_, W> {
 
     #[cold]
     pub(crate) fn broken(&self, bucket: u64) -> Error {
-        Error::Misuse(format!("bucket {bucket} of the volume of {} is not what a map leaves behind", self.rank))
+        Error::Misuse(format!(
+            "bucket {bucket} of the volume of {} is not what a map leaves behind",
+            self.rank
+        ))
     }
 }
 

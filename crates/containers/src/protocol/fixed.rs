@@ -1,15 +1,21 @@
 //! A volume of a fixed size: a table, and a heap for what does not fit into it.
 //!
-//! Paper:     [RMALOCK16] section 5.3: an insert is a compare-swap on the table; who loses takes the next free cell of the heap by fetch-add, and moves
-//!            the pointer to the last element by a second compare-swap.
-//! Differs:   an element is a key with a value, changed together as a pair. An element of the heap leads to the one before it, so that the second compare-swap is all that
-//!            makes it visible; and a key that is there is found first, since a map has each key once. Under a lock of the volume, plain puts and gets do the same.
+//! Paper:     [RMALOCK16] section 5.3: an insert is a compare-swap on the table; who loses takes
+//!            the next free cell of the heap by fetch-add, and moves the pointer to the last
+//!            element by a second compare-swap.
+//! Differs:   an element is a key with a value, changed together as a pair. An element of the heap
+//!            leads to the one before it, so that the second compare-swap is all that makes it
+//!            visible; and a key that is there is found first, since a map has each key once. Under
+//!            a lock of the volume, plain puts and gets do the same.
 //! State:     4 words for each slot of the table and each cell of the heap, 1 word for the volume.
 //! Invariant: each key once; what is in the table stays there.
-//! Ordering:  an element lands ahead of the compare-swap that leads to it (`an_element_without_order_is_caught`); who loses that compare-swap looks at what came
-//!            meanwhile (`an_element_without_a_second_look_is_caught`).
-//! Cost:      insert: 1 compare-swap; after a collision 1 load for the last element, 2 gets for each element of the heap, 1 fetch-add, 1 put, 1 compare-swap. Get: 1
-//!            load; after a collision 1 load, and 2 gets for each element of the heap. Under a lock of the volume: 1 get, and for an insert 1 put.
+//! Ordering:  an element lands ahead of the compare-swap that leads to it
+//!            (`an_element_without_order_is_caught`); who loses that compare-swap looks at what
+//!            came meanwhile (`an_element_without_a_second_look_is_caught`).
+//! Cost:      insert: 1 compare-swap; after a collision 1 load for the last element, 2 gets for
+//!            each element of the heap, 1 fetch-add, 1 put, 1 compare-swap. Get: 1 load; after a
+//!            collision 1 load, and 2 gets for each element of the heap. Under a lock of the
+//!            volume: 1 get, and for an insert 1 put.
 //! Checked:   `farside check map/fixed`: 3 ranks insert and get colliding keys, all schedules.
 
 use std::marker::PhantomData;
@@ -156,7 +162,11 @@ impl<W: Variant> Volume<'_, W> {
 
     /// The link to the last element of a slot.
     fn last(&self, slot: u64) -> Result<u64> {
-        if self.locked { self.context.get_value(self.word(slot, 2)) } else { self.context.load(self.word(slot, 2)) }
+        if self.locked {
+            self.context.get_value(self.word(slot, 2))
+        } else {
+            self.context.load(self.word(slot, 2))
+        }
     }
 
     /// Makes an element the last of a slot, unless another came first.

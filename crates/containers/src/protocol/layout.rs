@@ -1,8 +1,10 @@
 //! How a volume of a growing map lies in memory, and what its words mean.
 //!
-//! Paper:     [RMALOCK16] section 5.3: a table, and a heap of cells for what does not fit into it; linear hashing is Litwin's (VLDB 1980).
+//! Paper:     [RMALOCK16] section 5.3: a table, and a heap of cells for what does not fit into it;
+//!            linear hashing is Litwin's (VLDB 1980).
 //! Differs:   the table's words are reserved and grow in use, bucket by bucket.
-//! State:     4 lines of words; a bucket is a state and a cell; a cell is a word that says what it holds and two places for an entry.
+//! State:     4 lines of words; a bucket is a state and a cell; a cell is a word that says what it
+//!            holds and two places for an entry.
 //! Invariant: a bucket of depth d has the keys whose lowest d bits of the hash are its index.
 //! Ordering:  none; this file computes.
 //! Cost:      none.
@@ -35,7 +37,12 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// A volume of at least `slots` buckets at first, in at most `words` words.
-    pub(crate) fn new(key_words: usize, value_words: usize, slots: u64, words: u64) -> Option<Layout> {
+    pub(crate) fn new(
+        key_words: usize,
+        value_words: usize,
+        slots: u64,
+        words: u64,
+    ) -> Option<Layout> {
         let mut layout = Layout {
             key_words,
             value_words,
@@ -115,7 +122,8 @@ pub(crate) fn astray(hash: u64, bucket: u64, depth: u32) -> Option<u64> {
     (differs != 0).then(|| hash & ((2 << differs.trailing_zeros()) - 1))
 }
 
-/// The state of a bucket: version (32 bits), holder (24 bits: zero, or one more than the rank), whether it is being split (1 bit), depth and one (7 bits).
+/// The state of a bucket: version (32 bits), holder (24 bits: zero, or one more than the rank),
+/// whether it is being split (1 bit), depth and one (7 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) u64);
 
@@ -159,8 +167,9 @@ impl State {
     }
 }
 
-/// What a cell holds: a count of changes (24 bits), the link to the next cell (32 bits), and whether the cell may not be used any more, which of its two
-/// places is the current one, and whether there is an entry in it.
+/// What a cell holds: a count of changes (24 bits), the link to the next cell (32 bits), and
+/// whether the cell may not be used any more, which of its two places is the current one, and
+/// whether there is an entry in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta(pub(crate) u64);
 
@@ -258,7 +267,9 @@ mod tests {
     fn words_keep_what_they_are_told() {
         let state = State(0).with_depth(3).held_by(Rank(7));
         assert_eq!((state.holder(), state.is_splitting()), (Some(Rank(7)), false));
-        assert!(state.splitting().is_splitting() && !state.splitting().with_depth(4).is_splitting());
+        assert!(
+            state.splitting().is_splitting() && !state.splitting().with_depth(4).is_splitting()
+        );
         let free = state.released(true);
         assert_eq!((free.holder(), free.0 >> 32, free.depth_word()), (None, 1, 4));
         let meta = Meta::filled(9).flipped().with_next(u32::MAX);

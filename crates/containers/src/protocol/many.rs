@@ -1,13 +1,20 @@
-//! Many keys of a volume at once: what is read and what is written travels in one request each, and atomics travel together.
+//! Many keys of a volume at once: what is read and what is written travels in one request each, and
+//! atomics travel together.
 //!
 //! Paper:     none; [RMALOCK16] section 5.3 has single operations only.
-//! Differs:   the steps of a single operation, each for all keys before the next. A bucket that somebody else holds is tried again in the next round, when this rank holds
-//!            none: nobody waits for another bucket while it holds one, so that no two batches wait for each other.
+//! Differs:   the steps of a single operation, each for all keys before the next. A bucket that
+//!            somebody else holds is tried again in the next round, when this rank holds none:
+//!            nobody waits for another bucket while it holds one, so that no two batches wait for
+//!            each other.
 //! State:     none beyond that of single operations.
-//! Invariant: as for single operations; a batch holds several buckets at a time, of each key's bucket one.
-//! Ordering:  as for single operations (`an_entry_without_order_is_caught`, `a_look_without_validation_is_caught`).
-//! Cost:      find: 3 gets, and 1 get for each further cell of the longest chain; change: 1 get, the compare-swaps of all keys together, 1 get for each cell of the longest chain, 1 put, the
-//!            compare-swaps of all keys together twice, 2 fetch-adds. Each number is for all keys of a volume together.
+//! Invariant: as for single operations; a batch holds several buckets at a time, of each key's
+//!            bucket one.
+//! Ordering:  as for single operations (`an_entry_without_order_is_caught`,
+//!            `a_look_without_validation_is_caught`).
+//! Cost:      find: 3 gets, and 1 get for each further cell of the longest chain; change: 1 get,
+//!            the compare-swaps of all keys together, 1 get for each cell of the longest chain, 1
+//!            put, the compare-swaps of all keys together twice, 2 fetch-adds. Each number is for
+//!            all keys of a volume together.
 //! Checked:   `farside check map/batches`: 2 ranks with batches of colliding keys, all schedules.
 
 use std::collections::HashSet;
@@ -48,7 +55,11 @@ struct Step {
 
 impl<W: Variant> Volume<'_, W> {
     /// Calls `found` with the number of each key, and its value if there is one.
-    pub(crate) fn find_many(&self, items: &[Item], found: &mut dyn FnMut(usize, Option<&[u64]>)) -> Result<()> {
+    pub(crate) fn find_many(
+        &self,
+        items: &[Item],
+        found: &mut dyn FnMut(usize, Option<&[u64]>),
+    ) -> Result<()> {
         let mut pending: Vec<(&Item, u64)> = self.guesses(items);
         while !pending.is_empty() {
             let mut walks = self.look_at_all(&mut pending, |_, _| Ok(true))?;
@@ -110,13 +121,15 @@ impl<W: Variant> Volume<'_, W> {
         items.iter().map(|item| (item, self.layout.bucket(item.hash, self.shape.get()))).collect()
     }
 
-    /// Looks at the states of the buckets of all that are pending; those whose bucket is free, their own and `wanted` are taken out.
+    /// Looks at the states of the buckets of all that are pending; those whose bucket is free,
+    /// their own and `wanted` are taken out.
     fn look_at_all<'i>(
         &self,
         pending: &mut Vec<(&'i Item, u64)>,
         mut wanted: impl FnMut(u64, State) -> Result<bool>,
     ) -> Result<Vec<Walk<'i>>> {
-        let states = self.gather(pending.iter().map(|&(_, bucket)| self.layout.state(bucket)), 1)?;
+        let states =
+            self.gather(pending.iter().map(|&(_, bucket)| self.layout.state(bucket)), 1)?;
         let mut walks = Vec::new();
         let mut is_stale = false;
         let mut busy = None;
@@ -142,7 +155,12 @@ impl<W: Variant> Volume<'_, W> {
                     left.push((item, other));
                 }
                 None if wanted(bucket, state)? => {
-                    walks.push(Walk { item, held: Held { bucket, state }, chain: Vec::new(), is_over: false });
+                    walks.push(Walk {
+                        item,
+                        held: Held { bucket, state },
+                        chain: Vec::new(),
+                        is_over: false,
+                    });
                 }
                 None => left.push((item, bucket)),
             }
@@ -153,21 +171,31 @@ impl<W: Variant> Volume<'_, W> {
         }
         match busy {
             // Nothing else to do than to wait.
-            Some((bucket, state, holder)) if walks.is_empty() => self.await_holder(bucket, state, holder)?,
+            Some((bucket, state, holder)) if walks.is_empty() => {
+                self.await_holder(bucket, state, holder)?
+            }
             _ => {}
         }
         Ok(walks)
     }
 
     /// Takes the buckets; those that somebody else took first stay pending.
-    fn hold_all<'i>(&self, walks: Vec<Walk<'i>>, pending: &mut Vec<(&'i Item, u64)>) -> Result<Vec<Walk<'i>>> {
+    fn hold_all<'i>(
+        &self,
+        walks: Vec<Walk<'i>>,
+        pending: &mut Vec<(&'i Item, u64)>,
+    ) -> Result<Vec<Walk<'i>>> {
         if self.locked {
             return Ok(walks);
         }
         let me = self.context.rank();
         let swaps = walks.iter().map(|walk| {
             let Held { bucket, state } = walk.held;
-            self.context.compare_swap_nb(self.at(self.layout.state(bucket)), state.0, state.held_by(me).0)
+            self.context.compare_swap_nb(
+                self.at(self.layout.state(bucket)),
+                state.0,
+                state.held_by(me).0,
+            )
         });
         let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
         let mut held = Vec::new();
@@ -185,8 +213,11 @@ impl<W: Variant> Volume<'_, W> {
     /// Follows all chains at once, each to its key or to its end.
     fn walk_all(&self, walks: &mut [Walk<'_>]) -> Result<()> {
         let words = self.layout.cell_words();
-        let mut open: Vec<(usize, usize)> =
-            walks.iter().enumerate().map(|(at, walk)| (at, self.layout.state(walk.held.bucket) + 1)).collect();
+        let mut open: Vec<(usize, usize)> = walks
+            .iter()
+            .enumerate()
+            .map(|(at, walk)| (at, self.layout.state(walk.held.bucket) + 1))
+            .collect();
         while !open.is_empty() {
             let cells = self.gather(open.iter().map(|&(_, at)| at), words)?;
             let mut further = Vec::new();
@@ -222,7 +253,8 @@ impl<W: Variant> Volume<'_, W> {
         change: &mut ChangeOf<'_>,
         changed: &mut dyn FnMut(usize, Option<&[u64]>),
     ) -> Result<Vec<Step>> {
-        let (layout, mut puts, mut steps, mut fresh) = (self.layout, Puts::default(), Vec::new(), Vec::new());
+        let (layout, mut puts, mut steps, mut fresh) =
+            (self.layout, Puts::default(), Vec::new(), Vec::new());
         for walk in walks {
             let own = walk.chain.last().filter(|seen| self.is_of(seen, walk.item));
             if !walk.is_over {
@@ -231,12 +263,14 @@ impl<W: Variant> Volume<'_, W> {
             let value = own.map(|seen| &seen.entry[layout.key_words..]);
             let mut entry = [&walk.item.key[..], &vec![0; layout.value_words]].concat();
             let verdict = change(walk.item.index, value, &mut entry[layout.key_words..]);
-            let room = || walk.chain.iter().find(|seen| !seen.meta.is_occupied() && seen.meta.is_usable());
+            let room =
+                || walk.chain.iter().find(|seen| !seen.meta.is_occupied() && seen.meta.is_usable());
             let (turn, more) = match (verdict, own.or_else(room)) {
                 (Verdict::Leave, _) => (None, 0),
-                (Verdict::Remove, _) => {
-                    (own.map(|seen| (seen.at, seen.meta, seen.meta.emptied())), -i64::from(own.is_some()))
-                }
+                (Verdict::Remove, _) => (
+                    own.map(|seen| (seen.at, seen.meta, seen.meta.emptied())),
+                    -i64::from(own.is_some()),
+                ),
                 (Verdict::Write, Some(seen)) => {
                     puts.add(seen.at + layout.entry(seen.meta, false), &entry);
                     (Some((seen.at, seen.meta, seen.meta.flipped())), i64::from(own.is_none()))
@@ -256,7 +290,10 @@ impl<W: Variant> Volume<'_, W> {
             }
             for (link, (step, entry)) in (first as u32..).zip(fresh) {
                 if let Some((_, before, after)) = &mut steps[step].turn {
-                    puts.add(layout.cell(link), &[&[Meta::filled(before.next()).0], &entry[..]].concat());
+                    puts.add(
+                        layout.cell(link),
+                        &[&[Meta::filled(before.next()).0], &entry[..]].concat(),
+                    );
                     *after = before.with_next(link);
                 }
             }
@@ -265,7 +302,8 @@ impl<W: Variant> Volume<'_, W> {
         Ok(steps)
     }
 
-    /// Makes what was decided visible, and releases all buckets; says how many entries came. After an error, only releases.
+    /// Makes what was decided visible, and releases all buckets; says how many entries came. After
+    /// an error, only releases.
     fn finish_all(&self, walks: &[Walk<'_>], steps: Result<Vec<Step>>) -> Result<i64> {
         let error = match steps {
             Ok(steps) => {
@@ -294,9 +332,13 @@ impl<W: Variant> Volume<'_, W> {
     fn exchange_all(&self, changes: impl Iterator<Item = (usize, u64, u64)>) -> Result<()> {
         let changes: Vec<(usize, u64, u64)> = changes.collect();
         if self.locked {
-            return changes.iter().try_for_each(|&(at, _, to)| self.context.put_value(to, self.at(at)));
+            return changes
+                .iter()
+                .try_for_each(|&(at, _, to)| self.context.put_value(to, self.at(at)));
         }
-        let swaps = changes.iter().map(|&(at, from, to)| self.context.compare_swap_nb(self.at(at), from, to));
+        let swaps = changes
+            .iter()
+            .map(|&(at, from, to)| self.context.compare_swap_nb(self.at(at), from, to));
         let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
         for (swap, (_, from, _)) in swaps.into_iter().zip(changes) {
             if swap.wait()? != from {
@@ -311,7 +353,8 @@ impl<W: Variant> Volume<'_, W> {
 
     /// Reads so many words from each of these places, in one request.
     fn gather(&self, places: impl Iterator<Item = usize>, words: usize) -> Result<Vec<u64>> {
-        let runs: Vec<Run> = places.enumerate().map(|(at, far)| Run { near: at * words, far, len: words }).collect();
+        let runs: Vec<Run> =
+            places.enumerate().map(|(at, far)| Run { near: at * words, far, len: words }).collect();
         let mut into = vec![0; runs.len() * words];
         self.context.get_vector(self.at(0), &mut into, &runs)?;
         Ok(into)
@@ -332,6 +375,10 @@ impl Puts {
     }
 
     fn send<W: Variant>(&self, volume: &Volume<'_, W>) -> Result<()> {
-        if self.runs.is_empty() { Ok(()) } else { volume.context.put_vector(&self.words, volume.at(0), &self.runs) }
+        if self.runs.is_empty() {
+            Ok(())
+        } else {
+            volume.context.put_vector(&self.words, volume.at(0), &self.runs)
+        }
     }
 }

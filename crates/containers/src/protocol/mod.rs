@@ -8,17 +8,20 @@ pub(crate) mod split;
 #[doc(hidden)]
 pub mod variant;
 
-/// A number that every bit of the words goes into. It is the same on every rank, and nobody relies on it from one version to the next.
+/// A number that every bit of the words goes into. It is the same on every rank, and nobody relies
+/// on it from one version to the next.
 pub(crate) fn hash_of(words: &[u64]) -> u64 {
     let mix = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word).wrapping_mul(0xA076_1D64_78BD_642F_E703_7ED1_A0B4_28DB);
+        let product =
+            u128::from(hash ^ word).wrapping_mul(0xA076_1D64_78BD_642F_E703_7ED1_A0B4_28DB);
         (product as u64) ^ ((product >> 64) as u64)
     };
     let hash = words.iter().fold(0x2D35_8DCC_AA6C_78A5, |hash, &word| mix(hash, word));
     mix(hash, 0x8BB8_4B93_962E_ACC9)
 }
 
-/// Which of so many volumes a hash belongs to: the upper half decides, since the lower one chooses the bucket.
+/// Which of so many volumes a hash belongs to: the upper half decides, since the lower one chooses
+/// the bucket.
 pub(crate) fn volume_of(hash: u64, volumes: usize) -> usize {
     (((hash >> 32) * volumes as u64) >> 32) as usize
 }

@@ -1,23 +1,30 @@
-//! Growth: buckets are split one after the other, while everybody goes on; and what lost ranks leave behind is mended.
+//! Growth: buckets are split one after the other, while everybody goes on; and what lost ranks
+//!         leave behind is mended.
 //!
-//! Paper:     linear hashing, Litwin (VLDB 1980); [RMALOCK16] section 5.3 has tables of a fixed size.
-//! Differs:   whoever inserts splits, one at a time, and nobody waits for it but those who want the bucket that is being split. Who looks from an older number of
-//!            buckets is led on by the depth of the bucket that it finds.
+//! Paper:     linear hashing, Litwin (VLDB 1980); [RMALOCK16] section 5.3 has tables of a fixed
+//!            size.
+//! Differs:   whoever inserts splits, one at a time, and nobody waits for it but those who want the
+//!            bucket that is being split. Who looks from an older number of buckets is led on by
+//!            the depth of the bucket that it finds.
 //! State:     2 words for each volume: the number of buckets, and who is splitting.
 //! Invariant: an entry is in the bucket of its hash whenever nobody holds that bucket.
-//! Ordering:  the other half is complete before the bucket is marked, and the mark is there before anything is taken out (`a_split_without_mark_is_caught`); what a
-//!            lost rank may still write to is never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
-//! Cost:      a split: 6 compare-swaps, 1 get for each cell, 1 put and 1 compare-swap for each entry that moves.
-//! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all schedules; 2 ranks, any of which dies at any step.
+//! Ordering:  the other half is complete before the bucket is marked, and the mark is there before
+//!            anything is taken out (`a_split_without_mark_is_caught`); what a lost rank may still
+//!            write to is never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
+//! Cost:      a split: 6 compare-swaps, 1 get for each cell, 1 put and 1 compare-swap for each
+//!            entry that moves.
+//! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all
+//!            schedules; 2 ranks, any of which dies at any step.
 
-use farside_fabric::{Fate, Rank, Result};
+use farside_fabric::{PeerState, Rank, Result};
 
 use super::bucket::{Held, Seen, Volume};
 use super::hash_of;
 use super::layout::{CLAIM, Meta, SHAPE, State};
 use super::variant::Variant;
 
-/// How many buckets are split at a time: more than entries that come with it, so that the table catches up.
+/// How many buckets are split at a time: more than entries that come with it, so that the table
+/// catches up.
 const SPLITS: u64 = 2;
 
 impl<W: Variant> Volume<'_, W> {
@@ -63,7 +70,7 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     fn is_lost(&self, rank: Rank) -> bool {
-        matches!(self.context.fabric().fate(rank), Fate::Lost(_))
+        matches!(self.context.fabric().peer_state(rank), PeerState::Lost(_))
     }
 
     /// Splits the bucket whose turn it is, if there is room.
@@ -113,12 +120,15 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Moves what belongs there from a held bucket of depth `level` to `other`, which is nobody's yet, and releases both.
+    /// Moves what belongs there from a held bucket of depth `level` to `other`, which is nobody's
+    /// yet, and releases both.
     fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
         let (other_held, is_fresh) = self.hold_other(other)?;
         let chain = self.chain(held.bucket)?.ok_or_else(|| self.broken(held.bucket))?;
-        let moves =
-            |seen: &&Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1;
+        let moves = |seen: &&Seen| {
+            seen.meta.is_occupied()
+                && hash_of(&seen.entry[..self.layout.key_words]) >> level & 1 == 1
+        };
         let moving: Vec<&Seen> = chain.iter().filter(moves).collect();
         self.fill(other, is_fresh, moving.iter().map(|seen| &seen.entry[..]))?;
         self.release(&other_held, other_held.state.with_depth(level + 1).released(true))?;
@@ -147,8 +157,14 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Fills a bucket that nobody can look into with entries; only its heap cells, if somebody lost may still write to its own cell.
-    fn fill<'e>(&self, bucket: u64, is_fresh: bool, entries: impl DoubleEndedIterator<Item = &'e [u64]>) -> Result<()> {
+    /// Fills a bucket that nobody can look into with entries; only its heap cells, if somebody lost
+    /// may still write to its own cell.
+    fn fill<'e>(
+        &self,
+        bucket: u64,
+        is_fresh: bool,
+        entries: impl DoubleEndedIterator<Item = &'e [u64]>,
+    ) -> Result<()> {
         let at = self.layout.state(bucket) + 1;
         let mut entries = entries;
         let first = if is_fresh { entries.next() } else { None };
@@ -184,8 +200,9 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Takes over a bucket whose holder is lost, and brings it into order: what it holds moves to fresh cells, since something that the holder wrote to the old ones
-    /// may still be under way; and if the holder had filled the other half, what belongs there goes.
+    /// Takes over a bucket whose holder is lost, and brings it into order: what it holds moves to
+    /// fresh cells, since something that the holder wrote to the old ones may still be under way;
+    /// and if the holder had filled the other half, what belongs there goes.
     pub(crate) fn mend(&self, bucket: u64, state: State) -> Result<()> {
         let depth = self.layout.depth(bucket, state).ok_or_else(|| self.broken(bucket))?;
         let Some(held) = self.try_hold(bucket, state)? else {
@@ -194,8 +211,10 @@ impl<W: Variant> Volume<'_, W> {
         let is_split = state.is_splitting();
         let mask = (1u64 << if is_split { depth + 1 } else { depth }) - 1;
         let chain = self.chain(bucket)?.ok_or_else(|| self.broken(bucket))?;
-        let stays =
-            |seen: &Seen| seen.meta.is_occupied() && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket;
+        let stays = |seen: &Seen| {
+            seen.meta.is_occupied()
+                && hash_of(&seen.entry[..self.layout.key_words]) & mask == bucket
+        };
         if W::ABANDONS {
             let mut next = 0;
             for seen in chain.iter().filter(|seen| stays(seen)) {

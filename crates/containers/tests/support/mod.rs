@@ -11,7 +11,8 @@ use farside::{Error, Local, Result, World};
 /// How long a test may take before it counts as hanging.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of it.
+/// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of
+/// it.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
 }
@@ -22,7 +23,10 @@ pub(crate) fn is_long() -> bool {
 }
 
 /// Runs `job`, and ends the whole process if it hangs.
-pub(crate) fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn within_deadline<T: Send + 'static>(
+    deadline: Duration,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, receiver) = mpsc::channel();
     let runner = std::thread::spawn(move || {
         let result = job();
@@ -37,7 +41,8 @@ pub(crate) fn within_deadline<T: Send + 'static>(deadline: Duration, job: impl F
     runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Threads, threads on pretended nodes and on nodes that reach each other over UDP, threads that reach nothing but through the fabric, and simulated ranks on one node and on two.
+/// Threads, threads on pretended nodes and on nodes that reach each other over UDP, threads that
+/// reach nothing but through the fabric, and simulated ranks on one node and on two.
 pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync + 'static) {
     let test = Arc::new(test);
     let local = |ranks| Local::new(ranks).expect("the environment is in order");
@@ -61,10 +66,19 @@ pub(crate) fn on_every_fabric(test: impl Fn(&World) -> Result<()> + Send + Sync 
 }
 
 /// Simulated ranks, in one random schedule.
-pub(crate) fn simulated(ranks: u32, topology: Option<&str>, test: impl Fn(&World) -> Result<()> + 'static) {
-    let simulation = simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
+pub(crate) fn simulated(
+    ranks: u32,
+    topology: Option<&str>,
+    test: impl Fn(&World) -> Result<()> + 'static,
+) {
+    let simulation =
+        simulation(ranks, topology).expect("the topology is in order").steps_max(20_000_000);
     let report = random(&simulation, &whole_program(move |world| test(&world)), 7, 1);
-    assert_eq!(report.failure.map(|failure| failure.problem), None, "simulated, {ranks} ranks on {topology:?}");
+    assert_eq!(
+        report.failure.map(|failure| failure.problem),
+        None,
+        "simulated, {ranks} ranks on {topology:?}"
+    );
 }
 
 /// Numbers that look random and are the same in every run.

@@ -1,4 +1,5 @@
-//! Barriers that bring write notices: nobody goes on before all have come, and who goes on knows what all have written.
+//! Barriers that bring write notices: nobody goes on before all have come, and who goes on knows
+//! what all have written.
 
 mod central;
 mod tree;
@@ -23,17 +24,22 @@ pub(crate) struct Crew<'a> {
 
 impl<'a> Crew<'a> {
     pub(crate) fn new(members: &'a [Rank], me: Rank, ranks: u32) -> Result<Crew<'a>> {
-        let ascend = members.is_sorted_by(|one, next| one < next) && members.last().is_none_or(|last| last.0 < ranks);
+        let ascend = members.is_sorted_by(|one, next| one < next)
+            && members.last().is_none_or(|last| last.0 < ranks);
         if !ascend {
             return Err(Error::Misuse(format!(
-                "the members of a barrier are ranks in ascending order, each once, and not {members:?}"
+                "the members of a barrier are ranks in ascending order, each once, and not \
+                 {members:?}"
             )));
         }
-        let at = members.binary_search(&me).map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
+        let at = members
+            .binary_search(&me)
+            .map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
         Ok(Crew { members, me: at, is_everybody: members.len() == ranks as usize })
     }
 
-    /// What a member tells of the write notices that it knows: when all ranks of the job meet, their makers tell them.
+    /// What a member tells of the write notices that it knows: when all ranks of the job meet,
+    /// their makers tell them.
     fn tells(&self, rank: u32, own: impl Fn(usize) -> bool) -> bool {
         !self.is_everybody || own(rank as usize)
     }
@@ -79,7 +85,8 @@ impl<V: Variant> Core<'_, V> {
     fn await_check_in(&mut self, crew: &Crew<'_>, from: usize) -> Result<CheckIn> {
         let message = self.receive(Way::Up, crew.members[from], crew.members)?;
         let mut reader = Reader::new(&message);
-        let (storage_kib, allocations, common) = (reader.number()?, reader.number()?, reader.time()?);
+        let (storage_kib, allocations, common) =
+            (reader.number()?, reader.number()?, reader.time()?);
         let intervals = self.read_intervals(reader)?;
         let said = CheckIn { storage_kib, common, allocations, intervals };
         if crew.is_everybody && said.allocations != self.allocations {

@@ -1,12 +1,18 @@
-//! The binomial spanning tree: write notices are gathered on the way up, and each subtree gets what it lacks on the way down.
+//! The binomial spanning tree: write notices are gathered on the way up, and each subtree gets what
+//! it lacks on the way down.
 //!
-//! Paper:     [BST97] section 3: the parent of a logical id by clearing its leftmost 1 bit, its children by adding powers of two.
-//! Differs:   messages are puts with a signal. On the way up goes, beside the notices, what all in a subtree know; it is what need not be sent to them.
+//! Paper:     [BST97] section 3: the parent of a logical id by clearing its leftmost 1 bit, its
+//!            children by adding powers of two.
+//! Differs:   messages are puts with a signal. On the way up goes, beside the notices, what all in
+//!            a subtree know; it is what need not be sent to them.
 //! State:     a slot and a word for each sender on every rank.
-//! Invariant: a member checks in when its whole subtree has come; a subtree gets every notice that one of it lacks.
-//! Ordering:  a message lands before its signal (`put_signal_brings_its_data`); each subtree gets what it lacks itself (`a_subtree_that_gets_its_siblings_notices_is_caught`).
+//! Invariant: a member checks in when its whole subtree has come; a subtree gets every notice that
+//!            one of it lacks.
+//! Ordering:  a message lands before its signal (`put_signal_brings_its_data`); each subtree gets
+//!            what it lacks itself (`a_subtree_that_gets_its_siblings_notices_is_caught`).
 //! Cost:      2 (N - 1) messages, in 2 log2 N steps; no member has more than log2 N partners.
-//! Checked:   3 ranks, with all small programs, exhaustively; barriers of two of three ranks; every N up to 64 by a test of the shape.
+//! Checked:   3 ranks, with all small programs, exhaustively; barriers of two of three ranks; every
+//!            N up to 64 by a test of the shape.
 
 use farside_fabric::Result;
 
@@ -29,7 +35,9 @@ pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Resul
         None => core.reclaims(crew, storage_kib),
         Some(parent) => {
             let common = times.iter().fold(core.seen.clone(), |all, time| all.common(time));
-            core.check_in(crew, parent, (storage_kib, &common), |rank| crew.tells(rank, |rank| is_below(rank, me)))?;
+            core.check_in(crew, parent, (storage_kib, &common), |rank| {
+                crew.tells(rank, |rank| is_below(rank, me))
+            })?;
             core.await_release(crew, parent)?
         }
     };
@@ -52,7 +60,8 @@ fn children(id: usize, count: usize) -> impl Iterator<Item = usize> {
     (first..usize::BITS).map(move |bit| id + (1 << bit)).take_while(move |&child| child < count)
 }
 
-/// Whether an id is in the subtree of another: their rightmost bits are the same, as many as the other has.
+/// Whether an id is in the subtree of another: their rightmost bits are the same, as many as the
+/// other has.
 fn is_below(id: usize, root: usize) -> bool {
     let bits = root.checked_ilog2().map_or(0, |bit| bit + 1);
     id & ((1 << bits) - 1) == root
@@ -71,15 +80,15 @@ mod tests {
                 }
                 let mut above = id;
                 while let Some(next) = parent(above) {
-                    assert!(is_below(id, above) && children(next, count).any(|child| child == above));
+                    assert!(
+                        is_below(id, above) && children(next, count).any(|child| child == above)
+                    );
                     above = next;
                 }
                 assert_eq!(above, 0);
-                assert!(
-                    (0..count)
-                        .filter(|&other| is_below(other, id))
-                        .all(|other| { std::iter::successors(Some(other), |&at| parent(at)).any(|at| at == id) })
-                );
+                assert!((0..count).filter(|&other| is_below(other, id)).all(|other| {
+                    std::iter::successors(Some(other), |&at| parent(at)).any(|at| at == id)
+                }));
             }
             assert_eq!((0..count).map(|id| children(id, count).count()).sum::<usize>(), count - 1);
         }

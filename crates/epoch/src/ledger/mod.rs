@@ -1,4 +1,5 @@
-//! Which epochs are open, and what was done in them: so that a program that breaks the rules is told, by name.
+//! Which epochs are open, and what was done in them: so that a program that breaks the rules is
+//! told, by name.
 
 use std::cell::{Cell, RefCell};
 
@@ -6,7 +7,8 @@ use farside_fabric::{Error, Rank};
 
 use crate::window::Mode;
 
-/// A rule that was broken. Every call that finds one returns it as [`Error::Misuse`], with this text.
+/// A rule that was broken. Every call that finds one returns it as [`Error::Misuse`], with this
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -86,10 +88,18 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Fault::OutsideEpoch { target } => {
-                write!(f, "an operation on {target} outside of any access epoch: lock it, start one, or fence first")
+                write!(
+                    f,
+                    "an operation on {target} outside of any access epoch: lock it, start one, or \
+                     fence first"
+                )
             }
-            Fault::NotLocked { target } => write!(f, "{target} is unlocked without having been locked"),
-            Fault::LockedTwice { target } => write!(f, "{target} is locked a second time: unlock it first"),
+            Fault::NotLocked { target } => {
+                write!(f, "{target} is unlocked without having been locked")
+            }
+            Fault::LockedTwice { target } => {
+                write!(f, "{target} is locked a second time: unlock it first")
+            }
             Fault::NotOpen { call, begin } => write!(f, "{call} without {begin}"),
             Fault::StillOpen { call, open } => write!(f, "{call} while {open}"),
             Fault::BadGroup { rank, twice: true } => write!(f, "{rank} is named twice in a group"),
@@ -98,16 +108,21 @@ impl std::fmt::Display for Fault {
             }
             Fault::Groups { me, did, other, instead } => write!(
                 f,
-                "the groups do not match: {me} has {did} {other}, which has come to a fence or to the end of the window instead of {instead}"
+                "the groups do not match: {me} has {did} {other}, which has come to a fence or to \
+                 the end of the window instead of {instead}"
             ),
             Fault::Overlap { target, offset, what, before } => write!(
                 f,
-                "{what} overlaps {before} of the same epoch at byte {offset} of {target}, and nothing orders them: flush between them"
+                "{what} overlaps {before} of the same epoch at byte {offset} of {target}, and \
+                 nothing orders them: flush between them"
             ),
-            Fault::LocalAccess { what, why } => write!(f, "a local {what} of this rank's own part while {why}"),
+            Fault::LocalAccess { what, why } => {
+                write!(f, "a local {what} of this rank's own part while {why}")
+            }
             Fault::NotComplete { target } => write!(
                 f,
-                "the answer of an operation on {target} that is not complete: wait for it, flush, or end the epoch first"
+                "the answer of an operation on {target} that is not complete: wait for it, flush, \
+                 or end the epoch first"
             ),
         }
     }
@@ -138,7 +153,8 @@ impl Effect {
         }
     }
 
-    /// Whether the order of two such operations on the same bytes does not matter, or is kept by the operations themselves.
+    /// Whether the order of two such operations on the same bytes does not matter, or is kept by
+    /// the operations themselves.
     fn goes_with(self, other: Effect) -> bool {
         self == other && self != Effect::Put
     }
@@ -232,7 +248,12 @@ impl Ledger {
 
     /// Whether a member may be locked now.
     #[inline]
-    pub(crate) fn check_lock(&self, member: usize, target: Rank, call: &'static str) -> Result<(), Fault> {
+    pub(crate) fn check_lock(
+        &self,
+        member: usize,
+        target: Rank,
+        call: &'static str,
+    ) -> Result<(), Fault> {
         if self.accounts[member].lock.get().is_some() {
             return Err(Fault::LockedTwice { target });
         }
@@ -249,8 +270,12 @@ impl Ledger {
     /// Whether an epoch of another kind may begin now: no lock is held.
     pub(crate) fn check_unlocked(&self, call: &'static str) -> Result<(), Fault> {
         match () {
-            () if self.all_locked.get() => Err(Fault::StillOpen { call, open: "all targets are locked" }),
-            () if self.locks.get() > 0 => Err(Fault::StillOpen { call, open: "a target is locked" }),
+            () if self.all_locked.get() => {
+                Err(Fault::StillOpen { call, open: "all targets are locked" })
+            }
+            () if self.locks.get() > 0 => {
+                Err(Fault::StillOpen { call, open: "a target is locked" })
+            }
             () if self.started.borrow().is_some() => {
                 Err(Fault::StillOpen { call, open: "an access epoch that was started is open" })
             }
@@ -261,7 +286,8 @@ impl Ledger {
     #[inline]
     pub(crate) fn set_lock(&self, member: usize, mode: Option<Mode>) {
         let before = self.accounts[member].lock.replace(mode);
-        self.locks.set(self.locks.get() + usize::from(mode.is_some()) - usize::from(before.is_some()));
+        self.locks
+            .set(self.locks.get() + usize::from(mode.is_some()) - usize::from(before.is_some()));
         self.forget(member);
     }
 
@@ -299,7 +325,13 @@ impl Ledger {
 
     /// Whether an operation may be done now; remembers it.
     #[inline]
-    pub(crate) fn enter(&self, member: usize, target: Rank, at: (u64, u64), effect: Effect) -> Result<(), Fault> {
+    pub(crate) fn enter(
+        &self,
+        member: usize,
+        target: Rank,
+        at: (u64, u64),
+        effect: Effect,
+    ) -> Result<(), Fault> {
         if !self.checks {
             return Ok(());
         }
@@ -335,7 +367,9 @@ impl Ledger {
             return Err(Fault::LocalAccess { what, why: "it is locked in shared mode" });
         }
         let (start, end) = (at.0, at.0.saturating_add(at.1));
-        let overlaps = |deed: &Deed| deed.start < end && start < deed.end && (writes || deed.effect != Effect::Get);
+        let overlaps = |deed: &Deed| {
+            deed.start < end && start < deed.end && (writes || deed.effect != Effect::Get)
+        };
         if self.accounts[me].deeds().iter().map(Cell::get).any(|deed| overlaps(&deed)) {
             return Err(Fault::LocalAccess {
                 what,
@@ -348,5 +382,10 @@ impl Ledger {
 
 #[cold]
 fn overlap(target: Rank, deed: &Deed, start: u64, effect: Effect) -> Fault {
-    Fault::Overlap { target, offset: deed.start.max(start), what: effect.name(), before: deed.effect.name() }
+    Fault::Overlap {
+        target,
+        offset: deed.start.max(start),
+        what: effect.name(),
+        before: deed.effect.name(),
+    }
 }

@@ -1,7 +1,8 @@
-//! Operations as data: what is queued at an origin, and what travels in a message of the two-sided design.
+//! Operations as data: what is queued at an origin, and what travels in a message of the two-sided
+//! design.
 
 use farside_fabric::{Atomic, Error, Number, Rank, Result, Sum, Width};
-use farside_rma::{Cell, Complex, Context, Pair, Plain, Summand, Window};
+use farside_rma::{AtomicWord, Complex, Context, Pair, Plain, Summand, Window};
 
 /// An operation on a target's part; offsets are bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +18,8 @@ const SUM: u8 = 2;
 const GET: u8 = 3;
 const ATOMIC: u8 = 4;
 
-const NUMBERS: [Number; 6] = [Number::I32, Number::I64, Number::F32, Number::F64, Number::C32, Number::C64];
+const NUMBERS: [Number; 6] =
+    [Number::I32, Number::I64, Number::F32, Number::F64, Number::C32, Number::C64];
 const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
 
 impl Operation {
@@ -86,14 +88,23 @@ impl Operation {
             ATOMIC => {
                 let operand = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
                 let (first, second) = (operand(take(message, 16)?)?, operand(take(message, 16)?)?);
-                Some(Operation::Atomic { at, width: *WIDTHS.get(kind)?, op: whole(len, first, second)? })
+                Some(Operation::Atomic {
+                    at,
+                    width: *WIDTHS.get(kind)?,
+                    op: whole(len, first, second)?,
+                })
             }
             _ => None,
         }
     }
 
     /// Carries it out on a rank's part, and returns what it brings back, as it stands in a reply.
-    pub(crate) fn execute(&self, context: &Context, memory: &Window<u8>, rank: Rank) -> Result<Vec<u8>> {
+    pub(crate) fn execute(
+        &self,
+        context: &Context,
+        memory: &Window<u8>,
+        rank: Rank,
+    ) -> Result<Vec<u8>> {
         let place = |at: u64| memory.at(rank, at as usize);
         match self {
             Operation::Put { at, bytes } => context.put(bytes, place(*at)).map(|()| Vec::new()),
@@ -143,7 +154,11 @@ pub(crate) fn elements<T: Plain>(bytes: &[u8]) -> Result<Vec<T>> {
         true => into.copy_from_slice(bytes),
         false => {
             let what = "bytes of an answer against the size of its elements";
-            return Err(Error::Mismatch { what, left: bytes.len() as u64, right: size_of::<T>() as u64 });
+            return Err(Error::Mismatch {
+                what,
+                left: bytes.len() as u64,
+                right: size_of::<T>() as u64,
+            });
         }
     }
     Ok(data)

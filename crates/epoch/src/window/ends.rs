@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Outlook, Place};
+use farside_rma::{Place, WaitOptions};
 
 use super::{Mode, Passive, Window};
 use crate::ledger::Fault;
 use crate::variant::Variant;
 
-/// How long a rank waits for another in an active epoch before it looks whether that one can still come.
+/// How long a rank waits for another in an active epoch before it looks whether that one can still
+/// come.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Who is waited for, what this rank has done, and what the other should be doing.
@@ -18,7 +19,8 @@ type Wanted = (usize, &'static str, &'static str);
 impl<'t, V: Variant> Window<'t, V> {
     /// Begins a passive access epoch to one target, in the given mode.
     ///
-    /// In a direct design it returns when this rank has the lock. In the two-sided design nothing is sent yet.
+    /// In a direct design it returns when this rank has the lock. In the two-sided design nothing
+    /// is sent yet.
     #[inline]
     pub fn lock(&self, target: Rank, mode: Mode) -> Result<()> {
         let member = self.member(target)?;
@@ -35,7 +37,8 @@ impl<'t, V: Variant> Window<'t, V> {
         self.release_lock(member, target, mode)
     }
 
-    /// Begins a passive access epoch to all members, in shared mode. Not collective. A target is locked when it is first used.
+    /// Begins a passive access epoch to all members, in shared mode. Not collective. A target is
+    /// locked when it is first used.
     pub fn lock_all(&self) -> Result<()> {
         self.ledger.check_unlocked("lock_all")?;
         self.ledger.end_idle_fence();
@@ -52,7 +55,8 @@ impl<'t, V: Variant> Window<'t, V> {
             return Err(Fault::NotOpen { call: "unlock_all", begin: "lock_all" }.into());
         }
         // Every one is released, also after one has failed.
-        let release = |member: usize| self.release_lock(member, self.members()[member], Mode::Shared);
+        let release =
+            |member: usize| self.release_lock(member, self.members()[member], Mode::Shared);
         self.ledger.locked().into_iter().map(release).fold(Ok(()), Result::and)
     }
 
@@ -66,7 +70,8 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(())
     }
 
-    /// Within a passive epoch: the answers of all operations on a target are there, and buffers may be used again.
+    /// Within a passive epoch: the answers of all operations on a target are there, and buffers may
+    /// be used again.
     pub fn flush_local(&self, target: Rank) -> Result<()> {
         let member = self.check_passive(target, "flush_local")?;
         self.escalate(member)?;
@@ -80,16 +85,21 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// [`Window::flush_local`] of all targets that are locked.
     pub fn flush_local_all(&self) -> Result<()> {
-        self.ledger.locked().into_iter().try_for_each(|member| self.flush_local(self.members()[member]))
+        self.ledger
+            .locked()
+            .into_iter()
+            .try_for_each(|member| self.flush_local(self.members()[member]))
     }
 
-    /// Makes what this rank has written to its own part visible, and what others have written visible to it (`MPI_Win_sync`).
+    /// Makes what this rank has written to its own part visible, and what others have written
+    /// visible to it (`MPI_Win_sync`).
     pub fn sync(&self) -> Result<()> {
         self.progress()?;
         self.context.flush(self.context.rank())
     }
 
-    /// Serves requests of others, in the two-sided design; otherwise does nothing, because nobody needs it.
+    /// Serves requests of others, in the two-sided design; otherwise does nothing, because nobody
+    /// needs it.
     pub fn progress(&self) -> Result<()> {
         match &self.passive {
             Passive::TwoSided(two_sided) => two_sided.serve::<V>(self.context, &self.memory),
@@ -97,7 +107,8 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// Returns when every member has called it. Serves requests meanwhile, where the design needs it.
+    /// Returns when every member has called it. Serves requests meanwhile, where the design needs
+    /// it.
     pub fn barrier(&self) -> Result<()> {
         match &self.passive {
             Passive::TwoSided(two_sided) => two_sided.barrier::<V>(self.context, &self.memory),
@@ -105,7 +116,8 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// Ends the fence epoch before it, if there is one, and begins another. Collective: whatever any member did in the epoch before is complete everywhere.
+    /// Ends the fence epoch before it, if there is one, and begins another. Collective: whatever
+    /// any member did in the epoch before is complete everywhere.
     ///
     /// ```
     /// use farside::epoch::{Options, Window};
@@ -180,14 +192,19 @@ impl<'t, V: Variant> Window<'t, V> {
         let awaited = self.active.start(self.context, &targets, self.ledger.checks())?;
         if V::AWAITS_POSTS {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
-                self.await_number(word, number, (member, "started an access epoch to", "posting one for it"))?;
+                self.await_number(
+                    word,
+                    number,
+                    (member, "started an access epoch to", "posting one for it"),
+                )?;
             }
         }
         self.ledger.set_started(Some(targets));
         Ok(())
     }
 
-    /// Ends the access epoch of [`Window::start`]. Answers are there; what was put lands before the targets return from [`Window::wait`].
+    /// Ends the access epoch of [`Window::start`]. Answers are there; what was put lands before the
+    /// targets return from [`Window::wait`].
     pub fn complete(&self) -> Result<()> {
         let targets = self.ledger.set_started(None);
         let targets = targets.ok_or(Fault::NotOpen { call: "complete", begin: "start" })?;
@@ -202,7 +219,11 @@ impl<'t, V: Variant> Window<'t, V> {
         if V::AWAITS_ORIGINS {
             let awaited = self.active.completions(self.context, &origins);
             for ((word, number), &member) in awaited.into_iter().zip(&origins) {
-                self.await_number(word, number, (member, "posted an exposure epoch for", "starting one to it"))?;
+                self.await_number(
+                    word,
+                    number,
+                    (member, "posted an exposure epoch for", "starting one to it"),
+                )?;
             }
         }
         Ok(())
@@ -215,7 +236,9 @@ impl<'t, V: Variant> Window<'t, V> {
             None => return Err(Fault::NotOpen { call: "test", begin: "post" }.into()),
             Some(origins) => {
                 let awaited = self.active.completions(self.context, origins);
-                let looks = awaited.into_iter().map(|(word, number)| Ok(self.context.load(word)? >= number));
+                let looks = awaited
+                    .into_iter()
+                    .map(|(word, number)| Ok(self.context.load(word)? >= number));
                 looks.collect::<Result<Vec<bool>>>()?.into_iter().all(|is_there| is_there)
             }
         };
@@ -246,7 +269,13 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline(never)]
-    fn take_rival_lock(&self, passive: &Passive<'t>, member: usize, target: Rank, mode: Mode) -> Result<()> {
+    fn take_rival_lock(
+        &self,
+        passive: &Passive<'t>,
+        member: usize,
+        target: Rank,
+        mode: Mode,
+    ) -> Result<()> {
         match passive {
             Passive::Backoff(backoff) => backoff.lock::<V>(self.context, target, mode)?,
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
@@ -261,7 +290,9 @@ impl<'t, V: Variant> Window<'t, V> {
     fn release_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             // Near, where nothing is under way, the release itself makes everything visible.
-            Passive::Direct(direct) if !self.has_answers.get() && self.context.flushes_by_atomic(target) => {
+            Passive::Direct(direct)
+                if !self.has_answers.get() && self.context.flushes_by_atomic(target) =>
+            {
                 self.ledger.set_lock(member, None);
                 direct.unlock::<V>(self.context, target, mode)
             }
@@ -270,8 +301,9 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// What was read must be here before others may write. What was written need not have landed: in the direct design the release goes to the target right behind it, and when that
-    /// is answered, all is there.
+    /// What was read must be here before others may write. What was written need not have landed:
+    /// in the direct design the release goes to the target right behind it, and when that is
+    /// answered, all is there.
     #[inline(never)]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         let completed = match &self.passive {
@@ -291,7 +323,12 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline(never)]
-    fn close_two_sided(&self, two_sided: &crate::two_sided::TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
+    fn close_two_sided(
+        &self,
+        two_sided: &crate::two_sided::TwoSided<'t>,
+        member: usize,
+        target: Rank,
+    ) -> Result<()> {
         if !two_sided.fits(member) {
             self.escalate(member)?;
         }
@@ -340,16 +377,27 @@ impl<'t, V: Variant> Window<'t, V> {
         if V::MEETS { self.barrier() } else { Ok(()) }
     }
 
-    /// Waits until one of this rank's own words has reached a number; serves others meanwhile, where the design needs it. Whoever waits for long looks whether a
-    /// member can still do what it is waited for.
-    fn await_number(&self, word: Place<'_, u64>, number: u64, (member, did, instead): Wanted) -> Result<()> {
+    /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
+    /// where the design needs it. Whoever waits for long looks whether a member can still do what
+    /// it is waited for.
+    fn await_number(
+        &self,
+        word: Place<'_, u64>,
+        number: u64,
+        (member, did, instead): Wanted,
+    ) -> Result<()> {
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
             return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
         }
         let timeout = self.ledger.checks().then_some(PATIENCE);
         loop {
-            match self.context.wait_among(self.members(), word, until, Outlook { timeout, soon: true }) {
+            match self.context.wait_among(
+                self.members(),
+                word,
+                until,
+                WaitOptions { timeout, soon: true },
+            ) {
                 Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
                     // What it did before it went on counts.
                     if until(self.context.load(word)?) {

@@ -37,21 +37,26 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum Design {
-    /// The origins lock a target by themselves, and operations are issued at once; who has to wait queues.
+    /// The origins lock a target by themselves, and operations are issued at once; who has to wait
+    /// queues.
     #[default]
     Direct,
-    /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared mode asks an agent. For windows of all ranks.
+    /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared
+    /// mode asks an agent. For windows of all ranks.
     Backoff(LockAgent),
-    /// Lock, operations and unlock go to the target in one message, which it serves when it calls this window: the design that \[PASSIVE08\] compares with.
+    /// Lock, operations and unlock go to the target in one message, which it serves when it calls
+    /// this window: the design that \[PASSIVE08\] compares with.
     TwoSided {
-        /// For how long the target's library is busy with a request, in nanoseconds: on simulated machines, which know nothing of it. Zero elsewhere.
+        /// For how long the target's library is busy with a request, in nanoseconds: on simulated
+        /// machines, which know nothing of it. Zero elsewhere.
         library_ns: u64,
         /// What fits into one message. An epoch that does not asks for the lock first.
         message_bytes: usize,
     },
 }
 
-/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI libraries send without asking first.
+/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI
+/// libraries send without asking first.
 pub const MESSAGE_BYTES: usize = 16 << 10;
 
 impl Design {
@@ -78,7 +83,8 @@ pub struct Options {
     pub unit: u64,
     /// Whether the rules of epochs are checked.
     pub checking: bool,
-    /// How many operations with an answer may be under way, if fewer than the fabric allows; further ones are queued, and issued as soon as possible.
+    /// How many operations with an answer may be under way, if fewer than the fabric allows;
+    /// further ones are queued, and issued as soon as possible.
     pub outstanding: Option<u32>,
     #[doc(hidden)]
     pub polls: Option<u32>,
@@ -188,7 +194,11 @@ impl<'t> Window<'t> {
     /// })
     /// .unwrap();
     /// ```
-    pub fn allocate(team: impl Into<Team<'t>>, bytes: usize, options: Options) -> Result<Window<'t>> {
+    pub fn allocate(
+        team: impl Into<Team<'t>>,
+        bytes: usize,
+        options: Options,
+    ) -> Result<Window<'t>> {
         Window::allocate_as(team, bytes, options)
     }
 
@@ -210,14 +220,22 @@ impl<'t> Window<'t> {
     /// })
     /// .unwrap();
     /// ```
-    pub fn attach<T: Plain>(team: impl Into<Team<'t>>, memory: Memory<T>, options: Options) -> Result<Window<'t>> {
+    pub fn attach<T: Plain>(
+        team: impl Into<Team<'t>>,
+        memory: Memory<T>,
+        options: Options,
+    ) -> Result<Window<'t>> {
         Window::over(team.into(), memory.cast()?, options)
     }
 }
 
 impl<'t, V: Variant> Window<'t, V> {
     #[doc(hidden)]
-    pub fn allocate_as(team: impl Into<Team<'t>>, bytes: usize, options: Options) -> Result<Window<'t, V>> {
+    pub fn allocate_as(
+        team: impl Into<Team<'t>>,
+        bytes: usize,
+        options: Options,
+    ) -> Result<Window<'t, V>> {
         let team = team.into();
         let memory = team.window::<u8>(bytes)?;
         Window::over(team, memory, options)
@@ -225,24 +243,35 @@ impl<'t, V: Variant> Window<'t, V> {
 
     fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t, V>> {
         if memory.members() != team.members() {
-            return Err(Error::Misuse("memory is attached by the team that allocated it, not by another".into()));
+            return Err(Error::Misuse(
+                "memory is attached by the team that allocated it, not by another".into(),
+            ));
         }
         let context = team.context();
         let says = team.all_gather(&[options.unit, design_number(&options.design)])?;
         check_alike(&team, &options, &says)?;
-        let part = |(says, &rank): (&[u64], &Rank)| Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 });
-        let parts: Box<[Part]> = says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
+        let part = |(says, &rank): (&[u64], &Rank)| {
+            Ok(Part { unit: says[0], bytes: memory.len(rank)? as u64 })
+        };
+        let parts: Box<[Part]> =
+            says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
         let mut members: Box<[u32]> = vec![NOBODY; context.size() as usize].into();
         for (index, rank) in team.members().iter().enumerate() {
             members[rank.index()] = index as u32;
         }
         let passive = match options.design {
-            Design::Direct => {
-                Passive::Direct(Direct::new(team.words(direct::WORDS)?, context, team.members(), options.polls))
-            }
-            Design::Backoff(agent) => {
-                Passive::Backoff(Backoff::new(team.words(backoff::WORDS)?, context, team.members(), agent))
-            }
+            Design::Direct => Passive::Direct(Direct::new(
+                team.words(direct::WORDS)?,
+                context,
+                team.members(),
+                options.polls,
+            )),
+            Design::Backoff(agent) => Passive::Backoff(Backoff::new(
+                team.words(backoff::WORDS)?,
+                context,
+                team.members(),
+                agent,
+            )),
             Design::TwoSided { library_ns, message_bytes } => {
                 Passive::TwoSided(Box::new(TwoSided::new(&team, library_ns, message_bytes)?))
             }
@@ -296,7 +325,8 @@ impl<'t, V: Variant> Window<'t, V> {
         memory.free(&team)
     }
 
-    /// Ends the window, and returns the memory that it was over. Collective. All epochs must be over.
+    /// Ends the window, and returns the memory that it was over. Collective. All epochs must be
+    /// over.
     pub fn detach(self) -> Result<Memory<u8>> {
         Ok(self.dismantle()?.0)
     }
@@ -331,7 +361,12 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Issues an operation that was queued.
-    fn issue(&self, target: Rank, operation: &Operation, answer: Option<&Answer<'t>>) -> Result<()> {
+    fn issue(
+        &self,
+        target: Rank,
+        operation: &Operation,
+        answer: Option<&Answer<'t>>,
+    ) -> Result<()> {
         match (operation, answer) {
             (Operation::Get { at, .. } | Operation::Atomic { at, .. }, Some(answer)) => {
                 self.begin(target, *at, answer.clone())
@@ -390,7 +425,11 @@ impl<'t, V: Variant> Window<'t, V> {
         self.finish_those(Some(target), |answer| answer.reads())
     }
 
-    fn finish_those(&self, target: Option<Rank>, which: impl Fn(&Answer<'t>) -> bool) -> Result<()> {
+    fn finish_those(
+        &self,
+        target: Option<Rank>,
+        which: impl Fn(&Answer<'t>) -> bool,
+    ) -> Result<()> {
         if !self.has_answers.replace(false) {
             return Ok(());
         }
@@ -401,8 +440,11 @@ impl<'t, V: Variant> Window<'t, V> {
             oldest.map_or(Ok(()), |(_, answer)| answer.finish())?;
             self.start_next()?;
         }
-        let (mine, others): (VecDeque<_>, VecDeque<_>) =
-            self.underway.borrow_mut().drain(..).partition(|(rank, answer)| concerns(*rank) && which(answer));
+        let (mine, others): (VecDeque<_>, VecDeque<_>) = self
+            .underway
+            .borrow_mut()
+            .drain(..)
+            .partition(|(rank, answer)| concerns(*rank) && which(answer));
         self.has_answers.set(!others.is_empty() || !self.queue.borrow().is_empty());
         *self.underway.borrow_mut() = others;
         // Every one is waited for, also after one has failed.
@@ -421,7 +463,9 @@ fn design_number(design: &Design) -> u64 {
 /// All members must want the same design, and a unit that counts something.
 fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
     if options.unit == 0 {
-        return Err(Error::Misuse("a displacement unit of 0 bytes counts nothing; 1 counts bytes".into()));
+        return Err(Error::Misuse(
+            "a displacement unit of 0 bytes counts nothing; 1 counts bytes".into(),
+        ));
     }
     for (says, &rank) in says.chunks_exact(2).zip(team.members()) {
         if says[1] != design_number(&options.design) {
@@ -434,8 +478,11 @@ fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
             });
         }
     }
-    if matches!(options.design, Design::Backoff(_)) && team.size() != team.context().size() as usize {
-        return Err(Error::Unsupported { what: "a window of the design backoff for some ranks only".into() });
+    if matches!(options.design, Design::Backoff(_)) && team.size() != team.context().size() as usize
+    {
+        return Err(Error::Unsupported {
+            what: "a window of the design backoff for some ranks only".into(),
+        });
     }
     Ok(())
 }

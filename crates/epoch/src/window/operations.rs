@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use farside_fabric::{Atomic, Error, Rank, Result, Width, Word};
-use farside_rma::{Cell, Integer, Place, Plain, Summand};
+use farside_rma::{AtomicWord, Integer, Place, Plain, Summand};
 use zerocopy::IntoBytes;
 
 use super::{Fetched, Get, Passive, Put, Window};
@@ -56,37 +56,50 @@ impl Request {
         self.target
     }
 
-    /// Returns when its buffer may be used again, which is always: operations copy what they have not sent.
+    /// Returns when its buffer may be used again, which is always: operations copy what they have
+    /// not sent.
     pub fn wait(self) -> Result<()> {
         Ok(())
     }
 }
 
 impl<'t, V: Variant> Window<'t, V> {
-    /// Writes `data` to a target, from displacement `at` on. `data` may be reused at once; it has landed when the epoch ends, or after a flush.
+    /// Writes `data` to a target, from displacement `at` on. `data` may be reused at once; it has
+    /// landed when the epoch ends, or after a flush.
     #[inline]
     pub fn put<T: Plain>(&self, data: &[T], target: Rank, at: u64) -> Result<()> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            return two_sided.queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None));
+            return two_sided
+                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None));
         }
         self.context.put(bytes, self.memory.at(target, offset as usize))
     }
 
-    /// Reads `len` elements of a target, from displacement `at` on. The data is there when the epoch ends, after a flush, or after [`Window::wait_get`].
+    /// Reads `len` elements of a target, from displacement `at` on. The data is there when the
+    /// epoch ends, after a flush, or after [`Window::wait_get`].
     pub fn get<T: Plain>(&self, target: Rank, at: u64, len: usize) -> Result<Get<'t, T>> {
-        let (member, bytes) = (self.member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
+        let (member, bytes) =
+            (self.member(target)?, (len as u64).saturating_mul(size_of::<T>() as u64));
         // Before memory is set aside for it: a length may be nonsense.
         self.offset(target, member, at, bytes)?;
         self.get_request(vec![T::new_zeroed(); len], target, at)
     }
 
-    /// [`Window::get`] into memory that is there already, all of it: it belongs to the operation until it is complete.
-    pub fn get_request<T: Plain>(&self, mut into: Vec<T>, target: Rank, at: u64) -> Result<Get<'t, T>> {
+    /// [`Window::get`] into memory that is there already, all of it: it belongs to the operation
+    /// until it is complete.
+    pub fn get_request<T: Plain>(
+        &self,
+        mut into: Vec<T>,
+        target: Rank,
+        at: u64,
+    ) -> Result<Get<'t, T>> {
         let bytes = size_of_val(&into[..]) as u64;
         let (member, offset) = self.enter(target, at, bytes, Effect::Get)?;
-        if self.queuing(member).is_none() && self.context.topology().same_node(target, self.context.rank()) {
+        if self.queuing(member).is_none()
+            && self.context.topology().same_node(target, self.context.rank())
+        {
             self.context.get(self.memory.at(target, offset as usize).cast(), &mut into)?;
             return Ok(Get::done(target, into));
         }
@@ -95,7 +108,8 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(get)
     }
 
-    /// Reads from a target into `into`, and returns when it is there: a get and a local flush of it alone.
+    /// Reads from a target into `into`, and returns when it is there: a get and a local flush of it
+    /// alone.
     #[inline]
     pub fn get_into<T: Plain>(&self, into: &mut [T], target: Rank, at: u64) -> Result<()> {
         let bytes = size_of_val(into) as u64;
@@ -106,8 +120,15 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.get(self.memory.at(target, offset as usize).cast(), into)
     }
 
-    /// Adds `scale` times `data` to a target's elements, from displacement `at` on. Accumulates do not disturb each other.
-    pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], target: Rank, at: u64) -> Result<()> {
+    /// Adds `scale` times `data` to a target's elements, from displacement `at` on. Accumulates do
+    /// not disturb each other.
+    pub fn accumulate<T: Summand>(
+        &self,
+        scale: T,
+        data: &[T],
+        target: Rank,
+        at: u64,
+    ) -> Result<()> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Accumulate)?;
         let align = T::NUMBER.align();
@@ -137,17 +158,31 @@ impl<'t, V: Variant> Window<'t, V> {
     /// })
     /// .unwrap();
     /// ```
-    pub fn fetch_op<I: Integer>(&self, op: Op, value: I, target: Rank, at: u64) -> Result<Fetched<'t, I>> {
+    pub fn fetch_op<I: Integer>(
+        &self,
+        op: Op,
+        value: I,
+        target: Rank,
+        at: u64,
+    ) -> Result<Fetched<'t, I>> {
         self.atomic(op.with(value.to_bits()), target, at)
     }
 
-    /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held before.
-    pub fn compare_swap<C: Cell>(&self, expected: C, desired: C, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
+    /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held
+    /// before.
+    pub fn compare_swap<C: AtomicWord>(
+        &self,
+        expected: C,
+        desired: C,
+        target: Rank,
+        at: u64,
+    ) -> Result<Fetched<'t, C>> {
         let op = Atomic::CompareSwap { expected: expected.to_bits(), desired: desired.to_bits() };
         self.atomic(op, target, at)
     }
 
-    /// [`Window::put`] from memory that belongs to the operation until it is complete: nothing is copied, and the caller can compute while it is sent.
+    /// [`Window::put`] from memory that belongs to the operation until it is complete: nothing is
+    /// copied, and the caller can compute while it is sent.
     ///
     /// ```
     /// use farside::epoch::{Mode, Options, Window};
@@ -168,7 +203,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            two_sided.queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None))?;
+            two_sided
+                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None))?;
         } else if self.context.topology().same_node(target, self.context.rank()) {
             self.context.put(bytes, self.memory.at(target, offset as usize))?;
         } else {
@@ -186,7 +222,13 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// [`Window::accumulate`] with a request of its own.
-    pub fn accumulate_request<T: Summand>(&self, scale: T, data: &[T], target: Rank, at: u64) -> Result<Request> {
+    pub fn accumulate_request<T: Summand>(
+        &self,
+        scale: T,
+        data: &[T],
+        target: Rank,
+        at: u64,
+    ) -> Result<Request> {
         self.accumulate(scale, data, target, at).map(|()| Request { target })
     }
 
@@ -197,7 +239,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Waits for the old value of one atomic, within its epoch.
-    pub fn wait_fetched<C: Cell>(&self, fetched: Fetched<'t, C>) -> Result<C> {
+    pub fn wait_fetched<C: AtomicWord>(&self, fetched: Fetched<'t, C>) -> Result<C> {
         self.await_answer(fetched.target(), &(fetched.ticket.clone() as Answer<'t>))?;
         fetched.take()
     }
@@ -223,11 +265,13 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
-    fn atomic<C: Cell>(&self, op: Atomic, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
+    fn atomic<C: AtomicWord>(&self, op: Atomic, target: Rank, at: u64) -> Result<Fetched<'t, C>> {
         let (member, offset) = self.enter(target, at, C::WIDTH.bytes(), Effect::Atomic)?;
         self.check_word(target, offset, C::WIDTH, op)?;
         // Near, it is done before its handle exists.
-        if self.queuing(member).is_none() && self.context.topology().same_node(target, self.context.rank()) {
+        if self.queuing(member).is_none()
+            && self.context.topology().same_node(target, self.context.rank())
+        {
             let held = self.context.atomic(self.memory.at(target, offset as usize).cast(), op)?;
             return Ok(Fetched::done(target, held));
         }
@@ -243,7 +287,13 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Queues an operation with an answer where that is the design, otherwise starts it.
-    fn ask(&self, member: usize, target: Rank, operation: Operation, answer: Answer<'t>) -> Result<()> {
+    fn ask(
+        &self,
+        member: usize,
+        target: Rank,
+        operation: Operation,
+        answer: Answer<'t>,
+    ) -> Result<()> {
         match self.queuing(member) {
             Some(two_sided) => two_sided.queue(member, (operation, Some(answer))),
             None => self.issue(target, &operation, Some(&answer)),

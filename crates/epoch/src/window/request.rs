@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Cell as Word, Context, Fetch, Place, Plain, Transfer};
+use farside_rma::{AtomicWord as Word, Context, Fetch, Place, Plain, Transfer};
 
 use crate::ledger::Fault;
 use crate::message::elements;
@@ -49,7 +49,8 @@ impl<C: Word> Underway<C> for Fetch<'_, C> {
     }
 }
 
-type Start<'t, A> = Box<dyn Fn(&'t Context, Place<'_, u8>) -> Result<Box<dyn Underway<A> + 't>> + 't>;
+type Start<'t, A> =
+    Box<dyn Fn(&'t Context, Place<'_, u8>) -> Result<Box<dyn Underway<A> + 't>> + 't>;
 
 /// Reads an answer of so many bytes from a message.
 type Decode<A> = fn(&[u8], usize) -> Result<A>;
@@ -90,14 +91,23 @@ impl<'t, A> Ticket<'t, A> {
         start: Start<'t, A>,
         (decode, bytes): (Decode<A>, usize),
     ) -> Rc<Ticket<'t, A>> {
-        Rc::new(Ticket { target, reads, start: Some(start), decode, bytes, state: RefCell::new(State::Queued) })
+        Rc::new(Ticket {
+            target,
+            reads,
+            start: Some(start),
+            decode,
+            bytes,
+            state: RefCell::new(State::Queued),
+        })
     }
 
     fn take(&self) -> Result<A> {
         match self.state.replace(State::Taken) {
             State::Done(answer) => Ok(answer),
             State::Failed(error) => Err(error),
-            State::Taken => Err(Error::Misuse("the answer of this operation was taken before".into())),
+            State::Taken => {
+                Err(Error::Misuse("the answer of this operation was taken before".into()))
+            }
             pending => {
                 self.state.replace(pending);
                 Err(Fault::NotComplete { target: self.target }.into())
@@ -181,15 +191,18 @@ macro_rules! handle {
 }
 
 handle! {
-    /// A [`get`](crate::Window::get) whose data is complete when its epoch ends, after a flush, or when it was waited for.
+    /// A [`get`](crate::Window::get) whose data is complete when its epoch ends, after a flush, or
+    /// when it was waited for.
     Get<T: Plain> gives Vec<T>
 }
 handle! {
-    /// A [`put`](crate::Window::put_request) whose data comes back when its epoch ends, after a flush, or when it was waited for.
+    /// A [`put`](crate::Window::put_request) whose data comes back when its epoch ends, after a
+    /// flush, or when it was waited for.
     Put<T: Plain> gives Vec<T>
 }
 handle! {
-    /// A fetching atomic whose old value is known when its epoch ends, after a flush, or when it was waited for.
+    /// A fetching atomic whose old value is known when its epoch ends, after a flush, or when it
+    /// was waited for.
     Fetched<C: Word> gives C
 }
 
@@ -221,11 +234,13 @@ impl<'t, T: Plain> Put<'t, T> {
 
 impl<'t, C: Word> Fetched<'t, C> {
     pub(super) fn queued(target: Rank, op: farside_fabric::Atomic) -> Fetched<'t, C> {
-        let start: Start<'t, C> =
-            Box::new(move |context, at| Ok(Box::new(context.atomic_nb::<C>(at.cast(), op)?) as Box<dyn Underway<_>>));
+        let start: Start<'t, C> = Box::new(move |context, at| {
+            Ok(Box::new(context.atomic_nb::<C>(at.cast(), op)?) as Box<dyn Underway<_>>)
+        });
         let decode = |bytes: &[u8], _| {
             let bits = bytes.try_into().map(u128::from_le_bytes);
-            bits.map(C::from_bits).map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
+            bits.map(C::from_bits)
+                .map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
         };
         Fetched { ticket: Ticket::queued(target, true, start, (decode, 16)) }
     }

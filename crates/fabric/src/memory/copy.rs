@@ -1,15 +1,18 @@
-//! Copies between private and shared memory, and the fence: everything here that is not portable Rust.
+//! Copies between private and shared memory, and the fence: everything here that is not portable
+//! Rust.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// From this length on a copy is one string instruction, below it a loop over vectors.
 const LONG_COPY: usize = 1024;
 
-/// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it reads or writes afterwards.
+/// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it
+/// reads or writes afterwards.
 #[inline]
 pub fn full_fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a locked "or" with zero leaves the top of the stack as it is. It is a full barrier, as `mfence` is, at half the price.
+    // SAFETY: a locked "or" with zero leaves the top of the stack as it is. It is a full barrier,
+    // as `mfence` is, at half the price.
     unsafe {
         std::arch::asm!("lock or dword ptr [rsp], 0");
     }
@@ -26,7 +29,9 @@ pub fn full_fence() {
 pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && to.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
-        unsafe { (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed) };
+        unsafe {
+            (*to.cast::<AtomicU64>()).store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed)
+        };
     } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.
         unsafe { copy(to, from, len) };
@@ -45,7 +50,9 @@ pub(super) unsafe fn copy_in(to: *mut u8, from: *const u8, len: usize) {
 pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
     if len == 8 && from.addr().is_multiple_of(8) {
         // SAFETY: aligned and inside, by the caller's promise.
-        unsafe { to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)) };
+        unsafe {
+            to.cast::<u64>().write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed))
+        };
     } else if len >= 16 && HAS_COPY {
         // SAFETY: passed on.
         unsafe { copy(to, from, len) };
@@ -55,21 +62,23 @@ pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Whether there is a copy in assembly. What it does, compilers cannot reason about: for them it may well be a loop of relaxed byte
-/// accesses, and so it may race.
+/// Whether there is a copy in assembly. What it does, compilers cannot reason about: for them it
+/// may well be a loop of relaxed byte accesses, and so it may race.
 const HAS_COPY: bool = cfg!(all(target_arch = "x86_64", not(miri)));
 
 /// Copies at least 16 bytes.
 ///
 /// # Safety
 ///
-/// `from` must be readable and `to` writable for `len` bytes, at least 16, and they must not overlap.
+/// `from` must be readable and `to` writable for `len` bytes, at least 16, and they must not
+/// overlap.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     debug_assert!(len >= 16);
     if len >= LONG_COPY {
-        // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag is clear by the ABI.
+        // SAFETY: the instruction reads and writes exactly the promised bytes; the direction flag
+        // is clear by the ABI.
         unsafe {
             std::arch::asm!(
                 "rep movsb",
@@ -81,8 +90,8 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
         }
         return;
     }
-    // Blocks of 64 bytes, then of 16, then the last 16 bytes once more, which overlap what was copied already.
-    // SAFETY: every access is below `len`, which is at least 16.
+    // Blocks of 64 bytes, then of 16, then the last 16 bytes once more, which overlap what was
+    // copied already. SAFETY: every access is below `len`, which is at least 16.
     unsafe {
         std::arch::asm!(
             "sub {left}, 64",
@@ -149,7 +158,8 @@ unsafe fn copy_in_words(to: *mut u8, from: *const u8, len: usize) {
         }
         for word in 0..words {
             let at = head + word * 8;
-            (*to.add(at).cast::<AtomicU64>()).store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
+            (*to.add(at).cast::<AtomicU64>())
+                .store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
         }
         for at in head + words * 8..len {
             (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
@@ -170,7 +180,9 @@ unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
         }
         for word in 0..words {
             let at = head + word * 8;
-            to.add(at).cast::<u64>().write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
+            to.add(at)
+                .cast::<u64>()
+                .write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
         }
         for at in head + words * 8..len {
             to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));

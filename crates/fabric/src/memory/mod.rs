@@ -1,10 +1,12 @@
 //! Operations on memory that is mapped here and shared with others.
 //!
-//! This is where every fabric that reaches memory with the processor ends up: the near path of a rank, the agent that
-//! serves far ranks, the simulator. Other ranks may touch the same bytes at the same moment, so nothing here is a plain
-//! Rust access: words are relaxed atomics, and long runs are copied by one string instruction, whose effect on each
-//! byte is that of a relaxed access. A race therefore yields old or new bytes, and is not the undefined behaviour that a race of
-//! plain accesses would be. (Rust's model leaves open what racing atomics of different sizes do; processors do not.)
+//! This is where every fabric that reaches memory with the processor ends up: the near path of a
+//! rank, the agent that serves far ranks, the simulator. Other ranks may touch the same bytes at
+//! the same moment, so nothing here is a plain Rust access: words are relaxed atomics, and long
+//! runs are copied by one string instruction, whose effect on each byte is that of a relaxed
+//! access. A race therefore yields old or new bytes, and is not the undefined behaviour that a race
+//! of plain accesses would be. (Rust's model leaves open what racing atomics of different sizes do;
+//! processors do not.)
 
 mod copy;
 
@@ -22,11 +24,15 @@ use copy::{copy_in, copy_out};
 pub use copy::full_fence;
 
 #[cfg(target_endian = "big")]
-compile_error!("farside's messages are little-endian; a big-endian port has to convert at the edges of memory.rs");
+compile_error!(
+    "farside's messages are little-endian; a big-endian port has to convert at the edges of \
+     memory.rs"
+);
 
 /// One rank's part of a segment, reachable from here by ordinary instructions.
 ///
-/// All methods are safe: they check bounds and alignment, and a race with another rank is not undefined behaviour.
+/// All methods are safe: they check bounds and alignment, and a race with another rank is not
+/// undefined behaviour.
 pub struct Mapped {
     base: NonNull<u8>,
     bytes: u64,
@@ -59,21 +65,29 @@ impl Default for Stripes {
 /// The pages of the stripes, and the longest sum under one lock.
 const STRIPE_BYTES: u64 = 4096;
 
-// SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses; `_hold` keeps it mapped.
+// SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses;
+// `_hold` keeps it mapped.
 unsafe impl Send for Mapped {}
 // SAFETY: as above; no method needs exclusive access.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Describes a mapping: where it is, how long it is, a number that tells its words from those of other segments (the same for
-    /// everybody who maps it, and a multiple of 64), and the words beside it.
+    /// Describes a mapping: where it is, how long it is, a number that tells its words from those
+    /// of other segments (the same for everybody who maps it, and a multiple of 64), and the words
+    /// beside it.
     ///
     /// # Safety
     ///
-    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, the words
-    /// `beside` it must be valid, all of them for as long as `hold` lives; and nobody may hold Rust references to the memory except under
-    /// the contract of [`Mapped::base`].
-    pub unsafe fn new(base: NonNull<u8>, bytes: u64, salt: u64, beside: Beside, hold: Arc<dyn Send + Sync>) -> Mapped {
+    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, the
+    /// words `beside` it must be valid, all of them for as long as `hold` lives; and nobody may
+    /// hold Rust references to the memory except under the contract of [`Mapped::base`].
+    pub unsafe fn new(
+        base: NonNull<u8>,
+        bytes: u64,
+        salt: u64,
+        beside: Beside,
+        hold: Arc<dyn Send + Sync>,
+    ) -> Mapped {
         debug_assert!(base.as_ptr().addr().is_multiple_of(16) && salt.is_multiple_of(16));
         Mapped { base, bytes, salt, beside, _hold: hold }
     }
@@ -84,30 +98,40 @@ impl Mapped {
         self.bytes
     }
 
-    /// The first byte. Dereferencing it as a plain reference is sound only while no other rank touches the same bytes
-    /// (while none writes them, for a shared reference).
+    /// The first byte. Dereferencing it as a plain reference is sound only while no other rank
+    /// touches the same bytes (while none writes them, for a shared reference).
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The bits under which sleepers announce that they wait for the word at `offset`; a pair has two, one for each half.
+    /// The bits under which sleepers announce that they wait for the word at `offset`; a pair has
+    /// two, one for each half.
     #[inline]
     pub fn watch_bits(&self, offset: u64, width: Width) -> u64 {
         let first = watch_bit(self.salt.wrapping_add(offset));
-        if width == Width::Pair { first | watch_bit(self.salt.wrapping_add(offset + 8)) } else { first }
+        if width == Width::Pair {
+            first | watch_bit(self.salt.wrapping_add(offset + 8))
+        } else {
+            first
+        }
     }
 
-    /// Whether the owner may have a waiter asleep for the word at `offset`, who must be woken after it was changed.
+    /// Whether the owner may have a waiter asleep for the word at `offset`, who must be woken after
+    /// it was changed.
     ///
-    /// The load is sequentially consistent, as are the atomics of [`Mapped::atomic`]: a waiter announces itself
-    /// before it looks at the word for the last time, so one of the two sees the other.
+    /// The load is sequentially consistent, as are the atomics of [`Mapped::atomic`]: a waiter
+    /// announces itself before it looks at the word for the last time, so one of the two sees the
+    /// other.
     #[inline]
     pub fn is_watched(&self, offset: u64, width: Width) -> bool {
         // SAFETY: `watched` is valid while `self` lives.
-        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bits(offset, width) != 0
+        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst)
+            & self.watch_bits(offset, width)
+            != 0
     }
 
-    /// Whether any rank of the job was lost: then the owner's fate is worth a look before its memory is used.
+    /// Whether any rank of the job was lost: then the owner's fate is worth a look before its
+    /// memory is used.
     #[inline]
     pub fn somebody_lost(&self) -> bool {
         // SAFETY: `losses` is valid while `self` lives.
@@ -156,8 +180,9 @@ impl Mapped {
         true
     }
 
-    /// Executes `op` on the word at `offset` and returns what it held before; `None`, and nothing done, if
-    /// the word is outside or misaligned, or if the operation does not exist for that width.
+    /// Executes `op` on the word at `offset` and returns what it held before; `None`, and nothing
+    /// done, if the word is outside or misaligned, or if the operation does not exist for that
+    /// width.
     #[inline]
     #[must_use]
     pub fn atomic(&self, offset: u64, width: Width, op: Atomic) -> Option<u128> {
@@ -176,7 +201,8 @@ impl Mapped {
         }
     }
 
-    /// The word at `offset`, to be looked at again and again; `None` if it is outside or misaligned, or a pair.
+    /// The word at `offset`, to be looked at again and again; `None` if it is outside or
+    /// misaligned, or a pair.
     #[inline]
     pub fn look(&self, offset: u64, width: Width) -> Option<Look<'_>> {
         if !self.holds(offset, width.bytes()) || !offset.is_multiple_of(width.bytes()) {
@@ -193,11 +219,12 @@ impl Mapped {
         }
     }
 
-    /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if they are
-    /// not inside, misaligned, or if `from` is not a whole number of elements.
+    /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if
+    /// they are not inside, misaligned, or if `from` is not a whole number of elements.
     ///
-    /// Sums exclude each other by locks, a page at a time. While `me` has to wait for one, `held_up` is called with its holder;
-    /// it lets others run, and says whether the holder is lost: then the lock is taken over.
+    /// Sums exclude each other by locks, a page at a time. While `me` has to wait for one,
+    /// `held_up` is called with its holder; it lets others run, and says whether the holder is
+    /// lost: then the lock is taken over.
     #[must_use]
     pub fn accumulate(
         &self,
@@ -218,14 +245,17 @@ impl Mapped {
         let (mut rest, mut at) = (from, offset);
         while !rest.is_empty() {
             let stripe = self.salt + at;
-            // No element lies across the end of a stripe: elements are aligned to their size, and so is the mapping.
+            // No element lies across the end of a stripe: elements are aligned to their size, and
+            // so is the mapping.
             let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(room);
             // SAFETY: the locks are valid while `self` lives.
-            let lock = &unsafe { self.beside.sums.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize];
+            let lock =
+                &unsafe { self.beside.sums.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize];
             acquire(lock, me, held_up);
-            // Out, add, in: private memory is what the compiler makes fast loops for.
-            // SAFETY: inside the mapping, by the check above; `room` is at most a stripe, and that much of `held` is written first.
+            // Out, add, in: private memory is what the compiler makes fast loops for. SAFETY:
+            // inside the mapping, by the check above; `room` is at most a stripe, and that much of
+            // `held` is written first.
             unsafe {
                 let place = self.base.as_ptr().add(at as usize);
                 let held = held.as_mut_ptr().cast::<u8>();
@@ -233,7 +263,8 @@ impl Mapped {
                 sum.apply_all(std::slice::from_raw_parts_mut(held, room), now);
                 copy_in(place, held, room);
             }
-            // Should the lock have been taken over, because this rank counts as lost, it is not ours to free.
+            // Should the lock have been taken over, because this rank counts as lost, it is not
+            // ours to free.
             let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
             (rest, at) = (later, at + room as u64);
         }
@@ -263,20 +294,24 @@ impl Look<'_> {
 
 fn acquire(lock: &AtomicU32, me: Rank, held_up: &mut dyn FnMut(Rank) -> bool) {
     let mut expected = 0;
-    while let Err(held) = lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed) {
-        // A holder that was lost in the middle of a sum leaves some of its elements added, and the lock to whoever is next.
+    while let Err(held) =
+        lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed)
+    {
+        // A holder that was lost in the middle of a sum leaves some of its elements added, and the
+        // lock to whoever is next.
         expected = if held != 0 && held_up(Rank(held - 1)) { held } else { 0 };
     }
 }
 
-/// One of 64 bits for a word: words that share a bit wake each other's waiters for nothing, which is harmless.
+/// One of 64 bits for a word: words that share a bit wake each other's waiters for nothing, which
+/// is harmless.
 #[inline]
 fn watch_bit(address: u64) -> u64 {
     1 << ((address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
-/// Whether the processor swaps pairs without a lock. Where it does not, pair atomics are unsupported, because the
-/// emulation's lock would not be shared between processes.
+/// Whether the processor swaps pairs without a lock. Where it does not, pair atomics are
+/// unsupported, because the emulation's lock would not be shared between processes.
 pub fn pairs_are_lock_free() -> bool {
     AtomicU128::is_lock_free()
 }
@@ -291,9 +326,9 @@ fn atomic_32(word: &AtomicU32, op: Atomic) -> u32 {
         Atomic::And(value) => word.fetch_and(value as u32, SC),
         Atomic::Or(value) => word.fetch_or(value as u32, SC),
         Atomic::Xor(value) => word.fetch_xor(value as u32, SC),
-        Atomic::CompareSwap { expected, desired } => {
-            word.compare_exchange(expected as u32, desired as u32, SC, SC).unwrap_or_else(|held| held)
-        }
+        Atomic::CompareSwap { expected, desired } => word
+            .compare_exchange(expected as u32, desired as u32, SC, SC)
+            .unwrap_or_else(|held| held),
     }
 }
 
@@ -307,9 +342,9 @@ fn atomic_64(word: &AtomicU64, op: Atomic) -> u64 {
         Atomic::And(value) => word.fetch_and(value as u64, SC),
         Atomic::Or(value) => word.fetch_or(value as u64, SC),
         Atomic::Xor(value) => word.fetch_xor(value as u64, SC),
-        Atomic::CompareSwap { expected, desired } => {
-            word.compare_exchange(expected as u64, desired as u64, SC, SC).unwrap_or_else(|held| held)
-        }
+        Atomic::CompareSwap { expected, desired } => word
+            .compare_exchange(expected as u64, desired as u64, SC, SC)
+            .unwrap_or_else(|held| held),
     }
 }
 
@@ -346,9 +381,11 @@ mod tests {
     fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
         let memory = vec![0; bytes.div_ceil(16)].into();
         let sums = Stripes::default();
-        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
+        let heap =
+            Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
         let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
-        // SAFETY: the heap is held by the mapping, and these tests look at it only through the mapping.
+        // SAFETY: the heap is held by the mapping, and these tests look at it only through the
+        // mapping.
         let mapped = unsafe {
             let beside = Beside {
                 watched: NonNull::from(&heap.watched),
@@ -431,10 +468,13 @@ mod tests {
     #[test]
     fn a_long_sum_reaches_every_element() {
         let (mapped, _heap) = mapped(40_000);
-        let sum = Sum { number: Number::I64, scale: [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        let sum =
+            Sum { number: Number::I64, scale: [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
         let x: Vec<u8> = (0..4000i64).flat_map(i64::to_le_bytes).collect();
         for _ in 0..2 {
-            assert!(mapped.accumulate(24, &sum, &x, Rank(5), &mut |_| panic!("nobody else is here")));
+            assert!(
+                mapped.accumulate(24, &sum, &x, Rank(5), &mut |_| panic!("nobody else is here"))
+            );
         }
         let mut held = vec![0; 40_000];
         assert!(mapped.get(0, &mut held));
@@ -447,7 +487,8 @@ mod tests {
     fn a_lock_is_taken_over_from_the_lost_and_from_nobody_else() {
         let (mapped, heap) = mapped(64);
         heap.sums.0[0].store(8, Ordering::Relaxed);
-        let sum = Sum { number: Number::I64, scale: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
+        let sum =
+            Sum { number: Number::I64, scale: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
         let mut waits = 0;
         let mut lost_at_last = |holder| {
             assert_eq!(holder, Rank(7));
@@ -470,7 +511,8 @@ mod tests {
         assert_eq!(mapped.atomic(64, Width::W32, Atomic::Add(1)), None);
         assert_eq!(mapped.atomic(4, Width::W64, Atomic::Add(1)), None, "misaligned");
         let sum = Sum { number: Number::F64, scale: [0; 16] };
-        let accumulate = |offset, from: &[u8]| mapped.accumulate(offset, &sum, from, Rank(0), &mut |_| false);
+        let accumulate =
+            |offset, from: &[u8]| mapped.accumulate(offset, &sum, from, Rank(0), &mut |_| false);
         assert!(!accumulate(4, &[0; 8]), "misaligned");
         assert!(!accumulate(0, &[0; 12]), "not whole elements");
         assert!(!accumulate(64, &[0; 8]), "outside");

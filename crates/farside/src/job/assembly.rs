@@ -1,4 +1,5 @@
-//! Joining a job whose processes somebody else's launcher has started: they have to make it themselves.
+//! Joining a job whose processes somebody else's launcher has started: they have to make it
+//! themselves.
 //!
 //! ```text
 //! every rank leaves a card: where it is         | fence
@@ -8,19 +9,23 @@
 //! the makers meet and hand the memory out; their neighbours fetch it
 //! ```
 //!
-//! Under `farside run` the launcher's process makes a node's memory and hosts its interface; here the first rank of each node does, in threads of
-//! its own. A process beside the ranks would outlive any of them, but it would have to be the user's program started once more, and whatever that does
-//! before it joins would be done once more. So the first rank stays instead: when it leaves, it waits until everybody has left or was lost, as the
-//! end of an MPI program does. Memory needs no such care: it is there as long as somebody maps it.
+//! Under `farside run` the launcher's process makes a node's memory and hosts its interface; here
+//! the first rank of each node does, in threads of its own. A process beside the ranks would
+//! outlive any of them, but it would have to be the user's program started once more, and whatever
+//! that does before it joins would be done once more. So the first rank stays instead: when it
+//! leaves, it waits until everybody has left or was lost, as the end of an MPI program does. Memory
+//! needs no such care: it is there as long as somebody maps it.
 //!
-//! Everybody watches all processes of its node, so that whoever ends is noticed by all that are left. When the first rank of one of several nodes ends before
-//! its time, its interface is gone: its neighbours count everybody elsewhere as lost, and everybody elsewhere hears nothing of that node any more.
+//! Everybody watches all processes of its node, so that whoever ends is noticed by all that are
+//! left. When the first rank of one of several nodes ends before its time, its interface is gone:
+//! its neighbours count everybody elsewhere as lost, and everybody elsewhere hears nothing of that
+//! node any more.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Ended, Error, Fabric, Fate, Loss, Node, Rank, Result, first_cause};
+use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, first_cause};
 use farside_nic::Address;
 use farside_pmi::Launcher;
 
@@ -33,7 +38,8 @@ use crate::job::{Host, Kind, NETWORK, START_TIMEOUT, address, enter, environment
 /// How long the start of a job may take, if nothing else is said. It is meant for hosts that do not
 /// answer: a rank whose process is gone is found much earlier (`farside_pmi::Patience`).
 const START: Duration = Duration::from_secs(60);
-/// How long an interface is kept after the last rank has left, in case a farewell has to be answered once more: longer than any farewell waits before it is repeated.
+/// How long an interface is kept after the last rank has left, in case a farewell has to be
+/// answered once more: longer than any farewell waits before it is repeated.
 const QUIET: Duration = Duration::from_millis(600);
 /// What a note begins with that tells of a failure.
 const FAILURE: &str = "failed: ";
@@ -48,7 +54,8 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
         environment::warn_of_own();
     }
     let met = meet(&mut board);
-    // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an error is reported by whoever got it.
+    // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an
+    // error is reported by whoever got it.
     let finished = board.finish();
     let (plan, made, note) = met?;
     finished?;
@@ -69,9 +76,9 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
 fn start_timeout() -> Result<Duration> {
     let Some(text) = variable(START_TIMEOUT) else { return Ok(START) };
     let seconds = text.parse::<u64>().ok().filter(|&seconds| seconds > 0 && seconds < 1 << 24);
-    seconds
-        .map(Duration::from_secs)
-        .ok_or_else(|| Error::Misuse(format!("{START_TIMEOUT}={text:?}: expected a number of seconds")))
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        Error::Misuse(format!("{START_TIMEOUT}={text:?}: expected a number of seconds"))
+    })
 }
 
 /// What the first rank of a node has made.
@@ -174,7 +181,8 @@ fn read_note(board: &mut Board, maker: Rank) -> Result<Note> {
     let note = good(board.read(maker, "node")?)?;
     let damaged = || Error::Join(format!("the note of {maker} is damaged: {note:?}"));
     let (socket, interface) = note.split_once(' ').ok_or_else(damaged)?;
-    let interface = if interface.is_empty() { None } else { Some(interface.parse().map_err(|_| damaged())?) };
+    let interface =
+        if interface.is_empty() { None } else { Some(interface.parse().map_err(|_| damaged())?) };
     Ok(Note { socket: socket.to_owned(), interface })
 }
 
@@ -182,7 +190,8 @@ fn read_note(board: &mut Board, maker: Rank) -> Result<Note> {
 struct Attendance {
     me: Rank,
     job: Arc<farside_shm::Job>,
-    /// What this rank has made, if it is the first of its node and others need it until all are done.
+    /// What this rank has made, if it is the first of its node and others need it until all are
+    /// done.
     serves: Option<Arc<Host>>,
     _watch: Watch,
 }
@@ -203,17 +212,18 @@ fn attend(
         move |rank: Rank| {
             if !job.is_gone(rank) {
                 match &host {
-                    Some(host) => host.declare_lost(rank, Ended::Vanished),
-                    None => job.declare_lost(rank, Ended::Vanished),
+                    Some(host) => host.declare_lost(rank, ExitCause::Vanished),
+                    None => job.declare_lost(rank, ExitCause::Vanished),
                 }
             }
             if kind != Kind::Shm && rank == maker {
                 // With it went the node's interface, and all who are elsewhere for those here.
-                let cause = Loss { rank: maker, how: Ended::Vanished };
+                let cause = Loss { rank: maker, how: ExitCause::Vanished };
                 let cause = first_cause(me, cause, |rank| job.departure(rank));
                 let far = job.topology().all().iter().filter(|rank| !near.contains(rank));
-                far.filter(|&&rank| !job.is_gone(rank))
-                    .for_each(|&rank| job.note_departure(rank, Fate::Lost(Ended::Silent), Some(cause)));
+                far.filter(|&&rank| !job.is_gone(rank)).for_each(|&rank| {
+                    job.note_departure(rank, PeerState::Lost(ExitCause::Silent), Some(cause))
+                });
             }
         }
     };
@@ -225,7 +235,8 @@ fn attend(
 
 impl Drop for Attendance {
     fn drop(&mut self) {
-        // A rank that unwinds is lost, and its node with it; to wait for others would only delay the news.
+        // A rank that unwinds is lost, and its node with it; to wait for others would only delay
+        // the news.
         if let Some(host) = self.serves.take().filter(|_| !std::thread::panicking()) {
             self.job.await_everybody(self.me);
             host.retire(QUIET);

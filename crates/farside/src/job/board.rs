@@ -45,7 +45,8 @@ impl Board {
         let damaged = || Error::Join(format!("the note {name:?} of {from} is damaged"));
         let first = self.session.get(from.0, &key(name, from, 0)).map_err(join)?;
         let (count, part) = first.split_once('.').ok_or_else(damaged)?;
-        let count = count.parse::<usize>().ok().filter(|&count| count <= PIECES_MAX).ok_or_else(damaged)?;
+        let count =
+            count.parse::<usize>().ok().filter(|&count| count <= PIECES_MAX).ok_or_else(damaged)?;
         let mut letters = part.to_owned();
         for piece in 1..count {
             letters.push_str(&self.session.get(from.0, &key(name, from, piece)).map_err(join)?);
@@ -53,7 +54,8 @@ impl Board {
         let bytes = (0..letters.len())
             .step_by(2)
             .map(|at| letters.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()));
-        String::from_utf8(bytes.collect::<Option<Vec<u8>>>().ok_or_else(damaged)?).map_err(|_| damaged())
+        String::from_utf8(bytes.collect::<Option<Vec<u8>>>().ok_or_else(damaged)?)
+            .map_err(|_| damaged())
     }
 
     /// Waits until all have come this far.
@@ -114,7 +116,9 @@ mod tests {
     #[test]
     fn notes_are_cut_into_pieces_and_put_together_again() {
         let mut board = Board::new(Box::<Short>::default());
-        for (name, text) in [("a", ""), ("b", "short"), ("c", "long; with = signs\nand lines, and \u{fc}mlauts")] {
+        for (name, text) in
+            [("a", ""), ("b", "short"), ("c", "long; with = signs\nand lines, and \u{fc}mlauts")]
+        {
             board.publish(name, text).unwrap();
             assert_eq!(board.read(Rank(0), name).unwrap(), text);
         }

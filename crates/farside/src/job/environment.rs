@@ -45,37 +45,66 @@ const fn launcher(name: &'static str, meaning: &'static str) -> Variable {
 pub const VARIABLES: &[Variable] = &[
     user(
         job::FABRIC,
-        "the fabric of a job under another launcher: `shm`, `nic` or `ofi`, instead of what fits; `farside run` has \
+        "the fabric of a job under another launcher: `shm`, `nic` or `ofi`, instead of what fits; \
+         `farside run` has \
          `--fabric`, and sets it for its ranks",
     ),
-    user(job::BETWEEN_NODES, "the fabric between nodes where none is asked for: `nic` (the default) or `ofi`"),
+    user(
+        job::BETWEEN_NODES,
+        "the fabric between nodes where none is asked for: `nic` (the default) or `ofi`",
+    ),
     user(job::PROVIDER, "the provider of libfabric, such as `tcp;ofi_rxm`; as `--provider`"),
     user(job::MEMORY, "how much memory each rank may share, such as `512M` or `4G`; as `--memory`"),
     user(job::TOPOLOGY, "how the ranks are arranged, such as `node:2,socket:2`; as `--topology`"),
-    user(job::CORES, "how many processors the ranks may use together, instead of what the machine has"),
-    user(job::NODES, "under another launcher: divide the ranks of one machine into so many nodes; as `--nodes`"),
+    user(
+        job::CORES,
+        "how many processors the ranks may use together, instead of what the machine has",
+    ),
+    user(
+        job::NODES,
+        "under another launcher: divide the ranks of one machine into so many nodes; as `--nodes`",
+    ),
     user(job::SERVER, "under another launcher: who executes far operations; as `--server`"),
     user(
         job::PATIENCE,
-        "under another launcher: how many seconds a node may be silent before it counts as lost, 10; as `--patience`",
+        "under another launcher: how many seconds a node may be silent before it counts as lost, \
+         10; as `--patience`",
     ),
     user(
         job::NETWORK,
-        "under another launcher: the address of this host that the others can reach, or a network such as \
+        "under another launcher: the address of this host that the others can reach, or a network \
+         such as \
          `10.1.0.0/16` in which each host has one",
     ),
-    user(job::START_TIMEOUT, "under another launcher: how many seconds the start of a job may take, 60"),
+    user(
+        job::START_TIMEOUT,
+        "under another launcher: how many seconds the start of a job may take, 60",
+    ),
     user(
         farside_pmi::PROTOCOL,
-        "what to speak with the launcher: `pmi1`, `pmi2` or `pmix`, if the wrong one is taken; `none` for a process \
+        "what to speak with the launcher: `pmi1`, `pmi2` or `pmix`, if the wrong one is taken; \
+         `none` for a process \
          that is to be a job of one rank",
     ),
-    user(farside_pmi::PMIX_LIBRARY, "where the PMIx library is, if the loader does not find `libpmix.so.2`"),
-    user("FARSIDE_RSH", "how `farside run --hosts` reaches a host: a command with `{host}` in it; as `--rsh`"),
+    user(
+        farside_pmi::PMIX_LIBRARY,
+        "where the PMIx library is, if the loader does not find `libpmix.so.2`",
+    ),
+    user(
+        "FARSIDE_RSH",
+        "how `farside run --hosts` reaches a host: a command with `{host}` in it; as `--rsh`",
+    ),
     launcher(job::RANK, "which rank a process is"),
     launcher(job::FILE, "the number of the inherited file that is the job's memory"),
-    launcher(job::MARK, "a name that no other job has: what bears it is ended should the launcher be killed"),
-    Variable { name: "FARSIDE_LONG", set_by: SetBy::Tester, meaning: "the tests try more, and take longer" },
+    launcher(
+        job::MARK,
+        "a name that no other job has: what bears it is ended should the launcher be killed",
+    ),
+    Variable {
+        name: "FARSIDE_LONG",
+        set_by: SetBy::Tester,
+        meaning: "the tests try more, and take longer",
+    },
 ];
 
 /// Says on standard error which of these variables are none of farside's although their names say
@@ -96,13 +125,18 @@ pub(crate) fn warn_of_own() {
 }
 
 fn warning(name: &str) -> Option<String> {
-    if !name.starts_with(PREFIX) || name.starts_with(TEST_PREFIX) || VARIABLES.iter().any(|known| known.name == name) {
+    if !name.starts_with(PREFIX)
+        || name.starts_with(TEST_PREFIX)
+        || VARIABLES.iter().any(|known| known.name == name)
+    {
         return None;
     }
     let nearest = VARIABLES.iter().map(|known| (distance(name, known.name), known.name)).min();
     // More than a third of what follows the prefix is another word.
     let close = |&(distance, _): &(usize, &str)| 3 * distance <= name.len() - PREFIX.len();
-    let meant = nearest.filter(close).map_or(String::new(), |(_, nearest)| format!("; is {nearest} meant?"));
+    let meant = nearest
+        .filter(close)
+        .map_or(String::new(), |(_, nearest)| format!("; is {nearest} meant?"));
     Some(format!("{name} is set, but there is no such variable, and it has no effect{meant}"))
 }
 
@@ -133,7 +167,10 @@ mod tests {
             ("FARSIDE_STARTTIMEOUT", "FARSIDE_START_TIMEOUT"),
         ] {
             let warning = warning(wrong).unwrap();
-            assert!(warning.contains(wrong) && warning.contains(&format!("{right} meant")), "{warning}");
+            assert!(
+                warning.contains(wrong) && warning.contains(&format!("{right} meant")),
+                "{warning}"
+            );
         }
         let warning = warning("FARSIDE_WAGES_OF_FEAR").unwrap();
         assert!(!warning.contains("meant"), "{warning}");
@@ -141,13 +178,18 @@ mod tests {
 
     #[test]
     fn what_is_known_or_nobodys_is_not_spoken_of() {
-        for name in ["FARSIDE_MEMORY", "FARSIDE_JOB_FD", "FARSIDE_TEST_MARK", "PATH", "farside_memory"] {
+        for name in
+            ["FARSIDE_MEMORY", "FARSIDE_JOB_FD", "FARSIDE_TEST_MARK", "PATH", "farside_memory"]
+        {
             assert_eq!(warning(name), None);
         }
     }
 
     #[test]
     fn letters_are_counted() {
-        assert_eq!((distance("same", "same"), distance("", "abc"), distance("kitten", "sitting")), (0, 3, 3));
+        assert_eq!(
+            (distance("same", "same"), distance("", "abc"), distance("kitten", "sitting")),
+            (0, 3, 3)
+        );
     }
 }

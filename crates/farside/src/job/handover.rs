@@ -1,7 +1,9 @@
-//! Handing the memory of a node from the rank that has made it to its neighbours, which are nobody's children.
+//! Handing the memory of a node from the rank that has made it to its neighbours, which are
+//! nobody's children.
 //!
-//! The maker listens at a local socket whose name only the job knows; whoever comes must belong to the same user. The same way
-//! the neighbours learn of each other's processes, to hear when they end.
+//! The maker listens at a local socket whose name only the job knows; whoever comes must belong to
+//! the same user. The same way the neighbours learn of each other's processes, to hear when they
+//! end.
 
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -14,7 +16,8 @@ use farside_fabric::{Error, Rank, Result};
 use farside_pmi::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 use rustix::process::Pid;
 
@@ -35,7 +38,10 @@ impl Offer {
         let mut random = [0; 16];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System { call: "getrandom", errno: errno.raw_os_error() })?;
-        let name = format!("farside-{}", random.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let name = format!(
+            "farside-{}",
+            random.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        );
         let refused = system("opening the socket at which a node's memory is handed over");
         let address = SocketAddr::from_abstract_name(&name).map_err(&refused)?;
         let listener = UnixListener::bind_addr(&address).map_err(&refused)?;
@@ -43,18 +49,31 @@ impl Offer {
         Ok(Offer { listener, name })
     }
 
-    /// Waits until all neighbours have come, and gives each of them the file. The first of `neighbours` is this process.
-    pub(crate) fn hand_out(&self, neighbours: &[Rank], file: BorrowedFd<'_>, patience: &Patience) -> Result<Processes> {
-        let mut come: Vec<Option<(UnixStream, Pid)>> = neighbours.iter().skip(1).map(|_| None).collect();
+    /// Waits until all neighbours have come, and gives each of them the file. The first of
+    /// `neighbours` is this process.
+    pub(crate) fn hand_out(
+        &self,
+        neighbours: &[Rank],
+        file: BorrowedFd<'_>,
+        patience: &Patience,
+    ) -> Result<Processes> {
+        let mut come: Vec<Option<(UnixStream, Pid)>> =
+            neighbours.iter().skip(1).map(|_| None).collect();
         while let Some(missing) = come.iter().position(Option::is_none) {
-            let pause = patience.pause("handing the memory of this node to its ranks").map_err(|error| {
+            let pause = patience.pause("handing the memory of this node to its \
+                                        ranks").map_err(|error| {
                 Error::Join(format!(
-                    "{} of this node has not come for its memory; has its process ended, or does its program not join? {error}",
+                    "{} of this node has not come for its memory; has its process ended, or does \
+                     its program not join? {error}",
                     neighbours[missing + 1]
                 ))
             })?;
-            let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
-            let _ = rustix::event::poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&timeout));
+            let timeout =
+                Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+            let _ = rustix::event::poll(
+                &mut [PollFd::new(&self.listener, PollFlags::IN)],
+                Some(&timeout),
+            );
             let Ok((stream, _)) = self.listener.accept() else { continue };
             // Strangers are sent away; whoever is missing is named in the end.
             if let Some((rank, pid)) = greet(&stream)
@@ -64,9 +83,13 @@ impl Offer {
             }
         }
         let come: Vec<(UnixStream, Pid)> = come.into_iter().flatten().collect();
-        let pids = std::iter::once(rustix::process::getpid()).chain(come.iter().map(|(_, pid)| *pid));
+        let pids =
+            std::iter::once(rustix::process::getpid()).chain(come.iter().map(|(_, pid)| *pid));
         let processes: Processes = neighbours.iter().copied().zip(pids).collect();
-        let list: Vec<u8> = processes.iter().flat_map(|(_, pid)| pid.as_raw_nonzero().get().to_le_bytes()).collect();
+        let list: Vec<u8> = processes
+            .iter()
+            .flat_map(|(_, pid)| pid.as_raw_nonzero().get().to_le_bytes())
+            .collect();
         for (stream, _) in come {
             // One that has gone by now is noticed by whoever watches it.
             let _ = give(&stream, file, &list);
@@ -100,16 +123,23 @@ fn give(mut stream: &UnixStream, file: BorrowedFd<'_>, list: &[u8]) -> std::io::
 }
 
 /// A neighbour's end: fetches the file from the rank that offers it.
-pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], patience: &Patience) -> Result<(OwnedFd, Processes)> {
+pub(crate) fn fetch(
+    name: &str,
+    me: Rank,
+    neighbours: &[Rank],
+    patience: &Patience,
+) -> Result<(OwnedFd, Processes)> {
     let maker = neighbours[0];
     let gone = |error: std::io::Error| {
         Error::Join(format!(
-            "{maker}, which makes the memory of this node, does not hand it over: {error}; has it ended?"
+            "{maker}, which makes the memory of this node, does not hand it over: {error}; has it \
+             ended?"
         ))
     };
     let address = SocketAddr::from_abstract_name(name).map_err(gone)?;
     let mut stream = UnixStream::connect_addr(&address).map_err(gone)?;
-    let owner = rustix::net::sockopt::socket_peercred(&stream).map_err(|errno| gone(errno.into()))?;
+    let owner =
+        rustix::net::sockopt::socket_peercred(&stream).map_err(|errno| gone(errno.into()))?;
     if owner.uid != rustix::process::geteuid() {
         return Err(gone(std::io::Error::other("another user listens there")));
     }
@@ -119,8 +149,11 @@ pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], patience: &Patien
         let pause = patience
             .pause("the hand-over of this node's memory")
             .map_err(|error| gone(std::io::Error::other(error.to_string())))?;
-        let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
-        if let Ok(1..) = rustix::event::poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&timeout)) {
+        let timeout =
+            Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        if let Ok(1..) =
+            rustix::event::poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&timeout))
+        {
             break;
         }
     }
@@ -131,7 +164,10 @@ pub(crate) fn fetch(name: &str, me: Rank, neighbours: &[Rank], patience: &Patien
         let mut pid = [0; 4];
         stream.read_exact(&mut pid).map_err(gone)?;
         let pid = Pid::from_raw(i32::from_le_bytes(pid));
-        processes.push((neighbour, pid.ok_or_else(|| gone(std::io::Error::other("a process without number")))?));
+        processes.push((
+            neighbour,
+            pid.ok_or_else(|| gone(std::io::Error::other("a process without number")))?,
+        ));
     }
     Ok((file, processes))
 }
@@ -140,8 +176,12 @@ fn take(stream: &UnixStream) -> std::io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let received =
-        rustix::net::recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received = rustix::net::recvmsg(
+        stream.as_fd(),
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     if received.bytes == 0 {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
@@ -177,8 +217,11 @@ mod tests {
     fn a_file_and_all_processes_come_over() {
         let offer = Offer::new().unwrap();
         let (name, neighbours) = (offer.name.clone(), [Rank(2), Rank(5), Rank(7)]);
-        let file = rustix::fs::memfd_create(c"handed over", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let which = |file: BorrowedFd<'_>| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).unwrap();
+        let file =
+            rustix::fs::memfd_create(c"handed over", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let which = |file: BorrowedFd<'_>| {
+            rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).unwrap()
+        };
         let (own, expected) = (rustix::process::getpid(), which(file.as_fd()));
         std::thread::scope(|threads| {
             for me in [Rank(7), Rank(5)] {
@@ -199,7 +242,9 @@ mod tests {
         let offer = Offer::new().unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
         // Somebody who says nothing of use does not count.
-        let stranger = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&offer.name).unwrap()).unwrap();
+        let stranger =
+            UnixStream::connect_addr(&SocketAddr::from_abstract_name(&offer.name).unwrap())
+                .unwrap();
         (&stranger).write_all(&99u32.to_le_bytes()).unwrap();
         let error = offer.hand_out(&[Rank(0), Rank(3)], file.as_fd(), &for_ms(50)).unwrap_err();
         assert!(error.to_string().contains("rank 3"), "{error}");

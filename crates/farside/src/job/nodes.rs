@@ -1,10 +1,11 @@
-//! The nodes of a job over nic or ofi that live in this process: all of them when one machine plays several, one of them when the job spans hosts.
+//! The nodes of a job over nic or ofi that live in this process: all of them when one machine plays
+//! several, one of them when the job spans hosts.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Departure, Ended, Error, Fate, Loss, Node, Rank, Result, Topology};
+use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
 use farside_ofi::Ofi;
 use farside_rma::root_bytes;
@@ -38,7 +39,9 @@ impl Nodes {
                 }
                 topology
             }
-            (None, nodes) => Topology::parse(&format!("node:{}", nodes.unwrap_or(1)), options.ranks)?,
+            (None, nodes) => {
+                Topology::parse(&format!("node:{}", nodes.unwrap_or(1)), options.ranks)?
+            }
         };
         let key = Key::random()?;
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -46,7 +49,8 @@ impl Nodes {
         // Each has its share of the processors.
         let cores = options.cores.unwrap_or_else(farside_shm::cores) / topology.nodes();
         let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
-        let stations = nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
+        let stations =
+            nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
         let stations = stations.collect::<Result<Vec<Station>>>()?;
         let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
         stations.iter().try_for_each(|station| station.open(&addresses))?;
@@ -56,7 +60,8 @@ impl Nodes {
     /// One node of a job that spans hosts.
     pub(crate) fn one(plan: &NodePlan) -> Result<Nodes> {
         let sizes = plan.ranks_of_nodes.iter().enumerate();
-        let node_of: Vec<u32> = sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
+        let node_of: Vec<u32> =
+            sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
         let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
         Nodes::placed(&plan.options, &topology, Node(plan.node), plan.secret, plan.bind)
     }
@@ -70,7 +75,11 @@ impl Nodes {
         bind: IpAddr,
     ) -> Result<Nodes> {
         let station = station(options, topology, node, Key::from_bytes(secret), bind)?;
-        Ok(Nodes { stations: vec![station], topology: Arc::new(topology.clone()), kind: options.fabric })
+        Ok(Nodes {
+            stations: vec![station],
+            topology: Arc::new(topology.clone()),
+            kind: options.fabric,
+        })
     }
 
     /// Which fabric connects them.
@@ -97,18 +106,22 @@ impl Nodes {
 
     /// The ranks that are here.
     pub(crate) fn ranks(&self) -> Vec<Rank> {
-        self.stations.iter().flat_map(|station| self.topology.ranks_of(station.node()).iter().copied()).collect()
+        self.stations
+            .iter()
+            .flat_map(|station| self.topology.ranks_of(station.node()).iter().copied())
+            .collect()
     }
 
     /// The station of a rank that is here; of any other, the first.
     pub(crate) fn of(&self, rank: Rank) -> &Station {
-        let is_its =
-            |station: &&Station| self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node();
+        let is_its = |station: &&Station| {
+            self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node()
+        };
         self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
     }
 
-    pub(crate) fn fate(&self, rank: Rank) -> Fate {
-        self.of(rank).fate(rank)
+    pub(crate) fn peer_state(&self, rank: Rank) -> PeerState {
+        self.of(rank).peer_state(rank)
     }
 
     pub(crate) fn departure(&self, rank: Rank) -> Departure {
@@ -116,7 +129,7 @@ impl Nodes {
     }
 
     /// A rank of a node that is here is lost.
-    pub(crate) fn declare_lost(&self, rank: Rank, how: Ended) {
+    pub(crate) fn declare_lost(&self, rank: Rank, how: ExitCause) {
         let own = self.of(rank);
         own.declare_lost(rank, how);
         // Those that are here hear of it at once; the others are told.
@@ -126,13 +139,17 @@ impl Nodes {
     }
 
     /// A rank of a node that is elsewhere is lost, because of this loss.
-    pub(crate) fn note_lost(&self, rank: Rank, how: Ended, cause: Option<Loss>) {
+    pub(crate) fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
         self.stations.iter().for_each(|station| station.note_lost(rank, how, cause));
     }
 
     pub(crate) fn lost(&self) -> Vec<u32> {
-        let mut lost: Vec<u32> =
-            self.stations.iter().flat_map(|station| station.nodes_lost()).map(|node| node.0).collect();
+        let mut lost: Vec<u32> = self
+            .stations
+            .iter()
+            .flat_map(|station| station.nodes_lost())
+            .map(|node| node.0)
+            .collect();
         lost.sort_unstable();
         lost.dedup();
         lost
@@ -144,8 +161,10 @@ impl Nodes {
 fn check_loopback(bind: IpAddr) -> Result<()> {
     echo(bind).map_err(|error| {
         Error::Misuse(format!(
-            "the loopback interface, over which nodes of one machine reach each other, does not work ({bind}: {error}); \
-             start it with `ip link set lo up`, or do without --nodes: ranks of one node need no network"
+            "the loopback interface, over which nodes of one machine reach each other, does not \
+             work ({bind}: {error}); \
+             start it with `ip link set lo up`, or do without --nodes: ranks of one node need no \
+             network"
         ))
     })
 }
@@ -165,7 +184,13 @@ fn echo(bind: IpAddr) -> std::io::Result<()> {
     Err(std::io::Error::other("what is sent there does not arrive"))
 }
 
-fn station(options: &Options, topology: &Topology, node: Node, key: Key, bind: IpAddr) -> Result<Station> {
+fn station(
+    options: &Options,
+    topology: &Topology,
+    node: Node,
+    key: Key,
+    bind: IpAddr,
+) -> Result<Station> {
     if bind.is_loopback() {
         check_loopback(bind)?;
     }
@@ -176,12 +201,16 @@ fn station(options: &Options, topology: &Topology, node: Node, key: Key, bind: I
     let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
     let patience = options.patience.unwrap_or(defaults.patience);
     if patience.is_zero() {
-        return Err(Error::Misuse("a node cannot be given up at once; allow it some time to answer".into()));
+        return Err(Error::Misuse(
+            "a node cannot be given up at once; allow it some time to answer".into(),
+        ));
     }
     let network: Arc<dyn Network> = match options.fabric {
         Kind::Ofi => {
             if server.place == Place::Host {
-                return Err(Error::Misuse(format!("the server {server} is for the nic fabric; over ofi agents serve")));
+                return Err(Error::Misuse(format!(
+                    "the server {server} is for the nic fabric; over ofi agents serve"
+                )));
             }
             Arc::new(Ofi::open(&options.provider.as_deref().unwrap_or_default().parse()?, bind)?)
         }

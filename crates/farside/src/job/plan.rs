@@ -1,4 +1,5 @@
-//! What a job under somebody else's launcher is to be like. Its first rank reads where all of them are, decides, and tells the others.
+//! What a job under somebody else's launcher is to be like. Its first rank reads where all of them
+//! are, decides, and tells the others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,11 +11,13 @@ use crate::job::{FABRIC, Kind, NODES, Options, PATIENCE, SERVER, TOPOLOGY};
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// What all processes have in common that can share memory and hear of each other's ends, and no others.
+    /// What all processes have in common that can share memory and hear of each other's ends, and
+    /// no others.
     pub(crate) machine: String,
     /// What people call it.
     pub(crate) host: String,
-    /// The processors that this process may use, as the system lists them: launchers bind processes to some.
+    /// The processors that this process may use, as the system lists them: launchers bind processes
+    /// to some.
     pub(crate) processors: String,
 }
 
@@ -32,7 +35,10 @@ impl Card {
         let machine = format!("{boot} {} {}", namespace("net"), namespace("pid"));
         let machine = if boot.is_empty() { host.clone() } else { machine };
         let status = read("/proc/self/status");
-        let processors = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+        let processors = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .unwrap_or_default();
         Card { machine, host, processors: processors.trim().to_owned() }
     }
 
@@ -42,10 +48,14 @@ impl Card {
 
     pub(crate) fn decode(text: &str) -> Result<Card> {
         match text.split('\n').collect::<Vec<&str>>().as_slice() {
-            [machine, host, processors] => {
-                Ok(Card { machine: (*machine).into(), host: (*host).into(), processors: (*processors).into() })
-            }
-            _ => Err(Error::Join(format!("a rank says where it is in words that are not understood: {text:?}"))),
+            [machine, host, processors] => Ok(Card {
+                machine: (*machine).into(),
+                host: (*host).into(),
+                processors: (*processors).into(),
+            }),
+            _ => Err(Error::Join(format!(
+                "a rank says where it is in words that are not understood: {text:?}"
+            ))),
         }
     }
 }
@@ -70,14 +80,24 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Decides from where the ranks are and from what the environment says.
-    pub(crate) fn make(cards: &[Card], secret: [u8; 16], environment: &dyn Fn(&str) -> Option<String>) -> Result<Plan> {
+    pub(crate) fn make(
+        cards: &[Card],
+        secret: [u8; 16],
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Plan> {
         let ranks = cards.len() as u32;
         let options = Options::new(ranks)?;
-        let split = wish(environment, NODES, &format!("a number of nodes, 1 to the {ranks} ranks"), |text| {
-            text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks)
-        })?;
+        let split = wish(
+            environment,
+            NODES,
+            &format!("a number of nodes, 1 to the {ranks} ranks"),
+            |text| text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks),
+        )?;
         let patience = wish(environment, PATIENCE, "a number of seconds", |text| {
-            let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let seconds = text
+                .parse::<f64>()
+                .ok()
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             seconds.filter(|patience| !patience.is_zero())
         })?;
         let server = environment(SERVER);
@@ -86,7 +106,9 @@ impl Plan {
         let is_alone = machines == 1;
         if !is_alone && (split.is_some() || options.topology.is_some()) {
             let name = if split.is_some() { NODES } else { TOPOLOGY };
-            return Err(Error::Misuse(format!("{name} is for one machine, but this job spans {machines}")));
+            return Err(Error::Misuse(format!(
+                "{name} is for one machine, but this job spans {machines}"
+            )));
         }
         let kind = match environment(FABRIC) {
             Some(name) => name.parse()?,
@@ -103,18 +125,33 @@ impl Plan {
         }
         let nodes = node_of.iter().max().map_or(1, |last| last + 1);
         let first_of = |node: u32| node_of.iter().position(|&other| other == node).unwrap_or(0);
-        let hosts =
-            if is_alone { Vec::new() } else { (0..nodes).map(|node| cards[first_of(node)].host.clone()).collect() };
+        let hosts = if is_alone {
+            Vec::new()
+        } else {
+            (0..nodes).map(|node| cards[first_of(node)].host.clone()).collect()
+        };
         let cores = (0..nodes).map(|node| {
             let is_here = |rank: usize| is_alone || node_of[rank] == node;
             let here = (0..cards.len()).filter(|&rank| is_here(rank));
-            let processors: BTreeSet<u32> = here.flat_map(|rank| farside_shm::list(&cards[rank].processors)).collect();
+            let processors: BTreeSet<u32> =
+                here.flat_map(|rank| farside_shm::list(&cards[rank].processors)).collect();
             let shared_by = if is_alone { nodes } else { 1 };
             options.cores.unwrap_or((processors.len() as u32 / shared_by).max(1))
         });
         let cores = cores.collect();
         let Options { topology, memory, provider, .. } = options;
-        Ok(Plan { kind, secret, topology, memory, server, provider, patience, cores, hosts, node_of })
+        Ok(Plan {
+            kind,
+            secret,
+            topology,
+            memory,
+            server,
+            provider,
+            patience,
+            cores,
+            hosts,
+            node_of,
+        })
     }
 
     /// Who is where.
@@ -128,7 +165,8 @@ impl Plan {
 
     /// The ranks that share memory with one, the first of which makes it.
     pub(crate) fn neighbours(&self, of: Rank) -> Vec<Rank> {
-        let node = |rank: usize| if self.kind == Kind::Shm { Some(&0) } else { self.node_of.get(rank) };
+        let node =
+            |rank: usize| if self.kind == Kind::Shm { Some(&0) } else { self.node_of.get(rank) };
         let all = 0..self.node_of.len();
         all.filter(|&rank| node(rank) == node(of.index())).map(|rank| Rank(rank as u32)).collect()
     }
@@ -150,12 +188,17 @@ impl Plan {
 
     pub(crate) fn encode(&self) -> String {
         let mut lines = vec![format!("kind {}", self.kind)];
-        lines.push(format!("secret {}", self.secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
+        lines.push(format!(
+            "secret {}",
+            self.secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        ));
         lines.extend(self.topology.iter().map(|topology| format!("topology {topology}")));
         lines.extend(self.memory.iter().map(|memory| format!("memory {memory}")));
         lines.extend(self.server.iter().map(|server| format!("server {server}")));
         lines.extend(self.provider.iter().map(|provider| format!("provider {provider}")));
-        lines.extend(self.patience.iter().map(|patience| format!("patience {}", patience.as_millis())));
+        lines.extend(
+            self.patience.iter().map(|patience| format!("patience {}", patience.as_millis())),
+        );
         lines.push(format!("nodes {}", runs(&self.node_of)));
         lines.extend(self.hosts.iter().map(|host| format!("host {host}")));
         lines.push(format!("cores {}", runs(&self.cores)));
@@ -233,7 +276,9 @@ fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<
     let even = format!("node:{}", nodes.unwrap_or(1));
     let topology = Topology::parse(topology.unwrap_or(&even), ranks)?;
     if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
-        return Err(Error::Misuse(format!("{NODES} and {TOPOLOGY} disagree on the number of nodes")));
+        return Err(Error::Misuse(format!(
+            "{NODES} and {TOPOLOGY} disagree on the number of nodes"
+        )));
     }
     Ok((0..ranks).map(|rank| topology.node_of(Rank(rank)).0).collect())
 }
@@ -255,7 +300,10 @@ fn from_runs(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for run in text.split(' ') {
         let (number, count) = run.split_once('*')?;
-        let count = count.parse::<usize>().ok().filter(|&count| count <= farside_shm::RANKS_MAX as usize)?;
+        let count = count
+            .parse::<usize>()
+            .ok()
+            .filter(|&count| count <= farside_shm::RANKS_MAX as usize)?;
         numbers.extend(std::iter::repeat_n(number.parse::<u32>().ok()?, count));
     }
     Some(numbers)
@@ -275,8 +323,9 @@ mod tests {
     }
 
     fn plan(machines: &[&str], variables: &[(&str, &str)]) -> Result<Plan> {
-        let environment =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let environment = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
         Plan::make(&cards(machines), [7; 16], &environment)
     }
 
@@ -300,7 +349,10 @@ mod tests {
     #[test]
     fn one_machine_plays_several_nodes() {
         let plan = plan(&["a"; 4], &[(NODES, "2")]).unwrap();
-        assert_eq!((plan.kind, plan.node_of.clone(), plan.hosts.clone()), (Kind::Nic, vec![0, 0, 1, 1], vec![]));
+        assert_eq!(
+            (plan.kind, plan.node_of.clone(), plan.hosts.clone()),
+            (Kind::Nic, vec![0, 0, 1, 1], vec![])
+        );
         assert_eq!(plan.cores, [2, 2], "they share its processors");
     }
 
@@ -316,8 +368,9 @@ mod tests {
 
     #[test]
     fn wishes_that_do_not_go_together_are_named() {
-        let refused =
-            |machines: &[&str], name: &str, value: &str| plan(machines, &[(name, value)]).unwrap_err().to_string();
+        let refused = |machines: &[&str], name: &str, value: &str| {
+            plan(machines, &[(name, value)]).unwrap_err().to_string()
+        };
         assert!(refused(&["a", "b"], FABRIC, "shm").contains("FARSIDE_FABRIC=shm"));
         assert!(refused(&["a", "b"], NODES, "2").contains("spans 2"));
         assert!(refused(&["a", "a"], NODES, "3").contains("\"3\""));

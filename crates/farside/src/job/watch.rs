@@ -18,8 +18,13 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Calls `ended` for each of these ranks when its process has ended.
-    pub(crate) fn start(processes: &Processes, mut ended: impl FnMut(Rank) + Send + 'static) -> Result<Watch> {
-        let system = |call: &'static str| move |errno: Errno| Error::System { call, errno: errno.raw_os_error() };
+    pub(crate) fn start(
+        processes: &Processes,
+        mut ended: impl FnMut(Rank) + Send + 'static,
+    ) -> Result<Watch> {
+        let system = |call: &'static str| {
+            move |errno: Errno| Error::System { call, errno: errno.raw_os_error() }
+        };
         let mut handles: Vec<(Rank, OwnedFd)> = Vec::new();
         let mut gone: Vec<Rank> = Vec::new();
         for &(rank, pid) in processes {
@@ -27,23 +32,29 @@ impl Watch {
                 Ok(handle) => handles.push((rank, handle)),
                 Err(Errno::SRCH) => gone.push(rank),
                 Err(errno) => {
-                    return Err(system("pidfd_open, by which a rank hears that another one has ended")(errno));
+                    return Err(system(
+                        "pidfd_open, by which a rank hears that another one has ended",
+                    )(errno));
                 }
             }
         }
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(system("eventfd"))?;
-        let told = stop
-            .try_clone()
-            .map_err(|error| Error::System { call: "duplicating a file", errno: error.raw_os_error().unwrap_or(0) })?;
+        let told = stop.try_clone().map_err(|error| Error::System {
+            call: "duplicating a file",
+            errno: error.raw_os_error().unwrap_or(0),
+        })?;
         let run = move || {
             gone.into_iter().for_each(&mut ended);
             while let Some(ranks) = wait(&mut handles, &told) {
                 ranks.into_iter().for_each(&mut ended);
             }
         };
-        let thread = std::thread::Builder::new().name("farside-watch".into()).spawn(run).map_err(|error| {
-            Error::System { call: "starting the thread that watches", errno: error.raw_os_error().unwrap_or(0) }
-        })?;
+        let thread = std::thread::Builder::new().name("farside-watch".into()).spawn(run).map_err(
+            |error| Error::System {
+                call: "starting the thread that watches",
+                errno: error.raw_os_error().unwrap_or(0),
+            },
+        )?;
         Ok(Watch { stop, thread: Some(thread) })
     }
 }
@@ -91,9 +102,13 @@ mod tests {
 
     #[test]
     fn ends_are_heard_of_in_their_order() {
-        let mut children: Vec<_> = (0..3).map(|_| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()).collect();
-        let processes: Processes =
-            children.iter().enumerate().map(|(rank, child)| (Rank(rank as u32), Pid::from_child(child))).collect();
+        let mut children: Vec<_> =
+            (0..3).map(|_| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()).collect();
+        let processes: Processes = children
+            .iter()
+            .enumerate()
+            .map(|(rank, child)| (Rank(rank as u32), Pid::from_child(child)))
+            .collect();
         let (sender, ends) = channel();
         let watch = Watch::start(&processes, move |rank| sender.send(rank).unwrap()).unwrap();
         for rank in [1, 0, 2] {
@@ -104,7 +119,8 @@ mod tests {
         drop(watch);
         // Whoever had ended before it was watched has ended, too.
         let (sender, ends) = channel();
-        let _watch = Watch::start(&vec![processes[0]], move |rank| sender.send(rank).unwrap()).unwrap();
+        let _watch =
+            Watch::start(&vec![processes[0]], move |rank| sender.send(rank).unwrap()).unwrap();
         assert_eq!(ends.recv_timeout(Duration::from_secs(10)), Ok(Rank(0)));
     }
 }

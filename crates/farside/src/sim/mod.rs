@@ -1,9 +1,11 @@
 //! Simulated jobs, on one thread: in virtual time, thousands of ranks; or every schedule of a few.
 //!
-//! [`run`] measures a program on a machine that is described by a [`Profile`]; the rest of this page is about checking.
+//! [`run`] measures a program on a machine that is described by a [`Profile`]; the rest of this
+//! page is about checking.
 //!
-//! The code that is explored is the code that runs: a program is the same function of a [`World`] on every fabric. `docs/checking.md` tells how to check a protocol; with
-//! [`Simulation::deaths`] ranks may die in it, and with [`Simulation::torn`] long transfers are torn.
+//! The code that is explored is the code that runs: a program is the same function of a [`World`]
+//! on every fabric. `docs/checking.md` tells how to check a protocol; with [`Simulation::deaths`]
+//! ranks may die in it, and with [`Simulation::torn`] long transfers are torn.
 //!
 //! ```
 //! use farside::sim::{Reduction, exhaustive, program, simulation};
@@ -30,8 +32,12 @@ use std::rc::Rc;
 use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 
-pub use farside_sim::explore::{Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay};
-pub use farside_sim::{Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Verdict, What, profile};
+pub use farside_sim::explore::{
+    Failure, Policy, Progress, Reduction, Report, exhaustive, explore, random, replay,
+};
+pub use farside_sim::{
+    Event, Profile, Program, Resent, Run, Simulation, Start, Step, Timing, Verdict, What, profile,
+};
 pub use timed::{Outcome, Virtual, run};
 
 /// A simulated job of so many ranks, arranged as described (such as `node:2`), or all on one node.
@@ -51,17 +57,22 @@ pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
     })
 }
 
-/// Where ranks may die, survivors may end with errors. [`Error::Misuse`] is how a program says that something is wrong all the same.
+/// Where ranks may die, survivors may end with errors. [`Error::Misuse`] is how a program says that
+/// something is wrong all the same.
 fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     match result {
-        Err(error) if start.losses() == 0 || matches!(error, Error::Misuse(_)) => Err(error.to_string()),
+        Err(error) if start.losses() == 0 || matches!(error, Error::Misuse(_)) => {
+            Err(error.to_string())
+        }
         _ => Ok(()),
     }
 }
 
 /// A program that says itself when its preparations, which are not explored, are over.
 pub fn staged(run: impl Fn(&World, &dyn Fn()) -> Result<()> + 'static) -> Program {
-    Rc::new(move |fabric, start| judged(World::new(fabric).and_then(|world| run(&world, &|| start.prepared())), start))
+    Rc::new(move |fabric, start| {
+        judged(World::new(fabric).and_then(|world| run(&world, &|| start.prepared())), start)
+    })
 }
 
 /// A program: `prepare` is not explored, `body` is.

@@ -7,8 +7,9 @@ use farside_fabric::{Error, Result, Topology};
 use farside_rma::{World, root_bytes};
 use farside_sim::{Profile, Program, Timed, Timing};
 
-/// Runs `program` on `ranks` simulated ranks, on a machine as `profile` describes it, and returns what each rank returned and how
-/// long it would have taken there. The same seed gives the same run.
+/// Runs `program` on `ranks` simulated ranks, on a machine as `profile` describes it, and returns
+/// what each rank returned and how long it would have taken there. The same seed gives the same
+/// run.
 ///
 /// ```
 /// use farside::sim::{Profile, run};
@@ -58,7 +59,13 @@ impl Virtual {
         if ranks == 0 {
             return Err(Error::Misuse("a job has at least one rank".into()));
         }
-        Ok(Virtual { topology: profile.topology(ranks)?, profile: profile.clone(), ranks, seed: 1, traced: false })
+        Ok(Virtual {
+            topology: profile.topology(ranks)?,
+            profile: profile.clone(),
+            ranks,
+            seed: 1,
+            traced: false,
+        })
     }
 
     /// Another seed: other delays.
@@ -68,7 +75,8 @@ impl Virtual {
         self
     }
 
-    /// Arranges the ranks differently: `node:2,socket:2`. What a level costs is what the profile says of that name.
+    /// Arranges the ranks differently: `node:2,socket:2`. What a level costs is what the profile
+    /// says of that name.
     pub fn topology(mut self, description: &str) -> Result<Virtual> {
         self.topology = Topology::parse(description, self.ranks)?;
         Ok(self)
@@ -87,7 +95,10 @@ impl Virtual {
     }
 
     /// Runs a program all of which counts.
-    pub fn run<T: 'static>(&self, program: impl Fn(World) -> Result<T> + 'static) -> Result<Outcome<T>> {
+    pub fn run<T: 'static>(
+        &self,
+        program: impl Fn(World) -> Result<T> + 'static,
+    ) -> Result<Outcome<T>> {
         let gathered = Gathered::new(self.ranks);
         let into = gathered.clone();
         self.execute(
@@ -124,7 +135,8 @@ impl Virtual {
     }
 
     fn execute<T>(&self, gathered: Gathered<T>, program: Program) -> Result<Outcome<T>> {
-        let mut timed = Timed::new(&self.profile, self.topology.clone(), root_bytes(self.ranks), self.seed);
+        let mut timed =
+            Timed::new(&self.profile, self.topology.clone(), root_bytes(self.ranks), self.seed);
         if self.traced {
             timed = timed.traced();
         }
@@ -166,7 +178,8 @@ impl<T> Gathered<T> {
         }
     }
 
-    /// The error of the first rank that returned one; otherwise nobody did, and the machine says what is wrong.
+    /// The error of the first rank that returned one; otherwise nobody did, and the machine says
+    /// what is wrong.
     fn error(&self, problem: String) -> Error {
         self.error.borrow_mut().take().unwrap_or(Error::Misuse(problem))
     }

@@ -1,9 +1,10 @@
 //! The Trace Event Format, as JSON, which Perfetto and the trace viewers of browsers read.
 //!
-//! What the format asks for and where it is met: slices on one track nest or are apart (a rank's overlapping operations are on tracks of
-//! their own); an arrow begins and ends inside a slice (an operation's landing is a slice of one nanosecond, which, as times are whole
-//! nanoseconds, cannot cross the edge of another); times are microseconds with a fraction; of events at one time the outer slice
-//! comes first, and an arrow's end right behind its slice.
+//! What the format asks for and where it is met: slices on one track nest or are apart (a rank's
+//! overlapping operations are on tracks of their own); an arrow begins and ends inside a slice (an
+//! operation's landing is a slice of one nanosecond, which, as times are whole nanoseconds, cannot
+//! cross the edge of another); times are microseconds with a fraction; of events at one time the
+//! outer slice comes first, and an arrow's end right behind its slice.
 
 use std::cmp::Reverse;
 use std::io::{self, BufWriter, Write};
@@ -16,8 +17,9 @@ use super::{Bar, Landing, Timeline};
 /// How long the slice is that an arrow ends in.
 const LANDING_NS: u64 = 1;
 
-/// Writes a recording as JSON for [Perfetto](https://ui.perfetto.dev): a process for each node, a track for each rank, a slice for each
-/// operation, and an arrow to its target for each operation that is known to have landed.
+/// Writes a recording as JSON for [Perfetto](https://ui.perfetto.dev): a process for each node, a
+/// track for each rank, a slice for each operation, and an arrow to its target for each operation
+/// that is known to have landed.
 ///
 /// ```
 /// use farside::observed::{Kind, Operation};
@@ -84,7 +86,8 @@ fn moments(timeline: &Timeline) -> Vec<Moment<'_>> {
     moments
 }
 
-/// The list of events, as it is written. Nothing in it needs escaping: all texts are made of the names of kinds, and of numbers.
+/// The list of events, as it is written. Nothing in it needs escaping: all texts are made of the
+/// names of kinds, and of numbers.
 struct Events<'a> {
     out: BufWriter<&'a mut dyn Write>,
     topology: &'a Topology,
@@ -109,7 +112,14 @@ impl Events<'_> {
     }
 
     /// The two events that name a process or a thread and give it its place.
-    fn name(&mut self, rank: Rank, lane: u32, what: &str, name: &str, place: u64) -> io::Result<()> {
+    fn name(
+        &mut self,
+        rank: Rank,
+        lane: u32,
+        what: &str,
+        name: &str,
+        place: u64,
+    ) -> io::Result<()> {
         let track = self.track(rank, lane);
         for (event, value) in [("name", format!("\"{name}\"")), ("sort_index", place.to_string())] {
             self.separate()?;
@@ -135,7 +145,10 @@ impl Events<'_> {
         )?;
         if bar.landing.is_some() {
             self.separate()?;
-            write!(self.out, r#"{{"name":"{kind}","cat":"landing","ph":"s","id":"{number}","ts":{begin},{track}}}"#)?;
+            write!(
+                self.out,
+                r#"{{"name":"{kind}","cat":"landing","ph":"s","id":"{number}","ts":{begin},{track}}}"#
+            )?;
         }
         Ok(())
     }
@@ -152,11 +165,15 @@ impl Events<'_> {
             r#"{{"name":"{kind} lands","cat":"landing","ph":"X","ts":{at},"dur":{duration},{track},"args":{{"from":{from},"bytes":{bytes}}}}}"#
         )?;
         self.separate()?;
-        write!(self.out, r#"{{"name":"{kind}","cat":"landing","ph":"f","bp":"e","id":"{number}","ts":{at},{track}}}"#)
+        write!(
+            self.out,
+            r#"{{"name":"{kind}","cat":"landing","ph":"f","bp":"e","id":"{number}","ts":{at},{track}}}"#
+        )
     }
 
-    /// The two fields that say which track an event is on. Both count from 1, as 0 means the idle task to readers, and no two ranks share
-    /// a thread's number, not even on different nodes, as readers take it for a name by itself.
+    /// The two fields that say which track an event is on. Both count from 1, as 0 means the idle
+    /// task to readers, and no two ranks share a thread's number, not even on different nodes, as
+    /// readers take it for a name by itself.
     fn track(&self, rank: Rank, lane: u32) -> String {
         let node = u64::from(self.topology.node_of(rank).0);
         let thread = u64::from(lane) * u64::from(self.topology.ranks()) + u64::from(rank.0);

@@ -1,6 +1,7 @@
 //! Traces for people to look at: a file for Perfetto, or a page that needs nothing but a browser.
 //!
-//! A [`Trace`](crate::tracing::Trace) in front of every rank's fabric records; [`chrome`] and [`page`] write down what it took:
+//! A [`Trace`](crate::tracing::Trace) in front of every rank's fabric records; [`chrome`] and
+//! [`page`] write down what it took:
 //!
 //! ```
 //! use std::time::Instant;
@@ -22,8 +23,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Both start their time at the earliest operation. Both draw an arrow from an operation to its target where the recording knows when it
-//! landed there. Operations of one rank that overlap, because several of its threads were at it, get a row each.
+//! Both start their time at the earliest operation. Both draw an arrow from an operation to its
+//! target where the recording knows when it landed there. Operations of one rank that overlap,
+//! because several of its threads were at it, get a row each.
 
 mod chrome;
 mod page;
@@ -43,8 +45,9 @@ struct Timeline {
     lanes: Vec<u32>,
 }
 
-/// An operation and where it is drawn. Times are nanoseconds since the earliest operation: they stay small enough for the
-/// floating-point numbers that readers hold them in, whatever the clock's beginning was.
+/// An operation and where it is drawn. Times are nanoseconds since the earliest operation: they
+/// stay small enough for the floating-point numbers that readers hold them in, whatever the clock's
+/// beginning was.
 struct Bar {
     slice: Slice,
     lane: u32,
@@ -63,9 +66,15 @@ struct Landing {
 impl Timeline {
     /// Puts every slice on a row. Fails if a slice names a rank that the topology does not have.
     fn new(slices: &[Slice], topology: &Topology) -> io::Result<Timeline> {
-        for rank in slices.iter().flat_map(|slice| [Some(slice.rank), slice.operation.peer]).flatten() {
+        for rank in
+            slices.iter().flat_map(|slice| [Some(slice.rank), slice.operation.peer]).flatten()
+        {
             if rank.0 >= topology.ranks() {
-                let message = format!("the trace has rank {} but the topology only {} ranks", rank.0, topology.ranks());
+                let message = format!(
+                    "the trace has rank {} but the topology only {} ranks",
+                    rank.0,
+                    topology.ranks()
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
         }
@@ -75,7 +84,8 @@ impl Timeline {
         let mut busy_until: Vec<Vec<u64>> = vec![Vec::new(); topology.ranks() as usize];
         for bar in &mut bars {
             let lanes = &mut busy_until[bar.slice.rank.index()];
-            let free = lanes.iter().position(|&end_ns| end_ns <= bar.begin_ns).unwrap_or(lanes.len());
+            let free =
+                lanes.iter().position(|&end_ns| end_ns <= bar.begin_ns).unwrap_or(lanes.len());
             if free == lanes.len() {
                 lanes.push(0);
             }
@@ -91,12 +101,11 @@ impl Bar {
     fn new(slice: &Slice, start_ns: u64) -> Bar {
         let begin_ns = slice.begin_ns - start_ns;
         let end_ns = slice.end_ns.max(slice.begin_ns) - start_ns;
-        // Nothing lands before it begins. A recording that says so mixes clocks, and readers drop an arrow into the past.
-        let landing = slice
-            .operation
-            .peer
-            .zip(slice.landed_ns)
-            .map(|(target, landed_ns)| Landing { target, at_ns: landed_ns.saturating_sub(start_ns).max(begin_ns) });
+        // Nothing lands before it begins. A recording that says so mixes clocks, and readers drop
+        // an arrow into the past.
+        let landing = slice.operation.peer.zip(slice.landed_ns).map(|(target, landed_ns)| {
+            Landing { target, at_ns: landed_ns.saturating_sub(start_ns).max(begin_ns) }
+        });
         Bar { slice: *slice, lane: 0, begin_ns, end_ns, landing }
     }
 }
@@ -114,9 +123,15 @@ mod tests {
 
     #[test]
     fn overlapping_operations_of_one_rank_are_on_rows_of_their_own() {
-        let slices = [slice(0, 20, 30, None), slice(0, 10, 20, None), slice(0, 15, 25, None), slice(1, 10, 40, None)];
+        let slices = [
+            slice(0, 20, 30, None),
+            slice(0, 10, 20, None),
+            slice(0, 15, 25, None),
+            slice(1, 10, 40, None),
+        ];
         let timeline = Timeline::new(&slices, &Topology::flat(3)).unwrap();
-        let placed: Vec<_> = timeline.bars.iter().map(|bar| (bar.slice.rank.0, bar.begin_ns, bar.lane)).collect();
+        let placed: Vec<_> =
+            timeline.bars.iter().map(|bar| (bar.slice.rank.0, bar.begin_ns, bar.lane)).collect();
         assert_eq!(placed, [(0, 0, 0), (1, 0, 0), (0, 5, 1), (0, 10, 0)]);
         assert_eq!(timeline.lanes, [2, 1, 1]);
     }

@@ -9,20 +9,26 @@ use farside_fabric::{Rank, Topology};
 
 use super::{Bar, Timeline};
 
-/// The page, with marks where the parts go: its look, the title (twice), the recording, its behaviour.
+/// The page, with marks where the parts go: its look, the title (twice), the recording, its
+/// behaviour.
 const PAGE: &str = include_str!("page/page.html");
 
 /// How it looks.
 const STYLE: &str = include_str!("page/page.css");
 
 /// What it does.
-const SCRIPT: &str =
-    concat!(include_str!("page/recording.js"), include_str!("page/picture.js"), include_str!("page/controls.js"));
+const SCRIPT: &str = concat!(
+    include_str!("page/recording.js"),
+    include_str!("page/picture.js"),
+    include_str!("page/controls.js")
+);
 
-/// Writes a recording as a page of HTML: a row for each rank, bars for operations, arrows to where they landed.
+/// Writes a recording as a page of HTML: a row for each rank, bars for operations, arrows to where
+/// they landed.
 ///
-/// The page asks for nothing from any network. It zooms and pans with the mouse or the keys, and its address keeps the view
-/// (`#from=1000&to=2500`, in nanoseconds since the first operation), so that views can be shared.
+/// The page asks for nothing from any network. It zooms and pans with the mouse or the keys, and
+/// its address keeps the view (`#from=1000&to=2500`, in nanoseconds since the first operation), so
+/// that views can be shared.
 ///
 /// ```
 /// use farside::{Topology, trace};
@@ -36,12 +42,19 @@ const SCRIPT: &str =
 /// # Errors
 ///
 /// Those of `out`, and one that names the rank if `slices` has one that `topology` does not.
-pub fn page(slices: &[Slice], topology: &Topology, title: &str, out: &mut dyn Write) -> io::Result<()> {
+pub fn page(
+    slices: &[Slice],
+    topology: &Topology,
+    title: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let timeline = Timeline::new(slices, topology)?;
     let mut out = BufWriter::new(out);
     let mut rest = PAGE;
     // From mark to mark, so that marks in what was put in mean nothing.
-    while let Some((above, (mark, below))) = rest.split_once("{{").and_then(|(a, b)| Some((a, b.split_once("}}")?))) {
+    while let Some((above, (mark, below))) =
+        rest.split_once("{{").and_then(|(a, b)| Some((a, b.split_once("}}")?)))
+    {
         out.write_all(above.as_bytes())?;
         match mark {
             "title" => out.write_all(escaped(title).as_bytes())?,
@@ -62,7 +75,9 @@ fn write_trace(timeline: &Timeline, topology: &Topology, out: &mut impl Write) -
     let unknown = |time: Option<u64>| time.map_or("-1".into(), |time| time.to_string());
     let begins = std::iter::once(0).chain(bars.iter().map(|bar| bar.begin_ns));
     let since_last = bars.iter().zip(begins).map(|(bar, last_ns)| bar.begin_ns - last_ns);
-    let kind = |bar: &Bar| Kind::ALL.iter().position(|kind| *kind == bar.slice.operation.kind).unwrap_or_default();
+    let kind = |bar: &Bar| {
+        Kind::ALL.iter().position(|kind| *kind == bar.slice.operation.kind).unwrap_or_default()
+    };
     let peer = |bar: &Bar| unknown(bar.slice.operation.peer.map(|peer| peer.0.into()));
     let landed = |bar: &Bar| unknown(bar.landing.map(|landing| landing.at_ns - bar.begin_ns));
 
@@ -82,7 +97,11 @@ fn write_trace(timeline: &Timeline, topology: &Topology, out: &mut impl Write) -
 }
 
 /// One list, and the comma behind it.
-fn column<T: Display>(out: &mut impl Write, name: &str, values: impl IntoIterator<Item = T>) -> io::Result<()> {
+fn column<T: Display>(
+    out: &mut impl Write,
+    name: &str,
+    values: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
     write!(out, "\"{name}\":[")?;
     for (index, value) in values.into_iter().enumerate() {
         let separator = if index == 0 { "" } else { "," };
@@ -125,12 +144,26 @@ mod tests {
         let fence = Operation { kind: Kind::Fence, peer: None, bytes: 0 };
         let text = written(
             &[
-                Slice { rank: Rank(0), operation: fence, begin_ns: 1250, end_ns: 1300, landed_ns: None },
-                Slice { rank: Rank(0), operation: put, begin_ns: 1000, end_ns: 1250, landed_ns: Some(1900) },
+                Slice {
+                    rank: Rank(0),
+                    operation: fence,
+                    begin_ns: 1250,
+                    end_ns: 1300,
+                    landed_ns: None,
+                },
+                Slice {
+                    rank: Rank(0),
+                    operation: put,
+                    begin_ns: 1000,
+                    end_ns: 1250,
+                    landed_ns: Some(1900),
+                },
             ],
             "two",
         );
-        for column in ["\"begin\":[0,250]", "\"duration\":[250,50]", "\"landed\":[900,-1]", "\"peer\":[1,-1]"] {
+        for column in
+            ["\"begin\":[0,250]", "\"duration\":[250,50]", "\"landed\":[900,-1]", "\"peer\":[1,-1]"]
+        {
             assert!(text.contains(column), "{column}");
         }
     }

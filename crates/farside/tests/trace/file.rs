@@ -1,4 +1,5 @@
-//! The file for Perfetto, read by the types of `tracing-chrometrace`, which know nothing of this writer.
+//! The file for Perfetto, read by the types of `tracing-chrometrace`, which know nothing of this
+//! writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,9 +47,13 @@ impl File {
         let mut names: Vec<(Track, String)> = Vec::new();
         for event in self.of_phase(Phase::Metadata) {
             match &*event.name {
-                "thread_name" => names.push((track(event), event.args.get("name").unwrap().as_str().unwrap().into())),
+                "thread_name" => names
+                    .push((track(event), event.args.get("name").unwrap().as_str().unwrap().into())),
                 "thread_sort_index" => {
-                    places.insert(track(event), event.args.get("sort_index").unwrap().as_u64().unwrap());
+                    places.insert(
+                        track(event),
+                        event.args.get("sort_index").unwrap().as_u64().unwrap(),
+                    );
                 }
                 _ => {}
             }
@@ -77,12 +82,17 @@ fn every_rank_has_a_named_track_in_the_process_of_its_node() {
     let expected: Vec<String> = (0..RANKS).map(|rank| format!("rank {rank}")).collect();
     let tracks = file.tracks();
     assert_eq!(tracks.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>(), expected);
-    let processes: Vec<_> = file.of_phase(Phase::Metadata).filter(|event| event.name == "process_name").collect();
-    let names: Vec<_> = processes.iter().map(|event| event.args.get("name").unwrap().as_str().unwrap()).collect();
+    let processes: Vec<_> =
+        file.of_phase(Phase::Metadata).filter(|event| event.name == "process_name").collect();
+    let names: Vec<_> =
+        processes.iter().map(|event| event.args.get("name").unwrap().as_str().unwrap()).collect();
     assert_eq!(names, ["node 0", "node 1"]);
     let known: BTreeSet<Track> = tracks.iter().map(|(track, _)| *track).collect();
     assert_eq!(known.len(), RANKS as usize, "two ranks share a track");
-    assert!(file.events.iter().all(|event| known.contains(&track(event))), "an event is on a track without a name");
+    assert!(
+        file.events.iter().all(|event| known.contains(&track(event))),
+        "an event is on a track without a name"
+    );
 }
 
 #[test]
@@ -105,7 +115,8 @@ fn operations_are_all_there_with_their_times_to_the_nanosecond() {
         })
         .collect();
     let names: BTreeMap<Track, String> = file.tracks().into_iter().collect();
-    let number = |event: &ChromeEvent, name| event.args.get(name).map(|value| value.as_u64().unwrap());
+    let number =
+        |event: &ChromeEvent, name| event.args.get(name).map(|value| value.as_u64().unwrap());
     let mut written: Vec<_> = file
         .operations()
         .map(|event| {
@@ -119,7 +130,8 @@ fn operations_are_all_there_with_their_times_to_the_nanosecond() {
     assert_eq!(written, expected);
 }
 
-/// Asserts that slices of one track are inside of each other or apart, an outer one before those inside of it.
+/// Asserts that slices of one track are inside of each other or apart, an outer one before those
+/// inside of it.
 fn nests(file: &File) {
     let mut open: BTreeMap<Track, Vec<(u64, u64)>> = BTreeMap::new();
     for event in file.of_phase(Phase::Complete) {
@@ -148,7 +160,8 @@ fn arrows_lead_to_landings(slices: &[Slice]) {
     let file = File::of(slices, &topology());
     let starts: BTreeMap<&str, &ChromeEvent> =
         file.of_phase(Phase::FlowStart).map(|event| (&*event.id, event)).collect();
-    let ends: BTreeMap<&str, &ChromeEvent> = file.of_phase(Phase::FlowEnd).map(|event| (&*event.id, event)).collect();
+    let ends: BTreeMap<&str, &ChromeEvent> =
+        file.of_phase(Phase::FlowEnd).map(|event| (&*event.id, event)).collect();
     assert!(landings(slices) > 0);
     assert_eq!(file.of_phase(Phase::FlowStart).count(), landings(slices));
     assert_eq!(file.of_phase(Phase::FlowEnd).count(), landings(slices));
@@ -161,20 +174,33 @@ fn arrows_lead_to_landings(slices: &[Slice]) {
     for (id, start) in starts {
         let end = ends[id];
         assert!(end.ts >= start.ts, "{end:?} is before {start:?}");
-        assert_eq!((&start.name, &start.cat), (&end.name, &end.cat), "readers match arrows by these, too");
+        assert_eq!(
+            (&start.name, &start.cat),
+            (&end.name, &end.cat),
+            "readers match arrows by these, too"
+        );
         let operation = slice_at[&(track(start), start.name.to_string(), span(start).0)];
         let landing = slice_at[&(track(end), format!("{} lands", end.name), span(end).0)];
         let target = operation.args.get("peer").unwrap().as_u64().unwrap();
         assert_eq!(end.tid, target + 1, "{operation:?} lands at {landing:?}");
     }
     let ends: Vec<&Value> = file.raw.iter().filter(|event| event["ph"] == "f").collect();
-    assert!(ends.iter().all(|event| event["bp"] == "e"), "an arrow's end is bound to the next slice, not to its own");
+    assert!(
+        ends.iter().all(|event| event["bp"] == "e"),
+        "an arrow's end is bound to the next slice, not to its own"
+    );
 }
 
 #[test]
 fn threads_of_one_rank_get_tracks_of_their_own() {
     let operation = Operation { kind: Kind::Put, peer: Some(Rank(1)), bytes: 8 };
-    let slice = |begin_ns, end_ns| Slice { rank: Rank(0), operation, begin_ns, end_ns, landed_ns: Some(end_ns) };
+    let slice = |begin_ns, end_ns| Slice {
+        rank: Rank(0),
+        operation,
+        begin_ns,
+        end_ns,
+        landed_ns: Some(end_ns),
+    };
     let file = File::of(&[slice(0, 10), slice(5, 15), slice(12, 20)], &Topology::flat(2));
     nests(&file);
     let names: Vec<String> = file.tracks().into_iter().map(|(_, name)| name).collect();

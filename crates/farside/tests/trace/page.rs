@@ -12,13 +12,15 @@ use farside::{Topology, trace};
 use crate::recording::{RANKS, record, topology};
 
 /// The names that the browser goes by.
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// How long a page may take, with much else going on.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a person would do with mouse and keys. Every step writes down what it finds, as attributes of the document; pictures are drawn at
-/// once rather than with the next frame, which a browser that shows nothing to anybody may leave out.
+/// What a person would do with mouse and keys. Every step writes down what it finds, as attributes
+/// of the document; pictures are drawn at once rather than with the next frame, which a browser
+/// that shows nothing to anybody may leave out.
 const A_PERSON: &str = r##"
 <script>
 {
@@ -53,8 +55,9 @@ seen.person = "done";
 </script>
 "##;
 
-/// A person who makes the window higher and lower. After each frame, when it has been shown, somebody looks at the chart's pixels. Until
-/// all is done the page is loading, so that the browser does not leave: an image of it comes from an address that never answers.
+/// A person who makes the window higher and lower. After each frame, when it has been shown,
+/// somebody looks at the chart's pixels. Until all is done the page is loading, so that the browser
+/// does not leave: an image of it comes from an address that never answers.
 const A_RESIZE: &str = r##"
 <img id="held" src="http://HELD/">
 <script>
@@ -86,13 +89,16 @@ requestAnimationFrame(frame);
 </script>
 "##;
 
-/// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test is over.
+/// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test
+/// is over.
 fn browser() -> Option<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |name: &str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    let is_there =
+        |name: &str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
     let found = BROWSERS.into_iter().find(|name| is_there(name));
     if found.is_none() {
-        let missing = "no Chromium to open the page with; to install it: sudo apt-get install -y chromium";
+        let missing =
+            "no Chromium to open the page with; to install it: sudo apt-get install -y chromium";
         let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
         assert!(!in_ci, "{missing}");
         println!("skipped: {missing}");
@@ -117,8 +123,15 @@ impl Drop for Directory {
     }
 }
 
-/// The document of a page after it has been drawn, `behind` it a person's doings, and at a `place` in it.
-fn open(name: &str, slices: &[Slice], topology: &Topology, behind: &str, place: &str) -> Option<String> {
+/// The document of a page after it has been drawn, `behind` it a person's doings, and at a `place`
+/// in it.
+fn open(
+    name: &str,
+    slices: &[Slice],
+    topology: &Topology,
+    behind: &str,
+    place: &str,
+) -> Option<String> {
     let browser = browser()?;
     let directory = Directory::new(name);
     let file = directory.0.join("trace.html");
@@ -126,8 +139,8 @@ fn open(name: &str, slices: &[Slice], topology: &Topology, behind: &str, place: 
     trace::page(slices, topology, "A test", &mut page).unwrap();
     page.extend_from_slice(behind.as_bytes());
     std::fs::write(&file, page).unwrap();
-    // Time that passes by itself: the page is dumped when nothing is left to do, however slow the machine. A page that holds itself
-    // up needs frames, which do not pass by themselves.
+    // Time that passes by itself: the page is dumped when nothing is left to do, however slow the
+    // machine. A page that holds itself up needs frames, which do not pass by themselves.
     let time = (!behind.contains("http:")).then_some("--virtual-time-budget=10000");
     let document = dump(browser, &directory.0, time, &format!("file://{}{place}", file.display()));
     let start = document.find("<html").unwrap_or_else(|| panic!("no document in {document:?}"));
@@ -138,7 +151,13 @@ fn open(name: &str, slices: &[Slice], topology: &Topology, behind: &str, place: 
 /// Runs the browser, with a deadline.
 fn dump(browser: &str, directory: &Path, time: Option<&str>, address: &str) -> String {
     let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,900"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1400,900",
+        ])
         .args(time)
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
         .args(["--dump-dom", address])
@@ -175,7 +194,11 @@ fn a_browser_shows_every_operation_and_no_error() {
     let slices = record();
     let Some(document) = open("all", &slices, &topology(), "", "") else { return };
     assert_eq!(attribute(&document, "error"), None);
-    assert_eq!(attribute(&document, "rendered"), Some(slices.len().to_string().as_str()), "{document}");
+    assert_eq!(
+        attribute(&document, "rendered"),
+        Some(slices.len().to_string().as_str()),
+        "{document}"
+    );
 }
 
 #[test]
@@ -184,7 +207,8 @@ fn the_address_chooses_the_view() {
     let start_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap();
     let end_ns = slices.iter().map(|slice| slice.end_ns).max().unwrap();
     let (from, to) = ((end_ns - start_ns) / 2, (end_ns - start_ns) / 2 + 10_000);
-    let in_view = |slice: &&Slice| slice.end_ns - start_ns >= from && slice.begin_ns - start_ns <= to;
+    let in_view =
+        |slice: &&Slice| slice.end_ns - start_ns >= from && slice.begin_ns - start_ns <= to;
     let expected = slices.iter().filter(in_view).count();
     let place = format!("#from={from}&to={to}");
     let Some(document) = open("address", &slices, &topology(), "", &place) else { return };
@@ -227,7 +251,10 @@ fn the_chart_is_never_blank_while_its_size_changes() {
 #[test]
 fn an_empty_recording_and_many_ranks_make_pages_too() {
     let Some(document) = open("empty", &[], &Topology::flat(3), "", "") else { return };
-    assert_eq!((attribute(&document, "error"), attribute(&document, "rendered")), (None, Some("0")));
+    assert_eq!(
+        (attribute(&document, "error"), attribute(&document, "rendered")),
+        (None, Some("0"))
+    );
     let slices = record();
     let Some(document) = open("many", &slices, &Topology::flat(50 * RANKS), "", "") else { return };
     assert_eq!(attribute(&document, "error"), None);

@@ -15,7 +15,8 @@ pub(crate) fn topology() -> Topology {
     Topology::parse(NODES, RANKS).unwrap()
 }
 
-/// What sixteen threads did. Threads do not tell when an operation lands, so a time is made up for each that goes to somebody.
+/// What sixteen threads did. Threads do not tell when an operation lands, so a time is made up for
+/// each that goes to somebody.
 pub(crate) fn record() -> Vec<Slice> {
     let start = Instant::now();
     let trace = Trace::new(move || start.elapsed().as_nanos() as u64);
@@ -45,7 +46,10 @@ pub(crate) fn simulate() -> Vec<Slice> {
 
 /// How many of these operations are known to have landed with somebody.
 pub(crate) fn landings(slices: &[Slice]) -> usize {
-    slices.iter().filter(|slice| slice.operation.peer.is_some() && slice.landed_ns.is_some()).count()
+    slices
+        .iter()
+        .filter(|slice| slice.operation.peer.is_some() && slice.landed_ns.is_some())
+        .count()
 }
 
 fn exchange(world: World) -> Result<()> {

@@ -15,7 +15,8 @@ fn who_hears_nobody_is_cut_off() {
     assert_eq!(cut_off(vec![]), [] as [usize; 0]);
 }
 
-/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows two of them by the number they begin with.
+/// Daemons that say what a test wants: a shell that reads the launcher's messages and knows two of
+/// them by the number they begin with.
 struct Puppets {
     directory: PathBuf,
 }
@@ -33,7 +34,8 @@ const PUPPET: &str = r#"
 
 impl Puppets {
     fn new(name: &str) -> Puppets {
-        let directory = std::env::temp_dir().join(format!("farside-puppets-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("farside-puppets-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let puppets = Puppets { directory };
         puppets.write("puppet", PUPPET.as_bytes());
@@ -64,7 +66,13 @@ impl Puppets {
         let template = format!("sh {0}/puppet {0} {{host}}", self.directory.display());
         let hosts = Hosts::parse(hosts, None).unwrap().rsh(&template).unwrap();
         let deadline = Duration::from_secs(60);
-        Launch::new("true", 1).unwrap().hosts(hosts).timeout(deadline).grace(deadline).run().unwrap()
+        Launch::new("true", 1)
+            .unwrap()
+            .hosts(hosts)
+            .timeout(deadline)
+            .grace(deadline)
+            .run()
+            .unwrap()
     }
 }
 
@@ -74,7 +82,7 @@ impl Drop for Puppets {
     }
 }
 
-fn failed(rank: u32, how: Ended) -> Failure {
+fn failed(rank: u32, how: ExitCause) -> Failure {
     Failure { rank: Rank(rank), how }
 }
 
@@ -85,21 +93,31 @@ fn a_host_that_the_others_do_not_hear_is_lost() {
     puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1)]);
     for (host, rank) in [("a", 0), ("b", 1)] {
         puppets.first(host, &[ToLauncher::NodeLost(2)]);
-        let end = ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive, cause: None };
+        let end = ToLauncher::Ended {
+            rank,
+            how: ExitCause::Status(3),
+            peer_state: PeerState::Alive,
+            cause: None,
+        };
         puppets.when_lost(host, &[end]);
     }
     let mut report = puppets.run("a,b,c");
     assert_eq!((report.status, report.timed_out), (1, false), "{report:?}");
-    assert_eq!(report.failures.remove(0), failed(2, Ended::Silent));
+    assert_eq!(report.failures.remove(0), failed(2, ExitCause::Silent));
     report.failures.sort_by_key(|failure| failure.rank);
-    assert_eq!(report.failures, [failed(0, Ended::Status(3)), failed(1, Ended::Status(3))]);
+    assert_eq!(report.failures, [failed(0, ExitCause::Status(3)), failed(1, ExitCause::Status(3))]);
     assert_eq!(report.hosts_lost, ["c"]);
 }
 
 #[test]
 fn a_lost_host_is_named_although_all_ranks_have_ended() {
     let puppets = Puppets::new("late");
-    let end = |rank| ToLauncher::Ended { rank, how: Ended::Status(3), fate: Fate::Alive, cause: None };
+    let end = |rank| ToLauncher::Ended {
+        rank,
+        how: ExitCause::Status(3),
+        peer_state: PeerState::Alive,
+        cause: None,
+    };
     puppets.first("a", &[ToLauncher::NodeLost(2), end(0)]);
     puppets.first("b", &[ToLauncher::NodeLost(2), end(1)]);
     puppets.first("c", &[ToLauncher::NodeLost(0), ToLauncher::NodeLost(1), end(2)]);
@@ -111,19 +129,44 @@ fn a_lost_host_is_named_although_all_ranks_have_ended() {
 #[test]
 fn the_ranks_of_all_hosts_hear_of_a_death() {
     let puppets = Puppets::new("death");
-    puppets.first("a", &[ToLauncher::Ended { rank: 0, how: Ended::Signal(9), fate: Fate::Alive, cause: None }]);
+    puppets.first(
+        "a",
+        &[ToLauncher::Ended {
+            rank: 0,
+            how: ExitCause::Signal(9),
+            peer_state: PeerState::Alive,
+            cause: None,
+        }],
+    );
     puppets.first("b", &[]);
-    puppets.when_lost("b", &[ToLauncher::Ended { rank: 1, how: Ended::Status(4), fate: Fate::Alive, cause: None }]);
+    puppets.when_lost(
+        "b",
+        &[ToLauncher::Ended {
+            rank: 1,
+            how: ExitCause::Status(4),
+            peer_state: PeerState::Alive,
+            cause: None,
+        }],
+    );
     let report = puppets.run("a,b");
     assert_eq!((report.status, report.timed_out), (128 + 9, false), "{report:?}");
-    assert_eq!(report.failures, [failed(0, Ended::Signal(9)), failed(1, Ended::Status(4))]);
+    assert_eq!(report.failures, [failed(0, ExitCause::Signal(9)), failed(1, ExitCause::Status(4))]);
 }
 
 #[test]
 fn output_is_kept_if_asked_for() {
     let puppets = Puppets::new("kept");
-    let line = |text: &str| ToLauncher::Output { rank: 0, is_error: false, line: text.as_bytes().to_vec() };
-    let end = ToLauncher::Ended { rank: 0, how: Ended::Status(0), fate: Fate::Left, cause: None };
+    let line = |text: &str| ToLauncher::Output {
+        rank: 0,
+        is_error: false,
+        line: text.as_bytes().to_vec(),
+    };
+    let end = ToLauncher::Ended {
+        rank: 0,
+        how: ExitCause::Status(0),
+        peer_state: PeerState::Left,
+        cause: None,
+    };
     puppets.first("a", &[line("one\n"), line("two\n"), end]);
     let report = puppets.run("a");
     assert_eq!((report.status, report.stdout.as_slice()), (0, &b"one\ntwo\n"[..]));

@@ -155,7 +155,8 @@ mod tests {
         // All of them may still be open at the sender.
         assert_eq!(receiver.remembered(1), Some(&[1][..]));
         assert_eq!(receiver.judge(1, &[]), Verdict::Again);
-        // This one may be sent only when the first is closed: from here on nobody repeats the first.
+        // This one may be sent only when the first is closed: from here on nobody repeats the
+        // first.
         run(&mut receiver, WINDOW + 1, &[1]);
         assert_eq!(receiver.judge(1, &[]), Verdict::Never);
         assert_eq!(receiver.remembered(1), None);

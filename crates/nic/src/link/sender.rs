@@ -26,14 +26,16 @@ pub(crate) struct Sender<V = Right> {
     /// Everything up to this number was executed.
     executed: u64,
     records: VecDeque<Record>,
-    /// How many requests may be under way now: halved by a loss, grown by successes, never beyond the window.
+    /// How many requests may be under way now: halved by a loss, grown by successes, never beyond
+    /// the window.
     allowed: u64,
     /// How many were closed since `allowed` has grown.
     credit: u64,
     /// No second halving for losses of the same moment.
     halved_ns: u64,
     timing: Timing,
-    /// Requests below this number were under way when one was repeated: how long they took says nothing, since they may have waited for that one.
+    /// Requests below this number were under way when one was repeated: how long they took says
+    /// nothing, since they may have waited for that one.
     unclear: u64,
     repeated: u64,
     variant: PhantomData<V>,
@@ -52,7 +54,8 @@ struct Record {
     held: bool,
     sent_ns: u64,
     sends: u32,
-    /// The number that was next when it was sent last: what has that number or a higher one was sent after it.
+    /// The number that was next when it was sent last: what has that number or a higher one was
+    /// sent after it.
     next_then: u64,
 }
 
@@ -74,7 +77,8 @@ impl<V: Variant> Sender<V> {
 
     /// Whether one more request may be sent now.
     pub(crate) fn may_send(&self) -> bool {
-        // Those under way have consecutive numbers: as few as this, none is further ahead of the oldest than a server remembers.
+        // Those under way have consecutive numbers: as few as this, none is further ahead of the
+        // oldest than a server remembers.
         let window = if V::KEEPS_TO_WINDOW { V::WINDOW } else { V::WINDOW + 1 };
         let under_way = if V::COUNTS_FROM_OLDEST {
             self.records.len()
@@ -111,7 +115,8 @@ impl<V: Variant> Sender<V> {
 
     /// Whether the answer to a request is still wanted.
     pub(crate) fn awaits(&self, number: u64) -> bool {
-        let at = number.checked_sub(self.oldest_open()).and_then(|at| self.records.get(at as usize));
+        let at =
+            number.checked_sub(self.oldest_open()).and_then(|at| self.records.get(at as usize));
         at.is_some_and(|record| record.wants_answer && !record.answered)
     }
 
@@ -120,8 +125,15 @@ impl<V: Variant> Sender<V> {
         self.repeated
     }
 
-    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave. Its end may be lent: until [`Sender::take_over`], or until it is closed.
-    pub(crate) fn keep(&mut self, packet: Vec<u8>, loan: Option<Loan>, wants_answer: bool, now_ns: u64) {
+    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave.
+    /// Its end may be lent: until [`Sender::take_over`], or until it is closed.
+    pub(crate) fn keep(
+        &mut self,
+        packet: Vec<u8>,
+        loan: Option<Loan>,
+        wants_answer: bool,
+        now_ns: u64,
+    ) {
         debug_assert!(self.may_send());
         self.records.push_back(Record {
             number: self.next,
@@ -146,8 +158,10 @@ impl<V: Variant> Sender<V> {
         }
     }
 
-    /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were executed, and which of the later
-    /// ones are `held`. Gives back the packets that are not needed any more, and what was lent for them. Says whether it was news: a reply that was sent to us a second time is none.
+    /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were
+    /// executed, and which of the later ones are `held`. Gives back the packets that are not needed
+    /// any more, and what was lent for them. Says whether it was news: a reply that was sent to us
+    /// a second time is none.
     pub(crate) fn acknowledge(
         &mut self,
         number: u64,
@@ -158,11 +172,12 @@ impl<V: Variant> Sender<V> {
     ) -> bool {
         // Whatever it says, nothing was executed that was not sent.
         let claimed = executed.min(self.next - 1);
-        // It may have been overtaken by later replies. What it says is still true, if it is read as it was written: `held` counts from its own
-        // `executed`.
+        // It may have been overtaken by later replies. What it says is still true, if it is read as
+        // it was written: `held` counts from its own `executed`.
         let executed = if V::NEVER_GOES_BACK { claimed.max(self.executed) } else { claimed };
         let first_held = 2 + if V::READS_AS_WRITTEN { claimed } else { executed };
-        let highest_held = if held == 0 { 0 } else { first_held + u64::from(63 - held.leading_zeros()) };
+        let highest_held =
+            if held == 0 { 0 } else { first_held + u64::from(63 - held.leading_zeros()) };
         let closed_before = self.executed;
         self.executed = executed;
         let mut is_news = executed > closed_before;
@@ -172,14 +187,20 @@ impl<V: Variant> Sender<V> {
             record.answered |= record.number == number;
             let bit = record.number.checked_sub(first_held).filter(|&bit| bit < 64);
             record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
-            // Once only: it may have to stay here for the sake of an older one. What was taken for lost has no time stamp any more.
-            let is_clear = record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
+            // Once only: it may have to stay here for the sake of an older one. What was taken for
+            // lost has no time stamp any more.
+            let is_clear =
+                record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
             if !was_closed && record.is_closed::<V>(executed) && is_clear {
                 self.timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
-            // What was sent later has arrived, or was answered: this one was lost, or its answer, and not overtaken.
+            // What was sent later has arrived, or was answered: this one was lost, or its answer,
+            // and not overtaken.
             let seen = if record.number > executed { highest_held } else { number };
-            if record.is_open::<V>(executed) && !record.held && record.next_then + (V::OVERTAKEN_BY - 1) <= seen {
+            if record.is_open::<V>(executed)
+                && !record.held
+                && record.next_then + (V::OVERTAKEN_BY - 1) <= seen
+            {
                 record.sent_ns = 0;
             }
         }
@@ -239,8 +260,9 @@ impl Record {
         self.number <= executed && (self.answered || !self.wants_answer || !V::AWAITS_ANSWERS)
     }
 
-    /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have arrived ahead of their turn, the one whose turn it is
-    /// was executed by now: what is missing is the acknowledgement, and nothing else would bring it.
+    /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have
+    /// arrived ahead of their turn, the one whose turn it is was executed by now: what is missing
+    /// is the acknowledgement, and nothing else would bring it.
     fn is_open<V: Variant>(&self, executed: u64) -> bool {
         if self.number <= executed {
             self.wants_answer && !self.answered
@@ -253,7 +275,8 @@ impl Record {
         if self.sent_ns == 0 {
             return 0;
         }
-        // Fewer may be under way after each loss, which is what a crowded network needs. Waiting longer helps where nobody answers at all.
+        // Fewer may be under way after each loss, which is what a crowded network needs. Waiting
+        // longer helps where nobody answers at all.
         let doublings = ((self.sends - 1) / SENDS_PER_DOUBLING).min(6);
         self.sent_ns.saturating_add(timeout_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS))
     }
@@ -313,7 +336,8 @@ mod tests {
     fn the_window_is_counted_from_the_oldest_open_request() {
         let mut sender = sender(WINDOW, true);
         assert!(!sender.may_send());
-        // All were executed, but the first answer is missing: its repetition must still be answered.
+        // All were executed, but the first answer is missing: its repetition must still be
+        // answered.
         for number in 2..=WINDOW {
             sender.acknowledge(number, WINDOW, 0, 2, forget);
         }
@@ -340,7 +364,11 @@ mod tests {
         assert_eq!(sender.due_ns(), Some(1 + 2 * TIMEOUT_FIRST_NS));
         assert_eq!(overdue(&mut sender, 1 + 2 * TIMEOUT_FIRST_NS), 1);
         assert_eq!(overdue(&mut sender, 1 + 3 * TIMEOUT_FIRST_NS), 1);
-        assert_eq!(sender.due_ns(), Some(1 + 5 * TIMEOUT_FIRST_NS), "three times in vain: the wait is doubled");
+        assert_eq!(
+            sender.due_ns(),
+            Some(1 + 5 * TIMEOUT_FIRST_NS),
+            "three times in vain: the wait is doubled"
+        );
         // Executed, but not answered: still worth a repetition.
         sender.acknowledge(0, 1, 0, 4 * TIMEOUT_FIRST_NS, forget);
         assert_eq!(overdue(&mut sender, 1 + 5 * TIMEOUT_FIRST_NS), 1);
@@ -401,7 +429,8 @@ mod tests {
     #[test]
     fn a_reply_that_was_overtaken_marks_no_later_requests_as_arrived() {
         let mut sender = sender(5, false);
-        // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all five were executed.
+        // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all
+        // five were executed.
         let late = |sender: &mut Sender| sender.acknowledge(0, 0, 0b011, 20, forget);
         assert!(sender.acknowledge(0, 5, 0, 10, forget));
         for _ in 6..=9 {
@@ -434,11 +463,16 @@ mod tests {
     #[test]
     fn a_request_that_came_too_early_is_repeated_when_its_acknowledgement_is_lost() {
         let mut sender = sender(3, false);
-        // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of 2 and 3 gets lost.
+        // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of
+        // 2 and 3 gets lost.
         sender.acknowledge(0, 0, 0b11, 10, forget);
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
         sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, forget);
-        assert_eq!(overdue(&mut sender, 3 * TIMEOUT_FIRST_NS), 1, "only 2: its acknowledgement will tell of 3, too");
+        assert_eq!(
+            overdue(&mut sender, 3 * TIMEOUT_FIRST_NS),
+            1,
+            "only 2: its acknowledgement will tell of 3, too"
+        );
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
 pub(crate) const LONG_BYTES: usize = 16 << 10;
 
 impl<V: Variant> Origin<V> {
-    /// Sends a part of a put that fills a request, and keeps no copy of it until [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
+    /// Sends a part of a put that fills a request, and keeps no copy of it until
+    /// [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
     ///
     /// # Safety
     ///
@@ -39,7 +40,8 @@ impl<V: Variant> Origin<V> {
         let peer = &mut self.peers[server.0 as usize];
         let number = peer.sender.next_number();
         let (port, back) = (self.id, self.back);
-        let header = Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, back };
+        let header =
+            Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, back };
         wire::seal_parts(&self.key, &header, &mut head, data);
         wire.send_parts(server, &head, data);
         peer.posted = number;
@@ -93,8 +95,9 @@ impl<V: Variant> Origin<V> {
     /// Copies what one transfer was lent: its lender wants it back.
     pub(super) fn take_over_of(&mut self, ticket: Ticket) {
         let Origin { peers, parts, .. } = self;
-        let mut whose =
-            |part: Option<u32>| part.and_then(|part| parts.get_mut(part)).is_some_and(|part| part.ticket == ticket);
+        let mut whose = |part: Option<u32>| {
+            part.and_then(|part| parts.get_mut(part)).is_some_and(|part| part.ticket == ticket)
+        };
         peers.iter_mut().for_each(|peer| peer.take_over(&mut whose));
         // Nothing will be heard of them any more.
         parts.remove_if(|part| part.ticket == ticket);
@@ -104,10 +107,13 @@ impl<V: Variant> Origin<V> {
     pub(super) fn take_over_all(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.take_over(&mut |_| true));
         let Origin { parts, transfers, .. } = self;
-        parts.remove_if(|part| named::<V>(transfers, part.ticket).is_some_and(|transfer| transfer.is_lent));
+        parts.remove_if(|part| {
+            named::<V>(transfers, part.ticket).is_some_and(|transfer| transfer.is_lent)
+        });
     }
 
-    /// Whether an operation under way moves so many bytes that its caller can do something else meanwhile.
+    /// Whether an operation under way moves so many bytes that its caller can do something else
+    /// meanwhile.
     pub(crate) fn is_long(&mut self, ticket: Ticket) -> bool {
         named::<V>(&mut self.transfers, ticket)
             .is_some_and(|transfer| transfer.left > 0 && transfer.bytes >= LONG_BYTES)
@@ -125,7 +131,10 @@ impl<V: Variant> Origin<V> {
 
     /// A request for a put, without its data.
     fn head_of(&mut self, place: (Rank, SegmentId), run: &Run, counts: bool) -> Vec<u8> {
-        let mut head = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(HEADER_BYTES + request::OVERHEAD_MAX));
+        let mut head = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(HEADER_BYTES + request::OVERHEAD_MAX));
         head.clear();
         head.resize(HEADER_BYTES, 0);
         request::encode(&Request::Put { to: rows(place, run), data: &[], counts }, &mut head);

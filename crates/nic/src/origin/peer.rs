@@ -1,4 +1,5 @@
-//! One connection of a port, as far as it is not the sender's: what waits for its turn, and what was heard.
+//! One connection of a port, as far as it is not the sender's: what waits for its turn, and what
+//! was heard.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,8 @@ use crate::variant::Variant;
 use crate::wire::HEADER_BYTES;
 use crate::wire::answer;
 
-/// A batch of this length is sent although something is under way, as long as that is little: then both ends work at the same time.
+/// A batch of this length is sent although something is under way, as long as that is little: then
+/// both ends work at the same time.
 const SHARE_BYTES: usize = 8 << 10;
 /// How much is little.
 const FEW: usize = 8;
@@ -22,7 +24,8 @@ pub(super) struct Peer<V> {
     pub(super) queue: VecDeque<Packet>,
     /// How many bytes of the queue are copies.
     pub(super) queued_bytes: usize,
-    /// The number of the last request, sent or not, that has something posted in it, counted like the sender's.
+    /// The number of the last request, sent or not, that has something posted in it, counted like
+    /// the sender's.
     pub(super) posted: u64,
     /// The last refusal that was heard of. So wide that it has no end: one that is old is in every
     /// reply, and would seem new after half a turn of a count that begins again.

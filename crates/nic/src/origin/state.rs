@@ -10,7 +10,8 @@ use crate::wire::ServerId;
 impl<V: Variant> Origin<V> {
     pub(crate) fn fingerprint(&self, now_ns: u64, into: &mut impl Hasher) {
         self.parts.fingerprint(into, |part, into| part.hash(into));
-        self.transfers.fingerprint(into, |transfer, into| (transfer.generation, transfer.left).hash(into));
+        self.transfers
+            .fingerprint(into, |transfer, into| (transfer.generation, transfer.left).hash(into));
         (self.generation, &self.active).hash(into);
         for peer in &self.peers {
             peer.sender.fingerprint(now_ns, into);

@@ -20,8 +20,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
     }
 
     /// As if so many requests of a port had been executed, and so many operations been refused.
-    pub(crate) fn start_after(&mut self, port: PortId, route: Route, executed: u64, complaints: u64) {
-        let connection = self.connections.entry(port).or_insert_with(|| Connection::new(Some(route)));
+    pub(crate) fn start_after(
+        &mut self,
+        port: PortId,
+        route: Route,
+        executed: u64,
+        complaints: u64,
+    ) {
+        let connection =
+            self.connections.entry(port).or_insert_with(|| Connection::new(Some(route)));
         connection.receiver.start_after(executed);
         connection.complaints = complaints;
     }

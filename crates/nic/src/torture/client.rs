@@ -1,6 +1,8 @@
 //! A port that does whatever ports do, at random, and checks every outcome.
 
-use farside_fabric::{Atomic, Number, Piece, Rank, Reply, SegmentId, Shape, Sum, Ticket, Width, Word};
+use farside_fabric::{
+    Atomic, Number, Piece, Rank, Reply, SegmentId, Shape, Sum, Ticket, Width, Word,
+};
 
 use super::memory::word;
 use super::network::{Random, mix};
@@ -38,7 +40,8 @@ pub(super) struct Expected {
     /// Which tickets were drawn.
     pub(super) tickets: Vec<bool>,
     pub(super) sums: Vec<i64>,
-    /// What was written, minus what was found, of the swaps, the compare-swaps and the pairs: what is left is what is there.
+    /// What was written, minus what was found, of the swaps, the compare-swaps and the pairs: what
+    /// is left is what is there.
     pub(super) swaps: u64,
     pub(super) chain: u64,
     pub(super) pairs: u64,
@@ -46,7 +49,13 @@ pub(super) struct Expected {
 
 impl Expected {
     pub(super) fn new() -> Expected {
-        Expected { tickets: Vec::new(), sums: vec![0; SUM_COUNT as usize], swaps: 0, chain: 0, pairs: 0 }
+        Expected {
+            tickets: Vec::new(),
+            sums: vec![0; SUM_COUNT as usize],
+            swaps: 0,
+            chain: 0,
+            pairs: 0,
+        }
     }
 }
 
@@ -67,7 +76,8 @@ pub(super) struct Client {
 struct Server {
     id: ServerId,
     rank: Rank,
-    /// What its area holds when everything that was posted has landed: the count of the put and the number of the word.
+    /// What its area holds when everything that was posted has landed: the count of the put and the
+    /// number of the word.
     area: Vec<u64>,
     puts: u64,
     last_put: Option<usize>,
@@ -109,7 +119,8 @@ impl Client {
         operations: u64,
     ) -> Client {
         let id = PortId::of_rank(Rank(index), 0);
-        let origin = Origin::new(id, key.clone(), index as u16 + 1, super::memory::NODES, packet_bytes);
+        let origin =
+            Origin::new(id, key.clone(), index as u16 + 1, super::memory::NODES, packet_bytes);
         let server = |&(id, rank): &(ServerId, Rank)| Server {
             id,
             rank,
@@ -148,7 +159,10 @@ impl Client {
     pub(super) fn issue(&mut self, expected: &mut [Expected], now_ns: u64) {
         for _ in 0..self.random.below(16) {
             let at = self.random.below(self.servers.len() as u64) as usize;
-            if self.left == 0 || self.fetches.len() > 200 || self.origin.is_full(self.servers[at].id) {
+            if self.left == 0
+                || self.fetches.len() > 200
+                || self.origin.is_full(self.servers[at].id)
+            {
                 break;
             }
             self.left -= 1;
@@ -169,16 +183,34 @@ impl Client {
             0..20 => self.fetch(at, at::TICKETS, Width::W64, Atomic::Add(1), Fetch::Ticket),
             20..27 => {
                 let value = self.unique();
-                self.fetch(at, at::SWAPS, Width::W64, Atomic::Swap(value.into()), Fetch::Swap(value));
+                self.fetch(
+                    at,
+                    at::SWAPS,
+                    Width::W64,
+                    Atomic::Swap(value.into()),
+                    Fetch::Swap(value),
+                );
             }
             27..34 => {
                 let (old, new) = (self.servers[at].chain, self.unique());
                 let op = Atomic::CompareSwap { expected: old.into(), desired: new.into() };
-                self.fetch(at, at::CHAIN, Width::W64, op, Fetch::Chain { expected: old, desired: new });
+                self.fetch(
+                    at,
+                    at::CHAIN,
+                    Width::W64,
+                    op,
+                    Fetch::Chain { expected: old, desired: new },
+                );
             }
             34..40 => {
                 let value = self.unique();
-                self.fetch(at, at::PAIR, Width::Pair, Atomic::Swap(twin(value)), Fetch::Pair(value));
+                self.fetch(
+                    at,
+                    at::PAIR,
+                    Width::Pair,
+                    Atomic::Swap(twin(value)),
+                    Fetch::Pair(value),
+                );
             }
             40..55 => {
                 let server = &mut self.servers[at];
@@ -211,7 +243,8 @@ impl Client {
         let stride = unit + self.random.below(8);
         let span = stride * (count - 1) + unit;
         let first = self.random.below(AREA_WORDS - span + 1);
-        let words = (0..count).flat_map(|row| (0..unit).map(move |word| (first + row * stride + word) as usize));
+        let words = (0..count)
+            .flat_map(|row| (0..unit).map(move |word| (first + row * stride + word) as usize));
         (words.collect(), first, unit, count, stride)
     }
 
@@ -235,7 +268,8 @@ impl Client {
             }
             return;
         }
-        // SAFETY: the heap's bytes stay where and as they are until the transfer is over, see `check`, or was cancelled.
+        // SAFETY: the heap's bytes stay where and as they are until the transfer is over, see
+        // `check`, or was cancelled.
         let ticket = unsafe { self.origin.lend(server.id, place, cut, &bytes, false) };
         if self.random.chance(20) {
             self.origin.cancel(ticket);
@@ -251,7 +285,8 @@ impl Client {
         let server = &self.servers[at];
         let floor = words.iter().map(|&word| server.area[word]).collect();
         let mut buffer = vec![0xFF; words.len() * 8].into_boxed_slice();
-        // SAFETY: the box stays where it is, and nobody touches it, until the get is over: see `settle`.
+        // SAFETY: the box stays where it is, and nobody touches it, until the get is over: see
+        // `settle`.
         let lent = unsafe { Buffer::new(buffer.as_mut_ptr(), buffer.len()) };
         let ticket = self.origin.begin_get(lent);
         let (counts, strides) = ([count], [stride * 8]);
@@ -284,11 +319,14 @@ impl Client {
     }
 
     fn call(&mut self, at: usize, now_ns: u64) {
-        let is_free = |index: &u32| self.calls.iter().all(|call| call.server != at || slot::index(call.slot) != *index);
+        let is_free = |index: &u32| {
+            self.calls.iter().all(|call| call.server != at || slot::index(call.slot) != *index)
+        };
         let Some(index) = (0..CALLS).find(is_free) else { return };
         self.call_count += 1;
         let slot = slot::new(index, self.call_count);
-        let argument: Vec<u8> = (0..self.random.below(100)).map(|_| self.random.next() as u8).collect();
+        let argument: Vec<u8> =
+            (0..self.random.below(100)).map(|_| self.random.next() as u8).collect();
         let request = Request::Call { slot, handler: 7, argument: &argument };
         self.origin.post_whole(self.servers[at].id, &request, argument.len()).unwrap();
         self.calls.push(Call { server: at, slot, argument, recall_ns: now_ns + RECALL_NS });
@@ -304,7 +342,9 @@ impl Client {
             false
         });
         for called in self.origin.take_calls() {
-            let is_it = |call: &Call| call.slot == called.slot && self.servers[call.server].id == called.server;
+            let is_it = |call: &Call| {
+                call.slot == called.slot && self.servers[call.server].id == called.server
+            };
             if let Some(at) = self.calls.iter().position(is_it) {
                 let mut argument = self.calls.swap_remove(at).argument;
                 argument.reverse();
@@ -358,10 +398,14 @@ fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Ex
             if expected.tickets.len() <= ticket {
                 expected.tickets.resize(ticket + 1, false);
             }
-            assert!(!std::mem::replace(&mut expected.tickets[ticket], true), "ticket {ticket} was drawn twice");
+            assert!(
+                !std::mem::replace(&mut expected.tickets[ticket], true),
+                "ticket {ticket} was drawn twice"
+            );
         }
         Fetch::Swap(value) => {
-            expected.swaps = expected.swaps.wrapping_add(mix(*value)).wrapping_sub(mix(found as u64));
+            expected.swaps =
+                expected.swaps.wrapping_add(mix(*value)).wrapping_sub(mix(found as u64));
         }
         Fetch::Chain { expected: old, desired } => {
             let is_success = found == u128::from(*old);
@@ -378,7 +422,8 @@ fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Ex
         // Whoever still needs them sends what nobody has put.
         Fetch::Lent(bytes) => bytes.fill(SPOILT),
         Fetch::Get { words, floor, buffer } => {
-            let there = buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
+            let there =
+                buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
             for ((&word, &mut floor), found) in words.iter().zip(floor).zip(there) {
                 let is_its = found == 0 || found & 0xFFFF == word as u64;
                 let in_time = floor <= found && found <= server.area[word];

@@ -1,6 +1,7 @@
 //! The edge of the window: a network that holds back one datagram and lets everything else through.
 //!
-//! One more request under way, or one answer less remembered, and the first request's repetition finds its answer gone.
+//! One more request under way, or one answer less remembered, and the first request's repetition
+//! finds its answer gone.
 
 use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Width, Word};
 
@@ -27,7 +28,14 @@ impl Pair {
         let key = Key::from_bytes([5; 16]);
         let origin = Origin::new(PortId::of_rank(Rank(0), 0), key.clone(), 1, NODES, PACKET_BYTES);
         let service = plain(Node(SERVER.0), &key, PACKET_BYTES);
-        let mut pair = Pair { origin, service, now_ns: 1, tickets: Vec::new(), out: Vec::new(), back: Vec::new() };
+        let mut pair = Pair {
+            origin,
+            service,
+            now_ns: 1,
+            tickets: Vec::new(),
+            out: Vec::new(),
+            back: Vec::new(),
+        };
         for _ in 0..40 * WINDOW {
             pair.draw();
             pair.deliver(|_| true, |_| true);
@@ -38,7 +46,12 @@ impl Pair {
 
     /// Draws a ticket, in a request of its own.
     fn draw(&mut self) {
-        let at = Word { rank: Rank(4), segment: SegmentId::ROOT, offset: at::TICKETS, width: Width::W64 };
+        let at = Word {
+            rank: Rank(4),
+            segment: SegmentId::ROOT,
+            offset: at::TICKETS,
+            width: Width::W64,
+        };
         self.tickets.push(self.origin.atomic(SERVER, at, Atomic::Add(1)));
         self.pump();
     }

@@ -1,11 +1,15 @@
-//! Authentic datagrams that no honest member sends: a member that went mad, or another version that calls itself the same.
+//! Authentic datagrams that no honest member sends: a member that went mad, or another version that
+//! calls itself the same.
 //!
-//! Each must be refused without touching memory, without a panic, and without more work than its length deserves.
+//! Each must be refused without touching memory, without a panic, and without more work than its
+//! length deserves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Ended, Fate, Loss, Node, Number, Rank, SegmentId, Sum, Word};
+use farside_fabric::{
+    Atomic, ExitCause, Loss, Node, Number, PeerState, Rank, SegmentId, Sum, Word,
+};
 use farside_shm::Job;
 
 use super::memory::{BYTES, hosts, real_job};
@@ -33,10 +37,12 @@ impl Victim {
         let key = Key::from_bytes([9; 16]);
         let (job, target) = real_job(HERE, &key);
         for rank in job.topology().all().iter() {
-            let filled = job.segment(*rank, SegmentId::ROOT).unwrap().put(0, &vec![0x5A; BYTES as usize]);
+            let filled =
+                job.segment(*rank, SegmentId::ROOT).unwrap().put(0, &vec![0x5A; BYTES as usize]);
             assert!(filled);
         }
-        let service = Service::new(ServerId(HERE.0), key.clone(), REPLY_BYTES, (topology(), hosts()), target);
+        let service =
+            Service::new(ServerId(HERE.0), key.clone(), REPLY_BYTES, (topology(), hosts()), target);
         Victim { key, job, service, number: 0, replies: Vec::new() }
     }
 
@@ -45,8 +51,15 @@ impl Victim {
         let before = self.service.refusals();
         let mut packet = vec![0; HEADER_BYTES];
         packet.extend_from_slice(body);
-        let header =
-            Header { kind: Kind::Request, server: ServerId(HERE.0), port, number, executed: 7, held: 7, back: 33 };
+        let header = Header {
+            kind: Kind::Request,
+            server: ServerId(HERE.0),
+            port,
+            number,
+            executed: 7,
+            held: 7,
+            back: 33,
+        };
         wire::seal(&self.key, &header, &mut packet);
         let Victim { service, replies, .. } = self;
         service.receive(&packet, &mut |to, reply: &[u8]| replies.push((to, reply.to_vec())));
@@ -111,7 +124,8 @@ fn transfers_to_nowhere_change_nothing() {
     for at in nowhere() {
         let data = vec![1; at.bytes() as usize];
         let sum = Sum { number: Number::I32, scale: [1; 16] };
-        let mut word = Word { rank: at.rank, segment: at.segment, offset: at.offset, width: Width::W64 };
+        let mut word =
+            Word { rank: at.rank, segment: at.segment, offset: at.offset, width: Width::W64 };
         if at.count > 1 {
             word.offset = BYTES;
         }
@@ -142,22 +156,48 @@ fn what_is_misaligned_or_makes_no_sense_changes_nothing() {
     let sum = Sum { number: Number::C64, scale: [1; 16] };
     assert!(victim.request(&Request::Atomic { tag: 1, at: word, op: Atomic::Add(1) }));
     assert!(victim.request(&Request::Atomic { tag: 1, at: pair, op: Atomic::Add(1) }));
-    assert!(victim.request(&Request::Post { at: Word { offset: 24, ..pair }, op: Atomic::Swap(1), counts: false }));
-    assert!(victim.request(&Request::Accumulate { to: rows(0, 8, 1, 0), sum, data: &[1; 8], counts: false }));
-    assert!(victim.request(&Request::Accumulate { to: rows(4, 16, 1, 0), sum, data: &[1; 16], counts: false }));
+    assert!(victim.request(&Request::Post {
+        at: Word { offset: 24, ..pair },
+        op: Atomic::Swap(1),
+        counts: false
+    }));
+    assert!(victim.request(&Request::Accumulate {
+        to: rows(0, 8, 1, 0),
+        sum,
+        data: &[1; 8],
+        counts: false
+    }));
+    assert!(victim.request(&Request::Accumulate {
+        to: rows(4, 16, 1, 0),
+        sum,
+        data: &[1; 16],
+        counts: false
+    }));
     // Rows without bytes, very many of them: no time for that.
-    assert!(victim.request(&Request::Put { to: rows(0, 0, u32::MAX, 0), data: &[], counts: false }));
+    assert!(victim.request(&Request::Put {
+        to: rows(0, 0, u32::MAX, 0),
+        data: &[],
+        counts: false
+    }));
     assert!(victim.request(&Request::Get { tag: 1, from: rows(0, 0, u32::MAX, 0) }));
-    assert!(victim.request(&Request::Accumulate { to: rows(0, 0, u32::MAX, 0), sum, data: &[], counts: false }));
+    assert!(victim.request(&Request::Accumulate {
+        to: rows(0, 0, u32::MAX, 0),
+        sum,
+        data: &[],
+        counts: false
+    }));
     victim.assert_untouched("nonsense");
 }
 
 #[test]
 fn nobody_is_answered_more_than_a_reply_holds() {
     let mut victim = Victim::new();
-    for from in
-        [rows(0, u32::MAX, 1, 0), rows(0, u32::MAX, u32::MAX, 0), rows(0, 1, u32::MAX, 0), rows(0, 1 << 16, 1, 0)]
-    {
+    for from in [
+        rows(0, u32::MAX, 1, 0),
+        rows(0, u32::MAX, u32::MAX, 0),
+        rows(0, 1, u32::MAX, 0),
+        rows(0, 1 << 16, 1, 0),
+    ] {
         assert!(!victim.request(&Request::Get { tag: 1, from }), "{from:?}");
     }
     // Small questions with larger answers, as many as a datagram holds.
@@ -208,24 +248,39 @@ fn lengths_that_do_not_fit_their_datagram_are_malformed() {
 #[test]
 fn fates_and_ports_of_others_are_not_believed() {
     let mut victim = Victim::new();
-    // Rank 0 is on node 0, which cannot speak for ranks of node 1 and 2, nor for those that are not there.
+    // Rank 0 is on node 0, which cannot speak for ranks of node 1 and 2, nor for those that are not
+    // there.
     for rank in [Rank(2), Rank(4), Rank(7), Rank(8), Rank(u32::MAX)] {
-        let before = (0..8).map(|rank| victim.job.fate(Rank(rank))).collect::<Vec<_>>();
-        for fate in [Fate::Left, Fate::Lost(Ended::Silent), Fate::Lost(Ended::Signal(9))] {
-            assert!(victim.request(&Request::Member { rank, fate, cause: None }));
+        let before = (0..8).map(|rank| victim.job.peer_state(Rank(rank))).collect::<Vec<_>>();
+        for peer_state in [
+            PeerState::Left,
+            PeerState::Lost(ExitCause::Silent),
+            PeerState::Lost(ExitCause::Signal(9)),
+        ] {
+            assert!(victim.request(&Request::Member { rank, peer_state, cause: None }));
         }
-        assert_eq!((0..8).map(|rank| victim.job.fate(Rank(rank))).collect::<Vec<_>>(), before);
+        assert_eq!(
+            (0..8).map(|rank| victim.job.peer_state(Rank(rank))).collect::<Vec<_>>(),
+            before
+        );
     }
     // A cause that is nobody's loss.
     for rank in [Rank(8), Rank((1 << 27) - 1)] {
-        let cause = Some(Loss { rank, how: Ended::Signal(9) });
-        assert!(victim.request(&Request::Member { rank: Rank(1), fate: Fate::Left, cause }));
-        assert_ne!(victim.job.fate(Rank(1)), Fate::Left, "{rank}");
+        let cause = Some(Loss { rank, how: ExitCause::Signal(9) });
+        assert!(victim.request(&Request::Member {
+            rank: Rank(1),
+            peer_state: PeerState::Left,
+            cause
+        }));
+        assert_ne!(victim.job.peer_state(Rank(1)), PeerState::Left, "{rank}");
     }
     // A fate that is none, and a cause that is none.
     for at in [5, 13] {
         let mut body = Vec::new();
-        request::encode(&Request::Member { rank: Rank(1), fate: Fate::Left, cause: None }, &mut body);
+        request::encode(
+            &Request::Member { rank: Rank(1), peer_state: PeerState::Left, cause: None },
+            &mut body,
+        );
         body[at..at + 8].copy_from_slice(&99u64.to_le_bytes());
         assert!(!victim.body(&body), "byte {at}");
     }
@@ -267,8 +322,13 @@ fn calls_do_not_pile_up_and_connections_are_few() {
 #[test]
 fn two_ranks_of_one_node_are_told_of_their_own_faults() {
     let mut victim = Victim::new();
-    let beyond = |rank| Request::Put { to: Rows { rank, ..rows(BYTES, 8, 1, 0) }, data: &[1; 8], counts: false };
-    let mut origin = Origin::new(PortId::of_rank(Rank(0), 0), victim.key.clone(), 33, memory::NODES, 1432);
+    let beyond = |rank| Request::Put {
+        to: Rows { rank, ..rows(BYTES, 8, 1, 0) },
+        data: &[1; 8],
+        counts: false,
+    };
+    let mut origin =
+        Origin::new(PortId::of_rank(Rank(0), 0), victim.key.clone(), 33, memory::NODES, 1432);
     let mut out = Vec::new();
     for rank in [Rank(4), Rank(5)] {
         origin.post(ServerId(2), &beyond(rank));
@@ -282,7 +342,11 @@ fn two_ranks_of_one_node_are_told_of_their_own_faults() {
     victim.service.rest(&mut |_, reply: &[u8]| replies.push(reply.to_vec()));
     for reply in replies {
         assert_eq!(origin.receive(&reply, 2), Ok(true));
-        assert_eq!(origin.receive(&reply, 3), Ok(false), "recorded and sent again: no sign of life");
+        assert_eq!(
+            origin.receive(&reply, 3),
+            Ok(false),
+            "recorded and sent again: no sign of life"
+        );
     }
     assert!(origin.has_landed(ServerId(2)));
     for rank in [Rank(4), Rank(5)] {

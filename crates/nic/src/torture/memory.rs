@@ -3,7 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Error, Fate, Loss, Node, Rank, Region, Result, SegmentId, Sum, Topology, Width, Word};
+use farside_fabric::{
+    Atomic, Error, Loss, Node, PeerState, Rank, Region, Result, SegmentId, Sum, Topology, Width,
+    Word,
+};
 use farside_shm::{Config, Job};
 use rustc_hash::FxHashMap;
 
@@ -65,7 +68,13 @@ impl Default for Plain {
 }
 
 impl Plain {
-    fn run(&mut self, rank: Rank, segment: SegmentId, offset: u64, bytes: u64) -> Result<&mut [u8]> {
+    fn run(
+        &mut self,
+        rank: Rank,
+        segment: SegmentId,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<&mut [u8]> {
         if rank != self.rank || segment != SegmentId::ROOT {
             return Err(Error::NoSegment { rank, segment });
         }
@@ -79,7 +88,8 @@ impl Plain {
         if at.unit == 0 {
             return self.run(at.rank, at.segment, at.offset, 0).map(drop);
         }
-        let begin = |row: u64| at.stride.checked_mul(row).and_then(|step| step.checked_add(at.offset));
+        let begin =
+            |row: u64| at.stride.checked_mul(row).and_then(|step| step.checked_add(at.offset));
         for touch in [false, true] {
             for row in 0..u64::from(at.count) {
                 let offset = begin(row).unwrap_or(u64::MAX);
@@ -162,7 +172,7 @@ impl Memory for Plain {
         }
     }
 
-    fn note_departure(&mut self, _rank: Rank, _fate: Fate, _cause: Option<Loss>) {}
+    fn note_departure(&mut self, _rank: Rank, _fate: PeerState, _cause: Option<Loss>) {}
 
     fn segment(&mut self, _: Rank, _: SegmentId, _: About, _: bool) -> Result<u128> {
         Err(Error::Unsupported { what: "memory access without an agent".into() })

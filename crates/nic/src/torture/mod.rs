@@ -1,7 +1,9 @@
-//! Everything that can be done over the wire, on a network that does its worst, in virtual time: see [`network::Network::send`].
+//! Everything that can be done over the wire, on a network that does its worst, in virtual time:
+//! see [`network::Network::send`].
 //!
-//! Checked are: every atomic is executed once, and brings back what it found; every put lands whole and in the order of its connection; every get brings what was
-//! there between its begin and its end; sums are exact; what is said to have landed has.
+//! Checked are: every atomic is executed once, and brings back what it found; every put lands whole
+//! and in the order of its connection; every get brings what was there between its begin and its
+//! end; sums are exact; what is said to have landed has.
 
 mod client;
 mod edge;
@@ -44,16 +46,28 @@ struct Run<M> {
 }
 
 impl<M: Memory> Run<M> {
-    fn new(seed: u64, operations: u64, packet_bytes: usize, make: impl Fn(Node, &Key, usize) -> Service<M>) -> Run<M> {
+    fn new(
+        seed: u64,
+        operations: u64,
+        packet_bytes: usize,
+        make: impl Fn(Node, &Key, usize) -> Service<M>,
+    ) -> Run<M> {
         let key = Key::from_bytes([seed as u8; 16]);
-        let places: Vec<_> =
-            SERVERS.iter().map(|&node| (ServerId(node.0), topology().leader_of(node).unwrap())).collect();
+        let places: Vec<_> = SERVERS
+            .iter()
+            .map(|&node| (ServerId(node.0), topology().leader_of(node).unwrap()))
+            .collect();
         let each = operations / u64::from(CLIENTS);
         Run {
             network: Network::new(mix(seed)),
             random: Random::new(seed),
-            clients: (0..CLIENTS).map(|index| Client::new(index, &key, &places, packet_bytes, each)).collect(),
-            servers: SERVERS.iter().map(|&node| make(node, &key, packet_bytes.max(1024) + 2048)).collect(),
+            clients: (0..CLIENTS)
+                .map(|index| Client::new(index, &key, &places, packet_bytes, each))
+                .collect(),
+            servers: SERVERS
+                .iter()
+                .map(|&node| make(node, &key, packet_bytes.max(1024) + 2048))
+                .collect(),
             expected: SERVERS.iter().map(|_| Expected::new()).collect(),
             answers: true,
         }
@@ -94,7 +108,8 @@ impl<M: Memory> Run<M> {
     }
 
     fn next_ns(&self) -> Option<u64> {
-        let calls = self.servers.iter().any(Service::has_calls).then_some(self.network.now_ns + 1_000_000);
+        let calls =
+            self.servers.iter().any(Service::has_calls).then_some(self.network.now_ns + 1_000_000);
         let clients = self.clients.iter().filter_map(Client::due_ns).min();
         [self.network.next_ns(), clients, calls].into_iter().flatten().min()
     }
@@ -139,7 +154,11 @@ impl<M: Memory> Run<M> {
             assert_eq!(is_left(there(at::CHAIN, Width::W64)), expected.chain);
             assert_eq!(is_left(there(at::PAIR, Width::Pair)), expected.pairs);
             for (index, &sum) in expected.sums.iter().enumerate() {
-                assert_eq!(there(at::SUMS + 8 * index as u64, Width::W64) as i64, sum, "sum {index}");
+                assert_eq!(
+                    there(at::SUMS + 8 * index as u64, Width::W64) as i64,
+                    sum,
+                    "sum {index}"
+                );
             }
             for client in &self.clients {
                 client.check_landed(at, server);
@@ -154,7 +173,8 @@ impl<M: Memory> Run<M> {
         let operations: u64 = self.clients.iter().map(|client| client.done).sum();
         let repeated: u64 = self.clients.iter().map(|client| client.origin.repeated()).sum();
         println!(
-            "{name}: {operations} fetches and calls answered, {} datagrams lost, {} damaged, {repeated} requests repeated, {} s of virtual time",
+            "{name}: {operations} fetches and calls answered, {} datagrams lost, {} damaged, \
+             {repeated} requests repeated, {} s of virtual time",
             self.network.lost,
             self.network.damaged,
             self.network.now_ns / 1_000_000_000

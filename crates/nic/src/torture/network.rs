@@ -60,7 +60,8 @@ impl Network {
         Network { now_ns: 1, random, queue: BinaryHeap::new(), count: 0, lost: 0, damaged: 0 }
     }
 
-    /// One of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its own, some a very long one.
+    /// One of five is lost, one of ten repeated, one of ten damaged; every one takes a time of its
+    /// own, some a very long one.
     pub(super) fn send(&mut self, to: To, packet: &[u8]) {
         if self.random.chance(20) {
             self.lost += 1;

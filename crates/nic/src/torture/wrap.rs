@@ -35,12 +35,14 @@ impl Pair {
     }
 
     fn draw(&mut self) -> Ticket {
-        let at = Word { rank: FAR, segment: SegmentId::ROOT, offset: at::TICKETS, width: Width::W64 };
+        let at =
+            Word { rank: FAR, segment: SegmentId::ROOT, offset: at::TICKETS, width: Width::W64 };
         self.origin.atomic(SERVER, at, Atomic::Add(1))
     }
 
     fn put_beyond(&mut self, rank: Rank) {
-        let to = Rows { rank, segment: SegmentId::ROOT, offset: BYTES, unit: 8, count: 1, stride: 0 };
+        let to =
+            Rows { rank, segment: SegmentId::ROOT, offset: BYTES, unit: 8, count: 1, stride: 0 };
         self.origin.post(SERVER, &Request::Put { to, data: &[1; 8], counts: false });
     }
 
@@ -55,7 +57,8 @@ impl Pair {
             self.now_ns += 1_000_000_000;
             let (mut out, mut back) = (Vec::new(), Vec::new());
             self.origin.push();
-            self.origin.pump(self.now_ns, &mut |_: ServerId, packet: &[u8]| out.push(packet.to_vec()));
+            self.origin
+                .pump(self.now_ns, &mut |_: ServerId, packet: &[u8]| out.push(packet.to_vec()));
             let mut reply = |_: Route, packet: &[u8]| back.push(packet.to_vec());
             for packet in out.iter().filter(|_| passes()) {
                 self.service.receive(packet, &mut reply);
@@ -93,7 +96,10 @@ fn refusals_are_told_after_the_end_of_32_bits() {
         for rank in [FAR, Rank(5)] {
             pair.put_beyond(rank);
             pair.exchange();
-            assert!(pair.origin.complaint(SERVER, rank).is_err(), "refusal {count} of {rank} was not told");
+            assert!(
+                pair.origin.complaint(SERVER, rank).is_err(),
+                "refusal {count} of {rank} was not told"
+            );
             // What was told of the other is in every reply, and is no news.
             assert_eq!(pair.origin.complaint(SERVER, FAR), Ok(()));
             assert_eq!(pair.origin.complaint(SERVER, Rank(5)), Ok(()));
@@ -109,12 +115,17 @@ fn tickets_begin_again_after_30_bits_and_keep_off_the_marks() {
     for drawn in 0..6 {
         let ticket = pair.draw();
         assert!(!before.contains(&ticket));
-        let Meaning::Transfer(inner) = ticket::meaning(ticket::transfer(ticket)) else { panic!("{ticket:?}") };
+        let Meaning::Transfer(inner) = ticket::meaning(ticket::transfer(ticket)) else {
+            panic!("{ticket:?}")
+        };
         assert_eq!(inner, ticket);
         pair.exchange();
         assert_eq!(pair.origin.take(inner), Ok(Some(Reply::Word(drawn))));
         before.push(ticket);
-        assert!(before.iter().all(|&used| pair.origin.take(used).is_err()), "an old ticket is taken for a new one");
+        assert!(
+            before.iter().all(|&used| pair.origin.take(used).is_err()),
+            "an old ticket is taken for a new one"
+        );
     }
     assert!(before.iter().any(|ticket| ticket.0 >> 32 == 0), "not past the end");
 }
@@ -130,7 +141,8 @@ fn slots_of_calls_begin_again_after_28_bits_and_keep_their_index() {
             for (index, &taken) in taken.iter().enumerate() {
                 assert_eq!(slot::index(taken), index as u32);
                 assert!(!before.contains(&taken), "a slot that was used shortly before");
-                let Meaning::Call(server, named) = ticket::meaning(ticket::call(SERVER, taken)) else {
+                let Meaning::Call(server, named) = ticket::meaning(ticket::call(SERVER, taken))
+                else {
                     panic!("{taken}")
                 };
                 assert_eq!((server, named), (SERVER, taken));
@@ -145,7 +157,9 @@ fn slots_of_calls_begin_again_after_28_bits_and_keep_their_index() {
 #[test]
 fn the_last_server_that_a_ticket_of_a_call_can_name_is_named() {
     let last = ServerId((1 << 30) - 1);
-    let Meaning::Call(server, slot) = ticket::meaning(ticket::call(last, u32::MAX)) else { panic!("another meaning") };
+    let Meaning::Call(server, slot) = ticket::meaning(ticket::call(last, u32::MAX)) else {
+        panic!("another meaning")
+    };
     assert_eq!((server, slot), (last, u32::MAX));
     // As many servers as a job can have, where every rank is a node and serves itself.
     assert!(2 * u64::from(farside_fabric::Link::RANKS_MAX) <= u64::from(last.0));

@@ -13,7 +13,8 @@ pub(crate) enum Answer<'a> {
     Bytes { tag: u32, data: &'a [u8] },
     /// It was refused.
     Refused { tag: u32, fault: Fault },
-    /// A posted operation was refused: the `count`-th of this connection. Repeated in every reply, since nobody waits for this one.
+    /// A posted operation was refused: the `count`-th of this connection. Repeated in every reply,
+    /// since nobody waits for this one.
     Complaint { count: u64, fault: Fault },
     /// What a handler replied, or how it failed.
     Called { slot: u32, state: u32, bytes: &'a [u8] },
@@ -57,14 +58,26 @@ impl Fault {
         let (rank, [a, b, c, d]) = (self.rank, self.numbers);
         match self.code {
             1 => Error::NoSegment { rank, segment: SegmentId(a) },
-            2 => Error::OutOfRange { rank, segment: SegmentId(a), offset: b, bytes: c, segment_bytes: d },
+            2 => Error::OutOfRange {
+                rank,
+                segment: SegmentId(a),
+                offset: b,
+                bytes: c,
+                segment_bytes: d,
+            },
             3 => Error::Misaligned { offset: a, align: b },
             4 => Error::UnknownRank { rank, ranks: a as u32 },
             5 => Error::Unsupported { what: "arithmetic on a pair".into() },
-            6 => Error::Mismatch { what: "bytes of a piece against the size of a number", left: a, right: b },
+            6 => Error::Mismatch {
+                what: "bytes of a piece against the size of a number",
+                left: a,
+                right: b,
+            },
             7 => Error::TooMuch { what: "bytes of one far request", value: a, limit: b },
             8 => Error::NoHandler { node: Node(a as u32), handler: b as u32 },
-            code => Error::Misuse(format!("an operation on memory of {rank} was refused there (code {code})")),
+            code => Error::Misuse(format!(
+                "an operation on memory of {rank} was refused there (code {code})"
+            )),
         }
     }
 
@@ -181,7 +194,13 @@ mod tests {
 
     #[test]
     fn answers_survive_the_wire() {
-        let error = Error::OutOfRange { rank: Rank(2), segment: SegmentId(7), offset: 1, bytes: 2, segment_bytes: 3 };
+        let error = Error::OutOfRange {
+            rank: Rank(2),
+            segment: SegmentId(7),
+            offset: 1,
+            bytes: 2,
+            segment_bytes: 3,
+        };
         let fault = Fault::new(&error, Rank(2));
         assert_eq!(fault.error(), error);
         let answers = [

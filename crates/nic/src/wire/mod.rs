@@ -4,11 +4,14 @@
 //! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64  32  held u64  40  back u16  42  zero  48  tag  64  body
 //! ```
 //!
-//! A *request* goes from a port to a server; its number counts the datagrams of that connection from one, and its body is a sequence of
-//! operations ([`request`]); `back` is the number of the UDP port at which replies are awaited. A *reply* goes back; its number is that of the request it answers (zero: none), `executed` and `held`
-//! acknowledge, and its body is a sequence of answers ([`answer`]). Everything is little-endian.
+//! A *request* goes from a port to a server; its number counts the datagrams of that connection
+//! from one, and its body is a sequence of operations ([`request`]); `back` is the number of the
+//! UDP port at which replies are awaited. A *reply* goes back; its number is that of the request it
+//! answers (zero: none), `executed` and `held` acknowledge, and its body is a sequence of answers
+//! ([`answer`]). Everything is little-endian.
 //!
-//! Decoding checks every length before it is used and never allocates: it is what a stranger's bytes meet first, after the tag.
+//! Decoding checks every length before it is used and never allocates: it is what a stranger's
+//! bytes meet first, after the tag.
 
 pub(crate) mod answer;
 pub(crate) mod request;
@@ -60,7 +63,8 @@ impl PortId {
     }
 }
 
-/// Who executes operations: the agent of a node, or, where hosts serve themselves, a rank's own thread.
+/// Who executes operations: the agent of a node, or, where hosts serve themselves, a rank's own
+/// thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerId(pub(crate) u32);
 
@@ -83,7 +87,8 @@ pub(crate) struct Header {
     pub(crate) executed: u64,
     /// Of a reply: bit `i` says that request `executed + 2 + i` has arrived, ahead of its turn.
     pub(crate) held: u64,
-    /// Of a request: at which UDP port of its node's address replies are awaited. What the network says of whence a datagram came proves nothing.
+    /// Of a request: at which UDP port of its node's address replies are awaited. What the network
+    /// says of whence a datagram came proves nothing.
     pub(crate) back: u16,
 }
 
@@ -94,11 +99,13 @@ pub(crate) enum Refused {
     Foreign,
     /// The tag is wrong.
     Forged,
-    /// It is authentic, but its inside contradicts itself: a bug, or two versions that call themselves the same.
+    /// It is authentic, but its inside contradicts itself: a bug, or two versions that call
+    /// themselves the same.
     Malformed,
     /// It is meant for somebody else, or from somebody who cannot be.
     Astray,
-    /// It was executed so long ago that it cannot be an honest repetition, or is further ahead than a sender may be.
+    /// It was executed so long ago that it cannot be an honest repetition, or is further ahead than
+    /// a sender may be.
     Stale,
     /// It comes from a node that was given up.
     Late,

@@ -1,9 +1,10 @@
 //! Operations in the body of a request.
 //!
-//! A region of any shape is cut into [`Rows`] before it is sent: rows of equal length at equal distance, of which one contiguous run is the
-//! simplest case. So the server's part stays small: what it must check before it touches memory is four numbers.
+//! A region of any shape is cut into [`Rows`] before it is sent: rows of equal length at equal
+//! distance, of which one contiguous run is the simplest case. So the server's part stays small:
+//! what it must check before it touches memory is four numbers.
 
-use farside_fabric::{Atomic, Fate, Loss, Number, Rank, SegmentId, Sum, Width, Word};
+use farside_fabric::{Atomic, Loss, Number, PeerState, Rank, SegmentId, Sum, Width, Word};
 
 use super::{Reader, Refused, answer};
 
@@ -35,13 +36,16 @@ impl Request<'_> {
     pub(crate) fn answer_bytes_max(&self) -> u64 {
         match self {
             Request::Get { from, .. } => from.bytes().saturating_add(answer::OVERHEAD_MAX as u64),
-            Request::Atomic { .. } | Request::Where { .. } | Request::Segment { .. } => answer::OVERHEAD_MAX as u64,
+            Request::Atomic { .. } | Request::Where { .. } | Request::Segment { .. } => {
+                answer::OVERHEAD_MAX as u64
+            }
             _ => 0,
         }
     }
 }
 
-/// One operation. A `tag` matches the answer to it; `counts` says that it is to be counted as a landing.
+/// One operation. A `tag` matches the answer to it; `counts` says that it is to be counted as a
+/// landing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Request<'a> {
     Put {
@@ -82,7 +86,7 @@ pub(crate) enum Request<'a> {
     /// A rank of the sender's node has joined, left or was lost, because of this loss.
     Member {
         rank: Rank,
-        fate: Fate,
+        peer_state: PeerState,
         cause: Option<Loss>,
     },
     /// Asks at which port of this node's address a rank serves itself.
@@ -92,7 +96,8 @@ pub(crate) enum Request<'a> {
     },
     /// Nothing; but it is acknowledged.
     Ping,
-    /// Says where answers are awaited, on networks whose addresses do not fit into a header. Comes first.
+    /// Says where answers are awaited, on networks whose addresses do not fit into a header. Comes
+    /// first.
     From {
         address: &'a [u8],
     },
@@ -184,10 +189,10 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
             into.push(RECALL);
             into.extend_from_slice(&slot.to_le_bytes());
         }
-        Request::Member { rank, fate, cause } => {
+        Request::Member { rank, peer_state, cause } => {
             into.push(MEMBER);
             into.extend_from_slice(&rank.0.to_le_bytes());
-            into.extend_from_slice(&farside_shm::fate_bits(fate).to_le_bytes());
+            into.extend_from_slice(&farside_shm::fate_bits(peer_state).to_le_bytes());
             into.extend_from_slice(&cause.map_or(0, Loss::to_bits).to_le_bytes());
         }
         Request::Where { tag, rank } => {
@@ -323,8 +328,8 @@ impl<'a> Requests<'a> {
             }
             RECALL if !counts => Request::Recall { slot: reader.u32()? },
             MEMBER if !counts => {
-                let (rank, fate) = (Rank(reader.u32()?), decode_fate(reader)?);
-                Request::Member { rank, fate, cause: decode_cause(reader)? }
+                let (rank, peer_state) = (Rank(reader.u32()?), decode_fate(reader)?);
+                Request::Member { rank, peer_state, cause: decode_cause(reader)? }
             }
             WHERE if !counts => Request::Where { tag: reader.u32()?, rank: Rank(reader.u32()?) },
             PING if !counts => Request::Ping,
@@ -339,7 +344,8 @@ impl<'a> Requests<'a> {
                     2 => About::End,
                     _ => return Err(Refused::Malformed),
                 };
-                let (tag, rank, segment) = (reader.u32()?, Rank(reader.u32()?), SegmentId(reader.u64()?));
+                let (tag, rank, segment) =
+                    (reader.u32()?, Rank(reader.u32()?), SegmentId(reader.u64()?));
                 Request::Segment { tag, rank, segment, about }
             }
             CHANGED if !counts => match decode_word(reader)? {
@@ -387,10 +393,14 @@ fn decode_data<'a>(reader: &mut Reader<'a>, rows: &Rows) -> Result<&'a [u8], Ref
     reader.bytes(usize::try_from(rows.bytes()).map_err(|_| Refused::Malformed)?)
 }
 
-fn decode_fate(reader: &mut Reader<'_>) -> Result<Fate, Refused> {
+fn decode_fate(reader: &mut Reader<'_>) -> Result<PeerState, Refused> {
     let bits = reader.u64()?;
-    let fate = farside_shm::fate_from_bits(bits);
-    if farside_shm::fate_bits(fate) == bits { Ok(fate) } else { Err(Refused::Malformed) }
+    let peer_state = farside_shm::fate_from_bits(bits);
+    if farside_shm::fate_bits(peer_state) == bits {
+        Ok(peer_state)
+    } else {
+        Err(Refused::Malformed)
+    }
 }
 
 fn decode_cause(reader: &mut Reader<'_>) -> Result<Option<Loss>, Refused> {
@@ -414,8 +424,9 @@ fn decode_word(reader: &mut Reader<'_>) -> Result<(Word, u8), Refused> {
 
 fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
     let (at, code) = decode_word(reader)?;
-    let mut value =
-        || -> Result<u128, Refused> { if at.width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) } };
+    let mut value = || -> Result<u128, Refused> {
+        if at.width == Width::Pair { reader.u128() } else { Ok(reader.u64()?.into()) }
+    };
     let operand = value()?;
     let op = match code {
         0 => Atomic::Load,
@@ -457,7 +468,7 @@ fn number_of(code: u8) -> Result<Number, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farside_fabric::Ended;
+    use farside_fabric::ExitCause;
     use proptest::prelude::*;
 
     fn all(data: &[u8]) -> Vec<Request<'_>> {
@@ -479,16 +490,28 @@ mod tests {
             Request::Get { tag: 5, from: run },
             Request::Get { tag: 6, from: rows },
             Request::Accumulate { to: rows, sum, data, counts: true },
-            Request::Atomic { tag: 7, at: wide, op: Atomic::CompareSwap { expected: 1, desired: 2 } },
+            Request::Atomic {
+                tag: 7,
+                at: wide,
+                op: Atomic::CompareSwap { expected: 1, desired: 2 },
+            },
             Request::Atomic { tag: 8, at: pair, op: Atomic::Swap(u128::MAX) },
-            Request::Post { at: Word { width: Width::W32, ..wide }, op: Atomic::Add(3), counts: true },
+            Request::Post {
+                at: Word { width: Width::W32, ..wide },
+                op: Atomic::Add(3),
+                counts: true,
+            },
             Request::Call { slot: 3, handler: 4, argument: data },
             Request::Recall { slot: 3 },
-            Request::Member { rank: Rank(9), fate: Fate::Lost(Ended::Signal(9)), cause: None },
             Request::Member {
                 rank: Rank(9),
-                fate: Fate::Left,
-                cause: Some(Loss { rank: Rank(3), how: Ended::Silent }),
+                peer_state: PeerState::Lost(ExitCause::Signal(9)),
+                cause: None,
+            },
+            Request::Member {
+                rank: Rank(9),
+                peer_state: PeerState::Left,
+                cause: Some(Loss { rank: Rank(3), how: ExitCause::Silent }),
             },
             Request::Where { tag: 1, rank: Rank(2) },
             Request::Ping,

@@ -23,7 +23,9 @@ pub(crate) fn run(datagrams: u64) {
     let is_over = AtomicBool::new(false);
     let before_kib = resident_kib();
     let sockets: Vec<UdpSocket> = (0..3)
-        .map(|at| UdpSocket::bind(SocketAddr::new(crate::host(79, 1, at), 0)).expect("loopback has room"))
+        .map(|at| {
+            UdpSocket::bind(SocketAddr::new(crate::host(79, 1, at), 0)).expect("loopback has room")
+        })
         .collect();
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -42,7 +44,10 @@ pub(crate) fn run(datagrams: u64) {
     }
     let refusals: Vec<_> = stations.iter().map(farside_nic::Station::refusals).collect();
     let grown_kib = resident_kib().saturating_sub(before_kib);
-    println!("{datagrams} hostile datagrams, {} honest ones; {refusals:?}; {grown_kib} KiB more in use", seen.passed);
+    println!(
+        "{datagrams} hostile datagrams, {} honest ones; {refusals:?}; {grown_kib} KiB more in use",
+        seen.passed
+    );
     for refused in refusals {
         assert!(refused.foreign > 0 && refused.forged > 0 && refused.stale > 0, "{refused:?}");
         assert_eq!((refused.malformed, refused.late), (0, 0), "{refused:?}");
@@ -106,7 +111,9 @@ fn hostile(
             // A tag of one's own under a header that is right, with the next number.
             if let Some(head) = copy.first_chunk_mut::<64>() {
                 head[16] = head[16].wrapping_add(1);
-                head[48..64].copy_from_slice(&[step(random).to_le_bytes(), step(random).to_le_bytes()].concat());
+                head[48..64].copy_from_slice(
+                    &[step(random).to_le_bytes(), step(random).to_le_bytes()].concat(),
+                );
             }
             (was_for, copy)
         }

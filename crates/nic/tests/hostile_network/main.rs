@@ -41,7 +41,8 @@ fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
         Station::create(config, Node(node), key.clone(), settings, host(77, test, node))
     };
     let stations = (0..NODES).map(create).collect::<Result<Vec<Station>>>()?;
-    let real: Vec<SocketAddr> = stations.iter().filter_map(|station| station.address().socket()).collect();
+    let real: Vec<SocketAddr> =
+        stations.iter().filter_map(|station| station.address().socket()).collect();
     let relay = Relay::start(&real, |ip| match ip {
         IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
         other => other,
@@ -63,12 +64,15 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
         }
     });
     let rank = |rank: Rank| -> Result<()> {
-        let station = stations.iter().find(|station| station.job().topology().node_of(rank) == station.node());
+        let station = stations
+            .iter()
+            .find(|station| station.job().topology().node_of(rank) == station.node());
         let station = station.ok_or(Error::UnknownRank { rank, ranks: RANKS })?;
         program(&World::new(Box::new(Endpoint::join(station.job().clone(), rank)?))?)
     };
     let results: Vec<Result<()>> = std::thread::scope(|threads| {
-        let handles: Vec<_> = (0..RANKS).map(|number| threads.spawn(move || rank(Rank(number)))).collect();
+        let handles: Vec<_> =
+            (0..RANKS).map(|number| threads.spawn(move || rank(Rank(number)))).collect();
         handles.into_iter().map(|handle| handle.join().expect("no rank panics")).collect()
     });
     drop(done);
@@ -79,7 +83,8 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
 #[test]
 fn every_operation_survives_a_bad_network() {
     let (stations, relay) = stations(0).unwrap();
-    // Where every fifth datagram gets lost and every tenth is damaged, half of all requests have to be repeated.
+    // Where every fifth datagram gets lost and every tenth is damaged, half of all requests have to
+    // be repeated.
     let (rounds, pct) = if is_long() { (12_500, 20) } else { (60, 10) };
     relay.trouble(Trouble { lost_pct: pct, repeated_pct: pct, damaged_pct: pct / 2, late_pct: 20 });
     run(&stations, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
@@ -89,9 +94,14 @@ fn every_operation_survives_a_bad_network() {
     let operations = rounds * u64::from(RANKS) * work::OPERATIONS;
     println!("{operations} operations; {seen:?}");
     assert!(seen.lost > 0 && seen.repeated > 0 && seen.damaged > 0 && seen.late > 0);
-    let forged: u64 = stations.iter().map(|station| station.refusals().forged + station.refusals().foreign).sum();
+    let forged: u64 =
+        stations.iter().map(|station| station.refusals().forged + station.refusals().foreign).sum();
     assert!(forged > 0, "damaged requests are refused");
-    assert!(stations.iter().all(|station| station.refusals().malformed == 0 && station.nodes_lost().is_empty()));
+    assert!(
+        stations
+            .iter()
+            .all(|station| station.refusals().malformed == 0 && station.nodes_lost().is_empty())
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Stands between nodes: whatever they send to each other passes here, or does not.
 //!
-//! Each socket of a node has a mirror: the same port on another address of loopback. What arrives at a mirror goes on to the socket that it mirrors, from the mirror
-//! of the one who has sent it. Nodes know each other by the addresses of mirrors only.
+//! Each socket of a node has a mirror: the same port on another address of loopback. What arrives
+//! at a mirror goes on to the socket that it mirrors, from the mirror of the one who has sent it.
+//! Nodes know each other by the addresses of mirrors only.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -113,15 +114,23 @@ impl Passing {
         let mut buffer = vec![0; 1 << 16];
         while !self.shared.stop.load(Ordering::SeqCst) {
             let readable: Vec<usize> = {
-                let mut all: Vec<PollFd<'_>> =
-                    self.sockets.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)).collect();
-                let nap = Timespec { tv_sec: 0, tv_nsec: if self.waiting.is_empty() { 20_000_000 } else { 500_000 } };
+                let mut all: Vec<PollFd<'_>> = self
+                    .sockets
+                    .iter()
+                    .map(|(_, socket)| PollFd::new(socket, PollFlags::IN))
+                    .collect();
+                let nap = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: if self.waiting.is_empty() { 20_000_000 } else { 500_000 },
+                };
                 let _ = rustix::event::poll(&mut all, Some(&nap));
                 (0..all.len()).filter(|&at| all[at].revents().contains(PollFlags::IN)).collect()
             };
             for at in readable {
                 for _ in 0..64 {
-                    let Ok((length, from)) = self.sockets[at].1.recv_from(&mut buffer) else { break };
+                    let Ok((length, from)) = self.sockets[at].1.recv_from(&mut buffer) else {
+                        break;
+                    };
                     if let Some(via) = self.know(from) {
                         self.pass(via, self.sockets[at].0, &buffer[..length]);
                     }
@@ -140,7 +149,8 @@ impl Passing {
         if let Some(&at) = self.known.get(&place) {
             return Some(at);
         }
-        let socket = UdpSocket::bind(SocketAddr::new((self.mirror)(place.ip()), place.port())).ok()?;
+        let socket =
+            UdpSocket::bind(SocketAddr::new((self.mirror)(place.ip()), place.port())).ok()?;
         socket.set_nonblocking(true).ok()?;
         self.sockets.push((place, socket));
         self.known.insert(place, self.sockets.len() - 1);

@@ -27,7 +27,9 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
             world.signal(counters.at(peer, 1), round)?;
             // A part of the area that is mine at every peer: small or large.
             let length = if round % 7 == 0 { WORDS } else { 1 + (round % 20) as usize };
-            let mine: Vec<u64> = (0..length as u64).map(|word| (round << 20) + word * size + u64::from(me.0)).collect();
+            let mine: Vec<u64> = (0..length as u64)
+                .map(|word| (round << 20) + word * size + u64::from(me.0))
+                .collect();
             let at = areas.at(peer, WORDS * me.0 as usize);
             world.put(&mine, at)?;
             world.flush(peer)?;
@@ -48,7 +50,9 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
     assert_eq!(all[0], all[1], "every ticket was drawn once");
     let mut there = [0.0; 64];
     world.get(sums.at(me, 0), &mut there)?;
-    let from_each = |at: usize| 2.0 * (count[at] as f64 + 3.0 * if at > 0 { count[at - 1] as f64 } else { 0.0 });
+    let from_each = |at: usize| {
+        2.0 * (count[at] as f64 + 3.0 * if at > 0 { count[at - 1] as f64 } else { 0.0 })
+    };
     for (at, &sum) in there.iter().enumerate() {
         assert_eq!(sum, from_each(at), "sum {at}");
     }

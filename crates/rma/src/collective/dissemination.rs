@@ -1,13 +1,18 @@
-//! Dissemination barrier: in round k everybody signals the member 2^k further on and waits for the one 2^k before.
+//! Dissemination barrier: in round k everybody signals the member 2^k further on and waits for the
+//! one 2^k before.
 //!
-//! Paper:     [ARMCI03] section 3.1.2, the binary exchange inside its barrier, for any number of members.
-//! Differs:   partners lie on a ring instead of across a cube, so that the number of members need not be a power of two.
+//! Paper:     [ARMCI03] section 3.1.2, the binary exchange inside its barrier, for any number of
+//!            members.
+//! Differs:   partners lie on a ring instead of across a cube, so that the number of members need
+//!            not be a power of two.
 //! State:     2 x log2 N words on every member.
 //! Invariant: after round k, all of the 2^(k+1) members up to this one have entered.
 //! Ordering:  two sets of flags, used in turn: a neighbour may be one meeting ahead, never two
 //!            (`barriers_in_a_row_separate`, `barriers_and_broadcasts_alternate`).
 //! Cost:      log2 N signals from each member, rounded up.
-//! Checked:   conformance suite, with thread, process and simulated ranks; `farside check barrier/dissemination`: 3 ranks x 2 rounds exhaustively, and with a death.
+//! Checked:   conformance suite, with thread, process and simulated ranks;
+//!            `farside check barrier/dissemination`: 3 ranks x 2 rounds exhaustively, and with a
+//!            death.
 
 use farside_fabric::Result;
 

@@ -1,13 +1,16 @@
-//! Collectives of members that share memory: everybody writes to its own scratch space, a barrier, everybody reads what it needs.
+//! Collectives of members that share memory: everybody writes to its own scratch space, a barrier,
+//! everybody reads what it needs.
 //!
 //! Paper:     none.
 //! Differs:   -
 //! State:     2 x 32 KiB on every member.
-//! Invariant: between a step's barrier and the next one's, the scratch space of that step holds what its owner wrote.
-//! Ordering:  two scratch spaces, used in turn: a member may write for the next step while others still read this one
-//!            (`collectives_in_a_row_do_not_mix`).
+//! Invariant: between a step's barrier and the next one's, the scratch space of that step holds
+//!            what its owner wrote.
+//! Ordering:  two scratch spaces, used in turn: a member may write for the next step while others
+//!            still read this one (`collectives_in_a_row_do_not_mix`).
 //! Cost:      1 barrier for each 32 KiB, and 1 get from each member whose data is needed.
-//! Checked:   conformance suite, with thread, process and simulated ranks; `farside check collective`: 3 ranks exhaustively.
+//! Checked:   conformance suite, with thread, process and simulated ranks;
+//!            `farside check collective`: 3 ranks exhaustively.
 
 use farside_fabric::Result;
 
@@ -64,16 +67,23 @@ pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8
     })
 }
 
-pub(crate) fn all_to_all(team: &Team<'_>, call: Call, send: &[u8], receive: &mut [u8]) -> Result<()> {
+pub(crate) fn all_to_all(
+    team: &Team<'_>,
+    call: Call,
+    send: &[u8],
+    receive: &mut [u8],
+) -> Result<()> {
     let (size, me) = (team.group().members.len(), team.group().me);
     let block = send.len() / size;
-    // One byte for each is always possible: a team that shares memory is smaller than the scratch space.
+    // One byte for each is always possible: a team that shares memory is smaller than the scratch
+    // space.
     let chunk = (SCRATCH_BYTES as usize / size).max(1);
     let mut packed = Vec::new();
     for_each_chunk(block, chunk, |range| {
         packed.clear();
         for member in 0..size {
-            packed.extend_from_slice(&send[member * block + range.start..member * block + range.end]);
+            packed
+                .extend_from_slice(&send[member * block + range.start..member * block + range.end]);
         }
         let step = exchange(team, call, &packed)?;
         for member in 0..size {
@@ -95,10 +105,16 @@ fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
 
 fn read(team: &Team<'_>, step: &Step, member: usize, skip: u64, into: &mut [u8]) -> Result<()> {
     let group = team.group();
-    team.context().get_at(&group.area, group.members[member], at::scratch(step.meeting) + skip, into)
+    team.context().get_at(
+        &group.area,
+        group.members[member],
+        at::scratch(step.meeting) + skip,
+        into,
+    )
 }
 
-/// Calls `each` with consecutive ranges; with one empty range if there is nothing, so that an empty collective is checked, too.
+/// Calls `each` with consecutive ranges; with one empty range if there is nothing, so that an empty
+/// collective is checked, too.
 fn for_each_chunk(
     bytes: usize,
     chunk: usize,

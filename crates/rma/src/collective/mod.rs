@@ -1,9 +1,11 @@
-//! What the collectives have in common: the memory they use, the agreement they check, the way they wait.
+//! What the collectives have in common: the memory they use, the agreement they check, the way they
+//! wait.
 //!
-//! Every member has an *area*, laid out alike everywhere. A collective begins by writing down, in the own area, what it is
-//! ([`Call`]) and its number in the team's history. Messages carry a digest of the call, so that a member whose neighbour
-//! makes another call notices at once; who waits for long looks at what the others have written down. The one who
-//! notices *poisons* the team: all members' waits, now and later, end with an error that says who wanted what.
+//! Every member has an *area*, laid out alike everywhere. A collective begins by writing down, in
+//! the own area, what it is ([`Call`]) and its number in the team's history. Messages carry a
+//! digest of the call, so that a member whose neighbour makes another call notices at once; who
+//! waits for long looks at what the others have written down. The one who notices *poisons* the
+//! team: all members' waits, now and later, end with an error that says who wanted what.
 
 pub(crate) mod central;
 pub(crate) mod dissemination;
@@ -13,11 +15,14 @@ pub(crate) mod tree;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Condition, Ended, Error, Event, Fate, Loss, Rank, Result, SegmentId, Width, Word};
+use farside_fabric::{
+    Atomic, Condition, Error, Event, ExitCause, Loss, PeerState, Rank, Result, SegmentId, Width,
+    Word,
+};
 
 use crate::poison::{Poison, concerns};
 use crate::team::Team;
-use crate::waiting::Concern;
+use crate::waiting::FailureScope;
 
 /// A collective call, as far as all members must agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +77,9 @@ impl Call {
 
     /// 31 bits that differ, as good as always, when the calls do.
     fn digest(&self) -> u64 {
-        let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        let mix = |hash: u64, value: u64| {
+            (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        };
         [self.kind as u64, self.size, self.root].into_iter().fold(7, mix) >> 33
     }
 
@@ -101,7 +108,8 @@ const LINE: u64 = 128;
 pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
 /// The longest message of the tree collectives; each channel has room for two.
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
-/// How long a wait lasts before it looks at what the others are doing; each further look takes twice as long to come.
+/// How long a wait lasts before it looks at what the others are doing; each further look takes
+/// twice as long to come.
 const SUSPICION: Duration = Duration::from_millis(500);
 /// At how many members it looks.
 const SUSPECTS: usize = 16;
@@ -118,7 +126,8 @@ pub(crate) mod at {
     pub(crate) const POISON: u64 = 2 * LINE;
     /// How many collectives this member has entered.
     pub(crate) const ENTERED: u64 = 3 * LINE;
-    /// In the area of all ranks: zero, or the loss because of which this one leaves, if it does; a [`Poison`](crate::poison::Poison).
+    /// In the area of all ranks: zero, or the loss because of which this one leaves, if it does; a
+    /// [`Poison`](crate::poison::Poison).
     pub(crate) const REASON: u64 = ENTERED + 8;
     /// The calls it has entered last, four words each.
     pub(crate) const CALLS: u64 = 4 * LINE;
@@ -133,7 +142,8 @@ pub(crate) mod at {
         CALLS + u64::from(sequence) % HISTORY * 32
     }
 
-    /// The flag of a round of a meeting. There are two sets, since a neighbour may be one meeting ahead.
+    /// The flag of a round of a meeting. There are two sets, since a neighbour may be one meeting
+    /// ahead.
     pub(crate) fn flag(meeting: u32, round: u32) -> u64 {
         FLAGS + (u64::from(meeting % 2) * ROUNDS + u64::from(round)) * LINE
     }
@@ -170,10 +180,11 @@ pub(crate) mod at {
     }
 }
 
-/// A collective that was entered: its number in the team's history, the number of its meeting if it has one, and its call.
+/// A collective that was entered: its number in the team's history, the number of its meeting if it
+/// has one, and its call.
 ///
-/// Meetings have numbers of their own: what is used in turns by two meetings in a row must not depend on how many collectives without
-/// a meeting came between them.
+/// Meetings have numbers of their own: what is used in turns by two meetings in a row must not
+/// depend on how many collectives without a meeting came between them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) sequence: u32,
@@ -217,13 +228,21 @@ impl Team<'_> {
         Ok(step)
     }
 
-    /// Waits until the word at `offset` of the own area bears the number `number`, and returns the word. See [`Team::await_word`].
-    pub(crate) fn await_number(&self, step: &Step, from: Option<usize>, offset: u64, number: u32) -> Result<u64> {
+    /// Waits until the word at `offset` of the own area bears the number `number`, and returns the
+    /// word. See [`Team::await_word`].
+    pub(crate) fn await_number(
+        &self,
+        step: &Step,
+        from: Option<usize>,
+        offset: u64,
+        number: u32,
+    ) -> Result<u64> {
         self.await_word(step, from, offset, &|word| (word >> 32) as u32 == number)
     }
 
-    /// Waits until the word at `offset` of the own area satisfies `until`, and returns it. It is `from`, or anybody, who will see to that: if that
-    /// one has left without having come, all members are told.
+    /// Waits until the word at `offset` of the own area satisfies `until`, and returns it. It is
+    /// `from`, or anybody, who will see to that: if that one has left without having come, all
+    /// members are told.
     pub(crate) fn await_word(
         &self,
         step: &Step,
@@ -247,19 +266,21 @@ impl Team<'_> {
                 other => other?,
             };
             group.left.borrow_mut().insert(rank, entered);
-            // A member that has freed the team's memory has done so after it came, and has taken the count with it.
+            // A member that has freed the team's memory has done so after it came, and has taken
+            // the count with it.
             let freed = entered == 0 && step.call.kind == Kind::Free;
             Ok(freed || entered.wrapping_sub(step.sequence) as i32 >= 0)
         };
         let awaited = from.map_or(&group.members[..], |member| &group.members[member..=member]);
-        let concern = Concern::Members { members: &group.members, awaited, has_done: &has_entered };
+        let concern =
+            FailureScope::Members { members: &group.members, awaited, has_done: &has_entered };
         let mut patience = SUSPICION;
         loop {
             match context.wait_event(Event::Words(&conditions), &concern, Some(patience)) {
                 Ok((0, word)) => return Ok(word),
                 Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
-                Err(Error::RankLost { rank, how: Ended::Left }) => {
+                Err(Error::RankLost { rank, how: ExitCause::Left }) => {
                     // It may have left for a reason that has not reached this rank yet.
                     let reason = self.word_of(rank, at::POISON).ok().and_then(Poison::from_bits);
                     let reason = reason.unwrap_or(Poison::HasLeft { rank, since: step.sequence });
@@ -270,7 +291,9 @@ impl Team<'_> {
                 Err(Error::RankLost { rank, how }) => {
                     // What was learned from one who left because of it, nobody else need ever hear
                     // of, nor care if that is no member.
-                    if !matches!(context.fabric().fate(rank), Fate::Lost(_)) || !group.members.contains(&rank) {
+                    if !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+                        || !group.members.contains(&rank)
+                    {
                         self.poison(Poison::Lost(Loss { rank, how }));
                     }
                     return Err(Error::RankLost { rank, how });
@@ -288,7 +311,8 @@ impl Team<'_> {
         self.context().post_at(&group.area, group.members[member], offset, Width::W64, op)
     }
 
-    /// Whether a word that a member sent belongs to this step; if not, the members have made different calls.
+    /// Whether a word that a member sent belongs to this step; if not, the members have made
+    /// different calls.
     pub(crate) fn check_tag(&self, step: &Step, word: u64, from: usize) -> Result<()> {
         if word as u32 as u64 == step.call.digest() {
             return Ok(());
@@ -312,7 +336,10 @@ impl Team<'_> {
 
     /// Poisons the team, and says why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
-        self.poison(Poison::Disagreement { noticed_by: self.context().rank(), since: step.sequence });
+        self.poison(Poison::Disagreement {
+            noticed_by: self.context().rank(),
+            since: step.sequence,
+        });
         self.disagreement(step, rank)
     }
 
@@ -331,14 +358,17 @@ impl Team<'_> {
     fn poisoned(&self, step: &Step) -> Error {
         let noticed_by = self.context().rank();
         let poison = Poison::from_bits(self.own_poison());
-        self.poisoned_by(step, poison.unwrap_or(Poison::Disagreement { noticed_by, since: step.sequence }))
+        self.poisoned_by(
+            step,
+            poison.unwrap_or(Poison::Disagreement { noticed_by, since: step.sequence }),
+        )
     }
 
     /// What a poison means for a collective.
     fn poisoned_by(&self, step: &Step, poison: Poison) -> Error {
         match poison {
             Poison::HasLeft { rank, .. } => {
-                let left = Loss { rank, how: Ended::Left };
+                let left = Loss { rank, how: ExitCause::Left };
                 self.context().note_reason(left);
                 left.error()
             }
@@ -357,8 +387,10 @@ impl Team<'_> {
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
         let differs = |rank: Rank| matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call);
         let (members, me) = (&self.group().members, self.group().me);
-        let neighbours = (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);
-        let suspects = neighbours.take(SUSPECTS).chain([0, 1]).map(|at| members[at % members.len()]);
+        let neighbours =
+            (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);
+        let suspects =
+            neighbours.take(SUSPECTS).chain([0, 1]).map(|at| members[at % members.len()]);
         suspects.into_iter().find(|&rank| differs(rank))
     }
 
@@ -367,7 +399,8 @@ impl Team<'_> {
             Ok(Some(call)) => call.describe(),
             _ => "something else".into(),
         };
-        let what = format!("the ranks disagree on collective number {} of this team", step.sequence);
+        let what =
+            format!("the ranks disagree on collective number {} of this team", step.sequence);
         Error::Disagreement { what, mine: step.call.describe(), rank, theirs }
     }
 
@@ -430,22 +463,36 @@ mod tests {
     #[test]
     fn the_words_of_an_area_do_not_overlap() {
         let members = 1000;
-        let mut spans = vec![(at::COUNTER, 8), (at::RELEASE, 8), (at::POISON, 8), (at::ENTERED, 8), (at::REASON, 8)];
+        let mut spans = vec![
+            (at::COUNTER, 8),
+            (at::RELEASE, 8),
+            (at::POISON, 8),
+            (at::ENTERED, 8),
+            (at::REASON, 8),
+        ];
         spans.extend((0..HISTORY as u32).map(|sequence| (at::call(sequence), 32)));
         for slot in 0..2 {
             spans.extend((0..ROUNDS as u32).map(|round| (at::flag(slot, round), 8)));
             spans.push((at::scratch(slot), SCRATCH_BYTES));
-            for channel in (0..10).flat_map(|round| [true, false].map(|up| at::channel(up, round))) {
+            for channel in (0..10).flat_map(|round| [true, false].map(|up| at::channel(up, round)))
+            {
                 spans.push((at::full(channel, slot), 8));
                 spans.push((at::message(channel, slot), MESSAGE_BYTES));
             }
         }
-        spans.extend((0..10).flat_map(|round| [true, false].map(|up| (at::taken(at::channel(up, round)), 8))));
+        spans.extend(
+            (0..10)
+                .flat_map(|round| [true, false].map(|up| (at::taken(at::channel(up, round)), 8))),
+        );
         spans.sort_unstable();
         for pair in spans.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?}");
         }
         let (last, bytes) = spans[spans.len() - 1];
-        assert!(last + bytes <= at::area_bytes(members), "{last} + {bytes} of {}", at::area_bytes(members));
+        assert!(
+            last + bytes <= at::area_bytes(members),
+            "{last} + {bytes} of {}",
+            at::area_bytes(members)
+        );
     }
 }

@@ -1,16 +1,20 @@
 //! Collectives across nodes: messages along a binomial tree, or around a ring in doubling steps.
 //!
-//! Paper:     the tree of [BST97] section 3 (parent by clearing the leftmost 1 bit); the gather of [ARMCI03] figure 2,
-//!            for any number of members.
-//! Differs:   members are numbered from the root on around a ring, so that a member's partners are always 2^k away,
-//!            whatever the root: log2 N channels in either direction serve all collectives.
+//! Paper:     the tree of [BST97] section 3 (parent by clearing the leftmost 1 bit); the gather of
+//!            [ARMCI03] figure 2, for any number of members.
+//! Differs:   members are numbered from the root on around a ring, so that a member's partners are
+//!            always 2^k away, whatever the root: log2 N channels in either direction serve all
+//!            collectives.
 //! State:     2 x log2 N channels of two 16 KiB buffers and three words on every member.
-//! Invariant: a channel holds at most two messages; message n is written only after n - 2 was taken.
-//! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the sender hears so
-//!            (`collectives_in_a_row_do_not_mix`).
-//! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce both; all-gather log2 N messages
-//!            from each member; all-to-all log2 N messages of half the data from each member. Each message has 1 acknowledging signal.
-//! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks; `farside check collective`: 3 ranks on 3 nodes exhaustively.
+//! Invariant: a channel holds at most two messages; message n is written only after n - 2 was
+//!            taken.
+//! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
+//!            sender hears so (`collectives_in_a_row_do_not_mix`).
+//! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
+//!            both; all-gather log2 N messages from each member; all-to-all log2 N messages of half
+//!            the data from each member. Each message has 1 acknowledging signal.
+//! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;
+//!            `farside check collective`: 3 ranks on 3 nodes exhaustively.
 
 use std::ops::Range;
 
@@ -76,16 +80,25 @@ pub(crate) fn all_gather(team: &Team<'_>, step: &Step, mine: &[u8], all: &mut [u
     Ok(())
 }
 
-pub(crate) fn all_to_all(team: &Team<'_>, step: &Step, send_: &[u8], receive_: &mut [u8]) -> Result<()> {
+pub(crate) fn all_to_all(
+    team: &Team<'_>,
+    step: &Step,
+    send_: &[u8],
+    receive_: &mut [u8],
+) -> Result<()> {
     let (size, me) = (team.group().members.len(), team.group().me);
     let block = send_.len() / size;
-    // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has bit k.
+    // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has
+    // bit k.
     let mut travelling = send_.to_vec();
     travelling.rotate_left(me * block);
     for round in rounds(size) {
         let movers: Vec<usize> = (0..size).filter(|to| to & (1 << round) != 0).collect();
-        let mut outgoing: Vec<u8> =
-            movers.iter().flat_map(|&to| &travelling[to * block..(to + 1) * block]).copied().collect();
+        let mut outgoing: Vec<u8> = movers
+            .iter()
+            .flat_map(|&to| &travelling[to * block..(to + 1) * block])
+            .copied()
+            .collect();
         for range in chunks(outgoing.len(), MESSAGE) {
             send(team, step, true, round, &outgoing[range.clone()])?;
             receive(team, step, true, round, &mut outgoing[range])?;
@@ -129,7 +142,8 @@ fn rounds(size: usize) -> Range<u32> {
     0..size.next_power_of_two().ilog2()
 }
 
-/// Consecutive ranges; one empty range if there is nothing, so that an empty collective is checked, too.
+/// Consecutive ranges; one empty range if there is nothing, so that an empty collective is checked,
+/// too.
 fn chunks(bytes: usize, chunk: usize) -> impl Iterator<Item = Range<usize>> {
     let count = bytes.div_ceil(chunk).max(1);
     (0..count).map(move |at| at * chunk..bytes.min((at + 1) * chunk))
@@ -143,14 +157,17 @@ fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Res
     let number = counter.get().wrapping_add(1);
     counter.set(number);
     let receiver = neighbour(team, up, round);
-    team.await_word(step, Some(receiver), at::taken(channel), &|taken| number.wrapping_sub(taken as u32) <= 2)?;
+    team.await_word(step, Some(receiver), at::taken(channel), &|taken| {
+        number.wrapping_sub(taken as u32) <= 2
+    })?;
     let to = group.members[receiver];
     let flag = (&*group.area, at::full(channel, number), Width::W64);
     let (context, place) = (team.context(), at::message(channel, number));
     context.put_signal_at(&group.area, to, place, bytes, flag, step.tag(number).into())
 }
 
-/// Receives a message from the member `2^round` further down (or up) the ring: the one whose `send` goes `up` (or down).
+/// Receives a message from the member `2^round` further down (or up) the ring: the one whose `send`
+/// goes `up` (or down).
 fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) -> Result<()> {
     let group = team.group();
     let channel = at::channel(up, round);

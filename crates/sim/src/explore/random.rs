@@ -11,7 +11,9 @@ pub(super) struct Numbers {
 impl Numbers {
     /// The numbers of one of the runs of a seed.
     pub(super) fn new(seed: u64, run: u64) -> Numbers {
-        let state = (seed ^ run.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xBF58_476D_1CE4_E5B9) | 1;
+        let state = (seed ^ run.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .wrapping_mul(0xBF58_476D_1CE4_E5B9)
+            | 1;
         Numbers { state }
     }
 
@@ -27,7 +29,8 @@ impl Numbers {
 /// How many steps there are, on average, before somebody dies.
 const DEATHS_ONE_IN: usize = 24;
 
-/// At each step one of the possible events, each as likely as the others; deaths are rarer, or they would all come at the start.
+/// At each step one of the possible events, each as likely as the others; deaths are rarer, or they
+/// would all come at the start.
 pub(super) struct Random {
     numbers: Numbers,
     pub(super) picks: Vec<usize>,
@@ -44,7 +47,11 @@ impl Oracle for Random {
         // Deaths stand last.
         let others = events.iter().take_while(|event| !event.id.is_death()).count();
         let dies = others < events.len() && self.numbers.below(DEATHS_ONE_IN) == 0;
-        let index = if dies { others + self.numbers.below(events.len() - others) } else { self.numbers.below(others) };
+        let index = if dies {
+            others + self.numbers.below(events.len() - others)
+        } else {
+            self.numbers.below(others)
+        };
         self.picks.push(index);
         Some(index)
     }

@@ -1,6 +1,7 @@
 //! Schedules as text.
 
-/// Picks as text: a digit of base 36 each; a run of zeros, which is what most of a schedule is, as its length in angle brackets.
+/// Picks as text: a digit of base 36 each; a run of zeros, which is what most of a schedule is, as
+/// its length in angle brackets.
 pub(super) fn encode(picks: &[usize]) -> String {
     let mut text = String::new();
     let mut zeros = 0;
@@ -37,7 +38,9 @@ pub(super) fn decode(schedule: &str) -> Result<Vec<usize>, String> {
             '(' => Some(')'),
             _ => None,
         };
-        let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text:?} in the schedule is no number"));
+        let number = |text: &str| {
+            text.parse::<usize>().map_err(|_| format!("{text:?} in the schedule is no number"))
+        };
         match closing {
             Some(closing) => {
                 let (inside, after) = rest[1..]
@@ -50,7 +53,9 @@ pub(super) fn decode(schedule: &str) -> Result<Vec<usize>, String> {
                 rest = after;
             }
             None => {
-                let digit = first.to_digit(36).ok_or_else(|| format!("{first:?} has no meaning in a schedule"))?;
+                let digit = first
+                    .to_digit(36)
+                    .ok_or_else(|| format!("{first:?} has no meaning in a schedule"))?;
                 picks.push(digit as usize);
                 rest = &rest[first.len_utf8()..];
             }
@@ -65,9 +70,12 @@ mod tests {
 
     #[test]
     fn a_schedule_survives_writing_it_down() {
-        for picks in
-            [vec![], vec![1, 0, 0, 35, 36, 2], vec![0; 50], [vec![0; 9], vec![3], vec![0; 2], vec![1]].concat()]
-        {
+        for picks in [
+            vec![],
+            vec![1, 0, 0, 35, 36, 2],
+            vec![0; 50],
+            [vec![0; 9], vec![3], vec![0; 2], vec![1]].concat(),
+        ] {
             let decoded = decode(&encode(&picks)).unwrap();
             let trimmed = |mut picks: Vec<usize>| {
                 while picks.last() == Some(&0) {

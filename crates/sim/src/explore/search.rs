@@ -1,14 +1,20 @@
 //! The exhaustive search: depth first, with dynamic partial-order reduction.
 //!
-//! Paper:   Abdulla, Aronsson, Jonsson, Sagonas: *Optimal dynamic partial order reduction*, 2014: source sets (section 5) and sleep sets, without wakeup trees.
-//! Differs: every operation in flight, and every look of a waiter at its word, is a process of its own with one event. Most of them, once possible, stay
-//!          so until they happen; the paper assumes it of all. Those that do not are added where they could have happened: an event that is possible at a step and not after
-//!          it any more (a look at a word that changes again, a landing or a vanishing of what a dead rank posted) is tried instead of that step, too; and where a
-//!          wait begins after its word has changed, and would have been over with what the word held before, the other order is tried as if the wait had
-//!          happened (Flanagan, Godefroid: *Dynamic partial-order reduction for model checking software*, 2005, consider the next event of every process in every state
-//!          for the same reason). Deaths are in conflict with everything, and are tried at every step.
-//!          Who is resumed without an event of its own, because what it polls has changed or somebody has departed, is not thought to depend on the cause: that adds
-//!          orders that turn out to be impossible, and loses none.
+//! Paper:   Abdulla, Aronsson, Jonsson, Sagonas: *Optimal dynamic partial order reduction*, 2014:
+//!          source sets (section 5) and sleep sets, without wakeup trees.
+//! Differs: every operation in flight, and every look of a waiter at its word, is a process of its
+//!          own with one event. Most of them, once possible, stay so until they happen; the paper
+//!          assumes it of all. Those that do not are added where they could have happened: an event
+//!          that is possible at a step and not after it any more (a look at a word that changes
+//!          again, a landing or a vanishing of what a dead rank posted) is tried instead of that
+//!          step, too; and where a wait begins after its word has changed, and would have been over
+//!          with what the word held before, the other order is tried as if the wait had happened
+//!          (Flanagan, Godefroid: *Dynamic partial-order reduction for model checking software*,
+//!          2005, consider the next event of every process in every state for the same reason).
+//!          Deaths are in conflict with everything, and are tried at every step. Who is resumed
+//!          without an event of its own, because what it polls has changed or somebody has
+//!          departed, is not thought to depend on the cause: that adds orders that turn out to be
+//!          impossible, and loses none.
 //! Checked: `reduction_loses_no_outcome`: random programs, explored with and without reduction.
 
 use super::{Progress, Reduction, Report, failure_of};
@@ -100,12 +106,21 @@ impl Oracle for Search {
             let first = events.iter().find(|event| !asleep.contains(&event.id))?.id;
             let wanted = match self.reduction {
                 Reduction::Sources => {
-                    let deaths = events.iter().map(|event| event.id).filter(|id| id.is_death() && *id != first);
+                    let deaths = events
+                        .iter()
+                        .map(|event| event.id)
+                        .filter(|id| id.is_death() && *id != first);
                     std::iter::once(first).chain(deaths).collect()
                 }
                 Reduction::None => events.iter().map(|event| event.id).collect(),
             };
-            self.nodes.push(Node { enabled: events.to_vec(), chosen: first, wanted, done: Vec::new(), asleep });
+            self.nodes.push(Node {
+                enabled: events.to_vec(),
+                chosen: first,
+                wanted,
+                done: Vec::new(),
+                asleep,
+            });
         }
         let chosen = self.nodes[self.depth].chosen;
         self.depth += 1;
@@ -120,19 +135,26 @@ impl Search {
         self.nodes[..steps.min(self.nodes.len())].iter().filter_map(pick).collect()
     }
 
-    /// What was possible at the last node, and is not any more although it did not happen, has to be tried there.
+    /// What was possible at the last node, and is not any more although it did not happen, has to
+    /// be tried there.
     fn want_what_is_over(&mut self, events: &[Event]) {
-        let Some(node) = self.nodes.last_mut().filter(|_| self.reduction == Reduction::Sources) else {
+        let Some(node) = self.nodes.last_mut().filter(|_| self.reduction == Reduction::Sources)
+        else {
             return;
         };
         let is_over = |id: EventId| id != node.chosen && !events.iter().any(|event| event.id == id);
         // A rank that has ended cannot die any more, and need not: its death was wanted before.
-        let over: Vec<EventId> =
-            node.enabled.iter().map(|event| event.id).filter(|&id| is_over(id) && !id.is_death()).collect();
+        let over: Vec<EventId> = node
+            .enabled
+            .iter()
+            .map(|event| event.id)
+            .filter(|&id| is_over(id) && !id.is_death())
+            .collect();
         over.into_iter().for_each(|id| node.want(id));
     }
 
-    /// What was tried before at the last node stays asleep after its event, unless the event is in conflict with it.
+    /// What was tried before at the last node stays asleep after its event, unless the event is in
+    /// conflict with it.
     fn asleep_after_last(&self, events: &[Event]) -> Vec<EventId> {
         let (Some(node), Reduction::Sources) = (self.nodes.last(), self.reduction) else {
             return Vec::new();
@@ -142,13 +164,15 @@ impl Search {
         };
         let independent = |&&id: &&EventId| {
             let event = node.event(id);
-            event.is_some_and(|event| !event.conflicts(chosen)) && events.iter().any(|event| event.id == id)
+            event.is_some_and(|event| !event.conflicts(chosen))
+                && events.iter().any(|event| event.id == id)
         };
         node.asleep.iter().chain(&node.done).filter(independent).copied().collect()
     }
 
-    /// For every two events of a run that were in conflict and next to each other in the order that matters: makes sure that the other
-    /// order is tried, too. For the given beginning, that was done when it was new.
+    /// For every two events of a run that were in conflict and next to each other in the order that
+    /// matters: makes sure that the other order is tried, too. For the given beginning, that was
+    /// done when it was new.
     fn add_races(&mut self, run: &Run, given: usize) {
         let steps = &run.steps;
         for later in given..steps.len() {
@@ -168,12 +192,14 @@ impl Search {
         }
     }
 
-    /// Makes sure that what happened after `earlier` without needing it, up to the beginning of `later`, and then `later`, is tried first.
+    /// Makes sure that what happened after `earlier` without needing it, up to the beginning of
+    /// `later`, and then `later`, is tried first.
     fn reverse(&mut self, steps: &[Step], earlier: usize, later: std::ops::Range<usize>) {
         let Some(node) = self.nodes.get_mut(earlier) else {
             return;
         };
-        let between = (earlier + 1..later.start).filter(|&step| !steps[step].before.contains(earlier));
+        let between =
+            (earlier + 1..later.start).filter(|&step| !steps[step].before.contains(earlier));
         let mut sequence = Bits::default();
         let mut first = None;
         for step in between.chain(later) {
@@ -185,7 +211,8 @@ impl Search {
                 if node.is_known(id) {
                     return;
                 }
-                // One that could not happen here, a wait whose word was not yet right, cannot be tried.
+                // One that could not happen here, a wait whose word was not yet right, cannot be
+                // tried.
                 if node.event(id).is_some() {
                     first = Some(id);
                 }
@@ -199,7 +226,8 @@ impl Search {
     fn next(&mut self) -> bool {
         while let Some(node) = self.nodes.last_mut() {
             node.done.push(node.chosen);
-            let next = node.wanted.iter().find(|id| !node.done.contains(id) && !node.asleep.contains(id));
+            let next =
+                node.wanted.iter().find(|id| !node.done.contains(id) && !node.asleep.contains(id));
             if let Some(&next) = next {
                 node.chosen = next;
                 return true;

@@ -5,8 +5,8 @@ use super::lanes::Lanes;
 use crate::crew::Crew;
 use crate::prefetch;
 
-/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to the wait and those that will follow it; and further up, by the
-/// program and its world.
+/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to
+/// the wait and those that will follow it; and further up, by the program and its world.
 const BELOW: usize = 7;
 const ABOVE: usize = 16;
 const FURTHER: usize = 18;
@@ -22,7 +22,8 @@ pub(super) struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    /// Fetches what an entry will need into the processor's caches: what it names first, and then what that leads to.
+    /// Fetches what an entry will need into the processor's caches: what it names first, and then
+    /// what that leads to.
     pub(super) fn fetch(&self, entry: Entry, soon: u32) {
         match (entry, soon) {
             (Entry::Arrives(index), 2) => prefetch::value(&self.flights[index as usize]),

@@ -1,10 +1,15 @@
-//! The machine that keeps time: every operation takes what the network model says, and things happen in the order of their times.
+//! The machine that keeps time: every operation takes what the network model says, and things
+//! happen in the order of their times.
 //!
-//! An operation takes effect at its target when it arrives there, in the order of arrival, and counts as done when its carrier has worked it off: so an
-//! operation is one entry of the queue. To one target, operations of a rank arrive in the order in which they were sent.
+//! An operation takes effect at its target when it arrives there, in the order of arrival, and
+//! counts as done when its carrier has worked it off: so an operation is one entry of the queue. To
+//! one target, operations of a rank arrive in the order in which they were sent.
 
 use farside_fabric::tracing::Slice;
-use farside_fabric::{Ended, Event as Awaited, Fate, Kind, Node, Rank, Reply, Result, SegmentId, Ticket, Wait};
+use farside_fabric::{
+    Event as Awaited, ExitCause, Kind, Node, PeerState, Rank, Reply, Result, SegmentId, Ticket,
+    Wait,
+};
 
 use super::ahead::Ahead;
 use super::contention::Contention;
@@ -21,7 +26,7 @@ use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
 /// How long it takes until ranks that wait hear of a departure.
-const ALARM_NS: u64 = 1_000_000;
+const DEPARTURE_NS: u64 = 1_000_000;
 /// What a rank that polls does between two looks.
 const RELAX_NS: u64 = 20;
 
@@ -91,12 +96,14 @@ pub(super) struct Member {
     pub(super) timer: Tick,
     /// When its wait is over; `u64::MAX` if it has no time limit.
     pub(super) deadline_ns: u64,
-    /// While it works: how much of its host's time the agent had taken when it last looked; otherwise `u64::MAX`.
+    /// While it works: how much of its host's time the agent had taken when it last looked;
+    /// otherwise `u64::MAX`.
     pub(super) stolen_ns: u64,
     pub(super) hints: Hints,
 }
 
-/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches alone.
+/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches
+/// alone.
 #[derive(Clone, Copy)]
 pub(super) struct Hints {
     /// Its wait, which is on its stack.
@@ -137,14 +144,14 @@ pub(super) enum Entry {
     Arrives(u32),
     Resumes(u32),
     Timer(u32),
-    Alarms,
+    Departures,
 }
 
 /// Why a rank resumes.
 #[derive(Clone, Copy)]
 pub(super) enum Go {
     Ready(u32, u64),
-    Alarm,
+    Departure,
     TimedOut,
 }
 
@@ -168,7 +175,7 @@ pub(crate) struct Clockwork {
     pub(super) free_flights: Vec<u32>,
     pub(super) queue: Queue<Entry>,
     pub(super) now_ns: u64,
-    pub(super) alarming: bool,
+    pub(super) telling: bool,
     pub(crate) counted: Counted,
     pub(crate) slices: Option<Vec<Slice>>,
     /// Since when each rank waits, and in what, as far as a trace shows it.
@@ -184,7 +191,12 @@ pub(crate) enum Next {
 }
 
 impl Clockwork {
-    pub(super) fn new(store: Store, network: Network, contention: Contention, traced: bool) -> Clockwork {
+    pub(super) fn new(
+        store: Store,
+        network: Network,
+        contention: Contention,
+        traced: bool,
+    ) -> Clockwork {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
             go: Go::Ready(0, 0),
@@ -211,7 +223,7 @@ impl Clockwork {
             free_flights: Vec::new(),
             queue: Queue::new(),
             now_ns: 0,
-            alarming: false,
+            telling: false,
             counted: Counted::default(),
             slices: traced.then(Vec::new),
             paused: vec![(0, None); if traced { ranks as usize } else { 0 }],
@@ -235,21 +247,24 @@ impl Clockwork {
     /// Lets things happen until a rank has to run.
     pub(crate) fn next(&mut self, crew: &Crew) -> Next {
         loop {
-            let ahead = Ahead { flights: &self.flights, members: &self.members, lanes: &self.lanes, crew };
-            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| ahead.fetch(entry, soon)) else {
+            let ahead =
+                Ahead { flights: &self.flights, members: &self.members, lanes: &self.lanes, crew };
+            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| ahead.fetch(entry, soon))
+            else {
                 return Next::Nothing;
             };
             self.now_ns = at_ns;
             match entry {
                 Entry::Arrives(index) => self.arrives(index),
-                Entry::Alarms => self.raise_alarm(),
+                Entry::Departures => self.tell_departures(),
                 Entry::Timer(rank) => self.timer(rank),
                 Entry::Resumes(rank) => {
                     let member = &mut self.members[rank as usize];
                     let node = member.node as usize;
                     let seen_ns = std::mem::replace(&mut member.stolen_ns, u64::MAX);
                     if seen_ns < u64::MAX {
-                        // The agent took the processor while the rank was computing: that much is still to be done.
+                        // The agent took the processor while the rank was computing: that much is
+                        // still to be done.
                         let stolen_ns = self.network.stolen_ns(node);
                         if stolen_ns > seen_ns {
                             member.stolen_ns = stolen_ns;
@@ -260,7 +275,7 @@ impl Clockwork {
                     member.clock_ns = at_ns;
                     let resume = match member.go {
                         Go::Ready(which, value) => Resume::Go(which as usize, value),
-                        Go::Alarm => Resume::Alarm,
+                        Go::Departure => Resume::Departure,
                         Go::TimedOut => Resume::TimedOut,
                     };
                     self.note_wait(rank, at_ns);
@@ -278,7 +293,9 @@ impl Clockwork {
         if let Some(paused) = self.paused.get_mut(rank) {
             let kind = match pause {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => Some(Kind::Wait),
+                Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => {
+                    Some(Kind::Wait)
+                }
                 Pause::Flush(_) => Some(Kind::Flush),
                 // The operation whose reply is waited for is in the trace already.
                 _ => None,
@@ -308,7 +325,8 @@ impl Clockwork {
 
     /// If everybody is prepared: all go on together, and counting begins. Returns the time.
     pub(crate) fn begin(&mut self) -> Option<u64> {
-        if !self.members.iter().all(|member| matches!(member.doing, Doing::Prepared | Doing::Over)) {
+        if !self.members.iter().all(|member| matches!(member.doing, Doing::Prepared | Doing::Over))
+        {
             return None;
         }
         let begin_ns = self.members.iter().map(|member| member.clock_ns).max().unwrap_or(0);
@@ -338,10 +356,10 @@ impl Clockwork {
         self.push(at_ns, Entry::Resumes(rank as u32));
     }
 
-    fn set_gone(&mut self, rank: Rank, lost: Option<Ended>) {
+    fn set_gone(&mut self, rank: Rank, lost: Option<ExitCause>) {
         self.store.set_gone(rank, lost);
-        if !std::mem::replace(&mut self.alarming, true) {
-            self.push(self.now_ns + ALARM_NS, Entry::Alarms);
+        if !std::mem::replace(&mut self.telling, true) {
+            self.push(self.now_ns + DEPARTURE_NS, Entry::Departures);
         }
     }
 
@@ -433,7 +451,9 @@ impl Clockwork {
         lane.posted -= 1;
         lane.acknowledged_ns = lane.acknowledged_ns.max(back_ns);
         match member.doing {
-            Doing::Flushes(flushed) if flushed == target => self.go_on_if_flushed(origin.index(), target),
+            Doing::Flushes(flushed) if flushed == target => {
+                self.go_on_if_flushed(origin.index(), target)
+            }
             Doing::NeedsRoom => self.schedule(origin.index(), back_ns, Go::Ready(0, 0)),
             Doing::Over => self.leave_if_done(origin),
             _ => {}
@@ -449,7 +469,10 @@ impl Clockwork {
 
     fn leave_if_done(&mut self, rank: Rank) {
         let member = &self.members[rank.index()];
-        if matches!(member.doing, Doing::Over) && member.posted == 0 && self.store.fate(rank) == Fate::Alive {
+        if matches!(member.doing, Doing::Over)
+            && member.posted == 0
+            && self.store.peer_state(rank) == PeerState::Alive
+        {
             self.set_gone(rank, None);
         }
     }
@@ -470,7 +493,10 @@ impl Clockwork {
             let word = self.store.hint(&body);
             let role = Role::ByAgent;
             let rides = false;
-            self.take_off(Flight { id, target, route, role, rides, sent_ns: done_ns, word, body }, arrives_ns);
+            self.take_off(
+                Flight { id, target, route, role, rides, sent_ns: done_ns, word, body },
+                arrives_ns,
+            );
         }
     }
 }
@@ -480,7 +506,14 @@ impl Engine for Clockwork {
         &mut self.store
     }
 
-    fn launch(&mut self, origin: Rank, target: Rank, body: Body, posted: bool, after: Option<EventId>) -> EventId {
+    fn launch(
+        &mut self,
+        origin: Rank,
+        target: Rank,
+        body: Body,
+        posted: bool,
+        after: Option<EventId>,
+    ) -> EventId {
         let route = self.network.route(&self.store.topology, origin, target);
         let member = &mut self.members[origin.index()];
         let id = member.next_id(origin);
@@ -508,7 +541,10 @@ impl Engine for Clockwork {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body }, arrives_ns);
+        self.take_off(
+            Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body },
+            arrives_ns,
+        );
         id
     }
 
@@ -534,7 +570,7 @@ impl Engine for Clockwork {
         self.drop_flights(rank, |flight| ticket(flight.id) == given_up);
     }
 
-    fn depart(&mut self, rank: Rank, lost: Option<Ended>) {
+    fn depart(&mut self, rank: Rank, lost: Option<ExitCause>) {
         self.members[rank.index()].doing = Doing::Over;
         if self.members[rank.index()].fetching > 0 {
             // Buffers of a fiber that is gone must not be written any more.

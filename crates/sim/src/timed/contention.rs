@@ -1,6 +1,9 @@
-//! Messages that find their receiver busy, and are lost: where a node takes messages by signals, those that come while an earlier one is dealt with raise one signal together, and only the first of them is taken.
+//! Messages that find their receiver busy, and are lost: where a node takes messages by signals,
+//! those that come while an earlier one is dealt with raise one signal together, and only the first
+//! of them is taken.
 //!
-//! Who sent it hears nothing, and sends it again when its timer has run out. What was sent to the same rank later waits behind it, as it would in any protocol that delivers in order.
+//! Who sent it hears nothing, and sends it again when its timer has run out. What was sent to the
+//! same rank later waits behind it, as it would in any protocol that delivers in order.
 
 use std::collections::BTreeMap;
 
@@ -42,14 +45,20 @@ pub(super) struct Contention {
 impl Contention {
     pub(super) fn new(profile: &Profile, seed: u64) -> Result<Contention> {
         let is_given = profile.agent.contains_key("pending_max");
-        let pending_max = if is_given { Some(figure(&profile.agent, "pending_max")?) } else { None };
-        let tick_ns = if profile.noise.contains_key("tick_ns") { figure(&profile.noise, "tick_ns")? } else { 0 };
+        let pending_max =
+            if is_given { Some(figure(&profile.agent, "pending_max")?) } else { None };
+        let tick_ns = if profile.noise.contains_key("tick_ns") {
+            figure(&profile.noise, "tick_ns")?
+        } else {
+            0
+        };
         let timer_ns = figure(&profile.noise, "retransmit_ns")?;
         let (waits_ns, resent) = (FxHashMap::default(), BTreeMap::new());
         Ok(Contention { pending_max, timer_ns, tick_ns, state: seed, waits_ns, resent })
     }
 
-    /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or behind one that is, returns when it comes again.
+    /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or
+    /// behind one that is, returns when it comes again.
     pub(super) fn comes_again_ns(
         &mut self,
         (origin, target): (Rank, Rank),
@@ -84,13 +93,17 @@ impl Contention {
         times: u64,
     ) {
         if times > 0 {
-            self.resent.entry((origin, target, kind as u64, segment)).or_insert((kind, 0)).1 += times;
+            self.resent.entry((origin, target, kind as u64, segment)).or_insert((kind, 0)).1 +=
+                times;
         }
     }
 
     /// How often a rank had to send again.
     pub(super) fn repeats(&self, rank: Rank) -> u64 {
-        let own = self.resent.range((rank, Rank(0), 0, None)..).take_while(|((origin, ..), _)| *origin == rank);
+        let own = self
+            .resent
+            .range((rank, Rank(0), 0, None)..)
+            .take_while(|((origin, ..), _)| *origin == rank);
         own.map(|(_, &(_, count))| count).sum()
     }
 
@@ -99,13 +112,22 @@ impl Contention {
     }
 
     pub(super) fn resent(&self) -> Vec<Resent> {
-        let resent = |(&(origin, target, _, segment), &(kind, count))| Resent { origin, target, kind, segment, count };
+        let resent = |(&(origin, target, _, segment), &(kind, count))| Resent {
+            origin,
+            target,
+            kind,
+            segment,
+            count,
+        };
         self.resent.iter().map(resent).collect()
     }
 
     /// Timers are looked at once a tick, and nobody's ticks come when another's do.
     fn tick(&mut self) -> u64 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         if self.tick_ns > 0 { (self.state >> 33) % self.tick_ns } else { 0 }
     }
 }

@@ -15,8 +15,9 @@ pub(super) struct Lane {
     pub(super) posted: u32,
 }
 
-/// The lanes on which something is under way. A lane on which all is done is as good as one that was never used, so the table holds no more than what happens at
-/// one time: one line of the processor's caches for each question, and all lines soon in the caches.
+/// The lanes on which something is under way. A lane on which all is done is as good as one that
+/// was never used, so the table holds no more than what happens at one time: one line of the
+/// processor's caches for each question, and all lines soon in the caches.
 pub(super) struct Lanes {
     /// As many as a power of two, each at the place that its ranks come to, or after it.
     slots: Vec<Slot>,
@@ -31,8 +32,11 @@ struct Slot {
     lane: Lane,
 }
 
-const EMPTY: Slot =
-    Slot { origin: u32::MAX, target: u32::MAX, lane: Lane { arrives_ns: 0, acknowledged_ns: 0, posted: 0 } };
+const EMPTY: Slot = Slot {
+    origin: u32::MAX,
+    target: u32::MAX,
+    lane: Lane { arrives_ns: 0, acknowledged_ns: 0, posted: 0 },
+};
 const SLOTS_MIN: usize = 64;
 
 impl Lanes {
@@ -45,7 +49,8 @@ impl Lanes {
         self.slots[self.find(origin.0, target.0)].lane
     }
 
-    /// The lane from one rank to another, to be changed. What was done before `now_ns` may be forgotten.
+    /// The lane from one rank to another, to be changed. What was done before `now_ns` may be
+    /// forgotten.
     pub(super) fn enter(&mut self, origin: Rank, target: Rank, now_ns: u64) -> &mut Lane {
         if self.used * 2 >= self.slots.len() {
             self.clear_up(now_ns);
@@ -71,7 +76,9 @@ impl Lanes {
     /// Where a lane is, or would be.
     fn find(&self, origin: u32, target: u32) -> usize {
         let mut at = self.home(origin, target);
-        while !self.slots[at].is_empty() && (self.slots[at].origin, self.slots[at].target) != (origin, target) {
+        while !self.slots[at].is_empty()
+            && (self.slots[at].origin, self.slots[at].target) != (origin, target)
+        {
             at = (at + 1) % self.slots.len();
         }
         at

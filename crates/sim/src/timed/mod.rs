@@ -48,7 +48,8 @@ pub struct Timing {
     pub real: Duration,
     /// How many bytes they moved.
     pub bytes: u64,
-    /// A number that is the same if, and as good as only if, the same operations were carried out at the same times.
+    /// A number that is the same if, and as good as only if, the same operations were carried out
+    /// at the same times.
     pub hash: u64,
     /// Which operations had to be sent again, because they or their replies were lost.
     pub resent: Vec<Resent>,
@@ -63,11 +64,19 @@ pub(crate) fn check(profile: &Profile) -> Result<()> {
 }
 
 impl Timed {
-    /// Ranks as `topology` has them on a machine as `profile` has it, each with a first segment of `root_bytes`.
+    /// Ranks as `topology` has them on a machine as `profile` has it, each with a first segment of
+    /// `root_bytes`.
     pub fn new(profile: &Profile, topology: Topology, root_bytes: u64, seed: u64) -> Timed {
         /// A virtual hour: longer than anything that is worth simulating.
         const LIMIT_NS: u64 = 3_600_000_000_000;
-        Timed { profile: profile.clone(), topology, root_bytes, seed, traced: false, limit_ns: LIMIT_NS }
+        Timed {
+            profile: profile.clone(),
+            topology,
+            root_bytes,
+            seed,
+            traced: false,
+            limit_ns: LIMIT_NS,
+        }
     }
 
     /// Writes down every operation.
@@ -84,19 +93,25 @@ impl Timed {
         self
     }
 
-    /// Runs a program. Fails with what the first rank that failed said, or with who waits for what if nothing can happen any more.
+    /// Runs a program. Fails with what the first rank that failed said, or with who waits for what
+    /// if nothing can happen any more.
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
-        let machine = Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
+        let machine =
+            Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
         let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
             .and_then(|mut crew| self.drive(&machine, &mut crew));
         Ok(outcome)
     }
 
-    fn drive(&self, machine: &RefCell<Clockwork>, crew: &mut Crew) -> std::result::Result<Timing, String> {
+    fn drive(
+        &self,
+        machine: &RefCell<Clockwork>,
+        crew: &mut Crew,
+    ) -> std::result::Result<Timing, String> {
         let (mut begin_ns, mut began) = (0, Instant::now());
         loop {
             let next = machine.borrow_mut().next(crew);
@@ -114,13 +129,17 @@ impl Timed {
                     if machine.is_over() {
                         break;
                     }
-                    begin_ns = machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
+                    begin_ns =
+                        machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
                     began = Instant::now();
                 }
             }
             if machine.borrow().now_ns() > self.limit_ns {
                 let stuck = machine.borrow().stuck();
-                return Err(format!("no end after {} s of virtual time: {stuck}", self.limit_ns / 1_000_000_000));
+                return Err(format!(
+                    "no end after {} s of virtual time: {stuck}",
+                    self.limit_ns / 1_000_000_000
+                ));
             }
         }
         let mut machine = machine.borrow_mut();

@@ -1,7 +1,8 @@
 //! The network model: what an operation costs, and who is busy with it.
 //!
-//! LogGP for each level of the topology, and three kinds of carriers that work off one operation after the other: the network interface of a node, its
-//! agent, and, for ranks that share memory, the cache line that both want.
+//! LogGP for each level of the topology, and three kinds of carriers that work off one operation
+//! after the other: the network interface of a node, its agent, and, for ranks that share memory,
+//! the cache line that both want.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,8 @@ pub(crate) struct Network {
     lines: Vec<(u64, u64)>,
 }
 
-/// Which way an operation takes: the level of the topology that both ranks share, or none if they are one.
+/// Which way an operation takes: the level of the topology that both ranks share, or none if they
+/// are one.
 #[derive(Clone, Copy)]
 pub(crate) struct Route(u8);
 
@@ -85,11 +87,18 @@ impl Network {
         let mut known = 0;
         let mut routes = Vec::new();
         for level in topology.levels() {
-            known = profile.level.iter().position(|other| other.name == level.name).unwrap_or(known);
+            known =
+                profile.level.iter().position(|other| other.name == level.name).unwrap_or(known);
             routes.push(costs[known]);
         }
         let narrowest = costs[costs.len() - 1];
-        routes.push(Costs { carrier: Carrier::Processor, latency_ns: 0, receive_ns: 0, gap_ns: 0, ..narrowest });
+        routes.push(Costs {
+            carrier: Carrier::Processor,
+            latency_ns: 0,
+            receive_ns: 0,
+            gap_ns: 0,
+            ..narrowest
+        });
         if routes.len() > usize::from(u8::MAX) {
             let (value, limit) = (routes.len() as u64 - 1, u64::from(u8::MAX) - 1);
             return Err(Error::TooMuch { what: "levels of a topology", value, limit });
@@ -135,22 +144,40 @@ impl Network {
     }
 
     /// The same for an agent, whose time was counted already.
-    pub(crate) fn send_by_interface(&mut self, route: Route, node: usize, ready_ns: u64, bytes: u64) -> Sent {
+    pub(crate) fn send_by_interface(
+        &mut self,
+        route: Route,
+        node: usize,
+        ready_ns: u64,
+        bytes: u64,
+    ) -> Sent {
         let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             // The sender's own processor does it all, byte by byte.
             let free_ns = ready_ns + costs.bytes_ns(bytes);
             return Sent { free_ns, arrives_ns: free_ns + costs.latency_ns, lost: 0 };
         }
-        let sent_ns = self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
+        let sent_ns =
+            self.nodes[node].sending_ns.max(ready_ns) + costs.gap_ns + costs.bytes_ns(bytes);
         self.nodes[node].sending_ns = sent_ns;
         let (travel_ns, lost) = self.noise.travel_ns(costs.latency_ns);
         Sent { free_ns: ready_ns, arrives_ns: sent_ns + travel_ns, lost }
     }
 
     /// An operation has arrived; returns when it has been carried out.
-    pub(crate) fn carry_out(&mut self, route: Route, node: usize, target: Rank, body: &Body, at_ns: u64) -> u64 {
-        let carrier = if matches!(body, Body::Call { .. }) { Carrier::Agent } else { self.costs(route).carrier };
+    pub(crate) fn carry_out(
+        &mut self,
+        route: Route,
+        node: usize,
+        target: Rank,
+        body: &Body,
+        at_ns: u64,
+    ) -> u64 {
+        let carrier = if matches!(body, Body::Call { .. }) {
+            Carrier::Agent
+        } else {
+            self.costs(route).carrier
+        };
         let busy = &mut self.nodes[node];
         match carrier {
             Carrier::Processor => {
@@ -170,7 +197,8 @@ impl Network {
                 let awake_ns = if asleep { self.agent_wake_ns } else { 0 };
                 let needs_ns = self.agent.needs_ns(body);
                 busy.agent_ns = busy.agent_ns.max(at_ns) + awake_ns + needs_ns;
-                busy.stolen_ns += (needs_ns * self.agent_steals_pct + awake_ns * self.wake_steals_pct) / 100;
+                busy.stolen_ns +=
+                    (needs_ns * self.agent_steals_pct + awake_ns * self.wake_steals_pct) / 100;
                 if self.remembers {
                     self.agents[node].push_back(busy.agent_ns);
                 }
@@ -179,8 +207,8 @@ impl Network {
         }
     }
 
-    /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is back.
-    /// And how often it was lost on the way.
+    /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is
+    /// back. And how often it was lost on the way.
     pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> (u64, u64) {
         let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
@@ -198,7 +226,11 @@ impl Network {
     /// When what comes with an operation that was carried out is carried out, too.
     pub(crate) fn carried_out(&self, route: Route, node: usize, at_ns: u64) -> u64 {
         let busy = &self.nodes[node];
-        at_ns.max(if self.costs(route).carrier == Carrier::Agent { busy.agent_ns } else { busy.receiving_ns })
+        at_ns.max(if self.costs(route).carrier == Carrier::Agent {
+            busy.agent_ns
+        } else {
+            busy.receiving_ns
+        })
     }
 
     /// How many operations the agent that is to carry out another one has not done yet.
@@ -259,7 +291,8 @@ impl Service {
     }
 }
 
-/// What is irregular: a generator of numbers that are the same for the same seed, for ever (splitmix64).
+/// What is irregular: a generator of numbers that are the same for the same seed, for ever
+/// (splitmix64).
 struct Noise {
     state: u64,
     jitter_pct: u64,
@@ -276,11 +309,13 @@ impl Noise {
         mixed ^ (mixed >> 31)
     }
 
-    /// A latency with its jitter, and with the time that lost messages take until they have got through; and how often that was.
+    /// A latency with its jitter, and with the time that lost messages take until they have got
+    /// through; and how often that was.
     fn travel_ns(&mut self, latency_ns: u64) -> (u64, u64) {
         let spread_ns = latency_ns * self.jitter_pct / 100;
         let drawn = self.next();
-        let mut travel_ns = latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
+        let mut travel_ns =
+            latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
         let (mut wait_ns, mut lost) = (self.retransmit_ns, 0);
         while self.loss_ppm > 0 && self.next() % 1_000_000 < self.loss_ppm {
             travel_ns += wait_ns;

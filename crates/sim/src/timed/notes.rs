@@ -13,11 +13,17 @@ impl Clockwork {
         counted.operations += 1;
         counted.bytes += bytes;
         let kind = flight.body.kind(flight.role == Role::Fetching);
-        for value in [done_ns, flight.id.rank.0.into(), flight.target.0.into(), kind as u64, bytes] {
-            counted.hash = (counted.hash.rotate_left(5) ^ value).wrapping_mul(0x517C_C1B7_2722_0A95);
+        for value in [done_ns, flight.id.rank.0.into(), flight.target.0.into(), kind as u64, bytes]
+        {
+            counted.hash =
+                (counted.hash.rotate_left(5) ^ value).wrapping_mul(0x517C_C1B7_2722_0A95);
         }
         if let Some(slices) = &mut self.slices {
-            let end_ns = if flight.role == Role::Fetching { back_ns } else { done_ns.min(flight.sent_ns + 1) };
+            let end_ns = if flight.role == Role::Fetching {
+                back_ns
+            } else {
+                done_ns.min(flight.sent_ns + 1)
+            };
             slices.push(Slice {
                 rank: flight.id.rank,
                 operation: Operation { kind, peer: Some(flight.target), bytes },
@@ -35,7 +41,13 @@ impl Clockwork {
             && at_ns > begin_ns
         {
             let operation = Operation { kind, peer: Some(Rank(rank)), bytes: 0 };
-            slices.push(Slice { rank: Rank(rank), operation, begin_ns, end_ns: at_ns, landed_ns: None });
+            slices.push(Slice {
+                rank: Rank(rank),
+                operation,
+                begin_ns,
+                end_ns: at_ns,
+                landed_ns: None,
+            });
         }
     }
 }

@@ -1,16 +1,19 @@
 //! What is to happen, in the order of time.
 //!
-//! A wheel with a slot for every nanosecond of the near future, where an entry is put in and taken out in a few steps however many there are. What
-//! lies beyond waits in a heap until the wheel has turned that far.
+//! A wheel with a slot for every nanosecond of the near future, where an entry is put in and taken
+//! out in a few steps however many there are. What lies beyond waits in a heap until the wheel has
+//! turned that far.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// How many entries are looked at before their time has come.
 const AHEAD: usize = 24;
-/// And how far ahead of the next one. Most of what is made later comes later than that, and need not be sorted in among the upcoming.
+/// And how far ahead of the next one. Most of what is made later comes later than that, and need
+/// not be sorted in among the upcoming.
 const AHEAD_NS: u64 = 64;
-/// How many nanoseconds the wheel shows: one bit of a word for each, and one of `filled` for each word.
+/// How many nanoseconds the wheel shows: one bit of a word for each, and one of `filled` for each
+/// word.
 const SPAN: usize = 64 * u128::BITS as usize;
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -26,7 +29,8 @@ pub(crate) struct Queue<E> {
     /// Which slots have entries, and which words of that have bits.
     occupied: [u64; SPAN / 64],
     filled: u128,
-    /// The entries of the wheel, and which comes next in its slot; or in the list of places that are free, which begins at `free`.
+    /// The entries of the wheel, and which comes next in its slot; or in the list of places that
+    /// are free, which begins at `free`.
     places: Vec<(E, u32)>,
     free: u32,
     /// What comes after all that the wheel shows.
@@ -65,13 +69,17 @@ impl<E: Copy + Ord> Queue<E> {
         }
     }
 
-    /// The next entry. `prepare` is shown entries before their time, with how soon they come: 2, then 1, then 0.
+    /// The next entry. `prepare` is shown entries before their time, with how soon they come: 2,
+    /// then 1, then 0.
     #[inline]
     pub(crate) fn pop(&mut self, prepare: impl Fn(E, u32)) -> Option<(u64, E)> {
         while self.upcoming.len() < AHEAD
-            && self.turn(self.upcoming.front().map_or(u64::MAX, |&(next_ns, _)| next_ns.saturating_add(AHEAD_NS)))
-        {
-        }
+            && self.turn(
+                self.upcoming
+                    .front()
+                    .map_or(u64::MAX, |&(next_ns, _)| next_ns.saturating_add(AHEAD_NS)),
+            )
+        {}
         for soon in [2, 1, 0] {
             if let Some(&(_, entry)) = self.upcoming.get((soon + 1) * AHEAD / 3 - 1) {
                 prepare(entry, soon as u32);
@@ -80,7 +88,8 @@ impl<E: Copy + Ord> Queue<E> {
         self.upcoming.pop_front()
     }
 
-    /// Turns the wheel to its first entry, which is upcoming then; false if there is none until `limit_ns`.
+    /// Turns the wheel to its first entry, which is upcoming then; false if there is none until
+    /// `limit_ns`.
     fn turn(&mut self, limit_ns: u64) -> bool {
         if self.filled == 0 {
             match self.later.peek() {
@@ -90,7 +99,8 @@ impl<E: Copy + Ord> Queue<E> {
             self.catch_up();
         }
         let slot = self.next_slot();
-        let at_ns = self.from_ns + (slot + SPAN - self.from_ns as usize % SPAN) as u64 % SPAN as u64;
+        let at_ns =
+            self.from_ns + (slot + SPAN - self.from_ns as usize % SPAN) as u64 % SPAN as u64;
         if at_ns > limit_ns {
             return false;
         }
@@ -112,7 +122,8 @@ impl<E: Copy + Ord> Queue<E> {
         true
     }
 
-    /// The first slot with entries, from now on: in what is left of this word, in the words after it, or all around.
+    /// The first slot with entries, from now on: in what is left of this word, in the words after
+    /// it, or all around.
     fn next_slot(&self) -> usize {
         let now = self.from_ns as usize % SPAN;
         let rest = self.occupied[now / 64] & (u64::MAX << (now % 64));
@@ -125,7 +136,8 @@ impl<E: Copy + Ord> Queue<E> {
         word * 64 + self.occupied[word].trailing_zeros() as usize
     }
 
-    /// Puts what the wheel shows by now into its slots: ahead of all that will be made for the same moments.
+    /// Puts what the wheel shows by now into its slots: ahead of all that will be made for the same
+    /// moments.
     fn catch_up(&mut self) {
         while let Some(&Reverse((at_ns, _, entry))) = self.later.peek()
             && at_ns - self.from_ns < SPAN as u64
@@ -166,14 +178,18 @@ mod tests {
     /// The same numbers for the same seed.
     fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         }
     }
 
     #[test]
     fn entries_come_in_the_order_of_time_and_of_making_whenever_they_are_made() {
-        for (spread_ns, entries) in [(7, 100), (1000, 3), (3 * SPAN as u64, 10), (3 * SPAN as u64, 1000), (1, 50)] {
+        for (spread_ns, entries) in
+            [(7, 100), (1000, 3), (3 * SPAN as u64, 10), (3 * SPAN as u64, 1000), (1, 50)]
+        {
             let (mut queue, mut draw) = (Queue::new(), numbers(spread_ns));
             let mut expected = BinaryHeap::new();
             let mut now_ns = 0;
@@ -214,7 +230,8 @@ mod tests {
     fn entries_of_one_moment_come_in_the_order_in_which_they_were_made() {
         let mut queue = Queue::new();
         (0..1000u64).for_each(|number| queue.push(5, number));
-        let all: Vec<u64> = std::iter::from_fn(|| queue.pop(|_, _| {})).map(|(_, number)| number).collect();
+        let all: Vec<u64> =
+            std::iter::from_fn(|| queue.pop(|_, _| {})).map(|(_, number)| number).collect();
         assert!(all.is_sorted() && all.len() == 1000);
     }
 }

@@ -44,22 +44,25 @@ impl Clockwork {
                 if let Some(first) = conditions.first() {
                     member.hints.conditions = conditions.as_ptr().cast();
                     member.hints.memory = std::ptr::from_ref(first.memory).cast();
-                    member.hints.word = first.memory.base().as_ptr().wrapping_add(first.at.offset as usize);
+                    member.hints.word =
+                        first.memory.base().as_ptr().wrapping_add(first.at.offset as usize);
                 }
             }
         }
         if wait.known_departures != self.store.departures() {
-            return self.schedule(rank, clock_ns, Go::Alarm);
+            return self.schedule(rank, clock_ns, Go::Departure);
         }
         if let Some(timeout) = wait.timeout {
-            let deadline_ns = clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+            let deadline_ns =
+                clock_ns.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
             let member = &mut self.members[rank];
             member.deadline_ns = deadline_ns;
             self.set_timer(rank, deadline_ns);
         }
     }
 
-    /// Makes sure that a timer goes off by then. One that is set already and goes off earlier sees to it that a later one is set.
+    /// Makes sure that a timer goes off by then. One that is set already and goes off earlier sees
+    /// to it that a later one is set.
     fn set_timer(&mut self, rank: usize, at_ns: u64) {
         let member = &mut self.members[rank];
         if at_ns < member.timer.end_ns() {
@@ -87,14 +90,14 @@ impl Clockwork {
     }
 
     /// Ranks that wait hear of departures that they do not know of.
-    pub(super) fn raise_alarm(&mut self) {
-        self.alarming = false;
+    pub(super) fn tell_departures(&mut self) {
+        self.telling = false;
         let departures = self.store.departures();
         for rank in 0..self.members.len() {
             if let Doing::Waits(wait) = self.members[rank].doing {
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
                 if unsafe { &*wait }.known_departures != departures {
-                    self.schedule(rank, self.now_ns, Go::Alarm);
+                    self.schedule(rank, self.now_ns, Go::Departure);
                 }
             }
         }
@@ -114,15 +117,20 @@ impl Clockwork {
     /// Who waits for what, when nothing can happen any more.
     pub(crate) fn stuck(&self) -> String {
         const SHOWN: usize = 8;
-        let waiting = self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
-            Doing::Over => None,
-            Doing::Prepared => Some(format!("rank {rank} is prepared")),
-            Doing::Scheduled => Some(format!("rank {rank} runs")),
-            Doing::Flushes(target) => Some(format!("rank {rank} waits for what it posted to {target}")),
-            Doing::NeedsRoom => Some(format!("rank {rank} waits for one of its posted operations to land")),
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
-        });
+        let waiting =
+            self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
+                Doing::Over => None,
+                Doing::Prepared => Some(format!("rank {rank} is prepared")),
+                Doing::Scheduled => Some(format!("rank {rank} runs")),
+                Doing::Flushes(target) => {
+                    Some(format!("rank {rank} waits for what it posted to {target}"))
+                }
+                Doing::NeedsRoom => {
+                    Some(format!("rank {rank} waits for one of its posted operations to land"))
+                }
+                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
+                Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
+            });
         let all: Vec<String> = waiting.collect();
         let more = all.len().saturating_sub(SHOWN);
         let shown = all[..all.len().min(SHOWN)].join("; ");

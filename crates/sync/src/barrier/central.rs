@@ -1,9 +1,11 @@
 //! Central barrier: everybody counts up one word, and the last one to come releases all.
 //!
 //! Paper:     the barrier manager of [BST97] section 2, without its server.
-//! Differs:   arrivals are atomics on the first rank's memory; the last to arrive releases, not the manager.
+//! Differs:   arrivals are atomics on the first rank's memory; the last to arrive releases, not the
+//!            manager.
 //! State:     1 word at rank 0, 1 word on every rank.
-//! Invariant: the count is N times the round when its last rank has come, and nobody is released before.
+//! Invariant: the count is N times the round when its last rank has come, and nobody is released
+//!            before.
 //! Ordering:  none beyond that of the atomics.
 //! Cost:      1 atomic from each rank, and N - 1 signals from the last.
 //! Checked:   3 ranks x 2 rounds exhaustively.

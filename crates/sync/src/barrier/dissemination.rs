@@ -1,10 +1,13 @@
-//! Dissemination barrier: in phase k everybody signals the rank 2^k further on and waits for the one 2^k before.
+//! Dissemination barrier: in phase k everybody signals the rank 2^k further on and waits for the
+//! one 2^k before.
 //!
 //! Paper:     [ARMCI03] section 3.1.2, the binary exchange inside its barrier.
-//! Differs:   partners lie on a ring instead of across a cube, so that the number of ranks need not be a power of two.
+//! Differs:   partners lie on a ring instead of across a cube, so that the number of ranks need not
+//!            be a power of two.
 //! State:     2 x log2 N words on every rank.
 //! Invariant: after phase k, all of the 2^(k+1) ranks up to this one have come.
-//! Ordering:  two sets of flags, used in turn: a signal of this round may land after one of the next, never after one of the round after that
+//! Ordering:  two sets of flags, used in turn: a signal of this round may land after one of the
+//!            next, never after one of the round after that
 //!            (`a_barrier_with_one_set_of_flags_is_caught`).
 //! Cost:      log2 N signals from each rank, rounded up.
 //! Checked:   3 ranks x 2 rounds exhaustively.
@@ -53,7 +56,8 @@ impl<V: Variant> Algorithm for Dissemination<V> {
     }
 }
 
-/// The exchange among some ranks, of which the caller is number `me` of `count`; the words of it begin at `base`.
+/// The exchange among some ranks, of which the caller is number `me` of `count`; the words of it
+/// begin at `base`.
 pub(super) fn exchange<V: Variant>(
     crew: &Crew,
     context: &Context,

@@ -1,11 +1,14 @@
-//! Barrier in two levels: a tree inside every node, whose roots meet by dissemination across the nodes.
+//! Barrier in two levels: a tree inside every node, whose roots meet by dissemination across the
+//! nodes.
 //!
 //! Paper:     [ARMCI03] section 3.1.2 across; the tree of [BST97] section 3 inside.
 //! Differs:   the two are put together: only one rank of a node sends messages to other nodes.
 //! State:     on every rank log2 of the largest node's ranks + 1 words, and 2 x log2 of the nodes.
-//! Invariant: the roots meet when all ranks of their nodes have come, and release them when all nodes have.
+//! Invariant: the roots meet when all ranks of their nodes have come, and release them when all
+//!            nodes have.
 //! Ordering:  as of its parts.
-//! Cost:      1 near signal up and 1 down for each rank but the roots; log2 of the nodes far signals from each root.
+//! Cost:      1 near signal up and 1 down for each rank but the roots; log2 of the nodes far
+//!            signals from each root.
 //! Checked:   3 ranks on 2 nodes and 4 ranks on 2 nodes exhaustively.
 
 use std::marker::PhantomData;
@@ -45,7 +48,9 @@ impl<V> Hierarchical<V> {
         let topology = world.topology();
         let node = topology.node_of(world.rank());
         let near: Box<[Rank]> = topology.ranks_of(node).into();
-        let roots = (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?;
+        let roots = (0..topology.nodes())
+            .map(|node| topology.leader_of(Node(node)))
+            .collect::<Result<_>>()?;
         let place = near.iter().position(|&rank| rank == world.rank()).unwrap_or(0) as u32;
         let across = binomial::words(largest(topology));
         Ok(Hierarchical { crew, near, roots, place, node, across, variant: PhantomData })
@@ -58,10 +63,21 @@ impl<V: Variant> Algorithm for Hierarchical<V> {
     }
 
     fn meet(&self, context: &Context, round: u64) -> Result<()> {
-        let inside = (self.place, self.near.len() as u32, &|at: u32| self.near[at as usize] as Rank);
-        let across = (self.node.0, self.roots.len() as u32, &|at: u32| self.roots[at as usize] as Rank);
-        let at_the_top = || exchange::<V>(&self.crew, context, (across.0, across.1, across.2), self.across, round);
-        gather_and_release::<V>(&self.crew, context, (inside.0, inside.1, inside.2), 0, round, at_the_top)
+        let inside =
+            (self.place, self.near.len() as u32, &|at: u32| self.near[at as usize] as Rank);
+        let across =
+            (self.node.0, self.roots.len() as u32, &|at: u32| self.roots[at as usize] as Rank);
+        let at_the_top = || {
+            exchange::<V>(&self.crew, context, (across.0, across.1, across.2), self.across, round)
+        };
+        gather_and_release::<V>(
+            &self.crew,
+            context,
+            (inside.0, inside.1, inside.2),
+            0,
+            round,
+            at_the_top,
+        )
     }
 
     fn into_crew(self: Box<Self>) -> Crew {

@@ -1,7 +1,7 @@
 //! Barriers: nobody goes on before all have come. One file holds one algorithm; [`Kind`] chooses.
 //!
-//! They are rivals of each other, and of [`World::barrier`], which chooses by itself. A barrier says nothing about puts: see
-//! [`Combined`](crate::Combined).
+//! They are rivals of each other, and of [`World::barrier`], which chooses by itself. A barrier
+//! says nothing about puts: see [`Combined`](crate::Combined).
 //!
 //! ```
 //! use farside::barrier::{Barrier, Kind};
@@ -44,7 +44,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Central, Kind::Dissemination, Kind::Binomial, Kind::Hierarchical];
+    pub const ALL: [Kind; 4] =
+        [Kind::Central, Kind::Dissemination, Kind::Binomial, Kind::Hierarchical];
 
     /// Its name, as benchmarks spell it.
     pub fn name(self) -> &'static str {
@@ -84,7 +85,10 @@ impl Barrier {
                 let words = dissemination::words(world.size());
                 Box::new(dissemination::Dissemination::<V>::new(Crew::new(world, words)?))
             }
-            Kind::Binomial => Box::new(binomial::Binomial::<V>::new(Crew::new(world, binomial::words(world.size()))?)),
+            Kind::Binomial => Box::new(binomial::Binomial::<V>::new(Crew::new(
+                world,
+                binomial::words(world.size()),
+            )?)),
             Kind::Hierarchical => {
                 let words = hierarchical::words(world.topology());
                 Box::new(hierarchical::Hierarchical::<V>::new(world, Crew::new(world, words)?)?)

@@ -1,24 +1,35 @@
-//! The default lock: one word that running ranks may take ahead of the queue, a bounded number of times in a row.
+//! The default lock: one word that running ranks may take ahead of the queue, a bounded number of
+//! times in a row.
 //!
-//! Paper:     none as a whole; the queue is that of [ARMCI03] section 3.2.2. Competitive hand-over with a bound is known from operating systems.
-//! Differs:   strict hand-over leaves the lock idle until the next in line runs, which takes microseconds where ranks outnumber processors, and
-//!            milliseconds where other programs have them. Here the word is left free for whoever runs, and only the first of the queue, its *head*, competes with
-//!            them: near, it polls the word for a while and then sleeps until it is woken by a release; far, it sleeps until it is handed the lock.
-//!            After each `batch` of bypasses it is the head's *turn*: it takes the word at its next look, and whoever else wants it watches it for a while before
-//!            it goes ahead. So a head that runs is bypassed `batch` times, and nobody waits for one that does not run until it was bypassed `bound` times:
-//!            then the lock is handed to it. Which of these apply follows from the topology (is the home near, are
-//!            there more ranks than processors) and from the word, which tells whether anybody queues at all.
-//! State:     1 word (holder, head, bypasses, whether the head is awake) and the queue's tail at the home rank; 3 words on every rank.
-//! Invariant: at most one rank is the word's holder; at most one is its head; a head is bypassed at most `bound` times
-//!            once its name is in the word, so one with k ahead of it in the queue waits from then on for at most (k + 1) x (`bound` + 1) others, and for
-//!            (k + 1) x (`batch` + 1) if all of them run.
-//! Ordering:  release flushes first (`a_word_without_flush_is_caught`); a head that sleeps is woken by the release that leaves the word
-//!            free (`a_head_that_nobody_wakes_is_caught`); the bound is kept (`a_bypass_without_bound_is_caught`).
-//! Cost:      alone: acquire 1 atomic, release 1 atomic. Queued: acquire 1 atomic more for each change of the word, and the queue's cost;
-//!            release +1 signal if the head sleeps.
-//! Checked:   `farside check 'lock/default*'`: as it is, and with a bound of 1 and a head that sleeps at once or looks once, and with batches of 1 and a bound of 2:
-//!            3 ranks x 1 round exhaustively, on one node and on three; 2 x 1 with time limits (2 x 2 if it sleeps at once); 2 x 1 with a death (3 x 1 if it sleeps at once);
-//!            the bound: 2 x 2 and 8 ranks; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Paper:     none as a whole; the queue is that of [ARMCI03] section 3.2.2. Competitive hand-over
+//!            with a bound is known from operating systems.
+//! Differs:   strict hand-over leaves the lock idle until the next in line runs, which takes
+//!            microseconds where ranks outnumber processors, and milliseconds where other programs
+//!            have them. Here the word is left free for whoever runs, and only the first of the
+//!            queue, its *head*, competes with them: near, it polls the word for a while and then
+//!            sleeps until it is woken by a release; far, it sleeps until it is handed the lock.
+//!            After each `batch` of bypasses it is the head's *turn*: it takes the word at its next
+//!            look, and whoever else wants it watches it for a while before it goes ahead. So a
+//!            head that runs is bypassed `batch` times, and nobody waits for one that does not run
+//!            until it was bypassed `bound` times: then the lock is handed to it. Which of these
+//!            apply follows from the topology (is the home near, are there more ranks than
+//!            processors) and from the word, which tells whether anybody queues at all.
+//! State:     1 word (holder, head, bypasses, whether the head is awake) and the queue's tail at
+//!            the home rank; 3 words on every rank.
+//! Invariant: at most one rank is the word's holder; at most one is its head; a head is bypassed at
+//!            most `bound` times once its name is in the word, so one with k ahead of it in the
+//!            queue waits from then on for at most (k + 1) x (`bound` + 1) others, and for (k + 1)
+//!            x (`batch` + 1) if all of them run.
+//! Ordering:  release flushes first (`a_word_without_flush_is_caught`); a head that sleeps is woken
+//!            by the release that leaves the word free (`a_head_that_nobody_wakes_is_caught`); the
+//!            bound is kept (`a_bypass_without_bound_is_caught`).
+//! Cost:      alone: acquire 1 atomic, release 1 atomic. Queued: acquire 1 atomic more for each
+//!            change of the word, and the queue's cost; release +1 signal if the head sleeps.
+//! Checked:   `farside check 'lock/default*'`: as it is, and with a bound of 1 and a head that
+//!            sleeps at once or looks once, and with batches of 1 and a bound of 2: 3 ranks x 1
+//!            round exhaustively, on one node and on three; 2 x 1 with time limits (2 x 2 if it
+//!            sleeps at once); 2 x 1 with a death (3 x 1 if it sleeps at once); the bound: 2 x 2
+//!            and 8 ranks; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -44,8 +55,8 @@ const GRANT: u64 = 2;
 /// Passed through the queue to a head that is in the word already, as one that sleeps.
 const REGISTERED: u64 = 1;
 
-/// The fields of the shared word: one more than the holder's rank, one more than the head's, how often the head was bypassed, whether
-/// it is awake.
+/// The fields of the shared word: one more than the holder's rank, one more than the head's, how
+/// often the head was bypassed, whether it is awake.
 const RANK_BITS: u32 = 24;
 const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 const HEAD: u32 = RANK_BITS;
@@ -53,17 +64,21 @@ const BYPASSES: u32 = 2 * RANK_BITS;
 const BYPASSES_MASK: u64 = 0x7fff;
 const AWAKE: u64 = 1 << 63;
 
-/// How often a head is bypassed before its turn: where each rank has a processor, and where a hand-over takes a switch of processes.
+/// How often a head is bypassed before its turn: where each rank has a processor, and where a
+/// hand-over takes a switch of processes.
 const BATCH: u32 = 64;
 const BATCH_CROWDED: u32 = 256;
-/// The usual bound on bypass: some milliseconds, after which a processor that another program has is usually given back.
+/// The usual bound on bypass: some milliseconds, after which a processor that another program has
+/// is usually given back.
 const BOUND: u32 = 32_000;
 const BOUND_MAX: u32 = BYPASSES_MASK as u32 - 1;
 /// How often a head that is near looks at the word before it sleeps.
 const POLLS: u32 = 200;
-/// How often others look at the word at the head's turn before they go ahead. The head looks as often in the same time, if it runs.
+/// How often others look at the word at the head's turn before they go ahead. The head looks as
+/// often in the same time, if it runs.
 const WINDOW: u32 = 8;
-/// Turns at the processor between two looks, where each rank has a processor: a look takes the word from its holder's cache.
+/// Turns at the processor between two looks, where each rank has a processor: a look takes the word
+/// from its holder's cache.
 const GAP: u32 = 32;
 
 /// The parameters.
@@ -101,7 +116,11 @@ impl<V: Variant> Bypass<V> {
     pub(super) fn new(site: Site, context: &Context, bounds: Bounds) -> Result<Bypass<V>> {
         let limit = RANK_MASK - 1;
         if let Some(rank) = site.members().iter().find(|rank| u64::from(rank.0) > limit) {
-            return Err(Error::TooMuch { what: "rank of a default lock", value: rank.0.into(), limit });
+            return Err(Error::TooMuch {
+                what: "rank of a default lock",
+                value: rank.0.into(),
+                limit,
+            });
         }
         let queue = Queue::new(QUEUE, site.home());
         let mut lock = Bypass {
@@ -121,12 +140,22 @@ impl<V: Variant> Bypass<V> {
 
     fn arrange(&mut self, context: &Context) {
         let topology = context.topology();
-        let near = self.site.members().iter().filter(|&&rank| topology.same_node(rank, context.rank())).count();
+        let near = self
+            .site
+            .members()
+            .iter()
+            .filter(|&&rank| topology.same_node(rank, context.rank()))
+            .count();
         let crowded = near > context.fabric().caps().processors as usize;
         self.gap = if crowded { 1 } else { GAP };
-        self.batch = self.bounds.batch.unwrap_or(if crowded { BATCH_CROWDED } else { BATCH }).max(1).into();
+        self.batch =
+            self.bounds.batch.unwrap_or(if crowded { BATCH_CROWDED } else { BATCH }).max(1).into();
         self.queue = Queue::new(QUEUE, self.site.home()).dozing(crowded);
-        self.polls = if topology.same_node(self.site.home(), context.rank()) { self.bounds.polls } else { 0 };
+        self.polls = if topology.same_node(self.site.home(), context.rank()) {
+            self.bounds.polls
+        } else {
+            0
+        };
     }
 
     /// Changes the word if it is as expected; otherwise says how it is.
@@ -151,7 +180,8 @@ impl<V: Variant> Bypass<V> {
             // A word that has become free meanwhile may have no head: then nobody is bypassed.
             let is_ahead = word >> HEAD != 0;
             let count = (bypasses(word) + u64::from(is_ahead)).min(BYPASSES_MASK);
-            let taken = word & !(BYPASSES_MASK << BYPASSES) | (count << BYPASSES) | name(context.rank());
+            let taken =
+                word & !(BYPASSES_MASK << BYPASSES) | (count << BYPASSES) | name(context.rank());
             match self.change(context, word, taken)? {
                 Some(seen) => word = seen,
                 None => {
@@ -173,7 +203,8 @@ impl<V: Variant> Bypass<V> {
         count != 0 && count.is_multiple_of(self.batch)
     }
 
-    /// Leaves a free word to the head, whose turn it is, for some looks. Says how it is once it has changed; if it has not, the head does not run.
+    /// Leaves a free word to the head, whose turn it is, for some looks. Says how it is once it has
+    /// changed; if it has not, the head does not run.
     fn offer(&self, context: &Context, word: u64) -> Result<Option<u64>> {
         for _ in 0..self.polls.min(WINDOW) {
             let (paused, seen) = self.look_later(context)?;
@@ -185,8 +216,9 @@ impl<V: Variant> Bypass<V> {
         Ok(None)
     }
 
-    /// Lets some time pass, and looks at the word. What happened before a departure counts, since who left may have done its part: so that a
-    /// departure is an error is for the caller to judge, when it has seen the word.
+    /// Lets some time pass, and looks at the word. What happened before a departure counts, since
+    /// who left may have done its part: so that a departure is an error is for the caller to judge,
+    /// when it has seen the word.
     fn look_later(&self, context: &Context) -> Result<(Result<()>, u64)> {
         let paused = (0..self.gap).try_for_each(|_| self.site.relax(context));
         Ok((paused, context.load(self.site.shared(WORD))?))
@@ -213,8 +245,15 @@ impl<V: Variant> Bypass<V> {
         }
     }
 
-    /// Competes for the word as the head of the queue, until this rank has it or its time is up. `word` is a guess.
-    fn compete(&self, context: &Context, entry: Entry, word: u64, mut patience: Patience) -> Result<bool> {
+    /// Competes for the word as the head of the queue, until this rank has it or its time is up.
+    /// `word` is a guess.
+    fn compete(
+        &self,
+        context: &Context,
+        entry: Entry,
+        word: u64,
+        mut patience: Patience,
+    ) -> Result<bool> {
         let polls = if patience == Patience::AtMost(Duration::ZERO) { 0 } else { self.polls };
         let mut is_awake = polls > 0 && entry != Entry::Passed(REGISTERED);
         if entry != Entry::Passed(REGISTERED) && self.register(context, word, is_awake)? {
@@ -238,7 +277,8 @@ impl<V: Variant> Bypass<V> {
                 }
             }
             is_awake = true;
-            // Who has a limit waits for half the time when it was woken in vain: the sum is at most twice the limit.
+            // Who has a limit waits for half the time when it was woken in vain: the sum is at most
+            // twice the limit.
             if let Patience::AtMost(time) = patience {
                 patience = Patience::AtMost(time / 2);
             }
@@ -259,8 +299,9 @@ impl<V: Variant> Bypass<V> {
         }
     }
 
-    /// The holder leaves the queue, and makes the next in it the word's head: from now on bypasses count, even if the new head does
-    /// not run for a while. Nobody else changes a word that has a holder, as long as there is nobody else at the head of the queue.
+    /// The holder leaves the queue, and makes the next in it the word's head: from now on bypasses
+    /// count, even if the new head does not run for a while. Nobody else changes a word that has a
+    /// holder, as long as there is nobody else at the head of the queue.
     fn pass_headship(&self, context: &Context) -> Result<()> {
         let announce = |next: Option<Rank>| {
             self.held.set(name(context.rank()) | (next.map_or(0, name) << HEAD));
@@ -269,14 +310,18 @@ impl<V: Variant> Bypass<V> {
         self.queue.leave_with::<V>(&self.site, context, announce).map(drop)
     }
 
-    /// Looks at the word so many times. A word that is free is taken at the head's turn, and if nobody took it since the last look: a running rank that
-    /// takes it again and again has its batch.
+    /// Looks at the word so many times. A word that is free is taken at the head's turn, and if
+    /// nobody took it since the last look: a running rank that takes it again and again has its
+    /// batch.
     fn poll(&self, context: &Context, polls: u32) -> Result<bool> {
         let mut before = 0;
         for _ in 0..polls {
             let (paused, word) = self.look_later(context)?;
-            let is_left = holder(word) == 0 && (word == before || self.is_turn(word) || paused.is_err());
-            if (is_left || holder(word) == name(context.rank())) && self.take(context, word)?.is_none() {
+            let is_left =
+                holder(word) == 0 && (word == before || self.is_turn(word) || paused.is_err());
+            if (is_left || holder(word) == name(context.rank()))
+                && self.take(context, word)?.is_none()
+            {
                 return Ok(true);
             }
             paused?;
@@ -314,8 +359,8 @@ impl<V: Variant> Bypass<V> {
                 }
             }
         };
-        // A word that has become free, or was handed over, or says that the head is awake: whoever did that is telling the head,
-        // and must not tell it when it waits the next time.
+        // A word that has become free, or was handed over, or says that the head is awake: whoever
+        // did that is telling the head, and must not tell it when it waits the next time.
         if is_taken || word & AWAKE != 0 {
             self.site.wait(context, WAKE, |told| told != 0)?;
             context.store(self.site.at(context.rank(), WAKE), 0)?;

@@ -1,18 +1,23 @@
-//! Hybrid lock: near ranks take a ticket themselves, for far ranks the agent of the home's node takes one and keeps a queue.
+//! Hybrid lock: near ranks take a ticket themselves, for far ranks the agent of the home's node
+//! takes one and keeps a queue.
 //!
 //! Paper:     [ARMCI03] section 3.2.1, figures 3 and 4: the lock that ARMCI had.
-//! Differs:   near requests with a time limit take no ticket until it would be called at once; the ticket of a far request
-//!            that is cancelled stays: its rank gets it back if it asks again, and else the agent calls the next when its
-//!            turn comes. A release waits for the agent's answer.
-//! State:     2 words (next ticket, now serving) and the queue of far tickets (`desk`) at the home rank, where any process of
-//!            its node finds them; 2 words on every rank, of which nobody writes one.
-//! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the one whose ticket that is.
-//! Ordering:  release flushes first (`a_hybrid_without_flush_is_caught`); a near ticket is taken in one step
-//!            (`a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught`).
-//! Cost:      near: acquire 1 atomic and, for each look at what is being served, 1 load. Far: acquire 1 call, +1 signal by the agent if queued.
-//!            Release 1 call.
-//! Checked:   `farside check 'lock/hybrid*'`: 3 ranks x 1 round exhaustively, on one node (all near) and on three (one near); 2 near ranks with time
-//!            limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Differs:   near requests with a time limit take no ticket until it would be called at once; the
+//!            ticket of a far request that is cancelled stays: its rank gets it back if it asks
+//!            again, and else the agent calls the next when its turn comes. A release waits for the
+//!            agent's answer.
+//! State:     2 words (next ticket, now serving) and the queue of far tickets (`desk`) at the home
+//!            rank, where any process of its node finds them; 2 words on every rank, of which
+//!            nobody writes one.
+//! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the
+//!            one whose ticket that is.
+//! Ordering:  release flushes first (`a_hybrid_without_flush_is_caught`); a near ticket is taken in
+//!            one step (`a_hybrid_whose_ticket_is_taken_in_two_steps_is_caught`).
+//! Cost:      near: acquire 1 atomic and, for each look at what is being served, 1 load. Far:
+//!            acquire 1 call, +1 signal by the agent if queued. Release 1 call.
+//! Checked:   `farside check 'lock/hybrid*'`: 3 ranks x 1 round exhaustively, on one node (all
+//!            near) and on three (one near); 2 near ranks with time limits, and with a death; 8 and
+//!            16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -23,7 +28,8 @@ use farside_rma::{Context, Words, World};
 use super::desk::{self, Desk, Entry};
 use super::frame::{Algorithm, Patience, Site, Variant};
 use super::server::{
-    ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, handler, has_agent, next_request, with_agents,
+    ASK, CANCEL, NO, RELEASE, RESET, TRY, YES, await_grant, call, handler, has_agent, next_request,
+    with_agents,
 };
 use super::ticket::{SERVING, TICKET, take_turn};
 
@@ -49,7 +55,8 @@ pub(super) struct Hybrid<V> {
     variant: PhantomData<V>,
 }
 
-/// Answers a request, with what is kept at the home: far tickets in their order, with whom they are for.
+/// Answers a request, with what is kept at the home: far tickets in their order, with whom they are
+/// for.
 fn serve(agent: &dyn Agent, home: Word, from: Rank, what: u8, request: u64) -> Result<Vec<u8>> {
     let desk = Desk::new(agent, home, QUEUE);
     match what {
@@ -76,7 +83,8 @@ fn serve(agent: &dyn Agent, home: Word, from: Rank, what: u8, request: u64) -> R
         }
         TRY => {
             let now = desk.atomic(SERVING, Atomic::Load)?;
-            let op = Atomic::CompareSwap { expected: now.into(), desired: now.wrapping_add(1).into() };
+            let op =
+                Atomic::CompareSwap { expected: now.into(), desired: now.wrapping_add(1).into() };
             Ok(vec![if desk.atomic(TICKET, op)? == now { YES } else { NO }])
         }
         CANCEL => match desk.entry_of(from)? {
@@ -104,7 +112,9 @@ fn call_next(desk: &Desk<'_>) -> Result<Option<Rank>> {
         if desk.first()?.is_none_or(|first| first.ticket != serving) {
             return Ok(None);
         }
-        if let Some(Entry { rank, request, .. }) = desk.pop()?.filter(|first| first.request != CANCELLED) {
+        if let Some(Entry { rank, request, .. }) =
+            desk.pop()?.filter(|first| first.request != CANCELLED)
+        {
             desk.grant(rank, GRANTED, request);
             return Ok(Some(rank));
         }
@@ -123,7 +133,9 @@ impl<V: Variant> Hybrid<V> {
 
     fn ask_agent(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = next_request::<V>(&self.requests);
-        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
+        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| {
+            self.ask(context, what)
+        })
     }
 }
 
@@ -154,7 +166,8 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, &with_agents(context, home, members));
-        // Requests go on being numbered: a grant of one from before the loss may still be under way.
+        // Requests go on being numbered: a grant of one from before the loss may still be under
+        // way.
         if context.rank() == home { self.ask(context, RESET).map(drop) } else { Ok(()) }
     }
 

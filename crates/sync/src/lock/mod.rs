@@ -20,12 +20,14 @@
 //! .unwrap();
 //! ```
 //!
-//! What the holder has put, accumulated or signalled, anywhere, has landed before the next holder returns from [`Lock::lock`]. That holds
-//! for what was posted through the guard's own context; another thread's context must flush by itself.
+//! What the holder has put, accumulated or signalled, anywhere, has landed before the next holder
+//! returns from [`Lock::lock`]. That holds for what was posted through the guard's own context;
+//! another thread's context must flush by itself.
 //!
-//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none of them waits for a rank that is lost:
-//! the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
-//! requests, until [`Lock::recover`].
+//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none
+//! of them waits for a rank that is lost: the loss of a member poisons the lock
+//! ([`Error::Poisoned`]), for those who wait at that moment and for all later requests, until
+//! [`Lock::recover`].
 
 mod bypass;
 mod desk;
@@ -56,7 +58,8 @@ pub use frame::Statistics;
 pub use kind::Kind;
 pub(crate) use kind::site;
 
-/// A lock that its members made together. Each rank has one of these, and uses it with one thread at a time.
+/// A lock that its members made together. Each rank has one of these, and uses it with one thread
+/// at a time.
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
 pub struct Lock {
     algorithm: Box<dyn Algorithm>,
@@ -65,7 +68,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in the memory of `home`, near whom it is fastest.
+    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in
+    /// the memory of `home`, near whom it is fastest.
     pub fn new(world: &World, home: Rank) -> Result<Lock> {
         Lock::of_kind(world, home, &Kind::Default)
     }
@@ -84,10 +88,12 @@ impl Lock {
     /// # Ok(()) }).unwrap();
     /// ```
     pub fn of_kind(world: &World, home: Rank, kind: &Kind) -> Result<Lock> {
-        kind.build(&world.team(), Some(world), home).map(|algorithm| Lock::with(algorithm, world.rank()))
+        kind.build(&world.team(), Some(world), home)
+            .map(|algorithm| Lock::with(algorithm, world.rank()))
     }
 
-    /// Makes a lock for the members of a team, of any kind that needs no agent. Collective over the team.
+    /// Makes a lock for the members of a team, of any kind that needs no agent. Collective over the
+    /// team.
     ///
     /// ```
     /// # use farside::{lock::Kind, Lock, Rank};
@@ -128,12 +134,16 @@ impl Lock {
 
     /// Waits until this rank has the lock.
     ///
-    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member is lost.
+    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member
+    /// is lost.
     #[inline]
     pub fn lock<'a>(&'a self, context: &'a Context) -> Result<Guard<'a>> {
         match self.request(context, Patience::Forever)? {
             true => Ok(Guard { lock: self, context }),
-            false => Err(Error::Misuse(format!("a {} lock gave up a request that has no time limit", self.name()))),
+            false => Err(Error::Misuse(format!(
+                "a {} lock gave up a request that has no time limit",
+                self.name()
+            ))),
         }
     }
 
@@ -161,7 +171,8 @@ impl Lock {
 
     /// Waits for the lock for at most `time`; then [`Error::TimedOut`].
     ///
-    /// Kinds that wait several times for one request (`rma-mcs` at each level, the default at the queue and at its head) may take that long each time.
+    /// Kinds that wait several times for one request (`rma-mcs` at each level, the default at the
+    /// queue and at its head) may take that long each time.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -184,15 +195,19 @@ impl Lock {
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
         match self.request(context, Patience::AtMost(time))? {
             true => Ok(Guard { lock: self, context }),
-            false => Err(Error::TimedOut { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }),
+            false => Err(Error::TimedOut {
+                after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            }),
         }
     }
 
-    /// Makes a poisoned lock free and usable again, for those who are left. Collective over `survivors`, a team of members
-    /// that are all alive; they are the members from then on. If the home was lost, one of them becomes home.
+    /// Makes a poisoned lock free and usable again, for those who are left. Collective over
+    /// `survivors`, a team of members that are all alive; they are the members from then on. If the
+    /// home was lost, one of them becomes home.
     ///
-    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split the world any more, so the
-    /// team must have been made before. The words of a lock that was recovered can no longer be given back: [`Lock::free`] is an error.
+    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
+    /// the world any more, so the team must have been made before. The words of a lock that was
+    /// recovered can no longer be given back: [`Lock::free`] is an error.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
         let team = survivors.into();
         let context = team.context();
@@ -205,14 +220,17 @@ impl Lock {
         team.barrier()
     }
 
-    /// Gives its memory back. Collective over those who made it. It is an error if somebody still has the lock.
+    /// Gives its memory back. Collective over those who made it. It is an error if somebody still
+    /// has the lock.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
         let held = team.all_gather(&[u8::from(self.held.get())])?;
         if let Some(at) = held.iter().position(|&held| held != 0) {
             let holder = team.members()[at];
-            return Err(Error::Misuse(format!("a lock cannot be freed while {holder} has it (its guard was leaked)")));
+            return Err(Error::Misuse(format!(
+                "a lock cannot be freed while {holder} has it (its guard was leaked)"
+            )));
         }
         self.algorithm.into_words().free(&team)
     }
@@ -229,7 +247,8 @@ impl Lock {
                 let counts = self.algorithm.site().tally.read();
                 // Who has waited may have got the lock after a loss, from one who had it before.
                 if counts.queued != queued {
-                    self.check_losses(context).inspect_err(|_| drop(self.algorithm.release(context)))?;
+                    self.check_losses(context)
+                        .inspect_err(|_| drop(self.algorithm.release(context)))?;
                 }
                 self.held.set(true);
                 self.algorithm.site().tally.note(|counts| counts.acquisitions += 1);
@@ -246,7 +265,10 @@ impl Lock {
     #[inline]
     fn release(&self, context: &Context) -> Result<()> {
         if !self.held.replace(false) {
-            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.handle.rank())));
+            return Err(Error::Misuse(format!(
+                "{} does not have the lock that it releases",
+                self.handle.rank()
+            )));
         }
         self.algorithm.release(context).map_err(|error| self.explain(context, error))
     }
@@ -255,7 +277,9 @@ impl Lock {
     fn misuse(&self, context: &Context) -> Error {
         match self.handle.check_owner(context) {
             Err(error) => error,
-            Ok(()) => Error::Misuse(format!("{} asks for a lock that it has already", self.handle.rank())),
+            Ok(()) => {
+                Error::Misuse(format!("{} asks for a lock that it has already", self.handle.rank()))
+            }
         }
     }
 
@@ -278,8 +302,8 @@ pub struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Releases the lock, and tells what dropping the guard could not: that something written under the lock was lost, or that
-    /// the lock is poisoned.
+    /// Releases the lock, and tells what dropping the guard could not: that something written under
+    /// the lock was lost, or that the lock is poisoned.
     #[inline]
     pub fn unlock(self) -> Result<()> {
         let (lock, context) = (self.lock, self.context);

@@ -1,16 +1,23 @@
-//! A queue of waiting ranks in which each waits on a word of its own memory, and which a waiter can leave before its turn.
+//! A queue of waiting ranks in which each waits on a word of its own memory, and which a waiter can
+//! leave before its turn.
 //!
 //! Paper:     \[ARMCI03\] section 3.2.2, figure 5; \[RMALOCK16\] listings 2 and 3 (D-MCS).
-//! Differs:   a link is one packed word, so no pair atomics are needed. A node at rest is all zero, so nothing is prepared
-//!            before the swap. Who may give up says so in its link, and is then passed the lock by a compare-swap instead of a signal.
-//!            Giving up is one compare-swap on the own status; the place stays in the queue until its predecessor passes over
-//!            it, and its owner may take it again until then. The status carries a value from the one who passes.
+//! Differs:   a link is one packed word, so no pair atomics are needed. A node at rest is all zero,
+//!            so nothing is prepared before the swap. Who may give up says so in its link, and is
+//!            then passed the lock by a compare-swap instead of a signal. Giving up is one
+//!            compare-swap on the own status; the place stays in the queue until its predecessor
+//!            passes over it, and its owner may take it again until then. The status carries a
+//!            value from the one who passes.
 //! State:     1 word (tail) at one rank, 2 words (next, status) on every rank.
-//! Invariant: at most one rank between `enter` and `leave`; entry in the order of the swaps on the tail.
-//! Ordering:  what is passed must have landed before `leave` (`a_queue_without_flush_is_caught`); a successor that has swapped the tail
-//!            and not yet linked itself is waited for (`a_queue_without_a_second_look_is_caught`); a place is given up by one
-//!            compare-swap (`a_place_that_is_given_up_in_two_steps_is_caught`) and passed over (`a_place_that_nobody_passes_over_is_caught`).
-//! Cost:      enter 1 atomic, +1 signal and 1 store to itself if queued; leave 1 load and 1 atomic alone, else 1 load, 1 store to itself and 1 signal.
+//! Invariant: at most one rank between `enter` and `leave`; entry in the order of the swaps on the
+//!            tail.
+//! Ordering:  what is passed must have landed before `leave` (`a_queue_without_flush_is_caught`); a
+//!            successor that has swapped the tail and not yet linked itself is waited for
+//!            (`a_queue_without_a_second_look_is_caught`); a place is given up by one compare-swap
+//!            (`a_place_that_is_given_up_in_two_steps_is_caught`) and passed over
+//!            (`a_place_that_nobody_passes_over_is_caught`).
+//! Cost:      enter 1 atomic, +1 signal and 1 store to itself if queued; leave 1 load and 1 atomic
+//!            alone, else 1 load, 1 store to itself and 1 signal.
 //! Checked:   as part of the locks that use it.
 
 use std::cell::Cell;
@@ -72,7 +79,14 @@ pub enum Entry {
 
 impl Queue {
     pub fn new(base: usize, tail: Rank) -> Queue {
-        Queue { base, tail, abandoned: Cell::new(false), link: Cell::new(Link::NULL), dozes: false, level: 0 }
+        Queue {
+            base,
+            tail,
+            abandoned: Cell::new(false),
+            link: Cell::new(Link::NULL),
+            dozes: false,
+            level: 0,
+        }
     }
 
     /// The queue of an element of this level of the topology.
@@ -91,7 +105,9 @@ impl Queue {
             return Ok(());
         }
         let next = Link::from_bits(context.load(site.at(context.rank(), self.base + NEXT))?);
-        if let Some((rank, _)) = next.target().filter(|&(rank, _)| context.topology().same_node(rank, context.rank())) {
+        if let Some((rank, _)) =
+            next.target().filter(|&(rank, _)| context.topology().same_node(rank, context.rank()))
+        {
             context.compare_swap(site.at(rank, self.base + STATUS), WAITING, NEARLY)?;
         }
         Ok(())
@@ -108,7 +124,12 @@ impl Queue {
     }
 
     /// Takes a place and waits for the turn.
-    pub fn enter<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
+    pub fn enter<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
+    ) -> Result<Entry> {
         let me = context.rank();
         if self.abandoned.get() && !self.is_free(site, context, patience)? {
             return if patience == Patience::Never {
@@ -133,20 +154,26 @@ impl Queue {
         self.await_turn::<V>(site, context, patience)
     }
 
-    fn await_turn<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<Entry> {
+    fn await_turn<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
+    ) -> Result<Entry> {
         let status = site.at(context.rank(), self.base + STATUS);
         let is_granted = |status: u64| kind(status) == GRANTED;
         let is_roused = |status: u64| status == NEARLY || is_granted(status);
         if self.dozes && patience == Patience::Forever {
             site.wait_patiently(context, self.base + STATUS, is_roused, (patience, false))?;
         }
-        let granted = match site.wait_patiently(context, self.base + STATUS, is_granted, (patience, true))? {
-            Some(granted) => granted,
-            None => match self.give_up::<V>(site, context)? {
-                None => return Ok(Entry::GaveUp),
+        let granted =
+            match site.wait_patiently(context, self.base + STATUS, is_granted, (patience, true))? {
                 Some(granted) => granted,
-            },
-        };
+                None => match self.give_up::<V>(site, context)? {
+                    None => return Ok(Entry::GaveUp),
+                    Some(granted) => granted,
+                },
+            };
         context.store(status, WAITING)?;
         Ok(Entry::Passed(granted >> KIND_BITS))
     }
@@ -174,8 +201,8 @@ impl Queue {
         }
     }
 
-    /// Whether a node that was given up is out of the queue. If it is not, it waits again at its old place, unless there is no
-    /// patience for that.
+    /// Whether a node that was given up is out of the queue. If it is not, it waits again at its
+    /// old place, unless there is no patience for that.
     fn is_free(&self, site: &Site, context: &Context, patience: Patience) -> Result<bool> {
         let status = site.at(context.rank(), self.base + STATUS);
         let mut held = if patience == Patience::Never {
@@ -201,11 +228,17 @@ impl Queue {
     }
 
     /// Leaves with this rank's own node. See [`Queue::leave_as`].
-    pub fn leave<V: Variant>(&self, site: &Site, context: &Context, value: u64) -> Result<Option<Rank>> {
+    pub fn leave<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        value: u64,
+    ) -> Result<Option<Rank>> {
         self.leave_as::<V>(site, context, self.link.get(), |_| Ok(value))
     }
 
-    /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next; `None` says that it was passed over.
+    /// Leaves with this rank's own node. `value` may prepare for each rank that may be the next;
+    /// `None` says that it was passed over.
     pub fn leave_with<V: Variant>(
         &self,
         site: &Site,
@@ -215,7 +248,8 @@ impl Queue {
         self.leave_as::<V>(site, context, self.link.get(), value)
     }
 
-    /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns who that was.
+    /// Leaves with the node that `mine` names, and passes a value to the next in the queue; returns
+    /// who that was.
     pub fn leave_as<V: Variant>(
         &self,
         site: &Site,
@@ -244,7 +278,9 @@ impl Queue {
                 return Ok(Some(rank));
             }
             let held = context.compare_swap(status, WAITING, passed)?;
-            if held == WAITING || (held == NEARLY && context.compare_swap(status, NEARLY, passed)? == NEARLY) {
+            if held == WAITING
+                || (held == NEARLY && context.compare_swap(status, NEARLY, passed)? == NEARLY)
+            {
                 return Ok(Some(rank));
             }
             // Its owner may come back at any moment: then it is passed the lock after all.
@@ -261,8 +297,15 @@ impl Queue {
         Ok(None)
     }
 
-    /// The node behind `node`, which has none that is known; zero if there is none, and then the queue is empty.
-    fn next_or_none<V: Variant>(&self, site: &Site, context: &Context, node: Rank, mine: u64) -> Result<u64> {
+    /// The node behind `node`, which has none that is known; zero if there is none, and then the
+    /// queue is empty.
+    fn next_or_none<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        node: Rank,
+        mine: u64,
+    ) -> Result<u64> {
         let tail = site.at(self.tail, self.base + TAIL);
         if context.compare_swap(tail, mine, 0)? == mine {
             return Ok(0);

@@ -1,20 +1,24 @@
-//! Server-queue lock: the agent of the home's node keeps the queue, and grants the lock by a signal to the waiter's own word.
+//! Server-queue lock: the agent of the home's node keeps the queue, and grants the lock by a signal
+//! to the waiter's own word.
 //!
 //! Paper:     [ARMCI03] section 3.2.1, the server-based half of the existing lock.
-//! Differs:   the answer to a request says whether it was granted or queued, so that an uncontended request waits for one message only; a waiter
-//!            can ask to be taken off the queue again. A release waits for the agent's answer.
-//! State:     the holder and the queue (`desk`) in words of the home, which any process of its node finds there; 1 word on
-//!            every rank.
-//! Invariant: the lock has a holder as long as anybody is queued; entry in the order in which the agent served the requests.
+//! Differs:   the answer to a request says whether it was granted or queued, so that an uncontended
+//!            request waits for one message only; a waiter can ask to be taken off the queue again.
+//!            A release waits for the agent's answer.
+//! State:     the holder and the queue (`desk`) in words of the home, which any process of its node
+//!            finds there; 1 word on every rank.
+//! Invariant: the lock has a holder as long as anybody is queued; entry in the order in which the
+//!            agent served the requests.
 //! Ordering:  release flushes first (`a_server_without_flush_is_caught`).
 //! Cost:      acquire 1 call, +1 signal by the agent if queued; release 1 call.
-//! Checked:   `farside check 'lock/server*'`: 3 ranks x 1 round exhaustively, on one node and on three; 2 ranks with time limits, and with a death;
-//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Checked:   `farside check 'lock/server*'`: 3 ranks x 1 round exhaustively, on one node and on
+//!            three; 2 ranks with time limits, and with a death; 8 and 16 ranks on three levels,
+//!            some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use farside_fabric::{Agent, Atomic, Error, Fate, HandlerId, Rank, Result, Word};
+use farside_fabric::{Agent, Atomic, Error, HandlerId, PeerState, Rank, Result, Word};
 use farside_rma::{Context, Words, World};
 
 use super::desk::{self, Desk, Entry};
@@ -31,7 +35,8 @@ pub(super) fn words(ranks: u32) -> usize {
     QUEUE + desk::words(ranks)
 }
 
-/// What is asked of the agent, in the first byte; the rest says who is home, and the number of the request.
+/// What is asked of the agent, in the first byte; the rest says who is home, and the number of the
+/// request.
 pub(super) const ASK: u8 = 0;
 pub(super) const TRY: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
@@ -55,7 +60,8 @@ pub(super) struct Server<V> {
 fn serve(agent: &dyn Agent, home: Word, from: Rank, what: u8, request: u64) -> Result<Vec<u8>> {
     let desk = Desk::new(agent, home, QUEUE);
     let holder = desk::whose(desk.atomic(HOLDER, Atomic::Load)?);
-    let hold = |rank: Option<Rank>| desk.atomic(HOLDER, Atomic::Store(rank.map_or(0, desk::name).into()));
+    let hold =
+        |rank: Option<Rank>| desk.atomic(HOLDER, Atomic::Store(rank.map_or(0, desk::name).into()));
     let mut answer = vec![NO];
     match what {
         ASK | TRY if holder.is_none() => {
@@ -107,13 +113,18 @@ impl<V: Variant> Algorithm for Server<V> {
 
     fn acquire(&self, context: &Context, patience: Patience) -> Result<bool> {
         let request = next_request::<V>(&self.requests);
-        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| self.ask(context, what))
+        await_grant::<V>(&self.site, context, (GRANTED, request), patience, |what| {
+            self.ask(context, what)
+        })
     }
 
     fn release(&self, context: &Context) -> Result<()> {
         let published = self.site.publish::<V>(context);
         match self.ask(context, RELEASE)? {
-            (NOT_YOURS, _) => Err(Error::Misuse(format!("{} does not have the lock that it releases", context.rank()))),
+            (NOT_YOURS, _) => Err(Error::Misuse(format!(
+                "{} does not have the lock that it releases",
+                context.rank()
+            ))),
             (_, next) => {
                 if let Some(next) = next {
                     self.site.tally.passed(context, Rank(next as u32));
@@ -125,7 +136,8 @@ impl<V: Variant> Algorithm for Server<V> {
 
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()> {
         self.site.change(home, &with_agents(context, home, members));
-        // Requests go on being numbered: a grant of one from before the loss may still be under way.
+        // Requests go on being numbered: a grant of one from before the loss may still be under
+        // way.
         if context.rank() == home { self.ask(context, RESET).map(drop) } else { Ok(()) }
     }
 
@@ -138,7 +150,8 @@ impl<V: Variant> Algorithm for Server<V> {
     }
 }
 
-/// Asks an agent for the lock, and waits until the word `granted` bears the number of the request if it is queued.
+/// Asks an agent for the lock, and waits until the word `granted` bears the number of the request
+/// if it is queued.
 pub(super) fn await_grant<V: Variant>(
     site: &Site,
     context: &Context,
@@ -155,7 +168,8 @@ pub(super) fn await_grant<V: Variant>(
     }
     V::waits(context, Standing::Queued(0))?;
     site.tally.queued(ahead.unwrap_or(1));
-    let in_time = site.wait_patiently(context, granted, |number| number == request, (patience, true))?;
+    let in_time =
+        site.wait_patiently(context, granted, |number| number == request, (patience, true))?;
     if in_time.is_none() && ask(CANCEL)?.0 == YES {
         return Ok(false);
     }
@@ -167,18 +181,22 @@ pub(super) fn await_grant<V: Variant>(
 /// Whether somebody of a rank's node is there to run handlers, and the rank's memory can be used.
 pub(super) fn has_agent(context: &Context, rank: Rank) -> bool {
     let node = context.topology().node_of(rank);
-    context.fabric().check_agent(node).is_ok() && !matches!(context.fabric().fate(rank), Fate::Lost(_))
+    context.fabric().check_agent(node).is_ok()
+        && !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
 }
 
-/// The members of a lock, and the ranks in whose processes its handler may run: if one of those is killed, nobody knows what the
-/// handler has left behind, so that poisons the lock, too.
+/// The members of a lock, and the ranks in whose processes its handler may run: if one of those is
+/// killed, nobody knows what the handler has left behind, so that poisons the lock, too.
 pub(super) fn with_agents(context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {
     let near = context.topology().ranks_of(context.topology().node_of(home));
-    let is_there = |rank: &&Rank| context.fabric().fate(**rank) == Fate::Alive && !members.contains(rank);
+    let is_there = |rank: &&Rank| {
+        context.fabric().peer_state(**rank) == PeerState::Alive && !members.contains(rank)
+    };
     members.iter().chain(near.iter().filter(is_there)).copied().collect()
 }
 
-/// What answers a request: gets the lock's first word at the home, who asks for what, and the number of the request.
+/// What answers a request: gets the lock's first word at the home, who asks for what, and the
+/// number of the request.
 type Serve = fn(&dyn Agent, Word, Rank, u8, u64) -> Result<Vec<u8>>;
 
 /// Requests are numbered in the lowest bits, from one on; above them stands the home's rank.
@@ -192,7 +210,8 @@ pub(super) fn next_request<V: Variant>(requests: &Cell<u64>) -> u64 {
     requests.get()
 }
 
-/// Gives the agents the handler of a lock. It keeps nothing itself: any process of the home's node may be the next to run it.
+/// Gives the agents the handler of a lock. It keeps nothing itself: any process of the home's node
+/// may be the next to run it.
 pub(super) fn handler<V: Variant>(site: &Site, world: &World, serve: Serve) -> Result<HandlerId> {
     let base = site.shared(0).word();
     world.serve(move |agent, from, bytes| {

@@ -1,15 +1,19 @@
 //! Spin lock (foMPI-Spin): whoever changes one word from zero to its own number has the lock.
 //!
-//! Paper:     [RMALOCK16] section 5, the foMPI-Spin that it compares with; Mellor-Crummey and Scott's test-and-set with exponential back-off.
-//! Differs:   after a first attempt that failed, the word is read until it is zero, and only then changed again: a failed attempt
-//!            would disturb the holder. With back-off, the pause doubles with each attempt that failed.
+//! Paper:     [RMALOCK16] section 5, the foMPI-Spin that it compares with; Mellor-Crummey and
+//!            Scott's test-and-set with exponential back-off.
+//! Differs:   after a first attempt that failed, the word is read until it is zero, and only then
+//!            changed again: a failed attempt would disturb the holder. With back-off, the pause
+//!            doubles with each attempt that failed.
 //! State:     1 word at the home rank, and 1 on every rank that nobody writes.
 //! Invariant: the word is zero, or one more than the rank of the holder.
-//! Ordering:  release flushes first (`a_spin_lock_without_flush_is_caught`); the word is changed in one step
-//!            (`a_spin_lock_that_is_taken_in_two_steps_is_caught`).
-//! Cost:      acquire 1 atomic, and for each further look 1 load and at most 1 atomic; release 1 signal.
-//! Checked:   `farside check 'lock/fompi-spin*'`: 3 ranks x 1 round exhaustively, on one node and on three; 2 x 2 with time limits; 2 x 1 with a death;
-//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Ordering:  release flushes first (`a_spin_lock_without_flush_is_caught`); the word is changed in
+//!            one step (`a_spin_lock_that_is_taken_in_two_steps_is_caught`).
+//! Cost:      acquire 1 atomic, and for each further look 1 load and at most 1 atomic; release 1
+//!            signal.
+//! Checked:   `farside check 'lock/fompi-spin*'`: 3 ranks x 1 round exhaustively, on one node and
+//!            on three; 2 x 2 with time limits; 2 x 1 with a death; 8 and 16 ranks on three levels,
+//!            some with time limits, PCT depth 3.
 
 use std::marker::PhantomData;
 

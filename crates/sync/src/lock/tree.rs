@@ -1,20 +1,27 @@
-//! Tree of queues (RMA-MCS): a queue for each element of the topology, so that the lock stays close for a while before it goes far.
+//! Tree of queues (RMA-MCS): a queue for each element of the topology, so that the lock stays close
+//! for a while before it goes far.
 //!
 //! Paper:     [RMALOCK16] sections 3.2.2, 3.2.3 and 3.5, listings 4 and 5.
-//! Differs:   in the printed listings a rank that was passed the lock inside its element later releases the level above with its own node,
-//!            which never stood there. Here the one who passes also says whose node stands above, and what is known of that node is written
-//!            beside it. Levels that divide nothing are left out. Waiters can give up at any level (see `queue`); once a place is
-//!            passed over, the level above is released, since nobody may be left.
-//! State:     for each level, 1 word (tail) at the first rank of the element (at the home for the widest), and 3 words on every rank.
-//! Invariant: who has the queue of an element, and was not passed the lock in it, takes part in the queue of the element around it; the holder's
-//!            elements all the way up are held by somebody's node. At most `t_l` ranks of an element have it in a
-//!            row while another waits (`a_tree_that_ignores_t_l_is_caught`).
-//! Ordering:  release flushes first (`a_tree_without_flush_is_caught`); the level above is released before the own element's next is told
-//!            to go there, or before the own queue is empty (`a_tree_that_releases_the_leaf_first_is_caught`).
-//! Cost:      for each level entered that of a queue, above the first +1 store to itself; release: inside the element that of a queue and 1 load; each
-//!            level above 2 loads more.
-//! Checked:   `farside check 'lock/rma-mcs*'`: 3 ranks x 2 rounds exhaustively on one node, 3 x 1 on two with thresholds of 1, 2 and 32; 3 x 1 on two with time
-//!            limits, and with a death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Differs:   in the printed listings a rank that was passed the lock inside its element later
+//!            releases the level above with its own node, which never stood there. Here the one who
+//!            passes also says whose node stands above, and what is known of that node is written
+//!            beside it. Levels that divide nothing are left out. Waiters can give up at any level
+//!            (see `queue`); once a place is passed over, the level above is released, since nobody
+//!            may be left.
+//! State:     for each level, 1 word (tail) at the first rank of the element (at the home for the
+//!            widest), and 3 words on every rank.
+//! Invariant: who has the queue of an element, and was not passed the lock in it, takes part in the
+//!            queue of the element around it; the holder's elements all the way up are held by
+//!            somebody's node. At most `t_l` ranks of an element have it in a row while another
+//!            waits (`a_tree_that_ignores_t_l_is_caught`).
+//! Ordering:  release flushes first (`a_tree_without_flush_is_caught`); the level above is released
+//!            before the own element's next is told to go there, or before the own queue is empty
+//!            (`a_tree_that_releases_the_leaf_first_is_caught`).
+//! Cost:      for each level entered that of a queue, above the first +1 store to itself; release:
+//!            inside the element that of a queue and 1 load; each level above 2 loads more.
+//! Checked:   `farside check 'lock/rma-mcs*'`: 3 ranks x 2 rounds exhaustively on one node, 3 x 1
+//!            on two with thresholds of 1, 2 and 32; 3 x 1 on two with time limits, and with a
+//!            death; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -40,7 +47,8 @@ pub(crate) struct Tree<V> {
     /// The narrowest first.
     levels: Vec<Level>,
     thresholds: Vec<u32>,
-    /// How many may follow each other at the widest level, if what lies above it is given back then.
+    /// How many may follow each other at the widest level, if what lies above it is given back
+    /// then.
     widest: Option<u32>,
     /// What became of the last release.
     descent: Cell<Descent>,
@@ -95,7 +103,8 @@ impl Known {
     const NOTHING: Known = Known { count: 1, above: Link::NULL };
 
     fn pack(self) -> u64 {
-        let above = self.above.target().map_or(0, |(rank, mood)| (u64::from(rank.0) << 2) | (mood + 1));
+        let above =
+            self.above.target().map_or(0, |(rank, mood)| (u64::from(rank.0) << 2) | (mood + 1));
         (self.count << 26) | above
     }
 
@@ -111,12 +120,14 @@ pub(crate) fn words(context: &Context, members: &[Rank]) -> usize {
     elements(context, members).len() * WORDS
 }
 
-/// For each level that divides the members, the narrowest first, the element of each rank of the job. The last has one element.
+/// For each level that divides the members, the narrowest first, the element of each rank of the
+/// job. The last has one element.
 fn elements(context: &Context, members: &[Rank]) -> Vec<Vec<u32>> {
     let mut kept: Vec<Vec<u32>> = Vec::new();
     let mut count = 0;
     for level in context.topology().levels() {
-        let mut seen: Vec<u32> = members.iter().map(|rank| level.element_of[rank.index()]).collect();
+        let mut seen: Vec<u32> =
+            members.iter().map(|rank| level.element_of[rank.index()]).collect();
         seen.sort_unstable();
         seen.dedup();
         // A level of single ranks would be a queue of one.
@@ -131,13 +142,19 @@ fn elements(context: &Context, members: &[Rank]) -> Vec<Vec<u32>> {
 }
 
 impl<V: Variant> Tree<V> {
-    /// `thresholds` are for the levels below the widest, the widest first; the last of them also for all that follow.
+    /// `thresholds` are for the levels below the widest, the widest first; the last of them also
+    /// for all that follow.
     pub(super) fn new(site: Site, context: &Context, thresholds: &[u32]) -> Tree<V> {
         Tree::below(site, context, None, thresholds)
     }
 
     /// A tree with something above it, which is given back after so many at the widest level.
-    pub(crate) fn below(site: Site, context: &Context, widest: Option<u32>, thresholds: &[u32]) -> Tree<V> {
+    pub(crate) fn below(
+        site: Site,
+        context: &Context,
+        widest: Option<u32>,
+        thresholds: &[u32],
+    ) -> Tree<V> {
         let mut tree = Tree {
             site,
             levels: Vec::new(),
@@ -160,7 +177,8 @@ impl<V: Variant> Tree<V> {
             let is_widest = number + 1 == depth;
             let tail = first.copied().filter(|_| !is_widest).unwrap_or(self.site.home());
             let limit = self.widest.filter(|_| is_widest);
-            let named = self.thresholds.get((depth - number).saturating_sub(2)).or(self.thresholds.last());
+            let named =
+                self.thresholds.get((depth - number).saturating_sub(2)).or(self.thresholds.last());
             let base = number * WORDS;
             Level {
                 base,
@@ -180,7 +198,8 @@ impl<V: Variant> Tree<V> {
         context.store(self.site.at(context.rank(), self.levels[level].base + KNOWN), known.pack())
     }
 
-    /// Enters the queues from the narrowest on, until the lock is passed or the widest is entered. [RMALOCK16 listing 4]
+    /// Enters the queues from the narrowest on, until the lock is passed or the widest is entered.
+    /// [RMALOCK16 listing 4]
     pub(crate) fn climb(&self, context: &Context, patience: Patience) -> Result<Reached> {
         for (number, level) in self.levels.iter().enumerate() {
             let entry = level.queue.enter::<V>(&self.site, context, patience)?;
@@ -240,8 +259,15 @@ impl<V: Variant> Tree<V> {
         Ok(())
     }
 
-    /// Releases a level with the node that stands there, and those above if the lock leaves the element. [RMALOCK16 listing 5]
-    fn release_level(&self, context: &Context, number: usize, node: Link, give_back: GiveBack<'_>) -> Result<()> {
+    /// Releases a level with the node that stands there, and those above if the lock leaves the
+    /// element. [RMALOCK16 listing 5]
+    fn release_level(
+        &self,
+        context: &Context,
+        number: usize,
+        node: Link,
+        give_back: GiveBack<'_>,
+    ) -> Result<()> {
         let level = &self.levels[number];
         let Some((owner, _)) = node.target() else {
             return Ok(());
@@ -259,7 +285,11 @@ impl<V: Variant> Tree<V> {
         let stays = !has_above || (may_stay && level.queue.has_next(&self.site, context, owner)?);
         let has_left = Cell::new(!stays);
         let release_above = || {
-            if is_widest { give_back() } else { self.release_level(context, number + 1, known.above, give_back) }
+            if is_widest {
+                give_back()
+            } else {
+                self.release_level(context, number + 1, known.above, give_back)
+            }
         };
         if !stays && V::CLIMBS_LAST {
             release_above()?;
@@ -278,7 +308,13 @@ impl<V: Variant> Tree<V> {
         Ok(())
     }
 
-    fn note_descent(&self, context: &Context, (number, owner): (usize, Rank), next: Option<Rank>, has_left: bool) {
+    fn note_descent(
+        &self,
+        context: &Context,
+        (number, owner): (usize, Rank),
+        next: Option<Rank>,
+        has_left: bool,
+    ) {
         let mut descent = self.descent.get();
         descent.for_another |= owner != context.rank();
         match next {

@@ -22,9 +22,11 @@ use crate::rw::RwLock;
 /// .unwrap();
 /// ```
 pub trait Locks {
-    /// An exclusive lock of the default kind, whose shared words are in the memory of `home`. Collective.
+    /// An exclusive lock of the default kind, whose shared words are in the memory of `home`.
+    /// Collective.
     fn lock(&self, home: Rank) -> Result<Lock>;
-    /// A reader-writer lock of the default kind, whose shared words are in the memory of `home`. Collective.
+    /// A reader-writer lock of the default kind, whose shared words are in the memory of `home`.
+    /// Collective.
     fn rw_lock(&self, home: Rank) -> Result<RwLock>;
 }
 

@@ -20,8 +20,8 @@
 //!            (`a_writer_that_gives_up_on_readers_inside_is_caught`); arrivals are on top
 //!            (`arrivals_that_run_over_are_caught`).
 //! Cost:      read 1 atomic; at T_R +2 loads, 1 atomic; +1 load for each look while it waits; end 1
-//!            atomic, +1 if a writer waits. Close 1 atomic a counter; with a time limit 2; try 1 load
-//!            and 1 atomic. Open 1 atomic a counter, +1 if another rank has closed it.
+//!            atomic, +1 if a writer waits. Close 1 atomic a counter; with a time limit 2; try 1
+//!            load and 1 atomic. Open 1 atomic a counter, +1 if another rank has closed it.
 //! Checked:   as part of `rma_rw` and `slots`, with fields of 1 and 2 bits too.
 
 mod fields;
@@ -115,7 +115,12 @@ impl Arrival {
 
 impl Counters {
     /// Makes counters over the words from `base` on.
-    pub(super) fn new(base: usize, context: &Context, members: &[Rank], limits: Limits) -> Result<Counters> {
+    pub(super) fn new(
+        base: usize,
+        context: &Context,
+        members: &[Rank],
+        limits: Limits,
+    ) -> Result<Counters> {
         fields::check_ranks(context.size())?;
         let groups = groups(context.topology(), members, limits.t_dc);
         let own = groups.iter().find(|group| group.contains(&context.rank()));
@@ -193,7 +198,9 @@ impl Counters {
                 has_held_back = true;
                 tally.note(|tally| &tally.held_back);
                 self.hold_back::<V>(site, context, patience)?;
-            } else if !self.at_limit::<V>(old) || kept_out_in.is_some_and(|kept_out_in| kept_out_in != turn) {
+            } else if !self.at_limit::<V>(old)
+                || kept_out_in.is_some_and(|kept_out_in| kept_out_in != turn)
+            {
                 return Ok(Arrival::Inside);
             } else {
                 tally.note(|tally| &tally.limit_reached);
@@ -241,13 +248,19 @@ impl Counters {
     ) -> Result<Arrival> {
         let is_opened = |now| !Fields::<V>::is_closed_still(now, turn);
         Ok(Arrival::inside(
-            self.wait_on(site, context, patience, is_opened)? || self.withdraw::<V>(site, context, turn)?,
+            self.wait_on(site, context, patience, is_opened)?
+                || self.withdraw::<V>(site, context, turn)?,
         ))
     }
 
     /// Goes out again, and waits until the writer that asks for it has closed the counter or has
     /// given up, or for a while: nobody holds back for ever.
-    fn hold_back<V: Variant>(&self, site: &Site, context: &Context, patience: Patience) -> Result<()> {
+    fn hold_back<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
+    ) -> Result<()> {
         self.depart::<V>(site, context)?;
         let a_while = match patience {
             Patience::AtMost(time) => Patience::AtMost(time.min(HOLDS_BACK)),
@@ -257,7 +270,13 @@ impl Counters {
     }
 
     /// Waits for a change of the counter.
-    fn wait_on(&self, site: &Site, context: &Context, patience: Patience, until: impl Fn(u64) -> bool) -> Result<bool> {
+    fn wait_on(
+        &self,
+        site: &Site,
+        context: &Context,
+        patience: Patience,
+        until: impl Fn(u64) -> bool,
+    ) -> Result<bool> {
         if self.mine == context.rank() {
             let at = self.base + COUNTER;
             return Ok(site.wait_patiently(context, at, until, (patience, true))?.is_some());
@@ -287,7 +306,9 @@ impl Counters {
         let word = self.word(site, self.mine);
         let old = context.fetch_add(word, Fields::<V>::PRESENT.wrapping_neg())?;
         match Fields::<V>::closer(old) {
-            Some(closer) if V::WAKES => context.fetch_add(site.at(closer, self.base + DEPARTED), 1).map(drop),
+            Some(closer) if V::WAKES => {
+                context.fetch_add(site.at(closer, self.base + DEPARTED), 1).map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -335,7 +356,12 @@ impl Counters {
 
     /// Closes all counters, whoever is inside, and waits for those without a limit. Returns what
     /// the counters were when they were closed.
-    fn close_and_drain<V: Variant>(&self, site: &Site, context: &Context, tally: &Tally) -> Result<Vec<u64>> {
+    fn close_and_drain<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        tally: &Tally,
+    ) -> Result<Vec<u64>> {
         let mark = Fields::<V>::closed_by(context.rank());
         let found = self.add_to_all(site, context, |_| mark)?;
         let inside: u64 = found.iter().map(|&word| Fields::<V>::present(word)).sum();
@@ -418,7 +444,12 @@ impl Counters {
     }
 
     /// As a writer: lets readers in, those first who have waited.
-    pub(super) fn open<V: Variant>(&self, site: &Site, context: &Context, tally: &Tally) -> Result<()> {
+    pub(super) fn open<V: Variant>(
+        &self,
+        site: &Site,
+        context: &Context,
+        tally: &Tally,
+    ) -> Result<()> {
         let mut closed = std::mem::take(&mut *self.closed.borrow_mut());
         if closed.is_empty() {
             // Another rank has closed them, and whoever was inside has departed.
@@ -448,19 +479,28 @@ impl Counters {
     }
 
     /// Adds to all counters at the same time, and returns what they were.
-    fn add_to_all(&self, site: &Site, context: &Context, value: impl Fn(usize) -> u64) -> Result<Vec<u64>> {
-        let start = |(at, &keeper): (usize, &Rank)| context.fetch_add_nb(self.word(site, keeper), value(at));
+    fn add_to_all(
+        &self,
+        site: &Site,
+        context: &Context,
+        value: impl Fn(usize) -> u64,
+    ) -> Result<Vec<u64>> {
+        let start = |(at, &keeper): (usize, &Rank)| {
+            context.fetch_add_nb(self.word(site, keeper), value(at))
+        };
         let started = self.keepers.iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
         started.into_iter().map(|fetch| fetch.wait()).collect()
     }
 }
 
-/// The members that share a counter: `t_dc` neighbours of a node, or as many whole nodes as have that many, or each node by itself.
+/// The members that share a counter: `t_dc` neighbours of a node, or as many whole nodes as have
+/// that many, or each node by itself.
 fn groups(topology: &Topology, members: &[Rank], t_dc: Option<u32>) -> Vec<Vec<Rank>> {
     let mut by_node: Vec<Vec<Rank>> = Vec::new();
     let mut sorted = members.to_vec();
-    let place =
-        |rank: &Rank| -> Vec<u32> { topology.levels().iter().map(|level| level.element_of[rank.index()]).collect() };
+    let place = |rank: &Rank| -> Vec<u32> {
+        topology.levels().iter().map(|level| level.element_of[rank.index()]).collect()
+    };
     sorted.sort_by_cached_key(place);
     for rank in sorted {
         match by_node.last_mut() {

@@ -1,16 +1,21 @@
-//! Reader-writer lock on one word (foMPI-RW): readers count themselves in it, a writer marks it, and all who wait poll it.
+//! Reader-writer lock on one word (foMPI-RW): readers count themselves in it, a writer marks it,
+//! and all who wait poll it.
 //!
-//! Paper:     [RMALOCK16] section 5, the foMPI-RW that it compares with; Gerstenberger, Besta and Hoefler (SC 2013), section 2.3, the word of one target.
-//! Differs:   who waits reads the word until it can succeed, and only then changes it again. With back-off, the pause doubles with each attempt
-//!            that failed.
+//! Paper:     [RMALOCK16] section 5, the foMPI-RW that it compares with; Gerstenberger, Besta and
+//!            Hoefler (SC 2013), section 2.3, the word of one target.
+//! Differs:   who waits reads the word until it can succeed, and only then changes it again. With
+//!            back-off, the pause doubles with each attempt that failed.
 //! State:     1 word at the home rank, and 1 on every rank that nobody writes.
-//! Invariant: the word is the number of readers inside or about to withdraw, and the mark while a writer is inside. Nothing bounds how often
-//!            a writer is passed by readers.
-//! Ordering:  release flushes first (`a_word_for_readers_without_flush_is_caught`); a writer takes the word in one step
-//!            (`a_word_for_readers_that_is_taken_in_two_steps_is_caught`).
-//! Cost:      read 1 atomic, write 1 atomic; for each further look 1 load and at most 2 atomics; release 1 atomic.
-//! Checked:   `farside check 'rw/fompi-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, and x 1 with time limits and with
-//!            a death; every branch is reached; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Invariant: the word is the number of readers inside or about to withdraw, and the mark while a
+//!            writer is inside. Nothing bounds how often a writer is passed by readers.
+//! Ordering:  release flushes first (`a_word_for_readers_without_flush_is_caught`); a writer takes
+//!            the word in one step (`a_word_for_readers_that_is_taken_in_two_steps_is_caught`).
+//! Cost:      read 1 atomic, write 1 atomic; for each further look 1 load and at most 2 atomics;
+//!            release 1 atomic.
+//! Checked:   `farside check 'rw/fompi-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1
+//!            round, 1 writer + 1 reader x 2 rounds exhaustively, and x 1 with time limits and with
+//!            a death; every branch is reached; 8 and 16 ranks on three levels, some with time
+//!            limits, PCT depth 3.
 
 use std::marker::PhantomData;
 

@@ -28,12 +28,14 @@
 //! .unwrap();
 //! ```
 //!
-//! What a writer has put, accumulated or signalled, anywhere, has landed before the next reader or writer gets the lock; and so has what a reader has.
-//! That holds for what was posted through the guard's own context; another thread's context must flush by itself.
+//! What a writer has put, accumulated or signalled, anywhere, has landed before the next reader or
+//! writer gets the lock; and so has what a reader has. That holds for what was posted through the
+//! guard's own context; another thread's context must flush by itself.
 //!
-//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none of them waits for a rank that is
-//! lost: the loss of a member poisons the lock ([`Error::Poisoned`]), for those who wait at that moment and for all later
-//! requests, until [`RwLock::recover`].
+//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none
+//! of them waits for a rank that is lost: the loss of a member poisons the lock
+//! ([`Error::Poisoned`]), for those who wait at that moment and for all later requests, until
+//! [`RwLock::recover`].
 
 mod counters;
 mod fompi_rw;
@@ -57,7 +59,8 @@ use frame::Algorithm;
 pub use frame::Statistics;
 pub use kind::Kind;
 
-/// A reader-writer lock that its members made together. Each rank has one of these, and uses it with one thread at a time.
+/// A reader-writer lock that its members made together. Each rank has one of these, and uses it
+/// with one thread at a time.
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
 pub struct RwLock {
     algorithm: Box<dyn Algorithm>,
@@ -77,7 +80,8 @@ enum Held {
 }
 
 impl RwLock {
-    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in the memory of `home`, near whom it is fastest.
+    /// Makes a lock of the default kind for all ranks. Collective. What they share of it lies in
+    /// the memory of `home`, near whom it is fastest.
     pub fn new(world: &World, home: Rank) -> Result<RwLock> {
         RwLock::of_kind(world, home, &Kind::Default)
     }
@@ -143,12 +147,17 @@ impl RwLock {
 
     /// What this rank has done with it so far.
     pub fn statistics(&self) -> Statistics {
-        Statistics { reads: self.reads.get(), writes: self.writes.get(), ..self.algorithm.tally().read() }
+        Statistics {
+            reads: self.reads.get(),
+            writes: self.writes.get(),
+            ..self.algorithm.tally().read()
+        }
     }
 
     /// Waits until this rank may read. Others may read at the same time; nobody writes.
     ///
-    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member is lost.
+    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member
+    /// is lost.
     #[inline]
     pub fn read<'a>(&'a self, context: &'a Context) -> Result<ReadGuard<'a>> {
         self.ask_read(context, Patience::Forever)?.ok_or_else(|| self.gave_up())
@@ -200,13 +209,18 @@ impl RwLock {
     }
 
     /// Waits for at most `time` until this rank may read; then [`Error::TimedOut`].
-    pub fn read_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<ReadGuard<'a>> {
+    pub fn read_timeout<'a>(
+        &'a self,
+        context: &'a Context,
+        time: Duration,
+    ) -> Result<ReadGuard<'a>> {
         self.ask_read(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
     }
 
     /// Waits for at most `time` until this rank may write; then [`Error::TimedOut`].
     ///
-    /// A writer waits for other writers and then for the readers that are inside, and may take that long each time.
+    /// A writer waits for other writers and then for the readers that are inside, and may take that
+    /// long each time.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -226,15 +240,21 @@ impl RwLock {
     /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
-    pub fn write_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<WriteGuard<'a>> {
+    pub fn write_timeout<'a>(
+        &'a self,
+        context: &'a Context,
+        time: Duration,
+    ) -> Result<WriteGuard<'a>> {
         self.ask_write(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
     }
 
-    /// Makes a poisoned lock free and usable again, for those who are left. Collective over `survivors`, a team of members
-    /// that are all alive; they are the members from then on. If the home was lost, one of them becomes home.
+    /// Makes a poisoned lock free and usable again, for those who are left. Collective over
+    /// `survivors`, a team of members that are all alive; they are the members from then on. If the
+    /// home was lost, one of them becomes home.
     ///
-    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split the world any more, so the
-    /// team must have been made before. The words of a lock that was recovered can no longer be given back: [`RwLock::free`] is an error.
+    /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
+    /// the world any more, so the team must have been made before. The words of a lock that was
+    /// recovered can no longer be given back: [`RwLock::free`] is an error.
     pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
         let team = survivors.into();
         let context = team.context();
@@ -247,25 +267,33 @@ impl RwLock {
         team.barrier()
     }
 
-    /// Gives its memory back. Collective over those who made it. It is an error if somebody still has the lock.
+    /// Gives its memory back. Collective over those who made it. It is an error if somebody still
+    /// has the lock.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
         let held = team.all_gather(&[self.held.get() as u8])?;
         if let Some(at) = held.iter().position(|&held| held != Held::Not as u8) {
             let holder = team.members()[at];
-            return Err(Error::Misuse(format!("a lock cannot be freed while {holder} has it (its guard was leaked)")));
+            return Err(Error::Misuse(format!(
+                "a lock cannot be freed while {holder} has it (its guard was leaked)"
+            )));
         }
         self.algorithm.free(&team)
     }
 
     #[inline]
-    fn ask_read<'a>(&'a self, context: &'a Context, patience: Patience) -> Result<Option<ReadGuard<'a>>> {
+    fn ask_read<'a>(
+        &'a self,
+        context: &'a Context,
+        patience: Patience,
+    ) -> Result<Option<ReadGuard<'a>>> {
         self.check(context)?;
         match self.algorithm.read(context, patience) {
             Ok(true) => {
                 // Who has waited may have got the lock after a loss, from one who had it before.
-                self.check_losses(context).inspect_err(|_| drop(self.algorithm.end_read(context)))?;
+                self.check_losses(context)
+                    .inspect_err(|_| drop(self.algorithm.end_read(context)))?;
                 self.held.set(Held::Read);
                 self.reads.set(self.reads.get() + 1);
                 Ok(Some(ReadGuard { lock: self, context }))
@@ -275,12 +303,17 @@ impl RwLock {
     }
 
     #[inline]
-    fn ask_write<'a>(&'a self, context: &'a Context, patience: Patience) -> Result<Option<WriteGuard<'a>>> {
+    fn ask_write<'a>(
+        &'a self,
+        context: &'a Context,
+        patience: Patience,
+    ) -> Result<Option<WriteGuard<'a>>> {
         self.check(context)?;
         match self.algorithm.write(context, patience) {
             Ok(true) => {
                 // Who has waited may have got the lock after a loss, from one who had it before.
-                self.check_losses(context).inspect_err(|_| drop(self.algorithm.end_write(context)))?;
+                self.check_losses(context)
+                    .inspect_err(|_| drop(self.algorithm.end_write(context)))?;
                 self.held.set(Held::Write);
                 self.writes.set(self.writes.get() + 1);
                 Ok(Some(WriteGuard { lock: self, context }))
@@ -317,7 +350,10 @@ impl RwLock {
     #[inline]
     fn release(&self, context: &Context, held: Held) -> Result<()> {
         if self.held.replace(Held::Not) != held {
-            return Err(Error::Misuse(format!("{} does not have the lock that it releases", self.handle.rank())));
+            return Err(Error::Misuse(format!(
+                "{} does not have the lock that it releases",
+                self.handle.rank()
+            )));
         }
         let released = match held {
             Held::Write => self.algorithm.end_write(context),
@@ -330,12 +366,14 @@ impl RwLock {
     fn misuse(&self, context: &Context) -> Error {
         match (self.handle.check_owner(context), self.held.get()) {
             (Err(error), _) => error,
-            (Ok(()), Held::Read) => {
-                Error::Misuse(format!("{} asks for a lock that it reads under already", self.handle.rank()))
-            }
-            (Ok(()), _) => {
-                Error::Misuse(format!("{} asks for a lock that it writes under already", self.handle.rank()))
-            }
+            (Ok(()), Held::Read) => Error::Misuse(format!(
+                "{} asks for a lock that it reads under already",
+                self.handle.rank()
+            )),
+            (Ok(()), _) => Error::Misuse(format!(
+                "{} asks for a lock that it writes under already",
+                self.handle.rank()
+            )),
         }
     }
 
@@ -365,8 +403,8 @@ macro_rules! guard {
         }
 
         impl $name<'_> {
-            /// Releases the lock, and tells what dropping the guard could not: that something written under the lock was lost,
-            /// or that the lock is poisoned.
+            /// Releases the lock, and tells what dropping the guard could not: that something
+            /// written under the lock was lost, or that the lock is poisoned.
             #[inline]
             pub fn unlock(self) -> Result<()> {
                 let (lock, context) = (self.lock, self.context);

@@ -1,20 +1,31 @@
-//! RMA-RW: readers count themselves in counters that are spread over the topology, writers queue in a tree that follows it.
+//! RMA-RW: readers count themselves in counters that are spread over the topology, writers queue in
+//! a tree that follows it.
 //!
 //! Paper:     [RMALOCK16] section 3, listings 4 to 10.
-//! Differs:   as printed it is not correct; what was changed in the counters, and why, stands in `counters`, and what was changed in the tree in `lock::tree`.
-//!            The count at the widest level is compared with T_L,1 and not with T_W: so T_W, the product of all T_L,i, is what bounds the writers in a
-//!            row. A writer with a time limit that finds readers inside for too long opens the counters again, and tells the next to close them.
-//! State:     for each level of the topology the 4 words of the tree, and 3 words for the counters, on every rank.
-//! Invariant: a writer is inside only if it holds the widest queue, by itself or for its element, and all counters are closed and drained. At most T_W writers are
-//!            inside one after the other before readers that wait get in (`writers_that_ignore_t_w_are_caught`); a reader waits for at most 2 T_W writers once it
-//!            insists: at once, or where ranks outnumber processors when it has seen 64 openings. T_R: see `counters` (`readers_that_ignore_t_r_are_caught`).
-//! Ordering:  release flushes first (`a_tree_for_writers_without_flush_is_caught`); the wider queue is left before the own
-//!            (`a_tree_that_climbs_too_early_is_caught`); see also what stands in the files of counters and tree.
-//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels and C counters: N + C atomics and N - 1 stores to
-//!            itself; its end 3 N - 1 loads and N + C atomics. Passed on inside an element: that of a queue, and 2 loads.
-//! Checked:   `farside check 'rw/rma-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1 round, 1 writer + 1 reader x 2 rounds exhaustively, with one counter and with one for each
-//!            rank, T_R = 1, T_L = 1 and 2, on one node and on two; 1 writer + 1 reader with time limits, 1 writer + 2 readers with a death; every branch is reached;
-//!            8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Differs:   as printed it is not correct; what was changed in the counters, and why, stands in
+//!            `counters`, and what was changed in the tree in `lock::tree`. The count at the widest
+//!            level is compared with T_L,1 and not with T_W: so T_W, the product of all T_L,i, is
+//!            what bounds the writers in a row. A writer with a time limit that finds readers
+//!            inside for too long opens the counters again, and tells the next to close them.
+//! State:     for each level of the topology the 4 words of the tree, and 3 words for the counters,
+//!            on every rank.
+//! Invariant: a writer is inside only if it holds the widest queue, by itself or for its element,
+//!            and all counters are closed and drained. At most T_W writers are inside one after the
+//!            other before readers that wait get in (`writers_that_ignore_t_w_are_caught`); a
+//!            reader waits for at most 2 T_W writers once it insists: at once, or where ranks
+//!            outnumber processors when it has seen 64 openings. T_R: see `counters`
+//!            (`readers_that_ignore_t_r_are_caught`).
+//! Ordering:  release flushes first (`a_tree_for_writers_without_flush_is_caught`); the wider queue
+//!            is left before the own (`a_tree_that_climbs_too_early_is_caught`); see also what
+//!            stands in the files of counters and tree.
+//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with N levels
+//!            and C counters: N + C atomics and N - 1 stores to itself; its end 3 N - 1 loads and N
+//!            + C atomics. Passed on inside an element: that of a queue, and 2 loads.
+//! Checked:   `farside check 'rw/rma-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1
+//!            round, 1 writer + 1 reader x 2 rounds exhaustively, with one counter and with one for
+//!            each rank, T_R = 1, T_L = 1 and 2, on one node and on two; 1 writer + 1 reader with
+//!            time limits, 1 writer + 2 readers with a death; every branch is reached; 8 and 16
+//!            ranks on three levels, some with time limits, PCT depth 3.
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
@@ -75,7 +86,8 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 
     fn read(&self, context: &Context, patience: Patience) -> Result<bool> {
         let writers = Root { tree: &self.tree, context };
-        let arrival = self.counters.arrive::<V>(self.site(), context, patience, (&self.tally, &writers))?;
+        let arrival =
+            self.counters.arrive::<V>(self.site(), context, patience, (&self.tally, &writers))?;
         Ok(arrival == Arrival::Inside)
     }
 
@@ -95,7 +107,8 @@ impl<V: Variant> Algorithm for RmaRw<V> {
             Reached::GaveUp => Ok(false),
             Reached::All => Ok(true),
             Reached::Root => {
-                let is_closed = self.counters.close::<V>(self.site(), context, patience, &self.tally)?;
+                let is_closed =
+                    self.counters.close::<V>(self.site(), context, patience, &self.tally)?;
                 if !is_closed {
                     self.tree.turn_back(context)?;
                 }
@@ -113,7 +126,9 @@ impl<V: Variant> Algorithm for RmaRw<V> {
             self.tally.passed(context, next);
         }
         match descent.passed_at {
-            Some(level) if self.tree.is_widest(level) => self.tally.note(|tally| &tally.passed_across),
+            Some(level) if self.tree.is_widest(level) => {
+                self.tally.note(|tally| &tally.passed_across)
+            }
             Some(_) => self.tally.note(|tally| &tally.passed_within),
             None => {}
         }
@@ -137,10 +152,14 @@ impl<V: Variant> Algorithm for RmaRw<V> {
     }
 }
 
-/// The counters lie behind the tree, which may need fewer words after losses and never more. Readers let writers pass for a while where ranks
-/// outnumber processors.
+/// The counters lie behind the tree, which may need fewer words after losses and never more.
+/// Readers let writers pass for a while where ranks outnumber processors.
 fn counters(site: &Site, context: &Context, thresholds: &Thresholds) -> Result<Counters> {
-    let near = site.members().iter().filter(|&&rank| context.topology().same_node(rank, context.rank())).count();
+    let near = site
+        .members()
+        .iter()
+        .filter(|&&rank| context.topology().same_node(rank, context.rank()))
+        .count();
     let yields = if near > context.fabric().caps().processors as usize { slots::YIELDS } else { 0 };
     let base = site.len() - counters::WORDS;
     let limits = Limits { t_dc: thresholds.t_dc, t_r: Some(thresholds.t_r), yields };

@@ -1,28 +1,42 @@
-//! The default reader-writer lock of one node: readers count themselves in memory of their own, writers take an exclusive lock and close all counters.
+//! The default reader-writer lock of one node: readers count themselves in memory of their own,
+//! writers take an exclusive lock and close all counters.
 //!
-//! Paper:     none as a whole. The counters are those of [RMALOCK16] section 3.2.1, see `counters`; writers exclude each other by the default exclusive
-//!            lock, which leaves the lock to running ranks a bounded number of times before it is handed to one that sleeps.
-//! Differs:   from RMA-RW: every reader has a counter of its own, so that reading costs two atomics on memory that nobody else touches.
-//!            Writers that wait are announced in a word at the home, the *row*: while there are any, the counters stay closed from one writer to the
-//!            next, up to `t_w` of them, so that a burst of writers closes once. A writer that counted fewer reads than there are counters lets the lock
-//!            *linger*: it leaves the counters closed although nobody waits. Then readers take the exclusive lock, too, until as many of them have come without
-//!            a writer as there are counters: so the lock is an exclusive one where most requests are writes. A reader that finds its counter closed
-//!            withdraws and sleeps, and writers need not wait for it to wake up; when it has been passed `yields` times, it insists, and the
-//!            next opening lets it in wherever it is.
+//! Paper:     none as a whole. The counters are those of [RMALOCK16] section 3.2.1, see `counters`;
+//!            writers exclude each other by the default exclusive lock, which leaves the lock to
+//!            running ranks a bounded number of times before it is handed to one that sleeps.
+//! Differs:   from RMA-RW: every reader has a counter of its own, so that reading costs two atomics
+//!            on memory that nobody else touches. Writers that wait are announced in a word at the
+//!            home, the *row*: while there are any, the counters stay closed from one writer to the
+//!            next, up to `t_w` of them, so that a burst of writers closes once. A writer that
+//!            counted fewer reads than there are counters lets the lock *linger*: it leaves the
+//!            counters closed although nobody waits. Then readers take the exclusive lock, too,
+//!            until as many of them have come without a writer as there are counters: so the lock
+//!            is an exclusive one where most requests are writes. A reader that finds its counter
+//!            closed withdraws and sleeps, and writers need not wait for it to wake up; when it has
+//!            been passed `yields` times, it insists, and the next opening lets it in wherever it
+//!            is.
 //! State:     1 word at the home rank, 3 words on every rank, and those of the exclusive lock.
-//! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and drained. Counters are open whenever
-//!            the exclusive lock is free, no writer is announced and the lock does not linger; it does not begin to linger once a reader has said
-//!            that it waits. A writer that has the exclusive lock waits for no reader that comes later; a
-//!            reader waits for at most 2 rows of `t_w` writers once it insists, which it does when it has seen `yields` openings, or as long as for the
-//!            exclusive lock. Openings that it does not see, because it does not run, do not count.
-//! Ordering:  release flushes first (`slots_without_flush_are_caught`); a writer waits for the readers inside (`slots_without_drain_are_caught`), and
-//!            they tell it (`a_writer_that_nobody_tells_is_caught`); lingering begins in one step (`slots_that_linger_in_two_steps_are_caught`).
-//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C counters: that of the exclusive lock, 1 load and C atomics; its end
-//!            1 load, 1 + C atomics, and that of the exclusive lock. In a row of writers instead 3 atomics each. In a lock that lingers: write that of the exclusive
-//!            lock and 2 loads; read that of the exclusive lock, 2 loads and 1 atomic.
-//! Checked:   `farside check 'rw/default-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1 round exhaustively with `yields` of 0 and rows of 1; 1 writer + 1 reader,
-//!            one of them x 2 rounds, and 2 writers with `yields` of 1 and rows of 2; 1 writer + 1 reader with time limits, and with a death; every branch
-//!            is reached. 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and
+//!            drained. Counters are open whenever the exclusive lock is free, no writer is
+//!            announced and the lock does not linger; it does not begin to linger once a reader has
+//!            said that it waits. A writer that has the exclusive lock waits for no reader that
+//!            comes later; a reader waits for at most 2 rows of `t_w` writers once it insists,
+//!            which it does when it has seen `yields` openings, or as long as for the exclusive
+//!            lock. Openings that it does not see, because it does not run, do not count.
+//! Ordering:  release flushes first (`slots_without_flush_are_caught`); a writer waits for the
+//!            readers inside (`slots_without_drain_are_caught`), and they tell it
+//!            (`a_writer_that_nobody_tells_is_caught`); lingering begins in one step
+//!            (`slots_that_linger_in_two_steps_are_caught`).
+//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C
+//!            counters: that of the exclusive lock, 1 load and C atomics; its end 1 load, 1 + C
+//!            atomics, and that of the exclusive lock. In a row of writers instead 3 atomics each.
+//!            In a lock that lingers: write that of the exclusive lock and 2 loads; read that of
+//!            the exclusive lock, 2 loads and 1 atomic.
+//! Checked:   `farside check 'rw/default-rw*'`: 1 writer + 2 readers and 2 writers + 1 reader x 1
+//!            round exhaustively with `yields` of 0 and rows of 1; 1 writer + 1 reader, one of them
+//!            x 2 rounds, and 2 writers with `yields` of 1 and rows of 2; 1 writer + 1 reader with
+//!            time limits, and with a death; every branch is reached. 8 and 16 ranks on three
+//!            levels, some with time limits, PCT depth 3.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -38,8 +52,9 @@ use crate::lock::frame::{Patience, Site, Standing, Variant};
 // What the home shares lies a cache line away from its own counter.
 pub(super) const WORDS: usize = 9;
 const ROW: usize = 8;
-/// The fields of the row: how many writers wait, how many have followed each other since the counters were closed, how many have
-/// read alone since the last writer, whether the lock lingers, and whether a reader waits for the counters to be opened.
+/// The fields of the row: how many writers wait, how many have followed each other since the
+/// counters were closed, how many have read alone since the last writer, whether the lock lingers,
+/// and whether a reader waits for the counters to be opened.
 const WAITING: u64 = 1;
 const WAITING_MASK: u64 = (1 << 24) - 1;
 const LENGTH: u64 = 1 << 24;
@@ -119,7 +134,11 @@ impl<V: Variant> Slots<V> {
         self.tally.note(|tally| &tally.writes_queued);
         // Whoever may give up must not keep the counters closed.
         if patience.may_give_up() {
-            return if self.writers.acquire(context, patience)? { context.load(row).map(Some) } else { Ok(None) };
+            return if self.writers.acquire(context, patience)? {
+                context.load(row).map(Some)
+            } else {
+                Ok(None)
+            };
         }
         context.fetch_add(row, WAITING)?;
         V::waits(context, Standing::Queued(0))?;
@@ -127,7 +146,8 @@ impl<V: Variant> Slots<V> {
         context.fetch_add(row, WAITING.wrapping_neg()).map(Some)
     }
 
-    /// As a writer that leaves: whether the counters stay closed, for a writer that waits or because hardly anybody reads.
+    /// As a writer that leaves: whether the counters stay closed, for a writer that waits or
+    /// because hardly anybody reads.
     fn keeps_closed(&self, context: &Context) -> Result<bool> {
         let word = self.site.shared(ROW);
         let row = context.load(word)?;
@@ -139,7 +159,8 @@ impl<V: Variant> Slots<V> {
             self.tally.note(|tally| if goes_on { &tally.passed_across } else { &tally.yielded });
             return Ok(goes_on);
         }
-        let is_rarely_read = self.counters.reads::<V>().is_some_and(|reads| reads < self.counters.len() as u64);
+        let is_rarely_read =
+            self.counters.reads::<V>().is_some_and(|reads| reads < self.counters.len() as u64);
         if row & READER != 0 || !(is_rarely_read || row & LINGERS != 0) {
             return Ok(false);
         }

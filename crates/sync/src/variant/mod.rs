@@ -1,7 +1,8 @@
 //! What a barrier, a fence or a sync must do, and a known-wrong variant leaves out.
 
-/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
-/// each of them out. A protocol is compiled from the same lines for every variant.
+/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones
+/// exist for the checker, which must find each of them out. A protocol is compiled from the same
+/// lines for every variant.
 pub trait Variant: Send + 'static {
     /// Orders a request for confirmation behind what is to be confirmed.
     const ORDERS: bool = true;

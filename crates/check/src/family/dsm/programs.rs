@@ -25,7 +25,8 @@ pub(super) fn message_passing<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) ->
     dsm.unlock(0)
 }
 
-/// Each of two writes its word under a lock of its own, and reads the other's under the other's lock.
+/// Each of two writes its word under a lock of its own, and reads the other's under the other's
+/// lock.
 pub(super) fn store_buffering<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let me = dsm.world().rank().0;
@@ -46,7 +47,8 @@ pub(super) fn store_buffering<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) ->
     Ok(())
 }
 
-/// All ranks write words next to each other, another one in each round, and see all of them after a barrier.
+/// All ranks write words next to each other, another one in each round, and see all of them after a
+/// barrier.
 pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     let (me, count) = (dsm.world().rank().index(), dsm.world().size() as usize);
@@ -58,7 +60,9 @@ pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Re
         dsm.barrier()?;
         let seen = dsm.view(all, 0..count)?.to_vec();
         if seen != expected {
-            return Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?} after barrier {round}")));
+            return Err(wrong(format!(
+                "rank {me} sees {seen:?} instead of {expected:?} after barrier {round}"
+            )));
         }
         if round < rounds {
             dsm.barrier()?;
@@ -121,7 +125,11 @@ pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()>
     let sees = |dsm: &Dsm<'_, V>, count: usize| {
         let seen = dsm.view(all, 0..count)?.to_vec();
         let expected: Vec<u32> = (1..=count as u32).collect();
-        if seen == expected { Ok(()) } else { Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?}"))) }
+        if seen == expected {
+            Ok(())
+        } else {
+            Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?}")))
+        }
     };
     if me < 2 {
         dsm.barrier_of(&[Rank(0), Rank(1)])?;
@@ -179,7 +187,9 @@ pub(super) fn mixed<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()>
         let mut expected = vec![round; count as usize];
         expected.extend([round * count; 2]);
         if seen != expected {
-            return Err(wrong(format!("rank {me} sees {seen:?} instead of {expected:?} in round {round}")));
+            return Err(wrong(format!(
+                "rank {me} sees {seen:?} instead of {expected:?} in round {round}"
+            )));
         }
         dsm.barrier()?;
     }

@@ -8,7 +8,8 @@ use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
 use crate::property::Promise;
 
-/// Everybody puts to everybody between fences, and finds what was put to itself and to its neighbour.
+/// Everybody puts to everybody between fences, and finds what was put to itself and to its
+/// neighbour.
 fn fences<V: Variant>(setup: &Setup) -> Subject {
     let rounds = u64::from(setup.rounds);
     Subject::new(farside::sim::staged(move |world: &World, start: &dyn Fn()| {
@@ -26,14 +27,18 @@ fn fences<V: Variant>(setup: &Setup) -> Subject {
             let seen = window.get::<u64>(next, me.0.into(), 1)?;
             window.fence()?;
             if seen.take()? != [round] {
-                return Err(wrong(format!("what {me} has put before fence {round} is not there after it")));
+                return Err(wrong(format!(
+                    "what {me} has put before fence {round} is not there after it"
+                )));
             }
             for other in world.ranks().filter(|&other| other != me) {
                 let mut seen = [0u64];
                 window.read_own(other.0.into(), &mut seen)?;
                 // Others may be a round ahead, never behind.
                 if seen[0] < round {
-                    return Err(wrong(format!("what {other} has put before fence {round} is not there after it")));
+                    return Err(wrong(format!(
+                        "what {other} has put before fence {round} is not there after it"
+                    )));
                 }
             }
         }
@@ -41,12 +46,14 @@ fn fences<V: Variant>(setup: &Setup) -> Subject {
     }))
 }
 
-/// Origins of each round put to the targets that have posted for them; targets find all of it after the wait, and change their part before the next post.
+/// Origins of each round put to the targets that have posted for them; targets find all of it after
+/// the wait, and change their part before the next post.
 fn groups<V: Variant>(all: bool) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
         Subject::new(farside::sim::staged(move |world: &World, start: &dyn Fn()| {
-            let window = Window::<V>::allocate_as(world, 64, Options::new().unit(8).checking(false))?;
+            let window =
+                Window::<V>::allocate_as(world, 64, Options::new().unit(8).checking(false))?;
             start();
             let others: Vec<Rank> = world.ranks().filter(|&other| other != world.rank()).collect();
             for round in 1..=rounds {
@@ -69,13 +76,23 @@ fn groups<V: Variant>(all: bool) -> impl Fn(&Setup) -> Subject {
 }
 
 /// Word 7 says in which round this rank's part was posted.
-fn expose<V: Variant>(world: &World, window: &Window<'_, V>, origins: &[Rank], round: u64) -> Result<()> {
+fn expose<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    origins: &[Rank],
+    round: u64,
+) -> Result<()> {
     let _ = world;
     window.write_own(&[round], 7)?;
     window.post(origins)
 }
 
-fn access<V: Variant>(world: &World, window: &Window<'_, V>, targets: &[Rank], round: u64) -> Result<()> {
+fn access<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    targets: &[Rank],
+    round: u64,
+) -> Result<()> {
     window.start(targets)?;
     let mut posted = Vec::new();
     for &target in targets {
@@ -86,20 +103,31 @@ fn access<V: Variant>(world: &World, window: &Window<'_, V>, targets: &[Rank], r
     for (posted, target) in posted.into_iter().zip(targets) {
         let seen = posted.take()?[0];
         if seen != round {
-            return Err(wrong(format!("{} finds round {seen} at {target} in round {round}", world.rank())));
+            return Err(wrong(format!(
+                "{} finds round {seen} at {target} in round {round}",
+                world.rank()
+            )));
         }
     }
     Ok(())
 }
 
-fn ended<V: Variant>(world: &World, window: &Window<'_, V>, origins: &[Rank], round: u64) -> Result<()> {
+fn ended<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    origins: &[Rank],
+    round: u64,
+) -> Result<()> {
     window.wait()?;
     for origin in origins {
         let mut seen = [0u64];
         window.read_own(origin.0.into(), &mut seen)?;
         if seen[0] != round {
             let me = world.rank();
-            return Err(wrong(format!("{me} does not find what {origin} has put in round {round}, but {}", seen[0])));
+            return Err(wrong(format!(
+                "{me} does not find what {origin} has put in round {round}, but {}",
+                seen[0]
+            )));
         }
     }
     Ok(())
@@ -121,12 +149,20 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("epoch/post-twice", GROUPS, groups::<Right>(false)).setup(far(2).rounds(2)),
         Check::new("epoch/post-all", RING, groups::<Right>(true)).setup(far(3)),
         Check::new("epoch/post-death", GROUPS, groups::<Right>(false)).setup(far(3).deaths(1)),
-        Check::new("epoch/fence-without-flush", "meets before all has landed", fences::<variant::WithoutFlush>)
-            .setup(far(2))
-            .mutant(Promise::Visibility, "is not there after it"),
-        Check::new("epoch/fence-without-meeting", "waits for nobody", fences::<variant::WithoutMeeting>)
-            .setup(far(2))
-            .mutant(Promise::Visibility, "is not there after it"),
+        Check::new(
+            "epoch/fence-without-flush",
+            "meets before all has landed",
+            fences::<variant::WithoutFlush>,
+        )
+        .setup(far(2))
+        .mutant(Promise::Visibility, "is not there after it"),
+        Check::new(
+            "epoch/fence-without-meeting",
+            "waits for nobody",
+            fences::<variant::WithoutMeeting>,
+        )
+        .setup(far(2))
+        .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "epoch/post-without-order",
             "says that it is done too early",
@@ -134,9 +170,13 @@ pub(super) fn checks() -> Vec<Check> {
         )
         .setup(far(2))
         .mutant(Promise::Visibility, "does not find what"),
-        Check::new("epoch/post-without-posts", "comes before it may", groups::<variant::WithoutAwaitingPosts>(false))
-            .setup(far(2))
-            .mutant(Promise::Separation, "finds round 0 at"),
+        Check::new(
+            "epoch/post-without-posts",
+            "comes before it may",
+            groups::<variant::WithoutAwaitingPosts>(false),
+        )
+        .setup(far(2))
+        .mutant(Promise::Separation, "finds round 0 at"),
         Check::new(
             "epoch/post-without-origins",
             "goes before all came",

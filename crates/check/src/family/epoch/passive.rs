@@ -11,9 +11,10 @@ use farside_epoch::variant::{self, Right, Variant};
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
-/// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a lock, with a flush between; `p` and `g` put
-/// and get a pair in one epoch without a flush, which two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next to
-/// nothing, for designs whose calls have to do with everything.
+/// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a
+/// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
+/// two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next
+/// to nothing, for designs whose calls have to do with everything.
 type Roles = &'static [&'static str];
 
 /// Which design, and how often the first of a queue looks before it sleeps.
@@ -42,8 +43,12 @@ impl Watch {
     fn meets(&self, me: Rank, writes: bool) -> Result<()> {
         let readers = self.readers.get() - u32::from(!writes);
         match self.writer.get() {
-            Some(other) if other != me => Err(Error::Misuse(format!("{me} meets the writer {other} inside"))),
-            _ if writes && readers > 0 => Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside"))),
+            Some(other) if other != me => {
+                Err(Error::Misuse(format!("{me} meets the writer {other} inside")))
+            }
+            _ if writes && readers > 0 => {
+                Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside")))
+            }
             _ => Ok(()),
         }
     }
@@ -71,7 +76,8 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
                     visit(world, &window, &watch, role)?;
                 }
             }
-            // Whoever serves others stays until they are done; an agent goes with the last rank of its node.
+            // Whoever serves others stays until they are done; an agent goes with the last rank of
+            // its node.
             match base {
                 Base::Backoff if world.topology().nodes() > 1 => world.barrier(),
                 Base::Direct(_) | Base::Backoff => Ok(()),
@@ -82,7 +88,12 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
 }
 
 /// Enters, looks once, and leaves.
-fn peep<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, mode: Mode) -> Result<()> {
+fn peep<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    watch: &Watch,
+    mode: Mode,
+) -> Result<()> {
     let (me, target, writes) = (world.rank(), Rank(world.size() - 1), mode == Mode::Exclusive);
     window.lock(target, mode)?;
     if writes {
@@ -107,7 +118,12 @@ fn peep<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, mode: 
     window.unlock(target)
 }
 
-fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role: char) -> Result<()> {
+fn visit<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    watch: &Watch,
+    role: char,
+) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     match role {
         'w' => write(world, window, watch),
@@ -125,7 +141,8 @@ fn visit<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, role:
         }
         _ => {
             window.lock(target, Mode::Shared)?;
-            let (first, second) = (window.get::<u64>(target, 0, 1)?, window.get::<u64>(target, 1, 1)?);
+            let (first, second) =
+                (window.get::<u64>(target, 0, 1)?, window.get::<u64>(target, 1, 1)?);
             window.unlock(target)?;
             let (first, second) = (first.take()?[0], second.take()?[0]);
             if first != second {
@@ -148,7 +165,9 @@ fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Re
     watch.meets(me, true)?;
     let (seen, written) = (seen.take()?[0], watch.written.get());
     if seen != written {
-        return Err(Error::Misuse(format!("the writer {me} reads {seen} where {written} was written")));
+        return Err(Error::Misuse(format!(
+            "the writer {me} reads {seen} where {written} was written"
+        )));
     }
     // Another look, so that whoever comes in meanwhile is met.
     let again = window.get::<u64>(target, 1, 1)?;
@@ -181,7 +200,9 @@ fn read<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, all: b
     watch.meets(me, false)?;
     let (first, second, written) = (first.take()?[0], second.take()?[0], watch.written.get());
     if first != written || second != written {
-        return Err(Error::Misuse(format!("{me} reads {first} and {second} where {written} was written")));
+        return Err(Error::Misuse(format!(
+            "{me} reads {first} and {second} where {written} was written"
+        )));
     }
     leave();
     if all { window.unlock_all() } else { window.unlock(target) }
@@ -211,17 +232,36 @@ macro_rules! design {
         let base = $base;
         let setup = |ranks: u32| -> Setup { $setup(ranks) };
         vec![
-            check::<Right>(concat!("epoch/", $name, "-exclusive"), EXCLUSIVE, base, THREE_WRITERS).setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-writers"), MIXED_W, base, WRITERS).setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-readers"), MIXED_R, base, READERS).setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-twice"), "an origin comes again, in another mode", base, TWICE)
-                .setup(setup(2)),
-            check::<Right>(concat!("epoch/", $name, "-pairs"), "epochs without a flush", base, MESSAGES)
+            check::<Right>(concat!("epoch/", $name, "-exclusive"), EXCLUSIVE, base, THREE_WRITERS)
                 .setup(setup(3)),
-            check::<Right>(concat!("epoch/", $name, "-death"), DIES, base, PAIR).setup(setup(2).deaths(1)),
-            check::<Right>(concat!("epoch/", $name, "-8"), "many ranks on three levels", base, MANY)
-                .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
-                .policy(PCT, 300),
+            check::<Right>(concat!("epoch/", $name, "-writers"), MIXED_W, base, WRITERS)
+                .setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-readers"), MIXED_R, base, READERS)
+                .setup(setup(3)),
+            check::<Right>(
+                concat!("epoch/", $name, "-twice"),
+                "an origin comes again, in another mode",
+                base,
+                TWICE,
+            )
+            .setup(setup(2)),
+            check::<Right>(
+                concat!("epoch/", $name, "-pairs"),
+                "epochs without a flush",
+                base,
+                MESSAGES,
+            )
+            .setup(setup(3)),
+            check::<Right>(concat!("epoch/", $name, "-death"), DIES, base, PAIR)
+                .setup(setup(2).deaths(1)),
+            check::<Right>(
+                concat!("epoch/", $name, "-8"),
+                "many ranks on three levels",
+                base,
+                MANY,
+            )
+            .setup(Setup::new(8).topology("rack:2,node:2,socket:2").rounds(2))
+            .policy(PCT, 300),
         ]
     }};
 }
@@ -267,15 +307,30 @@ fn mutants() -> Vec<Check> {
     vec![
         check::<variant::WithoutFlush>("epoch/direct-without-flush", FLUSH, direct, &["w", "w"])
             .mutant(Promise::Visibility, "was written"),
-        check::<variant::WithoutFlush>("epoch/backoff-without-flush", FLUSH, Base::Backoff, &["w", "w"])
-            .mutant(Promise::Visibility, "was written"),
-        check::<variant::WithoutFlush>("epoch/two-sided-without-flush", FLUSH, Base::TwoSided, &["p", "g"])
-            .setup(far(2))
-            .mutant(Promise::Visibility, "of one epoch"),
+        check::<variant::WithoutFlush>(
+            "epoch/backoff-without-flush",
+            FLUSH,
+            Base::Backoff,
+            &["w", "w"],
+        )
+        .mutant(Promise::Visibility, "was written"),
+        check::<variant::WithoutFlush>(
+            "epoch/two-sided-without-flush",
+            FLUSH,
+            Base::TwoSided,
+            &["p", "g"],
+        )
+        .setup(far(2))
+        .mutant(Promise::Visibility, "of one epoch"),
         check::<variant::InTwoSteps>("epoch/direct-in-two-steps", STEPS, direct, &["w", "w"])
             .mutant(Promise::Exclusion, "meets the writer"),
-        check::<variant::InTwoSteps>("epoch/backoff-in-two-steps", STEPS, Base::Backoff, &["w", "w"])
-            .mutant(Promise::Exclusion, "meets the writer"),
+        check::<variant::InTwoSteps>(
+            "epoch/backoff-in-two-steps",
+            STEPS,
+            Base::Backoff,
+            &["w", "w"],
+        )
+        .mutant(Promise::Exclusion, "meets the writer"),
         check::<variant::WithoutWithdrawing>(
             "epoch/direct-without-withdrawing",
             "a reader stays inside that has come too late",

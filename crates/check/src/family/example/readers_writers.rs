@@ -1,4 +1,5 @@
-//! A lock for readers and writers in one word: the lower half counts readers, the upper half holds the writer. The last rank writes, the others read.
+//! A lock for readers and writers in one word: the lower half counts readers, the upper half holds
+//! the writer. The last rank writes, the others read.
 
 use farside::sim::program;
 use farside::{Rank, Result, Words, World};

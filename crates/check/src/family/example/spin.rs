@@ -1,4 +1,5 @@
-//! A lock that is swapped for until it was free. It keeps others out, and promises nothing about who is next.
+//! A lock that is swapped for until it was free. It keeps others out, and promises nothing about
+//! who is next.
 
 use farside::{Rank, Result, Words, World};
 

@@ -6,7 +6,9 @@ use farside::sim::Policy;
 use farside::{Lock, Rank, Result, World};
 
 use crate::check::{Check, Setup};
-use crate::family::waiting::{Locality, Overtaken, Rule, Watched, WithoutBound, WithoutTL, exclusive};
+use crate::family::waiting::{
+    Locality, Overtaken, Rule, Watched, WithoutBound, WithoutTL, exclusive,
+};
 use crate::property::Promise;
 
 /// A machine of three levels.
@@ -18,8 +20,15 @@ fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<Lock> + Clone + 'stat
 }
 
 /// Nobody is overtaken more often than `bound` says for so many ranks.
-fn overtaken<V: Variant>(name: &'static str, about: &'static str, base: Base, bound: fn(u32) -> u32) -> Check {
-    let rules = move |setup: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(bound(setup.ranks)))] };
+fn overtaken<V: Variant>(
+    name: &'static str,
+    about: &'static str,
+    base: Base,
+    bound: fn(u32) -> u32,
+) -> Check {
+    let rules = move |setup: &Setup| -> Vec<Box<dyn Rule>> {
+        vec![Box::new(Overtaken::at_most(bound(setup.ranks)))]
+    };
     Check::new(name, about, exclusive(of::<V>(base), rules))
 }
 
@@ -30,7 +39,8 @@ fn in_turn(ranks: u32) -> u32 {
     ranks - 1
 }
 
-/// Each kind that serves in turn: all schedules of a rank that waits and one that comes three times, and many ranks.
+/// Each kind that serves in turn: all schedules of a rank that waits and one that comes three
+/// times, and many ranks.
 fn queues() -> Vec<Check> {
     let kinds = [
         (["lock/ticket-bypass", "lock/ticket-bypass-8"], Base::Ticket),
@@ -50,15 +60,18 @@ fn queues() -> Vec<Check> {
     checks.collect()
 }
 
-/// The head of `default` is overtaken by whoever was inside, and by as many as the bound says, which is 1 here.
+/// The head of `default` is overtaken by whoever was inside, and by as many as the bound says,
+/// which is 1 here.
 fn head<V: Variant>(name: &'static str, about: &'static str) -> Check {
-    let rules = |_: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(2).since_level(1))] };
+    let rules =
+        |_: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(2).since_level(1))] };
     Check::new(name, about, exclusive(of::<V>(Base::Bypass), rules))
 }
 
 /// What `default` promises, and what spin locks do not.
 fn bypasses() -> Vec<Check> {
-    const BOUNDED: &str = "the first that waits is overtaken once, and by who was inside, where the bound is 1";
+    const BOUNDED: &str =
+        "the first that waits is overtaken once, and by who was inside, where the bound is 1";
     const UNBOUNDED: &str = "who polls has no place: it may be overtaken for ever";
     let spin = |name: &'static str, base: Base| {
         overtaken::<Watched>(name, UNBOUNDED, base, |_| 3)
@@ -66,30 +79,44 @@ fn bypasses() -> Vec<Check> {
             .shows(Promise::Fairness, "was overtaken 4 times, where 3 is the bound")
     };
     vec![
-        head::<Watched>("lock/default-bypass", BOUNDED).setup(Setup::new(2).rounds(4)).small(Setup::new(2).rounds(3)),
+        head::<Watched>("lock/default-bypass", BOUNDED)
+            .setup(Setup::new(2).rounds(4))
+            .small(Setup::new(2).rounds(3)),
         head::<Watched>("lock/default-bypass-8", BOUNDED)
             .setup(Setup::new(8).rounds(6).topology(DEEP))
             .policy(PCT, 300),
-        head::<WithoutBound>("lock/default-bypass-without-bound", "lets running ranks be ahead of the queue for ever")
-            .setup(Setup::new(2).rounds(5))
-            .mutant(Promise::Fairness, "was overtaken 3 times, where 2 is the bound"),
+        head::<WithoutBound>(
+            "lock/default-bypass-without-bound",
+            "lets running ranks be ahead of the queue for ever",
+        )
+        .setup(Setup::new(2).rounds(5))
+        .mutant(Promise::Fairness, "was overtaken 3 times, where 2 is the bound"),
         spin("lock/fompi-spin-unbounded", Base::Spin),
         spin("lock/fompi-spin-backoff-unbounded", Base::SpinBackoff),
     ]
 }
 
-/// `rma-mcs` on two nodes: T_L, and who stands in the widest queue waits for one turn of the other node.
+/// `rma-mcs` on two nodes: T_L, and who stands in the widest queue waits for one turn of the other
+/// node.
 fn two_nodes<V: Variant>(name: &'static str, about: &'static str, t_l: &'static [u32; 1]) -> Check {
     let rules = move |_: &Setup| -> Vec<Box<dyn Rule>> {
-        vec![Box::new(Locality::new("node", 1, t_l[0])), Box::new(Overtaken::at_most(t_l[0] + 1).since_level(1))]
+        vec![
+            Box::new(Locality::new("node", 1, t_l[0])),
+            Box::new(Overtaken::at_most(t_l[0] + 1).since_level(1)),
+        ]
     };
-    Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules)).setup(Setup::new(3).topology("node:2"))
+    Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules))
+        .setup(Setup::new(3).topology("node:2"))
 }
 
-/// `rma-mcs` on racks of nodes: T_L of both levels. What a rack has is what its nodes have in their turns.
+/// `rma-mcs` on racks of nodes: T_L of both levels. What a rack has is what its nodes have in their
+/// turns.
 fn racks<V: Variant>(name: &'static str, about: &'static str, t_l: &'static [u32; 2]) -> Check {
     let rules = move |_: &Setup| -> Vec<Box<dyn Rule>> {
-        vec![Box::new(Locality::new("node", 2, t_l[1])), Box::new(Locality::new("rack", 2, t_l[0] * t_l[1]))]
+        vec![
+            Box::new(Locality::new("node", 2, t_l[1])),
+            Box::new(Locality::new("rack", 2, t_l[0] * t_l[1])),
+        ]
     };
     let check = Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules));
     check.setup(Setup::new(8).rounds(6).topology("rack:2,node:2")).policy(PCT, 300)
@@ -106,7 +133,11 @@ fn trees() -> Vec<Check> {
         two_nodes::<Watched>("lock/rma-mcs-t-l-2", T_L, &[2])
             .setup(Setup::new(3).rounds(4).topology("node:2"))
             .policy(PCT, 1000),
-        racks::<Watched>("lock/rma-mcs-t-l-racks", "the same on racks of nodes, for both levels", &[2, 2]),
+        racks::<Watched>(
+            "lock/rma-mcs-t-l-racks",
+            "the same on racks of nodes, for both levels",
+            &[2, 2],
+        ),
         two_nodes::<WithoutTL>("lock/rma-mcs-without-t-l", STAYS, &[1])
             .mutant(Promise::Locality, "2 of one element in a row have gone in: T_L allows 1"),
         racks::<WithoutTL>("lock/rma-mcs-racks-without-t-l", STAYS, &[2, 2])

@@ -54,13 +54,16 @@ struct Sizes {
     nodes: (&'static str, bool),
 }
 
-const USUAL: Sizes = Sizes { near: (3, 1), far: (3, 1), deaths: 2, limits: (2, 1), nodes: ("node:3", false) };
+const USUAL: Sizes =
+    Sizes { near: (3, 1), far: (3, 1), deaths: 2, limits: (2, 1), nodes: ("node:3", false) };
 
 fn of_kind(names: &Names, kind: &Kind, sizes: &Sizes) -> Vec<Check> {
     let job = |(ranks, rounds): (u32, u32)| Setup::new(ranks).rounds(rounds);
     let (nodes, is_far) = sizes.nodes;
     let far = |setup: Setup| if is_far { setup.topology(nodes) } else { setup };
-    let waiting = |name: &'static str, about: &'static str| Check::new(name, about, exclusive(of(kind), Style::Wait));
+    let waiting = |name: &'static str, about: &'static str| {
+        Check::new(name, about, exclusive(of(kind), Style::Wait))
+    };
     let limited = |name: &'static str, about: &'static str, style: Style| {
         Check::new(name, about, exclusive(of(kind), style)).setup(far(job(sizes.limits)))
     };
@@ -81,7 +84,8 @@ fn of_kind(names: &Names, kind: &Kind, sizes: &Sizes) -> Vec<Check> {
     checks
 }
 
-/// As many processes as [RMALOCK16] has checked, and as often: the kinds, where the ranks are, and four names.
+/// As many processes as [RMALOCK16] has checked, and as often: the kinds, where the ranks are, and
+/// four names.
 fn large() -> Vec<Check> {
     const MANY: &str = "many more ranks, 20 times each";
     macro_rules! names {
@@ -104,7 +108,8 @@ fn large() -> Vec<Check> {
         names.into_iter().zip(LARGE).map(move |(name, (ranks, topology, policy, schedules))| {
             let setup = Setup::new(ranks).rounds(20);
             let setup = if is_deep { setup.topology(topology) } else { setup };
-            let check = Check::new(name, MANY, exclusive(of(&kind), Style::Wait)).small(setup.clone().rounds(2));
+            let check = Check::new(name, MANY, exclusive(of(&kind), Style::Wait))
+                .small(setup.clone().rounds(2));
             check.setup(setup).policy(policy, schedules)
         })
     });
@@ -125,13 +130,18 @@ pub(super) fn checks() -> Vec<Check> {
         (names!("d-mcs-token"), Kind::Token, Sizes { limits: (2, 3), ..queue }),
         (names!("rma-mcs"), tree(vec![2]), Sizes { nodes: ("node:2", true), ..queue }),
         (names!("fompi-spin"), Kind::Spin { backoff: false }, Sizes { limits: (2, 2), ..USUAL }),
-        (names!("fompi-spin-backoff"), Kind::Spin { backoff: true }, Sizes { limits: (2, 2), ..USUAL }),
+        (
+            names!("fompi-spin-backoff"),
+            Kind::Spin { backoff: true },
+            Sizes { limits: (2, 2), ..USUAL },
+        ),
         (names!("default"), Kind::Default, USUAL),
         (names!("default-asleep"), asleep.clone(), Sizes { deaths: 3, limits: (2, 2), ..USUAL }),
         (names!("default-one-look"), Kind::Bypass { batch: 1, bound: 1, polls: 1 }, USUAL),
         (names!("default-turns"), turns.clone(), USUAL),
     ];
-    let mut checks: Vec<Check> = kinds.iter().flat_map(|(names, kind, sizes)| of_kind(names, kind, sizes)).collect();
+    let mut checks: Vec<Check> =
+        kinds.iter().flat_map(|(names, kind, sizes)| of_kind(names, kind, sizes)).collect();
     // The longest of them. On one node the tree is the queue.
     for check in &mut checks {
         check.small = match check.name {
@@ -149,8 +159,12 @@ pub(super) fn checks() -> Vec<Check> {
     }
     checks.extend(large());
     checks.push(
-        Check::new("lock/default-bound", "the first that waits is overtaken once at most", fair(of(&asleep), 1))
-            .setup(Setup::new(2).rounds(2)),
+        Check::new(
+            "lock/default-bound",
+            "the first that waits is overtaken once at most",
+            fair(of(&asleep), 1),
+        )
+        .setup(Setup::new(2).rounds(2)),
     );
     checks.push(
         Check::new(

@@ -21,7 +21,9 @@ pub(super) fn checks() -> Vec<Check> {
     let far = || Setup::new(2).topology("node:1").rounds(3);
     vec![
         narrow("lock/hybrid-narrow", REQUESTS, Base::Hybrid, Style::Wait).setup(far()),
-        narrow("lock/hybrid-narrow-gives-up", REQUESTS, Base::Hybrid, Style::GiveUp).setup(far().rounds(2)),
-        narrow("lock/d-mcs-token-narrow", PLACES, Base::Token, Style::Wait).setup(Setup::new(2).rounds(5)),
+        narrow("lock/hybrid-narrow-gives-up", REQUESTS, Base::Hybrid, Style::GiveUp)
+            .setup(far().rounds(2)),
+        narrow("lock/d-mcs-token-narrow", PLACES, Base::Token, Style::Wait)
+            .setup(Setup::new(2).rounds(5)),
     ]
 }

@@ -31,7 +31,8 @@ fn check<V: Variant>(
 }
 
 const T_W: &str = "a reader that waits is passed by T_W writers at most";
-const T_R: &str = "a writer that waits is passed by T_R readers of a counter at most, and those who had asked";
+const T_R: &str =
+    "a writer that waits is passed by T_R readers of a counter at most, and those who had asked";
 
 fn rma_rw() -> Vec<Check> {
     const ONE: Base = Base::RmaRwOf(None, &[1], 1);
@@ -40,15 +41,25 @@ fn rma_rw() -> Vec<Check> {
     const TREE: Base = Base::RmaRwOf(Some(2), &[2, 2], 2);
     const MANY: Roles = &["wr", "rrwr", "rwr", "wwr"];
     vec![
-        check::<Watched>("rw/rma-rw-t-w-1", T_W, ONE, &["w", "w", "r"], || Box::new(WritersInARow::at_most(1))),
-        check::<Watched>("rw/rma-rw-t-w-2", T_W, TWO, &["ww", "w", "r"], || Box::new(WritersInARow::at_most(2))),
-        check::<Watched>("rw/rma-rw-t-r", T_R, EACH, &["w", "rrr"], || Box::new(ReadersInARow::at_most(1, 1, 0))),
-        check::<Watched>("rw/rma-rw-t-w-8", T_W, TREE, MANY, || Box::new(WritersInARow::at_most(8)))
-            .setup(Setup::new(8).rounds(3).topology(DEEP))
-            .policy(PCT, 300),
-        check::<Watched>("rw/rma-rw-t-r-8", T_R, TREE, MANY, || Box::new(ReadersInARow::at_most(2, 2, 2)))
-            .setup(Setup::new(8).rounds(3).topology(DEEP))
-            .policy(PCT, 300),
+        check::<Watched>("rw/rma-rw-t-w-1", T_W, ONE, &["w", "w", "r"], || {
+            Box::new(WritersInARow::at_most(1))
+        }),
+        check::<Watched>("rw/rma-rw-t-w-2", T_W, TWO, &["ww", "w", "r"], || {
+            Box::new(WritersInARow::at_most(2))
+        }),
+        check::<Watched>("rw/rma-rw-t-r", T_R, EACH, &["w", "rrr"], || {
+            Box::new(ReadersInARow::at_most(1, 1, 0))
+        }),
+        check::<Watched>("rw/rma-rw-t-w-8", T_W, TREE, MANY, || {
+            Box::new(WritersInARow::at_most(8))
+        })
+        .setup(Setup::new(8).rounds(3).topology(DEEP))
+        .policy(PCT, 300),
+        check::<Watched>("rw/rma-rw-t-r-8", T_R, TREE, MANY, || {
+            Box::new(ReadersInARow::at_most(2, 2, 2))
+        })
+        .setup(Setup::new(8).rounds(3).topology(DEEP))
+        .policy(PCT, 300),
         check::<WithoutTW>(
             "rw/rma-rw-without-t-w",
             "passes the lock from writer to writer for as long as there are any",
@@ -82,9 +93,13 @@ fn default_rw() -> Vec<Check> {
         })
         .setup(Setup::new(8).rounds(3).topology(DEEP))
         .policy(PCT, 300),
-        check::<Watched>("rw/default-rw-unbounded-yields", SLEEPS, Base::SlotsOf(2, 1), MANY, || {
-            Box::new(WritersInARow::at_most(6))
-        })
+        check::<Watched>(
+            "rw/default-rw-unbounded-yields",
+            SLEEPS,
+            Base::SlotsOf(2, 1),
+            MANY,
+            || Box::new(WritersInARow::at_most(6)),
+        )
         .setup(Setup::new(8).rounds(3).topology(DEEP))
         .policy(PCT, 300)
         .shows(Promise::WritersInARow, "7 writers in a row have gone in: T_W allows 6"),

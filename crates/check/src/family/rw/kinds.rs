@@ -1,4 +1,5 @@
-//! Every kind of reader-writer lock, as it is used, with limits so small that every branch is reached.
+//! Every kind of reader-writer lock, as it is used, with limits so small that every branch is
+//! reached.
 
 use farside::rw::Kind;
 use farside::sim::Policy;
@@ -31,7 +32,8 @@ fn all(
     roles: (Roles, Style),
     branches: &'static [&'static str],
 ) -> Check {
-    Check::new(name, about, visits(of(kind), roles, branches)).setup(Setup::new(roles.0.len() as u32))
+    Check::new(name, about, visits(of(kind), roles, branches))
+        .setup(Setup::new(roles.0.len() as u32))
 }
 
 const READERS_WAIT: &str = "one writer and two readers";
@@ -44,7 +46,12 @@ const TRIES: &str = "who does not get it at once comes back";
 const ON_LEVELS: &str = "many ranks, some with time limits, on three levels";
 
 /// Time limits, deaths, and many ranks: what every kind has.
-fn beyond(names: [&'static str; 6], kind: &Kind, many: &Kind, branches: &'static [&'static str]) -> Vec<Check> {
+fn beyond(
+    names: [&'static str; 6],
+    kind: &Kind,
+    many: &Kind,
+    branches: &'static [&'static str],
+) -> Vec<Check> {
     let [gives_up, walks_away, tries, death, eight, sixteen] = names;
     let mut checks = vec![
         all(gives_up, GIVES_UP, kind, (PAIR, Style::GiveUp), &["given_up"]),
@@ -81,18 +88,49 @@ fn fompi_rw() -> Vec<Check> {
     let (plain, backoff) = (&Kind::FompiRw { backoff: false }, &Kind::FompiRw { backoff: true });
     let wait = Style::Wait;
     let mut checks = vec![
-        all("rw/fompi-rw-readers", READERS_WAIT, plain, (READERS, wait), &["reads", "writes", "reads_queued"]),
-        all("rw/fompi-rw-writers", WRITERS_WAIT, plain, (WRITERS, wait), &["reads_queued", "writes_queued"]),
-        all("rw/fompi-rw-twice", TWICE, plain, (PAIR, wait), &["reads_queued"]).setup(Setup::new(2).rounds(2)),
-        all("rw/fompi-rw-backoff-readers", READERS_WAIT, backoff, (READERS, wait), &["reads_queued"]),
-        all("rw/fompi-rw-backoff-writers", WRITERS_WAIT, backoff, (WRITERS, wait), &["writes_queued"]),
+        all(
+            "rw/fompi-rw-readers",
+            READERS_WAIT,
+            plain,
+            (READERS, wait),
+            &["reads", "writes", "reads_queued"],
+        ),
+        all(
+            "rw/fompi-rw-writers",
+            WRITERS_WAIT,
+            plain,
+            (WRITERS, wait),
+            &["reads_queued", "writes_queued"],
+        ),
+        all("rw/fompi-rw-twice", TWICE, plain, (PAIR, wait), &["reads_queued"])
+            .setup(Setup::new(2).rounds(2)),
+        all(
+            "rw/fompi-rw-backoff-readers",
+            READERS_WAIT,
+            backoff,
+            (READERS, wait),
+            &["reads_queued"],
+        ),
+        all(
+            "rw/fompi-rw-backoff-writers",
+            WRITERS_WAIT,
+            backoff,
+            (WRITERS, wait),
+            &["writes_queued"],
+        ),
     ];
-    checks.extend(beyond!("fompi-rw", plain, plain, &["reads_queued", "writes_queued", "given_up"]));
+    checks.extend(beyond!(
+        "fompi-rw",
+        plain,
+        plain,
+        &["reads_queued", "writes_queued", "given_up"]
+    ));
     checks
 }
 
 fn rma_rw() -> Vec<Check> {
-    let with = |t_dc: Option<u32>, t_l: &[u32], t_r: u32| Kind::RmaRw { t_dc, t_l: t_l.to_vec(), t_r };
+    let with =
+        |t_dc: Option<u32>, t_l: &[u32], t_r: u32| Kind::RmaRw { t_dc, t_l: t_l.to_vec(), t_r };
     let (one, each) = (&with(None, &[2], 1), &with(Some(1), &[1], 1));
     let wait = Style::Wait;
     let tree = |name: &'static str, kind: Kind, roles: Roles, branches: &'static [&'static str]| {
@@ -105,7 +143,15 @@ fn rma_rw() -> Vec<Check> {
             READERS_WAIT,
             one,
             (READERS, wait),
-            &["closed", "drained", "opened", "reads_queued", "limit_reached", "limit_kept", "limit_lifted"],
+            &[
+                "closed",
+                "drained",
+                "opened",
+                "reads_queued",
+                "limit_reached",
+                "limit_kept",
+                "limit_lifted",
+            ],
         ),
         all(
             "rw/rma-rw-writers",
@@ -114,20 +160,54 @@ fn rma_rw() -> Vec<Check> {
             (WRITERS, wait),
             &["closed", "drained", "opened", "reads_queued", "writes_queued", "passed_across"],
         ),
-        all("rw/rma-rw-twice", TWICE, one, (PAIR, wait), &["closed", "drained", "opened", "limit_lifted"])
-            .setup(Setup::new(2).rounds(2)),
-        all("rw/rma-rw-each-readers", READERS_WAIT, each, (READERS, wait), &["drained", "reads_queued"]),
-        all("rw/rma-rw-each-writers", WRITERS_WAIT, each, (WRITERS, wait), &["drained", "opened", "yielded"]),
+        all(
+            "rw/rma-rw-twice",
+            TWICE,
+            one,
+            (PAIR, wait),
+            &["closed", "drained", "opened", "limit_lifted"],
+        )
+        .setup(Setup::new(2).rounds(2)),
+        all(
+            "rw/rma-rw-each-readers",
+            READERS_WAIT,
+            each,
+            (READERS, wait),
+            &["drained", "reads_queued"],
+        ),
+        all(
+            "rw/rma-rw-each-writers",
+            WRITERS_WAIT,
+            each,
+            (WRITERS, wait),
+            &["drained", "opened", "yielded"],
+        ),
         tree(
             "rw/rma-rw-far-inner",
             with(None, &[1, 2], 2),
             WRITERS,
             &["passed_within", "passed_near", "left_for_another"],
         ),
-        tree("rw/rma-rw-far-outer", with(None, &[2, 1], 2), WRITERS, &["closed", "drained", "opened"]),
-        tree("rw/rma-rw-far-apart", with(None, &[2, 1], 2), &["w", "r", "w"], &["passed_across", "passed_far"]),
-        all("rw/rma-rw-far-walks-away", WALKS_AWAY, &with(None, &[2, 2], 1), (WRITERS, Style::WalkAway), &["given_up"])
-            .setup(Setup::new(3).topology("node:2")),
+        tree(
+            "rw/rma-rw-far-outer",
+            with(None, &[2, 1], 2),
+            WRITERS,
+            &["closed", "drained", "opened"],
+        ),
+        tree(
+            "rw/rma-rw-far-apart",
+            with(None, &[2, 1], 2),
+            &["w", "r", "w"],
+            &["passed_across", "passed_far"],
+        ),
+        all(
+            "rw/rma-rw-far-walks-away",
+            WALKS_AWAY,
+            &with(None, &[2, 2], 1),
+            (WRITERS, Style::WalkAway),
+            &["given_up"],
+        )
+        .setup(Setup::new(3).topology("node:2")),
     ];
     const ALL: &[&str] = &[
         "closed",
@@ -149,7 +229,11 @@ fn rma_rw() -> Vec<Check> {
             .small(Setup::new(2).deaths(1)),
     );
     checks.extend(beyond!("rma-rw", one, &with(Some(3), &[1, 2], 1), ALL));
-    let across = visits(of(&with(Some(3), &[2, 2, 1], 1)), (MANY, Style::Mixed), &["passed_across", "passed_within"]);
+    let across = visits(
+        of(&with(Some(3), &[2, 2, 1], 1)),
+        (MANY, Style::Mixed),
+        &["passed_across", "passed_within"],
+    );
     let check = Check::new("rw/rma-rw-across-8", ON_LEVELS, across);
     checks.push(check.setup(Setup::new(8).topology(DEEP)).policy(PCT, 1000));
     checks
@@ -160,11 +244,41 @@ fn default_rw() -> Vec<Check> {
     let (insistent, patient, shared) = (&with(None, 1, 0), &with(None, 2, 1), &with(Some(4), 2, 1));
     let wait = Style::Wait;
     let mut checks = vec![
-        all("rw/default-rw-readers", READERS_WAIT, insistent, (READERS, wait), &["closed", "drained", "insisted"]),
-        all("rw/default-rw-writers", WRITERS_WAIT, insistent, (WRITERS, wait), &["closed", "drained", "yielded"]),
-        all("rw/default-rw-pair", "a writer and a reader", patient, (PAIR, wait), &["closed", "drained", "opened"]),
-        all("rw/default-rw-insists", "a reader insists at once", insistent, (PAIR, wait), &["insisted"]),
-        all("rw/default-rw-row", "two writers in a row", patient, (&["w", "w"], wait), &["passed_across", "lingered"]),
+        all(
+            "rw/default-rw-readers",
+            READERS_WAIT,
+            insistent,
+            (READERS, wait),
+            &["closed", "drained", "insisted"],
+        ),
+        all(
+            "rw/default-rw-writers",
+            WRITERS_WAIT,
+            insistent,
+            (WRITERS, wait),
+            &["closed", "drained", "yielded"],
+        ),
+        all(
+            "rw/default-rw-pair",
+            "a writer and a reader",
+            patient,
+            (PAIR, wait),
+            &["closed", "drained", "opened"],
+        ),
+        all(
+            "rw/default-rw-insists",
+            "a reader insists at once",
+            insistent,
+            (PAIR, wait),
+            &["insisted"],
+        ),
+        all(
+            "rw/default-rw-row",
+            "two writers in a row",
+            patient,
+            (&["w", "w"], wait),
+            &["passed_across", "lingered"],
+        ),
         all(
             "rw/default-rw-reads-twice",
             "a reader comes again, and reads alone",
@@ -172,8 +286,20 @@ fn default_rw() -> Vec<Check> {
             (&["w", "rr"], wait),
             &["reads_alone", "lingered", "reads_queued"],
         ),
-        all("rw/default-rw-writes-twice", "a writer comes again", patient, (&["ww", "r"], wait), &["lingered"]),
-        all("rw/default-rw-shared", "one counter for all", shared, (PAIR, wait), &["closed", "drained", "opened"]),
+        all(
+            "rw/default-rw-writes-twice",
+            "a writer comes again",
+            patient,
+            (&["ww", "r"], wait),
+            &["lingered"],
+        ),
+        all(
+            "rw/default-rw-shared",
+            "one counter for all",
+            shared,
+            (PAIR, wait),
+            &["closed", "drained", "opened"],
+        ),
         all(
             "rw/default-rw-shared-twice",
             "one counter, a reader comes again",
@@ -197,9 +323,13 @@ fn default_rw() -> Vec<Check> {
     ];
     checks.extend(beyond!("default-rw", patient, &with(Some(3), 2, 1), ALL));
     checks.push(
-        Check::new("rw/default-rw-far-8", ON_LEVELS, visits(of(&Kind::Default), (MANY, Style::Mixed), &["given_up"]))
-            .setup(Setup::new(8).topology(DEEP))
-            .policy(PCT, 1000),
+        Check::new(
+            "rw/default-rw-far-8",
+            ON_LEVELS,
+            visits(of(&Kind::Default), (MANY, Style::Mixed), &["given_up"]),
+        )
+        .setup(Setup::new(8).topology(DEEP))
+        .policy(PCT, 1000),
     );
     checks
 }
@@ -223,7 +353,8 @@ fn large() -> Vec<Check> {
         names.into_iter().zip(LARGE).map(move |(name, (ranks, topology, policy, schedules))| {
             let setup = Setup::new(ranks).rounds(7);
             let setup = if is_deep { setup.topology(topology) } else { setup };
-            let subject = visits(of(&kind), (MANY, Style::Wait), &["reads_queued", "writes_queued"]);
+            let subject =
+                visits(of(&kind), (MANY, Style::Wait), &["reads_queued", "writes_queued"]);
             let check = Check::new(name, ABOUT, subject).small(setup.clone().rounds(1));
             check.setup(setup).policy(policy, schedules)
         })

@@ -32,16 +32,34 @@ pub(super) fn checks() -> Vec<Check> {
             .mutant(Promise::Visibility, "was written"),
         waiting::<wrong::WithoutFlush>("rw/default-rw-without-flush", FLUSH, Base::Slots, PAIR)
             .mutant(Promise::Visibility, "was written"),
-        waiting::<wrong::InTwoSteps>("rw/fompi-rw-in-two-steps", "looks, and then writes", Base::FompiRw, PAIR)
-            .mutant(Promise::Exclusion, "meets"),
-        waiting::<wrong::InTwoSteps>("rw/default-rw-in-two-steps", "begins to linger in two steps", Base::Slots, PAIR)
-            .mutant(Promise::Progress, "had left"),
+        waiting::<wrong::InTwoSteps>(
+            "rw/fompi-rw-in-two-steps",
+            "looks, and then \
+            writes",
+            Base::FompiRw,
+            PAIR,
+        )
+        .mutant(Promise::Exclusion, "meets"),
+        waiting::<wrong::InTwoSteps>(
+            "rw/default-rw-in-two-steps",
+            "begins to linger in two \
+            steps",
+            Base::Slots,
+            PAIR,
+        )
+        .mutant(Promise::Progress, "had left"),
         waiting::<wrong::WithoutWaking>("rw/rma-rw-without-waking", WAKE, Base::RmaRw, PAIR)
             .mutant(Promise::Progress, "had left"),
         waiting::<wrong::WithoutWaking>("rw/default-rw-without-waking", WAKE, Base::Slots, PAIR)
             .mutant(Promise::Progress, "had left"),
-        waiting::<wrong::WithoutDrain>("rw/default-rw-without-drain", "goes in with readers inside", Base::Slots, PAIR)
-            .mutant(Promise::Exclusion, "meets"),
+        waiting::<wrong::WithoutDrain>(
+            "rw/default-rw-without-drain",
+            "goes in with readers \
+            inside",
+            Base::Slots,
+            PAIR,
+        )
+        .mutant(Promise::Exclusion, "meets"),
         waiting::<wrong::WithoutDrain>(
             "rw/rma-rw-without-drain",
             "as printed in [RMALOCK16] listing 6: a reader and a writer are inside together",
@@ -51,7 +69,8 @@ pub(super) fn checks() -> Vec<Check> {
         .mutant(Promise::Exclusion, "meets"),
         waiting::<wrong::WithoutAskingAgain>(
             "rw/rma-rw-without-asking-again",
-            "as printed in [RMALOCK16] listing 9: after T_R readers, one waits for a writer that has left",
+            "as printed in [RMALOCK16] listing 9: after T_R readers, one waits for a writer that \
+             has left",
             Base::RmaRw,
             TWICE,
         )

@@ -53,9 +53,15 @@ pub(super) fn checks() -> Vec<Check> {
         narrow::<Narrow>("rw/default-rw-narrow-reads", READS, Base::Slots, MANY_READS),
         narrow::<GivesUpOnReaders>("rw/rma-rw-gives-up-on-readers", TRIES, SHARED, TRY)
             .mutant(Promise::Progress, DEADLOCK),
-        narrow::<GivesUpOnReaders>("rw/default-rw-gives-up-on-readers", TRIES, Base::SharedSlots, TRY)
+        narrow::<GivesUpOnReaders>(
+            "rw/default-rw-gives-up-on-readers",
+            TRIES,
+            Base::SharedSlots,
+            TRY,
+        )
+        .mutant(Promise::Progress, DEADLOCK),
+        narrow::<RunsOver>("rw/rma-rw-runs-over", READS, SHARED, MANY_READERS)
             .mutant(Promise::Progress, DEADLOCK),
-        narrow::<RunsOver>("rw/rma-rw-runs-over", READS, SHARED, MANY_READERS).mutant(Promise::Progress, DEADLOCK),
         narrow::<RunsOver>("rw/default-rw-runs-over", READS, Base::Slots, MANY_READS)
             .mutant(Promise::Progress, "had left"),
     ]

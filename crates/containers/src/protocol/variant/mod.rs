@@ -1,7 +1,8 @@
 //! What the protocols of the hash tables must do, and a known-wrong variant leaves out.
 
-/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
-/// each of them out. A protocol is compiled from the same lines for every variant.
+/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones
+/// exist for the checker, which must find each of them out. A protocol is compiled from the same
+/// lines for every variant.
 pub trait Variant: 'static {
     /// Looks, after it has read a bucket, whether somebody has changed it meanwhile.
     const VALIDATES: bool = true;
@@ -9,7 +10,8 @@ pub trait Variant: 'static {
     const ORDERS: bool = true;
     /// Looks whether a bucket was split since this rank learned of its shape.
     const LOOKS_AT_DEPTH: bool = true;
-    /// Marks a bucket whose other half is complete, so that whoever finds it left behind goes on instead of back.
+    /// Marks a bucket whose other half is complete, so that whoever finds it left behind goes on
+    /// instead of back.
     const MARKS_SPLITS: bool = true;
     /// Never again uses the cells of a bucket that a lost rank may still write to.
     const ABANDONS: bool = true;

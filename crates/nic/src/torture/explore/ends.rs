@@ -91,7 +91,8 @@ impl<V: Variant + Clone> Ends<V> {
         // With the shortest datagrams each operation has a request of its own.
         let origin = Origin::of_variant(PORT, key.clone(), 1, 2, origin::PACKET_BYTES_MIN);
         let memory = Journal::default();
-        let service = Service::of_variant(SERVER, key, origin::PACKET_BYTES_MIN, (topology, hosts), memory);
+        let service =
+            Service::of_variant(SERVER, key, origin::PACKET_BYTES_MIN, (topology, hosts), memory);
         Ends {
             origin,
             service,
@@ -211,7 +212,8 @@ impl<V: Variant + Clone> Ends<V> {
         match way {
             Way::There => {
                 let Ends { service, sent, .. } = self;
-                service.receive(packet, &mut |_, reply: &[u8]| sent.push((Way::Back, reply.to_vec())));
+                service
+                    .receive(packet, &mut |_, reply: &[u8]| sent.push((Way::Back, reply.to_vec())));
             }
             Way::Back => {
                 // What is refused changes nothing.
@@ -229,11 +231,16 @@ impl<V: Variant + Clone> Ends<V> {
         let is_posted = |number: &u64| self.left.fetches >> (number - 1) & 1 == 0;
         let posted = (1..=u64::from(self.issued)).rfind(is_posted).unwrap_or(0);
         if self.origin.has_landed(SERVER) && posted > executed {
-            return Err(format!("operation {posted} is said to have landed before it was executed"));
+            return Err(format!(
+                "operation {posted} is said to have landed before it was executed"
+            ));
         }
         let sender = self.origin.sender(SERVER);
         if sender.executed() > executed {
-            return Err(format!("request {} was acknowledged before it was executed", sender.executed()));
+            return Err(format!(
+                "request {} was acknowledged before it was executed",
+                sender.executed()
+            ));
         }
         if self.given_up_at.is_some() {
             return Ok(());
@@ -249,7 +256,11 @@ impl<V: Variant + Clone> Ends<V> {
         }
         let refusals = self.service.refusals();
         let dishonest = refusals.foreign + refusals.forged + refusals.malformed + refusals.astray;
-        if dishonest > 0 { Err(format!("an honest datagram was refused: {refusals:?}")) } else { Ok(()) }
+        if dishonest > 0 {
+            Err(format!("an honest datagram was refused: {refusals:?}"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Each operation once, and in order.
@@ -285,7 +296,10 @@ impl<V: Variant + Clone> Ends<V> {
                     self.used.push(self.open.remove(at));
                 }
                 Ok(Some(Reply::Word(found))) => {
-                    return Err(format!("operation {number} has the answer of operation {}", found + 1));
+                    return Err(format!(
+                        "operation {number} has the answer of operation {}",
+                        found + 1
+                    ));
                 }
                 other => return Err(format!("operation {number} was answered with {other:?}")),
             }
@@ -312,7 +326,9 @@ impl<V: Variant + Clone> Ends<V> {
             fair.lose(0);
         }
         let executed = fair.service.memory().executed.len() as u32;
-        if let Some((number, _)) = fair.open.first().filter(|(number, _)| *number <= executed.into()) {
+        if let Some((number, _)) =
+            fair.open.first().filter(|(number, _)| *number <= executed.into())
+        {
             let why = if fair.origin.sender(SERVER).awaits(*number) {
                 "the server has forgotten its answer"
             } else {
@@ -351,14 +367,17 @@ impl<V: Variant + Clone> Ends<V> {
     pub(super) fn retrace(&mut self, step: Step, lost: u32) -> String {
         let taken = match step {
             Step::Deliver(way, at) => format!("deliver {}", tell(&self.packets(way)[at])),
-            Step::Copy(way, at) => format!("deliver, not for the last time, {}", tell(&self.packets(way)[at])),
+            Step::Copy(way, at) => {
+                format!("deliver, not for the last time, {}", tell(&self.packets(way)[at]))
+            }
             other => format!("{other:?}"),
         };
         // Of the last step, what is wrong is told elsewhere.
         let _ = self.apply(step);
         let is_lost = |(at, _): &(usize, &(Way, Vec<u8>))| lost >> at & 1 == 1;
         let losses = self.sent.iter().enumerate().filter(is_lost);
-        let losses: String = losses.map(|(_, (_, packet))| format!("; lose {}", tell(packet))).collect();
+        let losses: String =
+            losses.map(|(_, (_, packet))| format!("; lose {}", tell(packet))).collect();
         self.lose(lost);
         taken + &losses
     }

@@ -1,6 +1,6 @@
 //! A memory that remembers in which order operations changed it.
 
-use farside_fabric::{Atomic, Error, Fate, Loss, Rank, Result, SegmentId, Sum, Word};
+use farside_fabric::{Atomic, Error, Loss, PeerState, Rank, Result, SegmentId, Sum, Word};
 
 use crate::service::{Asked, Memory};
 use crate::wire::request::{About, Rows};
@@ -45,7 +45,7 @@ impl Memory for Journal {
         Asked::Forgotten
     }
 
-    fn note_departure(&mut self, _: Rank, _: Fate, _: Option<Loss>) {}
+    fn note_departure(&mut self, _: Rank, _: PeerState, _: Option<Loss>) {}
 
     fn locate(&mut self, _: Rank) -> Result<u16> {
         absent()

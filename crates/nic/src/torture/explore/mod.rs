@@ -44,7 +44,8 @@ fn explore<V: Variant>(bounds: Bounds, states_max: usize) -> Explored {
                 if let Err(what) = applied.clone().and_then(|()| next.check_end()) {
                     ways.push(Way { from, step, lost });
                     let mut steps = retrace::<V>(bounds, &ways);
-                    steps.extend(applied.is_ok().then(|| "from here on the network is fair".into()));
+                    steps
+                        .extend(applied.is_ok().then(|| "from here on the network is fair".into()));
                     return Explored::Wrong { what, steps };
                 }
                 if seen.insert(next.fingerprint()) {
@@ -108,7 +109,10 @@ fn what_came_twice_is_executed_once_in_order_and_answered() {
 
 #[test]
 fn what_was_repeated_too_early_is_executed_once_in_order_and_answered() {
-    explore_all("one repetition too early", programs(3).map(|bounds| Bounds { early: 1, ..bounds }));
+    explore_all(
+        "one repetition too early",
+        programs(3).map(|bounds| Bounds { early: 1, ..bounds }),
+    );
 }
 
 #[test]
@@ -171,21 +175,29 @@ macro_rules! found_out {
 }
 
 found_out! {
-    a_window_too_wide: WindowTooWide, 0b111, "operation 1 is never answered: the server has forgotten";
-    a_window_with_holes: WindowWithHoles, 0b111, "operation 1 is never answered: the server has forgotten";
-    a_request_closed_too_early: WithoutAwaitingAnswers, 0b111, "operation 1 is never answered: its request is closed";
+    a_window_too_wide: WindowTooWide, 0b111, "operation 1 is never answered: the server has \
+        forgotten";
+    a_window_with_holes: WindowWithHoles, 0b111, "operation 1 is never answered: the server has \
+        forgotten";
+    a_request_closed_too_early: WithoutAwaitingAnswers, 0b111, "operation 1 is never answered: its \
+        request is closed";
     a_late_reply_believed: GoesBack, 0b000, "never known to have landed";
     late_bits_read_anew: ReadsLateBitsAnew, 0b001, "request 3 is believed to have arrived";
     what_was_held_never_repeated: WithoutRepeatingHeld, 0b010, "never known to have landed";
     an_old_answer_believed: BelievesOldAnswers, 0b111, "has the answer of operation 1";
     an_old_ticket_believed: BelievesOldTickets, 0b111, "the ticket of operation 1 names another";
     a_table_too_short: TableTooShort, 0b111, "operation 1 is never answered: its request is closed";
-    an_answer_forgotten_too_early: ForgetsTooEarly, 0b111, "operation 1 is never answered: its request is closed";
+    an_answer_forgotten_too_early: ForgetsTooEarly, 0b111, "operation 1 is never answered: its \
+        request is closed";
     a_repetition_executed: ExecutesAgain, 0b111, "operation 1 was executed twice";
     a_repetition_dropped: DropsRepetitions, 0b000, "operation 3 is never executed";
-    a_repetition_answered_under_another_number: AnswersUnderAnotherNumber, 0b111, "operation 1 is never answered";
-    a_request_executed_out_of_turn: ExecutesOutOfTurn, 0b111, "operation 2 was executed before operation 1";
-    an_arrival_acknowledged: AcknowledgesArrivals, 0b000, "request 1 was acknowledged before it was executed";
+    a_repetition_answered_under_another_number: AnswersUnderAnotherNumber, 0b111, "operation 1 is \
+        never answered";
+    a_request_executed_out_of_turn: ExecutesOutOfTurn, 0b111, "operation 2 was executed before \
+        operation 1";
+    an_arrival_acknowledged: AcknowledgesArrivals, 0b000, "request 1 was acknowledged before it \
+        was executed";
     the_wrong_bit_set: MarksTheNext, 0b000, "request 3 is believed to have arrived";
-    a_node_given_up_and_believed: BelievesTheLost, 0b111, "operation 1 was executed after its node was given up";
+    a_node_given_up_and_believed: BelievesTheLost, 0b111, "operation 1 was executed after its node \
+        was given up";
 }

@@ -1,4 +1,5 @@
-//! What all barriers are built of: words on every rank, rounds, and waiting that ends when somebody does not come.
+//! What all barriers are built of: words on every rank, rounds, and waiting that ends when somebody
+//! does not come.
 
 use std::cell::Cell;
 
@@ -19,7 +20,12 @@ pub(crate) struct Crew {
 impl Crew {
     /// Takes `words` words on every rank. Collective.
     pub(crate) fn new(world: &World, words: usize) -> Result<Crew> {
-        Ok(Crew { words: world.words(1 + words)?, ranks: world.size(), me: world.rank(), round: Cell::new(0) })
+        Ok(Crew {
+            words: world.words(1 + words)?,
+            ranks: world.size(),
+            me: world.rank(),
+            round: Cell::new(0),
+        })
     }
 
     pub(crate) fn ranks(&self) -> u32 {
@@ -39,7 +45,13 @@ impl Crew {
     }
 
     /// Signals a word of a rank.
-    pub(crate) fn signal(&self, context: &Context, to: Rank, word: usize, value: u64) -> Result<()> {
+    pub(crate) fn signal(
+        &self,
+        context: &Context,
+        to: Rank,
+        word: usize,
+        value: u64,
+    ) -> Result<()> {
         context.signal(self.words.at(to, 1 + word), value)
     }
 

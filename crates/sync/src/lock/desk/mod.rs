@@ -1,9 +1,12 @@
-//! The queue that an agent keeps for a lock, in words of the home: whichever process of the home's node runs the handlers finds it.
+//! The queue that an agent keeps for a lock, in words of the home: whichever process of the home's
+//! node runs the handlers finds it.
 //!
-//! State:     at the home 3 words (the first in the queue, the last, how many), and 3 for each rank of the job (the next in the
-//!            queue, the number of its request, its ticket); the same words of other ranks are spare, should they become home.
-//! Invariant: a rank is in the queue once at most. Handlers run one at a time and are killed with a member of the lock only,
-//!            which poisons it: so these words are changed one by one, and a reset clears them.
+//! State:     at the home 3 words (the first in the queue, the last, how many), and 3 for each rank
+//!            of the job (the next in the queue, the number of its request, its ticket); the same
+//!            words of other ranks are spare, should they become home.
+//! Invariant: a rank is in the queue once at most. Handlers run one at a time and are killed with a
+//!            member of the lock only, which poisons it: so these words are changed one by one, and
+//!            a reset clears them.
 
 use farside_fabric::{Agent, Atomic, Rank, Result, Word};
 
@@ -23,7 +26,8 @@ pub(super) fn words(ranks: u32) -> usize {
     (ENTRIES + ENTRY_WORDS * u64::from(ranks)) as usize
 }
 
-/// The queue, as a handler uses it. Ranks are kept as one more than their number: zero is nobody, as in fresh memory.
+/// The queue, as a handler uses it. Ranks are kept as one more than their number: zero is nobody,
+/// as in fresh memory.
 pub(super) struct Desk<'a> {
     agent: &'a dyn Agent,
     /// The lock's first word at the home.
@@ -52,7 +56,8 @@ impl<'a> Desk<'a> {
         self.agent.atomic(at, op).map(|held| held as u64)
     }
 
-    /// Writes a word of the lock at `rank`, and wakes it. Should that fail, the rank is lost, and all who wait hear of it.
+    /// Writes a word of the lock at `rank`, and wakes it. Should that fail, the rank is lost, and
+    /// all who wait hear of it.
     pub(super) fn grant(&self, rank: Rank, index: usize, request: u64) {
         let at = Word { rank, offset: self.home.offset + 8 * index as u64, ..self.home };
         let _ = self.agent.post(at, Atomic::Store(request.into()));
@@ -72,7 +77,11 @@ impl<'a> Desk<'a> {
     }
 
     fn entry(&self, rank: Rank) -> Result<Entry> {
-        Ok(Entry { rank, request: self.load(of(rank, REQUEST))?, ticket: self.load(of(rank, TICKET))? })
+        Ok(Entry {
+            rank,
+            request: self.load(of(rank, REQUEST))?,
+            ticket: self.load(of(rank, TICKET))?,
+        })
     }
 
     /// Appends an entry; says how many there are then.

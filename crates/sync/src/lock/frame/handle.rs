@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::{Ended, Error, Fate, Loss, Rank, Result, first_loss};
+use farside_fabric::{Error, ExitCause, Loss, PeerState, Rank, Result, first_loss};
 use farside_rma::{Context, Team};
 
 use super::Site;
@@ -32,14 +32,27 @@ impl Handle {
         if context.rank() == self.rank {
             return Ok(());
         }
-        Err(Error::Misuse(format!("{} uses a handle on a lock that belongs to {}", context.rank(), self.rank)))
+        Err(Error::Misuse(format!(
+            "{} uses a handle on a lock that belongs to {}",
+            context.rank(),
+            self.rank
+        )))
     }
 
-    /// A lock with a lost member is poisoned. Those who are no members do not matter, so `site` is asked for them only after a loss.
+    /// A lock with a lost member is poisoned. Those who are no members do not matter, so `site` is
+    /// asked for them only after a loss.
     #[inline]
-    pub fn check_losses<'s>(&self, context: &Context, site: impl FnOnce() -> &'s Site) -> Result<()> {
-        let losses = context.fabric().alarm().losses.load(Ordering::Relaxed);
-        if losses == self.losses.get() { Ok(()) } else { self.judge_losses(context, site().members(), losses) }
+    pub fn check_losses<'s>(
+        &self,
+        context: &Context,
+        site: impl FnOnce() -> &'s Site,
+    ) -> Result<()> {
+        let losses = context.fabric().failures().losses.load(Ordering::Relaxed);
+        if losses == self.losses.get() {
+            Ok(())
+        } else {
+            self.judge_losses(context, site().members(), losses)
+        }
     }
 
     #[cold]
@@ -53,15 +66,18 @@ impl Handle {
         }
     }
 
-    /// That a member was lost means that the lock is poisoned. That it has left in order does not: it left the lock in order, too.
+    /// That a member was lost means that the lock is poisoned. That it has left in order does not:
+    /// it left the lock in order, too.
     #[cold]
     pub fn explain(context: &Context, error: Error, members: &[Rank]) -> Error {
-        let is_lost = |&rank: &Rank| matches!(context.fabric().fate(rank), Fate::Lost(_));
+        let is_lost =
+            |&rank: &Rank| matches!(context.fabric().peer_state(rank), PeerState::Lost(_));
         match error {
-            // A member is named, of whose loss this node may not know yet; or somebody else, whose loss is the cause of
-            // a member's.
+            // A member is named, of whose loss this node may not know yet; or somebody else, whose
+            // loss is the cause of a member's.
             Error::RankLost { rank, how }
-                if how != Ended::Left && (members.contains(&rank) || members.iter().any(is_lost)) =>
+                if how != ExitCause::Left
+                    && (members.contains(&rank) || members.iter().any(is_lost)) =>
             {
                 Error::Poisoned { rank, how }
             }
@@ -69,8 +85,14 @@ impl Handle {
         }
     }
 
-    /// Makes the members that are left agree on a home, and waits until nobody uses the lock any more. Collective over `survivors`.
-    pub fn agree_on_home(&self, survivors: &Team<'_>, site: &Site, can_be_home: impl Fn(Rank) -> bool) -> Result<Rank> {
+    /// Makes the members that are left agree on a home, and waits until nobody uses the lock any
+    /// more. Collective over `survivors`.
+    pub fn agree_on_home(
+        &self,
+        survivors: &Team<'_>,
+        site: &Site,
+        can_be_home: impl Fn(Rank) -> bool,
+    ) -> Result<Rank> {
         let context = survivors.context();
         self.check_owner(context)?;
         let stranger = survivors.members().iter().find(|rank| !site.members().contains(rank));
@@ -83,7 +105,8 @@ impl Handle {
             _ => survivors.barrier()?,
         }
         let mut candidates = survivors.members().iter().filter(|&&rank| can_be_home(rank));
-        let chosen = candidates.clone().find(|&&rank| rank == site.home()).or_else(|| candidates.next());
+        let chosen =
+            candidates.clone().find(|&&rank| rank == site.home()).or_else(|| candidates.next());
         // One of them decides: they may have heard of the losses at different times.
         let mut home = [chosen.map_or(u32::MAX, |rank| rank.0)];
         survivors.broadcast(survivors.members()[0], &mut home)?;

@@ -1,4 +1,5 @@
-//! What all locks are built of: where a lock's words are, how long a request waits, what is counted, what a wrong variant leaves out.
+//! What all locks are built of: where a lock's words are, how long a request waits, what is
+//! counted, what a wrong variant leaves out.
 
 mod handle;
 mod site;
@@ -7,7 +8,7 @@ mod variant;
 
 use std::time::Duration;
 
-use farside_fabric::{Fate, Rank, Result};
+use farside_fabric::{PeerState, Rank, Result};
 use farside_rma::{Context, Words};
 
 pub use handle::Handle;
@@ -29,13 +30,13 @@ pub trait Algorithm: Send {
     /// Makes what this rank has written visible, and passes the lock on.
     fn release(&self, context: &Context) -> Result<()>;
 
-    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight has landed, and all
-    /// words are zero.
+    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight
+    /// has landed, and all words are zero.
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()>;
 
     /// Whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().fate(rank), Fate::Lost(_))
+        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
     }
 
     /// The words, to be given back.
@@ -47,7 +48,8 @@ pub trait Algorithm: Send {
 pub enum Patience {
     /// Until it has the lock.
     Forever,
-    /// At most so long. With no time at all a request still takes its place, and gives it up again unless the lock is there at once.
+    /// At most so long. With no time at all a request still takes its place, and gives it up again
+    /// unless the lock is there at once.
     AtMost(Duration),
     /// Not at all: takes the lock if it is free.
     Never,

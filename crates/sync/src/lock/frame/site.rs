@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{Context, Outlook, Place, Words};
+use farside_rma::{Context, Place, WaitOptions, Words};
 
 use super::{Patience, Tally, Variant};
 
@@ -62,12 +62,22 @@ impl Site {
     }
 
     /// Waits on one of this rank's own words.
-    pub fn wait(&self, context: &Context, index: usize, until: impl Fn(u64) -> bool) -> Result<u64> {
-        context.wait_among(&self.members, self.at(context.rank(), index), until, Outlook::default())
+    pub fn wait(
+        &self,
+        context: &Context,
+        index: usize,
+        until: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
+        context.wait_among(
+            &self.members,
+            self.at(context.rank(), index),
+            until,
+            WaitOptions::default(),
+        )
     }
 
-    /// Waits on one of this rank's own words for as long as the patience allows; `None` when that is over. Says whether
-    /// the end of the wait is expected soon.
+    /// Waits on one of this rank's own words for as long as the patience allows; `None` when that
+    /// is over. Says whether the end of the wait is expected soon.
     pub fn wait_patiently(
         &self,
         context: &Context,
@@ -81,7 +91,12 @@ impl Site {
             // A look would not be worth more than the one that follows.
             Patience::AtMost(_) | Patience::Never => return Ok(None),
         };
-        match context.wait_among(&self.members, self.at(context.rank(), index), until, Outlook { timeout, soon }) {
+        match context.wait_among(
+            &self.members,
+            self.at(context.rank(), index),
+            until,
+            WaitOptions { timeout, soon },
+        ) {
             Ok(value) => Ok(Some(value)),
             Err(Error::TimedOut { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -89,7 +104,13 @@ impl Site {
     }
 
     /// Waits on any rank's word: asleep if it is this rank's own, else by polling.
-    pub fn watch(&self, context: &Context, rank: Rank, index: usize, until: impl Fn(u64) -> bool) -> Result<u64> {
+    pub fn watch(
+        &self,
+        context: &Context,
+        rank: Rank,
+        index: usize,
+        until: impl Fn(u64) -> bool,
+    ) -> Result<u64> {
         if rank == context.rank() {
             return self.wait(context, index, until);
         }
@@ -112,8 +133,8 @@ impl Site {
         context.relax_among(&self.members)
     }
 
-    /// Tries until it succeeds or `patience` is at its end. Word `index` of this rank is one that nobody ever writes: a
-    /// wait for it is a pause.
+    /// Tries until it succeeds or `patience` is at its end. Word `index` of this rank is one that
+    /// nobody ever writes: a wait for it is a pause.
     pub fn poll(
         &self,
         context: &Context,
@@ -137,7 +158,8 @@ impl Site {
                 Some(left) if looks % LOOKS == 0 => {
                     let slice = (*left / 8).clamp(SLICE_MIN, SLICE_MAX).min(*left);
                     *left -= slice;
-                    self.wait_patiently(context, index, |_| false, (Patience::AtMost(slice), true)).map(drop)
+                    self.wait_patiently(context, index, |_| false, (Patience::AtMost(slice), true))
+                        .map(drop)
                 }
                 _ => self.relax(context),
             };
@@ -148,8 +170,9 @@ impl Site {
         }
     }
 
-    /// Makes all that this context has written visible to whoever has the lock next. The lock is passed on even if
-    /// that fails, because what was written to a lost rank is lost either way; so the error comes afterwards.
+    /// Makes all that this context has written visible to whoever has the lock next. The lock is
+    /// passed on even if that fails, because what was written to a lost rank is lost either way; so
+    /// the error comes afterwards.
     #[inline]
     pub fn publish<V: Variant>(&self, context: &Context) -> Result<()> {
         if V::FLUSHES { context.flush_all() } else { Ok(()) }

@@ -23,7 +23,8 @@ pub struct Statistics {
     pub bypasses: u64,
     /// The most that were ever bypassed in a row for one waiter, as far as this rank saw.
     pub longest_bypass: u64,
-    /// The most requests that were ever ahead of one of this rank's, as far as the algorithm can tell: a chain of links knows of one.
+    /// The most requests that were ever ahead of one of this rank's, as far as the algorithm can
+    /// tell: a chain of links knows of one.
     pub longest_queue: u64,
 }
 

@@ -14,8 +14,9 @@ pub enum Standing {
     Polling,
 }
 
-/// The steps without which a lock is wrong. All of them are taken by [`Right`]; the wrong ones exist for the checker, which must find
-/// each of them out. A protocol is compiled from the same lines for every variant.
+/// The steps without which a lock is wrong. All of them are taken by [`Right`]; the wrong ones
+/// exist for the checker, which must find each of them out. A protocol is compiled from the same
+/// lines for every variant.
 pub trait Variant: Send + 'static {
     /// Makes what was written under the lock visible before the lock is passed on.
     const FLUSHES: bool = true;
@@ -65,8 +66,8 @@ pub trait Variant: Send + 'static {
     /// Keeps readers out while a writer waits, when as many have come as T_R allows.
     const KEEPS_T_R: bool = true;
 
-    /// A request has taken its place, or has found that it must wait. Does nothing, unless a checker wants to know how often somebody who
-    /// waits is passed by others.
+    /// A request has taken its place, or has found that it must wait. Does nothing, unless a
+    /// checker wants to know how often somebody who waits is passed by others.
     #[inline(always)]
     fn waits(_context: &Context, _standing: Standing) -> Result<()> {
         Ok(())

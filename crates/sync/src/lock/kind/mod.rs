@@ -10,17 +10,20 @@ use super::{bypass, hybrid, mcs, server, spin, ticket, token, tree};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The fastest that is known here, chosen by how the members are arranged: on one node, bounded bypass; across nodes, the tree of queues.
+    /// The fastest that is known here, chosen by how the members are arranged: on one node, bounded
+    /// bypass; across nodes, the tree of queues.
     #[default]
     Default,
     /// The default, with other parameters.
     Bypass {
-        /// How often running ranks may be ahead of the first that waits before it is its turn, if it runs; usually 64, or 256 where ranks outnumber
-        /// processors.
+        /// How often running ranks may be ahead of the first that waits before it is its turn, if
+        /// it runs; usually 64, or 256 where ranks outnumber processors.
         batch: u32,
-        /// How often in a row they may be ahead of it, whether it runs or not, up to 32,766; usually 32,000.
+        /// How often in a row they may be ahead of it, whether it runs or not, up to 32,766;
+        /// usually 32,000.
         bound: u32,
-        /// How often the first that waits looks for itself before it sleeps until it is woken; usually 200.
+        /// How often the first that waits looks for itself before it sleeps until it is woken;
+        /// usually 200.
         polls: u32,
     },
     /// Numbers are taken and called (\[ARMCI03\]).
@@ -29,7 +32,8 @@ pub enum Kind {
     Server,
     /// Near ranks take tickets themselves, for far ranks the agent does (\[ARMCI03\]).
     Hybrid,
-    /// A queue that each waiter links itself into, waiting on its own word (\[ARMCI03\], D-MCS of \[RMALOCK16\]).
+    /// A queue that each waiter links itself into, waiting on its own word (\[ARMCI03\], D-MCS of
+    /// \[RMALOCK16\]).
     Mcs,
     /// The same with a release that sends nothing as long as nobody waits.
     Token,
@@ -40,8 +44,9 @@ pub enum Kind {
     },
     /// A queue for each element of the topology (RMA-MCS of \[RMALOCK16\]).
     Tree {
-        /// How often in a row the lock is passed inside an element before it leaves it: for the levels below the widest, the widest
-        /// first; the last one also for all levels that follow. Without any, 32.
+        /// How often in a row the lock is passed inside an element before it leaves it: for the
+        /// levels below the widest, the widest first; the last one also for all levels that follow.
+        /// Without any, 32.
         thresholds: Vec<u32>,
     },
 }
@@ -105,15 +110,26 @@ impl Kind {
     }
 
     /// Makes a lock. A world is needed to reach agents.
-    pub(crate) fn build(&self, team: &Team<'_>, world: Option<&World>, home: Rank) -> Result<Box<dyn Algorithm>> {
-        // Between nodes it is messages that cost, so the lock stays on a node for a while; on a node it is sleeping ranks, which are passed.
+    pub(crate) fn build(
+        &self,
+        team: &Team<'_>,
+        world: Option<&World>,
+        home: Rank,
+    ) -> Result<Box<dyn Algorithm>> {
+        // Between nodes it is messages that cost, so the lock stays on a node for a while; on a
+        // node it is sleeping ranks, which are passed.
         let topology = team.context().topology();
-        if *self == Kind::Default && !team.members().iter().all(|&rank| topology.same_node(rank, team.members()[0])) {
+        if *self == Kind::Default
+            && !team.members().iter().all(|&rank| topology.same_node(rank, team.members()[0]))
+        {
             return Kind::Tree { thresholds: Vec::new() }.build(team, world, home);
         }
         let needs_agent = matches!(self, Kind::Server | Kind::Hybrid);
         if needs_agent && world.is_none() {
-            let what = format!("a lock of kind {:?} for a team: its agent may not be a member's", self.name());
+            let what = format!(
+                "a lock of kind {:?} for a team: its agent may not be a member's",
+                self.name()
+            );
             return Err(Error::Unsupported { what });
         }
         let site = site(team, home, self.words(team), &format!("{self:?}"))?;
@@ -125,7 +141,9 @@ impl Kind {
             (Kind::Token, _) => Box::new(token::Token::<Right>::new(site)),
             (Kind::Mcs, _) => Box::new(mcs::Mcs::<Right>::new(site)),
             (Kind::Spin { backoff }, _) => Box::new(spin::Spin::<Right>::new(site, *backoff)),
-            (Kind::Tree { thresholds }, _) => Box::new(tree::Tree::<Right>::new(site, context, thresholds)),
+            (Kind::Tree { thresholds }, _) => {
+                Box::new(tree::Tree::<Right>::new(site, context, thresholds))
+            }
             (&Kind::Bypass { batch, bound, polls }, _) => {
                 let bounds = bypass::Bounds { batch: Some(batch), bound, polls };
                 Box::new(bypass::Bypass::<Right>::new(site, context, bounds)?)
@@ -143,9 +161,9 @@ pub(crate) fn site(team: &Team<'_>, home: Rank, words: usize, what: &str) -> Res
     if !team.members().contains(&home) {
         return Err(Error::NotAMember { rank: home, of: "team that makes the lock" });
     }
-    let digest = what
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let digest = what.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     let says = team.all_gather(&[u64::from(home.0), digest])?;
     for (theirs, &rank) in says.chunks_exact(2).zip(team.members()) {
         if theirs != [u64::from(home.0), digest] {

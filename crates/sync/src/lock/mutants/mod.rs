@@ -60,7 +60,9 @@ pub enum Base {
 
 /// Makes a lock of a variant.
 pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
-    let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
+    let make = |words: usize| -> Result<Site> {
+        site(&world.team(), home, words, &format!("a variant of {base:?}"))
+    };
     let algorithm: Box<dyn Algorithm> = match base {
         Base::Ticket => Box::new(ticket::Ticket::<V>::new(make(ticket::WORDS)?)),
         Base::Mcs => Box::new(mcs::Mcs::<V>::new(make(mcs::WORDS)?)),
@@ -68,8 +70,12 @@ pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<Lock> {
             let bounds = bypass::Bounds { batch: Some(1), bound: 1, polls: 0 };
             Box::new(bypass::Bypass::<V>::new(make(bypass::WORDS)?, world, bounds)?)
         }
-        Base::Server => Box::new(server::Server::<V>::new(make(server::words(world.size()))?, world)?),
-        Base::Hybrid => Box::new(hybrid::Hybrid::<V>::new(make(hybrid::words(world.size()))?, world)?),
+        Base::Server => {
+            Box::new(server::Server::<V>::new(make(server::words(world.size()))?, world)?)
+        }
+        Base::Hybrid => {
+            Box::new(hybrid::Hybrid::<V>::new(make(hybrid::words(world.size()))?, world)?)
+        }
         Base::Tree => return lock::<V>(world, home, Base::TreeOf(&[2])),
         Base::TreeOf(thresholds) => {
             let words = tree::words(world, world.team().members());

@@ -36,7 +36,8 @@ pub(super) struct Fields<V>(PhantomData<V>);
 
 impl<V: Variant> Fields<V> {
     const ARRIVALS: u32 = if V::ARRIVALS_ON_TOP { 64 - V::ARRIVAL_BITS } else { PRESENT_BITS };
-    const CLOSER: u32 = if V::ARRIVALS_ON_TOP { PRESENT_BITS } else { PRESENT_BITS + V::ARRIVAL_BITS };
+    const CLOSER: u32 =
+        if V::ARRIVALS_ON_TOP { PRESENT_BITS } else { PRESENT_BITS + V::ARRIVAL_BITS };
     const CLOSER_MASK: u64 = mask(CLOSER_BITS) << Self::CLOSER;
     const TURN: u32 = Self::CLOSER + CLOSER_BITS + 1;
     const FITS: () = assert!(PRESENT_BITS + CLOSER_BITS + 1 + V::TURN_BITS + V::ARRIVAL_BITS <= 64);
@@ -121,8 +122,9 @@ impl<V: Variant> Fields<V> {
         (word & !arrivals).wrapping_add(Self::turn_on(word, 2))
     }
 
-    /// What to add to a counter to open it, if `word` is what it was when it was closed, and whoever
-    /// was inside has departed. Those who have arrived since are the first of the next turn.
+    /// What to add to a counter to open it, if `word` is what it was when it was closed, and
+    /// whoever was inside has departed. Those who have arrived since are the first of the next
+    /// turn.
     pub(super) fn opening(word: u64) -> u64 {
         let arrivals = Self::arrivals(word) << Self::ARRIVALS;
         Self::turn_on(word, 1).wrapping_sub((word & Self::CLOSER_MASK).wrapping_add(arrivals))
@@ -183,7 +185,8 @@ mod tests {
         // Arrivals alone, past their real end.
         let mut word = Fields::<Right>::closed_by(Rank(0));
         for _ in 0..(1u64 << Right::ARRIVAL_BITS) + 3 {
-            word = word.wrapping_add(Fields::<Right>::ARRIVAL).wrapping_sub(Fields::<Right>::PRESENT);
+            word =
+                word.wrapping_add(Fields::<Right>::ARRIVAL).wrapping_sub(Fields::<Right>::PRESENT);
         }
         assert_eq!(Fields::<Right>::arrivals(word), 3);
         assert_eq!(Fields::<Right>::closer(word), Some(Rank(0)));

@@ -2,14 +2,15 @@
 
 mod statistics;
 
-use farside_fabric::{Fate, Rank, Result};
+use farside_fabric::{PeerState, Rank, Result};
 use farside_rma::{Context, Team};
 
 use crate::lock::frame::{Patience, Site};
 
 pub use statistics::{Statistics, Tally};
 
-/// One reader-writer lock's algorithm, as one rank executes it. The rank has at most one request under way.
+/// One reader-writer lock's algorithm, as one rank executes it. The rank has at most one request
+/// under way.
 pub trait Algorithm: Send {
     /// Its name, as benchmarks and tables spell it.
     fn name(&self) -> &'static str;
@@ -20,7 +21,8 @@ pub trait Algorithm: Send {
     /// What this rank has counted.
     fn tally(&self) -> &Tally;
 
-    /// Takes the lock together with other readers. False if the request gave up, which leaves the lock as usable as it was.
+    /// Takes the lock together with other readers. False if the request gave up, which leaves the
+    /// lock as usable as it was.
     fn read(&self, context: &Context, patience: Patience) -> Result<bool>;
 
     /// Makes what this rank has written visible, and leaves the lock to the others.
@@ -37,13 +39,13 @@ pub trait Algorithm: Send {
         self.site().clear(context)
     }
 
-    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight has landed, and all
-    /// words are zero.
+    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight
+    /// has landed, and all words are zero.
     fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()>;
 
     /// Whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().fate(rank), Fate::Lost(_))
+        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
     }
 
     /// Gives the words back. Collective over those who made the lock.

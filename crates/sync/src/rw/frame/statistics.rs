@@ -68,7 +68,8 @@ counts! {
     passed_near,
     /// Of all it passed the lock to, how many were on other nodes.
     passed_far,
-    /// How often it left a queue of a wider element that another rank of its own element had entered.
+    /// How often it left a queue of a wider element that another rank of its own element had
+    /// entered.
     left_for_another,
     /// How often so many had read in a row that it asked whether writers are waiting.
     limit_reached,

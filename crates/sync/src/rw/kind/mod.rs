@@ -15,12 +15,14 @@ use crate::lock::site;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The fastest that is known here, chosen by how the members are arranged: [`Kind::Slots`] on one node, [`Kind::RmaRw`] on several.
+    /// The fastest that is known here, chosen by how the members are arranged: [`Kind::Slots`] on
+    /// one node, [`Kind::RmaRw`] on several.
     #[default]
     Default,
     /// The default, with other parameters.
     Slots {
-        /// How many neighbours share a counter of readers. Without it, each rank has one where all members are on one node, else each node.
+        /// How many neighbours share a counter of readers. Without it, each rank has one where all
+        /// members are on one node, else each node.
         t_dc: Option<u32>,
         /// How many writers may follow each other while readers wait; usually 32.
         t_w: u32,
@@ -32,12 +34,14 @@ pub enum Kind {
         /// Whether pauses between attempts grow.
         backoff: bool,
     },
-    /// Counters of readers spread over the topology, and a tree of queues for writers (RMA-RW of \[RMALOCK16\]).
+    /// Counters of readers spread over the topology, and a tree of queues for writers (RMA-RW of
+    /// \[RMALOCK16\]).
     RmaRw {
         /// T_DC: how many neighbours share a counter of readers; without it, those of a node do.
         t_dc: Option<u32>,
-        /// T_L: how many writers of an element of each level may follow each other, the widest level first. The last number holds
-        /// for all narrower levels. T_W, the product over all levels, is how many writers may follow each other while readers wait.
+        /// T_L: how many writers of an element of each level may follow each other, the widest
+        /// level first. The last number holds for all narrower levels. T_W, the product over all
+        /// levels, is how many writers may follow each other while readers wait.
         t_l: Vec<u32>,
         /// T_R: how many readers may go in at a counter before it is asked whether writers wait.
         t_r: u32,
@@ -52,7 +56,12 @@ impl Kind {
 
     /// Every kind, each once, with its usual parameters.
     pub fn all() -> Vec<Kind> {
-        vec![Kind::Default, Kind::FompiRw { backoff: false }, Kind::FompiRw { backoff: true }, Kind::rma_rw()]
+        vec![
+            Kind::Default,
+            Kind::FompiRw { backoff: false },
+            Kind::FompiRw { backoff: true },
+            Kind::rma_rw(),
+        ]
     }
 
     /// Its name, as benchmarks and tables spell it.
@@ -93,8 +102,12 @@ impl Kind {
                 bounds.check()?;
                 Box::new(Slots::<Right>::new(site(slots::WORDS)?, team, bounds)?)
             }
-            Kind::FompiRw { backoff } => Box::new(FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff)),
-            Kind::RmaRw { t_dc, t_l, t_r } => Box::new(rma_rw(team, site, ("rma-rw", *t_dc, t_l, *t_r))?),
+            Kind::FompiRw { backoff } => {
+                Box::new(FompiRw::<Right>::new(site(fompi_rw::WORDS)?, *backoff))
+            }
+            Kind::RmaRw { t_dc, t_l, t_r } => {
+                Box::new(rma_rw(team, site, ("rma-rw", *t_dc, t_l, *t_r))?)
+            }
         })
     }
 }

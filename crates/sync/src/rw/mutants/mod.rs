@@ -62,7 +62,8 @@ impl Variant for RunsOver {
 pub enum Base {
     /// `fompi-rw`.
     FompiRw,
-    /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a row.
+    /// `rma-rw` with a counter for each rank, T_R = 1, and at most two writers of an element in a
+    /// row.
     RmaRw,
     /// `rma-rw` with these T_DC, T_L and T_R.
     RmaRwOf(Option<u32>, &'static [u32], u32),
@@ -77,7 +78,9 @@ pub enum Base {
 
 /// Makes a lock of a variant.
 pub fn lock<V: Variant>(world: &World, home: Rank, base: Base) -> Result<RwLock> {
-    let make = |words: usize| -> Result<Site> { site(&world.team(), home, words, &format!("a variant of {base:?}")) };
+    let make = |words: usize| -> Result<Site> {
+        site(&world.team(), home, words, &format!("a variant of {base:?}"))
+    };
     let algorithm: Box<dyn Algorithm> = match base {
         Base::RmaRw => return lock::<V>(world, home, Base::RmaRwOf(Some(1), &[1, 2], 1)),
         Base::RmaRwOf(t_dc, t_l, t_r) => {

@@ -8,23 +8,27 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use farside_fabric::{Departure, Ended, Fate, Loss, Node, Rank, first_cause};
+use farside_fabric::{Departure, ExitCause, Loss, Node, PeerState, Rank, first_cause};
 
 use crate::memory::Job;
 
 impl Job {
     /// What has become of a rank.
-    pub fn fate(&self, rank: Rank) -> Fate {
-        fate_from_bits(self.member(rank).fate.load(SeqCst))
+    pub fn peer_state(&self, rank: Rank) -> PeerState {
+        fate_from_bits(self.member(rank).peer_state.load(SeqCst))
     }
 
     /// What is known here of the end of a rank.
     pub fn departure(&self, rank: Rank) -> Departure {
-        let (member, fate) = (self.member(rank), self.fate(rank));
-        if !matches!(fate, Fate::Left | Fate::Lost(_)) {
-            return Departure::of(fate);
+        let (member, peer_state) = (self.member(rank), self.peer_state(rank));
+        if !matches!(peer_state, PeerState::Left | PeerState::Lost(_)) {
+            return Departure::of(peer_state);
         }
-        Departure { fate, order: member.order.load(SeqCst), cause: Loss::from_bits(member.cause.load(SeqCst)) }
+        Departure {
+            peer_state,
+            order: member.order.load(SeqCst),
+            cause: Loss::from_bits(member.cause.load(SeqCst)),
+        }
     }
 
     /// A rank of this node leaves a loss behind as the cause of its end, should it end now; with
@@ -37,21 +41,21 @@ impl Job {
                 member.cause.store(0, SeqCst);
             }
             // A rank that left in order may have done so because of a loss that was noted before.
-            Some(Loss { how: Ended::Left, .. }) if member.cause.load(SeqCst) != 0 => {}
+            Some(Loss { how: ExitCause::Left, .. }) if member.cause.load(SeqCst) != 0 => {}
             Some(loss) => member.cause.store(loss.to_bits(), SeqCst),
         }
     }
 
     /// Tells everybody that a rank of this node has ended without leaving, or has failed. Only the
     /// first report counts.
-    pub fn declare_lost(&self, rank: Rank, how: Ended) {
-        self.settle_cause(rank, Fate::Lost(how));
+    pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
+        self.settle_cause(rank, PeerState::Lost(how));
         self.lose(rank, how);
     }
 
     /// Decides because of which loss a rank of this node ends, which cannot change any more when it
     /// has departed.
-    pub fn settle_cause(&self, rank: Rank, end: Fate) -> Option<Loss> {
+    pub fn settle_cause(&self, rank: Rank, end: PeerState) -> Option<Loss> {
         let cause = &self.member(rank).cause;
         let noted = Loss::from_bits(cause.load(SeqCst));
         if self.is_gone(rank) {
@@ -59,9 +63,9 @@ impl Job {
         }
         let settled = match end {
             // It comes from outside, whatever the rank knew.
-            Fate::Lost(Ended::Signal(_)) => None,
+            PeerState::Lost(ExitCause::Signal(_)) => None,
             // That may have been a signal, and the rank may have known nothing.
-            Fate::Lost(Ended::Vanished) => noted,
+            PeerState::Lost(ExitCause::Vanished) => noted,
             _ => noted.or_else(|| self.loss_known_to(rank)),
         };
         cause.store(settled.map_or(0, Loss::to_bits), SeqCst);
@@ -69,47 +73,48 @@ impl Job {
     }
 
     /// Notes what has become of a rank of another node, and because of whom.
-    pub fn note_departure(&self, rank: Rank, fate: Fate, cause: Option<Loss>) {
-        if let Some(cause) = cause.filter(|cause| cause.rank.0 < self.ranks() && !self.is_gone(rank)) {
+    pub fn note_departure(&self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
+        if let Some(cause) =
+            cause.filter(|cause| cause.rank.0 < self.ranks() && !self.is_gone(rank))
+        {
             self.member(rank).cause.store(cause.to_bits(), SeqCst);
         }
-        match fate {
-            Fate::Starting => {}
-            Fate::Alive => drop(self.join(rank)),
-            Fate::Left => self.go(rank),
-            Fate::Lost(how) => self.lose(rank, how),
+        match peer_state {
+            PeerState::Starting => {}
+            PeerState::Alive => drop(self.join(rank)),
+            PeerState::Left => self.go(rank),
+            PeerState::Lost(how) => self.lose(rank, how),
         }
     }
 
     /// A rank joins; false if somebody has joined as that rank before.
     pub(crate) fn join(&self, rank: Rank) -> bool {
-        let (starting, alive) = (fate_bits(Fate::Starting), fate_bits(Fate::Alive));
-        self.member(rank).fate.compare_exchange(starting, alive, SeqCst, SeqCst).is_ok()
+        let (starting, alive) = (fate_bits(PeerState::Starting), fate_bits(PeerState::Alive));
+        self.member(rank).peer_state.compare_exchange(starting, alive, SeqCst, SeqCst).is_ok()
     }
 
     /// A rank of this node leaves in order.
     pub(crate) fn leave(&self, rank: Rank) {
-        self.settle_cause(rank, Fate::Left);
+        self.settle_cause(rank, PeerState::Left);
         self.go(rank);
     }
 
     fn go(&self, rank: Rank) {
         self.number(rank);
-        let (alive, left) = (fate_bits(Fate::Alive), fate_bits(Fate::Left));
-        if self.member(rank).fate.compare_exchange(alive, left, SeqCst, SeqCst).is_ok() {
+        let (alive, left) = (fate_bits(PeerState::Alive), fate_bits(PeerState::Left));
+        if self.member(rank).peer_state.compare_exchange(alive, left, SeqCst, SeqCst).is_ok() {
             self.alert();
         }
     }
 
-    fn lose(&self, rank: Rank, how: Ended) {
+    fn lose(&self, rank: Rank, how: ExitCause) {
         self.number(rank);
-        let lost = fate_bits(Fate::Lost(how));
-        let before = self
-            .member(rank)
-            .fate
-            .fetch_update(SeqCst, SeqCst, |bits| (!matches!(fate_from_bits(bits), Fate::Lost(_))).then_some(lost));
+        let lost = fate_bits(PeerState::Lost(how));
+        let before = self.member(rank).peer_state.fetch_update(SeqCst, SeqCst, |bits| {
+            (!matches!(fate_from_bits(bits), PeerState::Lost(_))).then_some(lost)
+        });
         if before.is_ok() {
-            self.alarm().losses.fetch_add(1, SeqCst);
+            self.failures().losses.fetch_add(1, SeqCst);
             self.alert();
         }
     }
@@ -126,7 +131,7 @@ impl Job {
 
     /// The first loss that was known here and that a rank has not got over.
     fn loss_known_to(&self, rank: Rank) -> Option<Loss> {
-        if self.alarm().losses.load(SeqCst) == 0 {
+        if self.failures().losses.load(SeqCst) == 0 {
             return None;
         }
         let got_over = self.member(rank).got_over.load(SeqCst);
@@ -135,12 +140,13 @@ impl Job {
             (other != rank && departure.order > got_over)
                 .then_some((departure.order, Loss { rank: other, how: departure.lost()? }))
         };
-        let (_, loss) = (0..self.ranks()).map(Rank).filter_map(lost).min_by_key(|&(order, _)| order)?;
+        let (_, loss) =
+            (0..self.ranks()).map(Rank).filter_map(lost).min_by_key(|&(order, _)| order)?;
         Some(first_cause(rank, loss, |rank| self.departure(rank)))
     }
 
     fn alert(&self) {
-        self.alarm().departures.fetch_add(1, SeqCst);
+        self.failures().departures.fetch_add(1, SeqCst);
         for rank in 0..self.ranks() {
             // Unasked: whoever died may have been about to wake this one, and have taken its
             // announcement away already.
@@ -154,36 +160,36 @@ impl Job {
 }
 
 /// A fate as a word.
-pub fn fate_bits(fate: Fate) -> u64 {
+pub fn fate_bits(peer_state: PeerState) -> u64 {
     let with = |kind: u64, code: i32| kind | (u64::from(code as u32) << 32);
-    match fate {
-        Fate::Starting => 0,
-        Fate::Alive => 1,
-        Fate::Left => 2,
-        Fate::Lost(Ended::Signal(signal)) => with(3, signal),
-        Fate::Lost(Ended::Status(status)) => with(4, status),
-        Fate::Lost(Ended::Panicked) => 5,
-        Fate::Lost(Ended::Failed) => 6,
-        Fate::Lost(Ended::Left) => 7,
-        Fate::Lost(Ended::Silent) => 8,
-        Fate::Lost(Ended::Vanished) => 9,
+    match peer_state {
+        PeerState::Starting => 0,
+        PeerState::Alive => 1,
+        PeerState::Left => 2,
+        PeerState::Lost(ExitCause::Signal(signal)) => with(3, signal),
+        PeerState::Lost(ExitCause::Status(status)) => with(4, status),
+        PeerState::Lost(ExitCause::Panicked) => 5,
+        PeerState::Lost(ExitCause::Failed) => 6,
+        PeerState::Lost(ExitCause::Left) => 7,
+        PeerState::Lost(ExitCause::Silent) => 8,
+        PeerState::Lost(ExitCause::Vanished) => 9,
     }
 }
 
 /// The fate that a word means.
-pub fn fate_from_bits(bits: u64) -> Fate {
+pub fn fate_from_bits(bits: u64) -> PeerState {
     let code = (bits >> 32) as u32 as i32;
     match bits as u32 {
-        0 => Fate::Starting,
-        1 => Fate::Alive,
-        2 => Fate::Left,
-        3 => Fate::Lost(Ended::Signal(code)),
-        4 => Fate::Lost(Ended::Status(code)),
-        5 => Fate::Lost(Ended::Panicked),
-        6 => Fate::Lost(Ended::Failed),
-        7 => Fate::Lost(Ended::Left),
-        9 => Fate::Lost(Ended::Vanished),
-        _ => Fate::Lost(Ended::Silent),
+        0 => PeerState::Starting,
+        1 => PeerState::Alive,
+        2 => PeerState::Left,
+        3 => PeerState::Lost(ExitCause::Signal(code)),
+        4 => PeerState::Lost(ExitCause::Status(code)),
+        5 => PeerState::Lost(ExitCause::Panicked),
+        6 => PeerState::Lost(ExitCause::Failed),
+        7 => PeerState::Lost(ExitCause::Left),
+        9 => PeerState::Lost(ExitCause::Vanished),
+        _ => PeerState::Lost(ExitCause::Silent),
     }
 }
 
@@ -197,8 +203,8 @@ mod tests {
     use super::*;
     use crate::{Config, Endpoint};
 
-    const KILLED: Ended = Ended::Signal(9);
-    const EXITED: Ended = Ended::Status(1);
+    const KILLED: ExitCause = ExitCause::Signal(9);
+    const EXITED: ExitCause = ExitCause::Status(1);
 
     fn job(ranks: u32) -> Arc<Job> {
         let mut config = Config::new(Topology::flat(ranks), 4096);
@@ -208,7 +214,7 @@ mod tests {
         job
     }
 
-    fn loss(rank: u32, how: Ended) -> Option<Loss> {
+    fn loss(rank: u32, how: ExitCause) -> Option<Loss> {
         Some(Loss { rank: Rank(rank), how })
     }
 
@@ -220,9 +226,15 @@ mod tests {
 
     #[test]
     fn fates_survive_packing() {
-        let ends = [Ended::Panicked, Ended::Failed, Ended::Left, Ended::Silent, Ended::Vanished];
-        for how in ends.into_iter().chain([Ended::Signal(9), Ended::Status(-1)]) {
-            assert_eq!(fate_from_bits(fate_bits(Fate::Lost(how))), Fate::Lost(how));
+        let ends = [
+            ExitCause::Panicked,
+            ExitCause::Failed,
+            ExitCause::Left,
+            ExitCause::Silent,
+            ExitCause::Vanished,
+        ];
+        for how in ends.into_iter().chain([ExitCause::Signal(9), ExitCause::Status(-1)]) {
+            assert_eq!(fate_from_bits(fate_bits(PeerState::Lost(how))), PeerState::Lost(how));
         }
     }
 
@@ -231,11 +243,11 @@ mod tests {
         let job = job(2);
         assert!(!job.join(Rank(1)), "nobody joins twice");
         job.leave(Rank(1));
-        assert_eq!(job.fate(Rank(1)), Fate::Left);
+        assert_eq!(job.peer_state(Rank(1)), PeerState::Left);
         job.declare_lost(Rank(1), KILLED);
         job.declare_lost(Rank(1), EXITED);
-        assert_eq!(job.fate(Rank(1)), Fate::Lost(KILLED));
-        assert_eq!(job.alarm().losses.load(Ordering::SeqCst), 1);
+        assert_eq!(job.peer_state(Rank(1)), PeerState::Lost(KILLED));
+        assert_eq!(job.failures().losses.load(Ordering::SeqCst), 1);
     }
 
     #[test]
@@ -253,7 +265,11 @@ mod tests {
         job.declare_lost(Rank(1), EXITED);
         assert_eq!(job.departure(Rank(1)).cause, loss(3, KILLED));
         let endpoint = Endpoint::join(job.clone(), Rank(0)).unwrap();
-        assert_eq!(first_loss(&endpoint, [Rank(1)]), loss(3, KILLED), "also for who needs only the other one");
+        assert_eq!(
+            first_loss(&endpoint, [Rank(1)]),
+            loss(3, KILLED),
+            "also for who needs only the other one"
+        );
     }
 
     #[test]
@@ -270,13 +286,13 @@ mod tests {
         let job = job(3);
         // Rank 2 fails, and leaves; rank 1 misses it, and both processes end before anybody looks.
         job.leave(Rank(2));
-        job.note_cause(Rank(1), loss(2, Ended::Left));
+        job.note_cause(Rank(1), loss(2, ExitCause::Left));
         job.leave(Rank(1));
         job.declare_lost(Rank(1), EXITED);
-        job.declare_lost(Rank(2), Ended::Status(7));
-        assert_eq!(first(&job), loss(2, Ended::Status(7)));
+        job.declare_lost(Rank(2), ExitCause::Status(7));
+        assert_eq!(first(&job), loss(2, ExitCause::Status(7)));
         assert_eq!(job.departure(Rank(2)).cause, None);
-        assert_eq!(job.departure(Rank(1)).cause, loss(2, Ended::Left));
+        assert_eq!(job.departure(Rank(1)).cause, loss(2, ExitCause::Left));
     }
 
     #[test]
@@ -292,10 +308,10 @@ mod tests {
     #[test]
     fn news_of_a_consequence_that_come_before_those_of_its_cause_name_the_cause() {
         let job = job(4);
-        job.note_departure(Rank(2), Fate::Lost(EXITED), loss(3, KILLED));
+        job.note_departure(Rank(2), PeerState::Lost(EXITED), loss(3, KILLED));
         assert_eq!(first(&job), loss(3, KILLED));
         // What comes later changes nothing.
-        job.note_departure(Rank(2), Fate::Lost(EXITED), None);
+        job.note_departure(Rank(2), PeerState::Lost(EXITED), None);
         assert_eq!(job.departure(Rank(2)).cause, loss(3, KILLED));
     }
 }
