@@ -8,6 +8,7 @@ mod process;
 mod setup;
 mod steps;
 mod tidy;
+mod works;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Tidy,
     /// Provide the programs that the tests need from outside of Rust
     Setup,
+    /// Write the README's table of what works on which fabric, as the last tests found it
+    Works,
 }
 
 /// What can be chosen about a run of the checks.
@@ -82,6 +85,7 @@ fn run(cli: &Cli) -> Result<()> {
             },
         ),
         Command::Tidy => tidy::run(&root),
+        Command::Works => works::write(&root),
         Command::Setup => {
             let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
             setup::run(&root, &Runner::start()?, until).map(drop)

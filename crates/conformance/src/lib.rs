@@ -10,6 +10,7 @@ pub mod churn;
 mod collectives;
 mod failures;
 pub mod heirs;
+mod layers;
 mod memory;
 mod ordering;
 mod teams;
@@ -31,6 +32,14 @@ macro_rules! tests {
         pub fn test(name: &str) -> Option<Test> {
             match name {
                 $($(stringify!($name) => Some($module::$name),)*)*
+                _ => None,
+            }
+        }
+
+        /// Returns the group of a test, a row of the table of what works on which fabric.
+        fn group(name: &str) -> Option<&'static str> {
+            match name {
+                $($(stringify!($name) => Some(stringify!($module)),)*)*
                 _ => None,
             }
         }
@@ -72,6 +81,20 @@ tests! { $
         different_word_counts_are_a_disagreement who_left_early_is_missed who_left_in_order_is_not_missed
         freeing_different_windows_is_a_disagreement who_polls_the_left_is_told types_without_size_are_refused
         shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for strangers_have_no_part;
+    layers: every_lock_excludes every_reader_writer_lock_excludes epochs_of_every_design
+        arrays_add_patches tables_count pages_are_shared;
+}
+
+/// Names the directory for what passed and what was skipped, if somebody collects it.
+pub const RECORD: &str = "FARSIDE_TEST_RECORD";
+
+/// Notes that a test passed on a fabric, or was skipped there, for the table of what works.
+pub fn record(fabric: &str, name: &str, outcome: &str) {
+    let Some(directory) = std::env::var_os(RECORD) else { return };
+    let group = group(name).expect("the test exists");
+    let directory = std::path::Path::new(&directory).join(fabric).join(group);
+    std::fs::create_dir_all(&directory).expect("the directory for records can be made");
+    std::fs::write(directory.join(name), outcome).expect("a record can be written");
 }
 
 /// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of

@@ -1,7 +1,7 @@
 //! The suite with simulated ranks: fibers whose operations land in an order of the oracle's choice.
 
 use farside::sim::{random, simulation, whole_program};
-use farside_conformance::{for_each_test, test};
+use farside_conformance::{for_each_test, record, test};
 
 /// Schedules per test, ten times as many in the long run.
 fn schedules() -> u64 {
@@ -17,6 +17,7 @@ const SKIPPED: [(&str, &str); 2] = [
 fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
     if let Some((_, why)) = SKIPPED.iter().find(|(skipped, _)| *skipped == name) {
         println!("skipped: {name}: {why}");
+        record("sim", name, "skipped");
         return;
     }
     let simulation =
@@ -28,12 +29,17 @@ fn run(name: &'static str, ranks: u32, topology: Option<&str>) {
         None,
         "{name}"
     );
+    record("sim", name, "passed");
 }
 
 mod simulated {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), 4, None) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run(stringify!($name), 4, None)
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -41,7 +47,11 @@ mod simulated {
 mod simulated_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), 5, Some("node:2")) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run(stringify!($name), 5, Some("node:2"))
+            })*
+        };
     }
     for_each_test!(cases);
 }

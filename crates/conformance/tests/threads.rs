@@ -4,10 +4,10 @@
 use std::sync::mpsc;
 
 use farside::Local;
-use farside_conformance::{DEADLINE, for_each_test, test};
+use farside_conformance::{DEADLINE, for_each_test, record, test};
 
 /// Runs a test, and ends the whole process if it hangs.
-fn run(name: &'static str, local: Local) {
+fn run(fabric: &str, name: &'static str, local: Local) {
     let (sender, receiver) = mpsc::channel();
     let runner = std::thread::spawn(move || {
         let result = local.run(test(name).expect("the test exists"));
@@ -23,6 +23,7 @@ fn run(name: &'static str, local: Local) {
         Ok(result) => drop(result.unwrap_or_else(|error| panic!("{name}: {error}"))),
         Err(panic) => std::panic::resume_unwind(panic),
     }
+    record(fabric, name, "passed");
 }
 
 fn local(ranks: u32) -> Local {
@@ -33,7 +34,11 @@ fn local(ranks: u32) -> Local {
 mod threads {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).cores(2)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("shm", stringify!($name), local(4).cores(2))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -42,7 +47,11 @@ mod threads {
 mod roomy_threads {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(3).cores(64)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("shm", stringify!($name), local(3).cores(64))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -51,7 +60,11 @@ mod roomy_threads {
 mod threads_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).topology("node:2")) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("shm", stringify!($name), local(5).topology("node:2"))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -64,7 +77,7 @@ mod observed_threads {
         ($($name:ident)*) => {
             $(#[test] fn $name() {
                 let counts = Counts::new(4);
-                run(stringify!($name), local(4).decorate(move |fabric| counts.over(fabric)))
+                run("shm", stringify!($name), local(4).decorate(move |fabric| counts.over(fabric)))
             })*
         };
     }
@@ -75,7 +88,11 @@ mod observed_threads {
 mod threads_over_nic {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("nic", stringify!($name), local(4).nodes(4))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -84,7 +101,11 @@ mod threads_over_nic {
 mod threads_over_nic_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).nodes(2)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("nic", stringify!($name), local(5).nodes(2))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -99,7 +120,11 @@ mod threads_over_ofi {
     }
 
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi(&provider())) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() {
+                run("ofi", stringify!($name), local(4).nodes(4).ofi(&provider()))
+            })*
+        };
     }
     for_each_test!(cases);
 }
@@ -110,7 +135,7 @@ mod threads_over_ofi_native {
     macro_rules! cases {
         ($($name:ident)*) => {
             $(#[test] fn $name() {
-                run(stringify!($name), local(4).nodes(4).ofi("tcp;ofi_rxm/atomics=native"))
+                run("ofi", stringify!($name), local(4).nodes(4).ofi("tcp;ofi_rxm/atomics=native"))
             })*
         };
     }
@@ -123,7 +148,7 @@ mod threads_over_ofi_apart {
     macro_rules! cases {
         ($($name:ident)*) => {
             $(#[test] fn $name() {
-                run(stringify!($name), local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart"))
+                run("ofi", stringify!($name), local(5).nodes(2).ofi("tcp;ofi_rxm/atomics=apart"))
             })*
         };
     }

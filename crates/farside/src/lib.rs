@@ -50,3 +50,22 @@ pub use farside_sync::{
 };
 pub use job::join;
 pub use local::{Local, local};
+
+/// The book's examples, run as tests.
+#[cfg(doctest)]
+mod book {
+    macro_rules! pages {
+        ($($name:ident: $file:literal)*) => { $(
+            #[doc = include_str!(concat!("../../../docs/", $file))]
+            mod $name {}
+        )* };
+    }
+    pages! {
+        tutorial: "tutorial.md"
+        halo: "recipes/halo.md"
+        task_queue: "recipes/task-queue.md"
+        histogram: "recipes/histogram.md"
+        pipeline: "recipes/pipeline.md"
+        table: "recipes/table.md"
+    }
+}

@@ -1,0 +1,104 @@
+//! Jobs where other runtimes need settings: small `/dev/shm`, no privileges, containers, more ranks
+//! than processors. `docs/it-just-works.md` names these tests.
+
+mod support;
+
+use std::process::Command;
+
+use support::{FARSIDE, Scratch, farside_after};
+
+/// Runs the exchange of greetings and checks every greeting.
+fn greets(shell: &str, options: &[&str], ranks: usize) {
+    let count = ranks.to_string();
+    let arguments = ["app", "hello", "-n", &count].into_iter().chain(options.iter().copied());
+    let finished = farside_after(shell, arguments).run().ends_with(0);
+    let greetings = finished.stdout().matches("in the memory of rank").count();
+    assert_eq!(greetings, ranks, "{}", finished.stdout());
+}
+
+/// Shell code that goes on inside of new namespaces, as a container would be.
+fn inside(namespaces: &str, prepare: &str) -> String {
+    format!("exec unshare {namespaces} sh -c '{prepare}; exec \"$0\" \"$@\"' \"$0\" \"$@\"")
+}
+
+#[test]
+fn a_small_dev_shm_is_enough() {
+    let mount = "mount -t tmpfs -o size=1m none /dev/shm";
+    // Each rank of the count has more shared memory than that.
+    let shell = inside("--mount", mount);
+    farside_after(&shell, ["app", "lu", "-n", "2", "--", "--size", "512", "--block", "64"])
+        .run()
+        .ends_with(0);
+    greets(&shell, &["--nodes", "2"], 4);
+}
+
+#[test]
+fn no_privileges_are_needed() {
+    let scratch = Scratch::new();
+    let program = scratch.file("farside");
+    std::fs::copy(FARSIDE, &program).unwrap();
+    let open = Command::new("chmod").args(["-R", "a+rX", &scratch.file("")]).status().unwrap();
+    assert!(open.success());
+    let nobody = "--reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --no-new-privs";
+    for options in [&[][..], &["--nodes", "2"]] {
+        let shell = format!("cd /; exec setpriv {nobody} {program} \"$@\"");
+        greets(&shell, options, 4);
+    }
+}
+
+/// A filter such as containers have: it refuses to look into other processes' memory.
+const FILTER: &str = r#"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define NO(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), \
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+int main(int count, char **arguments) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        NO(SYS_ptrace), NO(SYS_process_vm_readv), NO(SYS_process_vm_writev),
+        NO(SYS_perf_event_open), NO(SYS_userfaultfd), NO(SYS_mbind), NO(SYS_kcmp),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof code / sizeof *code, code };
+    if (count < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return 99;
+    execv(arguments[1], arguments + 1);
+    return 98;
+}
+"#;
+
+#[test]
+fn ptrace_may_be_forbidden() {
+    let scratch = Scratch::new();
+    let (source, filter) = (scratch.file("filter.c"), scratch.file("filter"));
+    std::fs::write(&source, FILTER).unwrap();
+    let compiled = Command::new("cc").args(["-o", &filter, &source]).status().unwrap();
+    assert!(compiled.success());
+    let shell = format!("exec {filter} \"$0\" \"$@\"");
+    greets(&shell, &[], 4);
+    greets(&shell, &["--nodes", "2"], 4);
+    // Shared pages do without the call that the filter forbids.
+    let arguments = ["app", "jacobi", "-n", "2", "--", "--size", "64", "--iterations", "4"];
+    farside_after(&shell, arguments).run().ends_with(0);
+}
+
+#[test]
+fn more_ranks_than_processors_are_fine() {
+    greets("exec taskset -c 0 \"$0\" \"$@\"", &[], 32);
+    let count = ["app", "count", "-n", "32", "--", "50", "default", "d-mcs", "rma-mcs"];
+    farside_after("exec taskset -c 0 \"$0\" \"$@\"", count).run().ends_with(0);
+}
+
+#[test]
+fn a_container_is_fine() {
+    let namespaces = "--user --map-root-user --pid --fork --mount-proc --net --ipc --uts";
+    let shell = inside(namespaces, "ip link set lo up");
+    greets(&shell, &[], 4);
+    greets(&shell, &["--nodes", "2"], 4);
+}
