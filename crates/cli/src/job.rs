@@ -229,7 +229,7 @@ impl Job {
                 options.topology = self.topology.or(options.topology.take());
             })
             .interactive()
-            .keeper(me);
+            .reaper(me);
         for (name, value) in self.variables {
             launch = launch.variable(name, value);
         }

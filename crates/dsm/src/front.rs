@@ -7,7 +7,7 @@ use std::sync::Arc;
 use farside_fabric::{Error, Result};
 use farside_pager::{Fault, Handler, Method, Watched};
 
-use crate::core::{Allowed, Core, Guard};
+use crate::coherence::{Allowed, Coherence, Guard};
 use crate::variant::Variant;
 
 /// Tells the pager what its pages allow.
@@ -36,9 +36,9 @@ pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Ar
 }
 
 /// The core, where a fault can find it.
-pub(crate) struct Held<'w, V>(pub(crate) RefCell<Core<'w, V>>);
+pub(crate) struct FaultHandler<'w, V>(pub(crate) RefCell<Coherence<'w, V>>);
 
-impl<V: Variant> Held<'_, V> {
+impl<V: Variant> FaultHandler<'_, V> {
     /// Lets it deal with the faults of its memory.
     pub(crate) fn arm(&self, watched: &Watched) -> Result<()> {
         // SAFETY: the core stays where it is until the memory is not watched any more, or nobody
@@ -49,16 +49,16 @@ impl<V: Variant> Held<'_, V> {
 
 // SAFETY: the core touches its copy through the first mapping only. It is borrowed by whoever runs
 // it, and that never touches views: a fault finds it free, or ends the process.
-unsafe impl<V: Variant> Handler for Held<'_, V> {
+unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     fn handle(&self, fault: Fault) {
-        let Ok(mut core) = self.0.try_borrow_mut() else {
+        let Ok(mut coherence) = self.0.try_borrow_mut() else {
             std::process::abort();
         };
-        core.fault(fault);
+        coherence.fault(fault);
     }
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// An access was not allowed. Whatever happens, it is afterwards.
     fn fault(&mut self, fault: Fault) {
         let page = fault.page as u32;

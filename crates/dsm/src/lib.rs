@@ -14,7 +14,7 @@
 
 mod barrier;
 mod config;
-mod core;
+mod coherence;
 mod diff;
 mod dsm;
 mod front;

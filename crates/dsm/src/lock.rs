@@ -22,7 +22,7 @@
 
 use farside_fabric::{Error, Rank, Result};
 
-use crate::core::Core;
+use crate::coherence::Coherence;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
 use crate::time::Time;
@@ -41,32 +41,32 @@ const IN_THE_LOG: u32 = 1;
 const GRANT_HEADER: usize = 8;
 
 /// What this rank does with locks.
-pub(crate) struct Places {
+pub(crate) struct LockState {
     /// Which of its two places the last request used.
     turn: Vec<usize>,
     held: Vec<bool>,
     tickets: u32,
 }
 
-impl Places {
-    pub(crate) fn new(locks: u32, tickets: u32) -> Places {
-        Places { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
+impl LockState {
+    pub(crate) fn new(locks: u32, tickets: u32) -> LockState {
+        LockState { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
     }
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, false)?;
         self.close()?;
-        let turn = if V::ALTERNATES { 1 - self.places.turn[lock as usize] } else { 0 };
-        self.places.turn[lock as usize] = turn;
+        let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
+        self.lock_state.turn[lock as usize] = turn;
         self.statistics.locks += 1;
         self.reach.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
         let manager = Rank(lock % self.ranks);
         let mine = (u64::from(self.me.0) + 1) * 2 + turn as u64;
         let before = self.reach.swap(self.memory.lock(manager, lock, TAIL), mine)?;
         self.count(2, 8);
-        self.places.held[lock as usize] = true;
+        self.lock_state.held[lock as usize] = true;
         let last = Rank(((before / 2) as u32).wrapping_sub(1));
         if before == 0 || last == self.me {
             return Ok(());
@@ -77,8 +77,8 @@ impl<V: Variant> Core<'_, V> {
     /// Asks the one that asked before.
     fn ask(&mut self, lock: u32, last: Rank, turn: usize) -> Result<()> {
         // Zero is no ticket: a rank that was never granted a lock has that.
-        self.places.tickets = self.places.tickets.checked_add(1).unwrap_or(1);
-        let ticket = u64::from(self.places.tickets);
+        self.lock_state.tickets = self.lock_state.tickets.checked_add(1).unwrap_or(1);
+        let ticket = u64::from(self.lock_state.tickets);
         let mut writer = Writer::default();
         writer.time(&self.seen);
         if writer.bytes().len() > REQUEST_BYTES {
@@ -143,8 +143,8 @@ impl<V: Variant> Core<'_, V> {
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, true)?;
         self.close()?;
-        self.places.held[lock as usize] = false;
-        let turn = self.places.turn[lock as usize];
+        self.lock_state.held[lock as usize] = false;
+        let turn = self.lock_state.turn[lock as usize];
         let free = FREE | u64::from(self.epoch << KIND_BITS) | ((self.log_bytes as u64) << 32);
         let found = self.reach.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
         if found & ((1 << KIND_BITS) - 1) != WANTED {
@@ -175,7 +175,7 @@ impl<V: Variant> Core<'_, V> {
 
     fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
         self.check()?;
-        match self.places.held.get(lock as usize) {
+        match self.lock_state.held.get(lock as usize) {
             None => Err(Error::Misuse(format!(
                 "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
                 self.config.locks

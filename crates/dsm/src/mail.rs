@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use farside_fabric::{Rank, Result};
 
-use crate::core::Core;
+use crate::coherence::Coherence;
 use crate::memory::{Way, check_room};
 use crate::variant::Variant;
 
@@ -13,7 +13,7 @@ const HEADER_BYTES: usize = 16;
 const IS_HERE: u32 = u32::MAX;
 
 /// How many messages went where.
-pub(crate) struct Counts {
+pub(crate) struct MessageCounts {
     sent: [Vec<u64>; 2],
     received: [Vec<u64>; 2],
     /// Longer messages, by receiver.
@@ -21,14 +21,14 @@ pub(crate) struct Counts {
     outbox_used: usize,
 }
 
-impl Counts {
-    pub(crate) fn new(ranks: u32) -> Counts {
+impl MessageCounts {
+    pub(crate) fn new(ranks: u32) -> MessageCounts {
         let zero = || [vec![0; ranks as usize], vec![0; ranks as usize]];
-        Counts { sent: zero(), received: zero(), long: BTreeMap::new(), outbox_used: 0 }
+        MessageCounts { sent: zero(), received: zero(), long: BTreeMap::new(), outbox_used: 0 }
     }
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Sends a message to a partner of a barrier, which has got the last one of this way.
     pub(crate) fn send(
         &mut self,
@@ -37,7 +37,7 @@ impl<V: Variant> Core<'_, V> {
         members: &[Rank],
         message: &[u8],
     ) -> Result<()> {
-        let count = &mut self.counts.sent[way as usize][to.index()];
+        let count = &mut self.messages.sent[way as usize][to.index()];
         *count += 1;
         let count = *count;
         let mut whole = (message.len() as u32).to_le_bytes().to_vec();
@@ -47,7 +47,7 @@ impl<V: Variant> Core<'_, V> {
             whole.extend(message);
         } else {
             let at = self.put_into_outbox(members, message)?;
-            let long = self.counts.long.entry(to).or_default();
+            let long = self.messages.long.entry(to).or_default();
             *long += 1;
             whole.extend((at as u32).to_le_bytes());
             whole.extend(long.to_le_bytes());
@@ -60,7 +60,7 @@ impl<V: Variant> Core<'_, V> {
 
     /// Waits for the next message of a partner.
     pub(crate) fn receive(&mut self, way: Way, from: Rank, members: &[Rank]) -> Result<Vec<u8>> {
-        let count = &mut self.counts.received[way as usize][from.index()];
+        let count = &mut self.messages.received[way as usize][from.index()];
         *count += 1;
         let count = *count;
         let bell = self.memory.bell(way, from, self.me);
@@ -87,23 +87,23 @@ impl<V: Variant> Core<'_, V> {
     /// Puts a long message where its receiver gets it.
     fn put_into_outbox(&mut self, members: &[Rank], message: &[u8]) -> Result<usize> {
         check_room("write notices in one message", message.len(), self.memory.outbox_bytes)?;
-        if self.counts.outbox_used + message.len() > self.memory.outbox_bytes {
+        if self.messages.outbox_used + message.len() > self.memory.outbox_bytes {
             self.await_outbox(members)?;
         }
-        let at = self.counts.outbox_used;
+        let at = self.messages.outbox_used;
         self.put_own(self.memory.outbox.at(self.me, at), message)?;
-        self.counts.outbox_used += message.len();
+        self.messages.outbox_used += message.len();
         Ok(at)
     }
 
     /// Waits until all long messages were taken.
     fn await_outbox(&mut self, members: &[Rank]) -> Result<()> {
-        for (&to, &number) in &self.counts.long {
+        for (&to, &number) in &self.messages.long {
             let taken = self.memory.taken(self.me, to);
             let has_taken = |rank: Rank| Ok(rank != to || self.reach.load(taken)? >= number);
             self.reach.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
         }
-        self.counts.outbox_used = 0;
+        self.messages.outbox_used = 0;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use farside_fabric::{Rank, Result};
 
-use crate::core::Core;
+use crate::coherence::Coherence;
 use crate::diff;
 use crate::interval::{Interval, Notice};
 use crate::variant::Variant;
@@ -38,7 +38,7 @@ impl fmt::Display for Race {
     }
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Looks at the intervals since the last meeting, which all ranks know now. The pages are dealt
     /// out among the ranks.
     pub(crate) fn look_for_races(&mut self) -> Result<()> {

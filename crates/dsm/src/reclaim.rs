@@ -15,24 +15,24 @@
 
 use farside_fabric::{Rank, Result};
 
-use crate::barrier::Crew;
-use crate::core::Core;
+use crate::barrier::BarrierMembers;
+use crate::coherence::Coherence;
 use crate::variant::Variant;
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
-    pub(crate) fn reclaim(&mut self, crew: &Crew<'_>) -> Result<()> {
+    pub(crate) fn reclaim(&mut self, group: &BarrierMembers<'_>) -> Result<()> {
         let keeps = |last: Option<(u32, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
         let mine: Vec<u32> =
             (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
         for page in mine {
             if !self.pages[page as usize].is_valid() {
                 self.validate(page)?;
-                self.guard.allow(page, 1, crate::core::Allowed::Reading)?;
+                self.guard.allow(page, 1, crate::coherence::Allowed::Reading)?;
             }
         }
         if V::RECLAIMS_LATE {
-            self.meet(crew)?;
+            self.meet(group)?;
         }
         for page in &mut self.pages {
             if let Some((_, rank)) = page.last {

@@ -66,19 +66,19 @@ impl<T: Plain> Shared<T> {
 }
 
 /// The memory that views are of.
-pub(crate) struct Ground {
+pub(crate) struct ViewMemory {
     base: NonNull<u8>,
     bytes: u64,
 }
 
-impl Ground {
+impl ViewMemory {
     /// # Safety
     ///
     /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on
     /// this thread; what faults there are must be resolved. Nobody else may have Rust references to
     /// it.
-    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> Ground {
-        Ground { base, bytes }
+    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> ViewMemory {
+        ViewMemory { base, bytes }
     }
 
     fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {

@@ -5,7 +5,7 @@
 /// same lines for every variant.
 pub trait Variant: 'static {
     /// Heeds every write notice.
-    const HEEDS_NOTICES: bool = true;
+    const RECORDS_NOTICES: bool = true;
     /// Applies diffs in the order in which they happened.
     const ORDERS_DIFFS: bool = true;
     /// Makes a new twin for each interval.
@@ -38,7 +38,7 @@ pub mod mutants {
 
     farside_rma::wrong_variants! {
         /// Overlooks the first notice of each interval.
-        DropsANotice: HEEDS_NOTICES;
+        DropsANotice: RECORDS_NOTICES;
         /// Applies the newest diff first.
         AppliesBackwards: ORDERS_DIFFS;
         /// Compares with the twin of an earlier interval.

@@ -44,7 +44,7 @@
 mod active;
 mod backoff;
 mod direct;
-mod ledger;
+mod epoch_state;
 mod message;
 mod two_sided;
 #[doc(hidden)]
@@ -52,5 +52,5 @@ pub mod variant;
 mod window;
 
 pub use backoff::LockAgent;
-pub use ledger::Fault;
+pub use epoch_state::Fault;
 pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Mode, Op, Options, Put, Request, Window};

@@ -56,7 +56,7 @@ pub(crate) struct TwoSided<'t> {
     sent: Box<[Cell<u64>]>,
     taken: Box<[Cell<u64>]>,
     barriers: Cell<u64>,
-    desk: RefCell<Desk>,
+    lock_queue: RefCell<LockQueue>,
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
     /// For how long the library is busy with a request, on machines that do not tell by themselves.
     library_ns: u64,
@@ -66,7 +66,7 @@ pub(crate) struct TwoSided<'t> {
 
 /// Who has, and who wants, this rank's own part.
 #[derive(Default)]
-struct Desk {
+struct LockQueue {
     holders: usize,
     is_exclusive: bool,
     /// Those who wait, with the beginnings of their messages.
@@ -101,7 +101,7 @@ impl<'t> TwoSided<'t> {
             sent: (0..count).map(|_| Cell::new(0)).collect(),
             taken: (0..count).map(|_| Cell::new(0)).collect(),
             barriers: Cell::new(0),
-            desk: RefCell::default(),
+            lock_queue: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
             library_ns,
             slot_bytes,
@@ -251,10 +251,10 @@ impl<'t> TwoSided<'t> {
         let mut header = [0; HEADER_BYTES];
         context.get(self.slot(context.rank(), member), &mut header)?;
         if header[0] == UNLOCK {
-            self.desk.borrow_mut().release();
+            self.lock_queue.borrow_mut().release();
             self.reply(context, member, &[])?;
         } else {
-            self.desk.borrow_mut().waiting.push_back((member, header));
+            self.lock_queue.borrow_mut().waiting.push_back((member, header));
         }
         self.grant::<V>(context, memory)
     }
@@ -280,19 +280,19 @@ impl<'t> TwoSided<'t> {
     /// Lets in those at the front of the queue who may go in.
     fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         loop {
-            let Some(&(member, header)) = self.desk.borrow().waiting.front() else {
+            let Some(&(member, header)) = self.lock_queue.borrow().waiting.front() else {
                 return Ok(());
             };
             let is_exclusive = header[1] != 0;
-            if V::EXCLUDES && !self.desk.borrow().admits(is_exclusive) {
+            if V::EXCLUDES && !self.lock_queue.borrow().admits(is_exclusive) {
                 return Ok(());
             }
-            self.desk.borrow_mut().waiting.pop_front();
+            self.lock_queue.borrow_mut().waiting.pop_front();
             if self.library_ns > 0 {
                 context.work(self.library_ns);
             }
             if header[0] == LOCK {
-                self.desk.borrow_mut().hold(is_exclusive);
+                self.lock_queue.borrow_mut().hold(is_exclusive);
                 self.reply(context, member, &[])?;
                 continue;
             }
@@ -390,7 +390,7 @@ impl<'t> TwoSided<'t> {
     }
 }
 
-impl Desk {
+impl LockQueue {
     fn admits(&self, is_exclusive: bool) -> bool {
         self.holders == 0 || !(self.is_exclusive || is_exclusive)
     }

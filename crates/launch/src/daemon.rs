@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::course::until;
-use crate::crew::{Crew, Started};
+use crate::policy::until;
+use crate::local_ranks::{LocalRanks, Started};
 use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
 use crate::output::{Forwarder, News, Sink};
@@ -130,13 +130,13 @@ impl Daemon {
         };
         let launch = launch(&plan).map_err(|error| failed(&error))?;
         let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: plan.mends_lines };
-        let Started { crew, forwarder, input } =
-            Crew::start(&launch, &host, sink).map_err(|error| failed(&error))?;
+        let Started { local_ranks, forwarder, input } =
+            LocalRanks::start(&launch, &host, sink).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Started);
         let watch = Watch {
             daemon: self,
             host: &host,
-            crew,
+            local_ranks,
             forwarder: Some(forwarder),
             feed: input.map(Feed::new),
             taking: false,
@@ -179,7 +179,7 @@ fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
     launch.environment.clone_from(&plan.environment);
     launch.is_own_process = true;
     launch.interactive = plan.input;
-    launch.keeper = own;
+    launch.reaper = own;
     Ok(launch)
 }
 
@@ -187,7 +187,7 @@ fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
 struct Watch<'a> {
     daemon: &'a mut Daemon,
     host: &'a Host,
-    crew: Crew<'a>,
+    local_ranks: LocalRanks<'a>,
     forwarder: Option<Forwarder>,
     feed: Option<Feed>,
     /// Whether the launcher waits to hear that input was taken.
@@ -211,7 +211,7 @@ enum Then {
 impl Watch<'_> {
     fn run(mut self) -> Result<(), End> {
         let then = self.watch();
-        self.crew.clean_up();
+        self.local_ranks.clean_up();
         match then? {
             Then::Stop => {
                 self.flush();
@@ -223,7 +223,7 @@ impl Watch<'_> {
 
     fn watch(&mut self) -> Result<Then, End> {
         loop {
-            let mut polled: Vec<PollFd<'_>> = self.crew.polled().collect();
+            let mut polled: Vec<PollFd<'_>> = self.local_ranks.polled().collect();
             let ranks = polled.len();
             polled.push(PollFd::new(&self.daemon.mail.bell, PollFlags::IN));
             polled.push(PollFd::new(&self.daemon.signals.pipe, PollFlags::IN));
@@ -245,7 +245,7 @@ impl Watch<'_> {
             let fed = happened.len() > ranks + 2 + usize::from(self.forwarder.is_some())
                 && happened[happened.len() - 1];
             // Ranks may have ended because a node is silent: that is told first.
-            let ends = self.crew.reap(&happened[..ranks]);
+            let ends = self.local_ranks.reap(&happened[..ranks]);
             self.report_silence();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
@@ -292,7 +292,7 @@ impl Watch<'_> {
                 ToNode::Signal(number) => {
                     Signal::from_named_raw(number)
                         .into_iter()
-                        .for_each(|signal| self.crew.signal(signal));
+                        .for_each(|signal| self.local_ranks.signal(signal));
                 }
                 ToNode::Input(bytes) => match &mut self.feed {
                     Some(feed) => {

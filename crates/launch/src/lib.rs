@@ -15,14 +15,14 @@
 //! ```
 
 mod channel;
-mod course;
-mod crew;
+mod policy;
+mod local_ranks;
 mod daemon;
-mod fleet;
+mod cluster;
 mod frames;
 mod hosts;
 mod input;
-mod keeper;
+mod reaper;
 mod mark;
 mod output;
 mod processes;
@@ -40,7 +40,7 @@ use farside::{ExitCause, Rank};
 
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
-pub use keeper::keep;
+pub use reaper::reap;
 
 /// Why a job could not be started or watched.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ pub struct Launch {
     /// Whether this process is there for the job alone, and may end everything that descends from
     /// it.
     pub(crate) is_own_process: bool,
-    pub(crate) keeper: Option<PathBuf>,
+    pub(crate) reaper: Option<PathBuf>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) hosts: Option<Hosts>,
 }
@@ -213,7 +213,7 @@ impl Launch {
             keep_going: false,
             interactive: false,
             is_own_process: false,
-            keeper: None,
+            reaper: None,
             directory: None,
             hosts: None,
         })
@@ -307,11 +307,11 @@ impl Launch {
         self
     }
 
-    /// A program that calls [`keep`] when it is started with the argument `__keep`: it ends the
+    /// A program that calls [`reap`] when it is started with the argument `__keep`: it ends the
     /// job's processes should the launcher be killed.
     #[must_use]
-    pub fn keeper(mut self, program: PathBuf) -> Launch {
-        self.keeper = Some(program);
+    pub fn reaper(mut self, program: PathBuf) -> Launch {
+        self.reaper = Some(program);
         self
     }
 
@@ -328,7 +328,7 @@ impl Launch {
         }
         match &self.hosts {
             None => supervisor::run(&self),
-            Some(hosts) => fleet::run(&self, hosts),
+            Some(hosts) => cluster::run(&self, hosts),
         }
     }
 }

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 use crate::channel::{Outbox, Slot};
-use crate::course::until;
+use crate::policy::until;
 use crate::frames::{GREETING, ToLauncher, VERSION, decode};
 use crate::output::{Sink, write_line};
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::{Error, Patience, Result};
+use crate::{Error, StartDeadline, Result};
 
 /// A longer message is none.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -17,14 +17,14 @@ pub(crate) struct Channel {
     socket: File,
     /// What was read and not yet asked for.
     ahead: Vec<u8>,
-    patience: Rc<Patience>,
+    deadline: Rc<StartDeadline>,
     /// What to call it in errors.
     name: String,
 }
 
 impl Channel {
     /// The socket with this number, which the launcher has left open for this process.
-    pub(crate) fn inherited(number: RawFd, patience: &Rc<Patience>) -> Result<Channel> {
+    pub(crate) fn inherited(number: RawFd, deadline: &Rc<StartDeadline>) -> Result<Channel> {
         let name = format!("the launcher's socket (PMI_FD={number})");
         let closed = |error: std::io::Error| {
             Error(format!(
@@ -47,7 +47,7 @@ impl Channel {
         Ok(Channel {
             socket: File::from(socket),
             ahead: Vec::new(),
-            patience: Rc::clone(patience),
+            deadline: Rc::clone(deadline),
             name,
         })
     }
@@ -82,7 +82,7 @@ impl Channel {
     }
 
     fn read_some(&mut self) -> Result<()> {
-        let pause = self.patience.pause(&format!("an answer of {}", self.name))?;
+        let pause = self.deadline.pause(&format!("an answer of {}", self.name))?;
         let timeout =
             Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         match rustix::event::poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {

@@ -13,14 +13,14 @@
 //! talks to it. The crate knows nothing of farside: neither ranks' memory nor fabrics.
 
 mod channel;
-mod patience;
+mod start_deadline;
 mod pmi1;
 mod pmi2;
 mod pmix;
 mod recognise;
 mod siblings;
 
-pub use patience::Patience;
+pub use start_deadline::StartDeadline;
 pub use pmix::library_version;
 pub use recognise::{Environment, Launcher, recognise};
 

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-use crate::{Error, PMIX_LIBRARY, Patience, Result, Session};
+use crate::{Error, PMIX_LIBRARY, StartDeadline, Result, Session};
 
 /// Where the library is looked for, in this order. The number is that of its binary interface,
 /// which versions 3 to 5 share.
@@ -170,20 +170,20 @@ fn last_error() -> String {
 /// is not told: a call that does not return is given up, and the thread with it.
 struct Caller {
     calls: Sender<Box<dyn FnOnce() + Send>>,
-    patience: Rc<Patience>,
+    deadline: Rc<StartDeadline>,
     /// The call that was given up.
     stuck_in: Cell<Option<&'static str>>,
 }
 
 impl Caller {
-    fn start(patience: &Rc<Patience>) -> Result<Caller> {
+    fn start(deadline: &Rc<StartDeadline>) -> Result<Caller> {
         let (calls, wanted) = channel::<Box<dyn FnOnce() + Send>>();
         let run = move || wanted.into_iter().for_each(|call| call());
         let thread = std::thread::Builder::new().name("farside-pmix".into()).spawn(run);
         thread.map_err(|error| {
             Error(format!("cannot start the thread that calls the PMIx library: {error}"))
         })?;
-        Ok(Caller { calls, patience: Rc::clone(patience), stuck_in: Cell::new(None) })
+        Ok(Caller { calls, deadline: Rc::clone(deadline), stuck_in: Cell::new(None) })
     }
 
     fn call<T: Send + 'static>(
@@ -200,7 +200,7 @@ impl Caller {
         let call = move || drop(sender.send(call()));
         self.calls.send(Box::new(call)).map_err(|_| gone())?;
         loop {
-            let pause = self.patience.pause(name).inspect_err(|_| self.stuck_in.set(Some(name)))?;
+            let pause = self.deadline.pause(name).inspect_err(|_| self.stuck_in.set(Some(name)))?;
             match answer.recv_timeout(pause) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -218,9 +218,9 @@ pub(crate) struct Pmix {
 }
 
 impl Pmix {
-    pub(crate) fn open(named: Option<&str>, patience: &Rc<Patience>) -> Result<Pmix> {
+    pub(crate) fn open(named: Option<&str>, deadline: &Rc<StartDeadline>) -> Result<Pmix> {
         let library = Library::load(named)?;
-        let caller = Caller::start(patience)?;
+        let caller = Caller::start(deadline)?;
         let init = library.init;
         let (status, me) = caller.call("PMIx_Init", move || {
             let mut me = abi::Proc { space: [0; 256], rank: 0 };
@@ -264,7 +264,7 @@ impl Pmix {
 
     /// What is left of the time for the start, for a server that keeps time as well.
     fn seconds_left(&self) -> c_int {
-        self.caller.patience.seconds_left().min(c_int::MAX as u64) as c_int
+        self.caller.deadline.seconds_left().min(c_int::MAX as u64) as c_int
     }
 
     fn look_up(&self, of: &abi::Proc, key: &str) -> Result<Found> {

@@ -9,7 +9,7 @@ use crate::pmi1::Pmi1;
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
 use crate::siblings::Family;
-use crate::{Error, PMIX_LIBRARY, PROTOCOL, Patience, Result, Session};
+use crate::{Error, PMIX_LIBRARY, PROTOCOL, StartDeadline, Result, Session};
 
 /// Numbers of steps from here on stand for the batch script, for shells of `salloc` and the like.
 const STEPS_MAX: u32 = 0xffff_fff0;
@@ -165,30 +165,30 @@ impl std::fmt::Display for Launcher {
 
 impl Launcher {
     /// A start that begins now and may take this long, which users change with this variable.
-    pub fn patience(
+    pub fn start_deadline(
         &self,
         limit: Duration,
         variable: &'static str,
         environment: Environment<'_>,
-    ) -> Rc<Patience> {
+    ) -> Rc<StartDeadline> {
         let family = match self {
             Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => Family::of_pmi(environment),
             Launcher::Pmix { .. } => Family::of_pmix(environment),
         };
-        Patience::new(limit, variable, family)
+        StartDeadline::new(limit, variable, family)
     }
 
     /// Begins to talk to it. All that is said to it together may take as long as the start may: a
     /// fence takes as long as the slowest process takes to come.
-    pub fn open(&self, patience: &Rc<Patience>) -> Result<Box<dyn Session>> {
+    pub fn open(&self, deadline: &Rc<StartDeadline>) -> Result<Box<dyn Session>> {
         match self {
             Launcher::Pmi1 { socket, rank, size } => {
-                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, patience)?, *rank, *size)?))
+                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, deadline)?, *rank, *size)?))
             }
             Launcher::Pmi2 { socket, job, rank } => {
-                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, patience)?, job, *rank)?))
+                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, deadline)?, job, *rank)?))
             }
-            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), patience)?)),
+            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), deadline)?)),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::Environment;
-use crate::patience::ranks_are;
+use crate::start_deadline::ranks_are;
 
 /// The processes that a launcher has started for a job, as each of them can tell them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ mod search;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::crew::Program;
+use crate::fibers::Program;
 use crate::event::Event;
 use crate::run::{Oracle, Run, Simulation, Verdict};
 

@@ -18,7 +18,7 @@
 //! rank makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
-mod crew;
+mod fibers;
 mod death;
 mod engine;
 mod event;
@@ -34,12 +34,12 @@ mod reach;
 mod run;
 mod sleep;
 mod store;
-mod stuck;
+mod deadlock;
 mod timed;
-mod torn;
+mod tearing;
 
 pub use bits::Bits;
-pub use crew::{Program, Start};
+pub use fibers::{Program, Start};
 pub use event::{Access, Event, EventId, What};
 pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};

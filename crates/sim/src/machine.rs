@@ -18,7 +18,7 @@ use crate::event::{Access, Event, EventId, What};
 use crate::fiber::{Pause, Resume};
 use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket, word_access};
-use crate::torn::parts;
+use crate::tearing::parts;
 
 /// An operation in flight, or a part of one.
 pub(crate) struct Flight {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
-use crate::crew::{Crew, Program};
+use crate::fibers::{Fibers, Program};
 use crate::event::{Access, Event, EventId};
 use crate::fiber::{Resume, Stacks};
 use crate::machine::{Doing, Machine, Mishaps};
@@ -135,9 +135,9 @@ impl Simulation {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
-        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, &machine)
+        let fibers = match Fibers::new(&self.topology, self.root_bytes, &self.stacks, program, &machine)
         {
-            Ok(crew) => crew,
+            Ok(fibers) => fibers,
             Err(problem) => {
                 return Run {
                     verdict: Verdict::Failed(problem),
@@ -148,7 +148,7 @@ impl Simulation {
         };
         let mut driver = Driver {
             machine,
-            crew,
+            fibers,
             at: 0,
             given: beginning.len(),
             steps: beginning,
@@ -169,7 +169,7 @@ const RESUMES_MAX: usize = 100_000;
 
 struct Driver {
     machine: Rc<RefCell<Machine>>,
-    crew: Crew,
+    fibers: Fibers,
     /// What has happened, and before that was repeated, what is going to.
     steps: Vec<Step>,
     /// How many steps were made.
@@ -190,7 +190,7 @@ impl Driver {
             if !self.run_fibers() {
                 return Verdict::TooLong;
             }
-            if let Some(problem) = self.crew.failure() {
+            if let Some(problem) = self.fibers.failure() {
                 return Verdict::Failed(problem);
             }
             if self.prepared && self.at < self.given {
@@ -251,7 +251,7 @@ impl Driver {
         }
         // That others leave would wake it, too; but nobody may count on that.
         if machine.somebody_oversleeps() {
-            return Some(Verdict::Failed(format!("deadlock: {}", machine.stuck())));
+            return Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report())));
         }
         if machine.publish_departures() {
             return None;
@@ -264,7 +264,7 @@ impl Driver {
                 }
                 None
             }
-            None => Some(Verdict::Failed(format!("deadlock: {}", machine.stuck()))),
+            None => Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report()))),
         }
     }
 
@@ -283,7 +283,7 @@ impl Driver {
                 return true;
             };
             self.learn(rank);
-            let pause = self.crew.resume(rank, resume);
+            let pause = self.fibers.resume(rank, resume);
             if let Some(pause) = pause {
                 self.machine.borrow_mut().pause(Rank(rank as u32), pause);
             }
@@ -360,7 +360,7 @@ impl Driver {
         let at = at.filter(|_| self.ordered);
         self.machine.borrow_mut().happen(id, at);
         if id.is_death() {
-            self.crew.kill(id.rank.index());
+            self.fibers.kill(id.rank.index());
         }
         let Some(at) = at else {
             return;

@@ -1,6 +1,6 @@
 //! Windows: who has a part, how long it is, which design their passive epochs have.
 
-mod ends;
+mod synchronization;
 mod operations;
 mod request;
 
@@ -15,7 +15,7 @@ use farside_rma::{Context, Plain, Team, Window as Memory};
 use crate::active::Active;
 use crate::backoff::{self, Backoff, LockAgent};
 use crate::direct::{self, Direct};
-use crate::ledger::Ledger;
+use crate::epoch_state::EpochState;
 use crate::message::Operation;
 use crate::two_sided::TwoSided;
 use crate::variant::{Right, Variant};
@@ -146,7 +146,7 @@ pub struct Window<'t, V: Variant = Right> {
     members: Box<[u32]>,
     passive: Passive<'t>,
     active: Active,
-    ledger: Ledger,
+    state: EpochState,
     outstanding: usize,
     /// Whether there may be operations with an answer that nobody has waited for.
     has_answers: Cell<bool>,
@@ -285,7 +285,7 @@ impl<'t, V: Variant> Window<'t, V> {
             members,
             passive,
             active,
-            ledger: Ledger::new(team.size(), options.checking),
+            state: EpochState::new(team.size(), options.checking),
             outstanding: options.outstanding.unwrap_or(allowed).clamp(1, allowed) as usize,
             has_answers: Cell::new(false),
             underway: RefCell::default(),
@@ -334,11 +334,11 @@ impl<'t, V: Variant> Window<'t, V> {
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>)> {
         self.check_idle("the end of the window")?;
         self.context.flush_all()?;
-        if self.ledger.checks() {
+        if self.state.checks() {
             self.active.meet(self.context)?;
         }
         self.barrier()?;
-        if self.ledger.checks() {
+        if self.state.checks() {
             self.active.check_groups(self.context)?;
         }
         match self.passive {

@@ -7,7 +7,7 @@ use farside_rma::{AtomicWord, Integer, Place, Plain, Summand};
 use zerocopy::IntoBytes;
 
 use super::{Fetched, Get, Passive, Put, Window};
-use crate::ledger::Effect;
+use crate::epoch_state::Effect;
 use crate::message::Operation;
 use crate::variant::Variant;
 use crate::window::{Answer, Mode};
@@ -261,7 +261,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let me = self.context.rank();
         let member = self.member(me)?;
         let offset = self.offset(me, member, at, bytes)?;
-        self.ledger.enter_own(member, (offset, bytes), writes)?;
+        self.state.enter_own(member, (offset, bytes), writes)?;
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
@@ -321,8 +321,8 @@ impl<'t, V: Variant> Window<'t, V> {
     fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
         let member = self.member(target)?;
         let offset = self.offset(target, member, at, bytes)?;
-        self.ledger.enter(member, target, (offset, bytes), effect)?;
-        if self.ledger.all_locked.get() && self.ledger.lock_of(member).is_none() {
+        self.state.enter(member, target, (offset, bytes), effect)?;
+        if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
             self.take_lock(member, target, Mode::Shared)?;
         }
         Ok((member, offset))

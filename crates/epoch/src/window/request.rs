@@ -6,7 +6,7 @@ use std::rc::Rc;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{AtomicWord as Word, Context, Fetch, Place, Plain, Transfer};
 
-use crate::ledger::Fault;
+use crate::epoch_state::Fault;
 use crate::message::elements;
 
 /// An operation whose answer is awaited, whatever its type.

@@ -19,7 +19,7 @@
 
 use super::{Progress, Reduction, Report, failure_of};
 use crate::bits::Bits;
-use crate::crew::Program;
+use crate::fibers::Program;
 use crate::event::{Event, EventId};
 use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict};
 

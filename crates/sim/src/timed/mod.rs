@@ -1,11 +1,11 @@
 //! Measuring: a program runs once, in virtual time, on a machine as a [`Profile`] describes it.
 
-mod ahead;
-mod clockwork;
+mod prefetch;
+mod event_engine;
 mod contention;
-mod lanes;
+mod links;
 mod network;
-mod notes;
+mod record;
 mod queue;
 mod waiting;
 
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
-use self::clockwork::{Clockwork, Next};
+use self::event_engine::{EventEngine, Next};
 use self::contention::Contention;
 pub use self::contention::Resent;
 use self::network::Network;
-use crate::crew::{Crew, Program};
+use crate::fibers::{Fibers, Program};
 use crate::fiber::Stacks;
 use crate::profile::Profile;
 use crate::store::Store;
@@ -100,27 +100,27 @@ impl Timed {
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
         let machine =
-            Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
+            Rc::new(RefCell::new(EventEngine::new(store, network, contention, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
-        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
-            .and_then(|mut crew| self.drive(&machine, &mut crew));
+        let outcome = Fibers::new(&self.topology, self.root_bytes, &stacks, program, &machine)
+            .and_then(|mut fibers| self.drive(&machine, &mut fibers));
         Ok(outcome)
     }
 
     fn drive(
         &self,
-        machine: &RefCell<Clockwork>,
-        crew: &mut Crew,
+        machine: &RefCell<EventEngine>,
+        fibers: &mut Fibers,
     ) -> std::result::Result<Timing, String> {
         let (mut begin_ns, mut began) = (0, Instant::now());
         loop {
-            let next = machine.borrow_mut().next(crew);
+            let next = machine.borrow_mut().next(fibers);
             match next {
                 Next::Run(rank, resume) => {
-                    let pause = crew.resume(rank, resume);
+                    let pause = fibers.resume(rank, resume);
                     if let Some(pause) = pause {
                         machine.borrow_mut().pause(rank, pause);
-                    } else if let Some(problem) = crew.failure() {
+                    } else if let Some(problem) = fibers.failure() {
                         return Err(problem);
                     }
                 }
@@ -130,14 +130,14 @@ impl Timed {
                         break;
                     }
                     begin_ns =
-                        machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
+                        machine.begin().ok_or_else(|| format!("deadlock: {}", machine.deadlock_report()))?;
                     began = Instant::now();
                 }
             }
             if machine.borrow().now_ns() > self.limit_ns {
-                let stuck = machine.borrow().stuck();
+                let report = machine.borrow().deadlock_report();
                 return Err(format!(
-                    "no end after {} s of virtual time: {stuck}",
+                    "no end after {} s of virtual time: {report}",
                     self.limit_ns / 1_000_000_000
                 ));
             }

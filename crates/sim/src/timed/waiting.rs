@@ -2,7 +2,7 @@
 
 use farside_fabric::{Event as Awaited, Rank, Wait, Word};
 
-use super::clockwork::{Clockwork, Doing, Entry, Go, Hints, Member, Watched};
+use super::event_engine::{EventEngine, Doing, Entry, Go, Hints, Member, Watched};
 use crate::machine::holds;
 
 /// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
@@ -21,7 +21,7 @@ impl Tick {
     }
 }
 
-impl Clockwork {
+impl EventEngine {
     pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
@@ -115,7 +115,7 @@ impl Clockwork {
     }
 
     /// Who waits for what, when nothing can happen any more.
-    pub(crate) fn stuck(&self) -> String {
+    pub(crate) fn deadlock_report(&self) -> String {
         const SHOWN: usize = 8;
         let waiting =
             self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
@@ -129,7 +129,7 @@ impl Clockwork {
                     Some(format!("rank {rank} waits for one of its posted operations to land"))
                 }
                 // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
+                Doing::Waits(wait) => Some(crate::deadlock::waiting(rank, unsafe { &*wait })),
             });
         let all: Vec<String> = waiting.collect();
         let more = all.len().saturating_sub(SHOWN);

@@ -12,11 +12,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::channel::{Mailbox, Slot, mailbox};
-use crate::course::{Course, until};
-use crate::crew::ended;
+use crate::policy::{Policy, until};
+use crate::local_ranks::ended;
 use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
-use crate::keeper::Keeper;
+use crate::reaper::Reaper;
 use crate::output::Sink;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, STOPPING, Signals};
@@ -40,19 +40,19 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
         processes::allow_many_files();
     }
     let signals = if launch.interactive { Some(Signals::new()?) } else { None };
-    let mut fleet = Fleet::new(launch, hosts, signals)?;
-    let result = fleet
+    let mut cluster = Cluster::new(launch, hosts, signals)?;
+    let result = cluster
         .start()
-        .and_then(|()| fleet.gather())
-        .and_then(|go| if go { fleet.watch() } else { Ok(()) });
-    fleet.finish(result.is_ok());
-    fleet.course.say_rest();
+        .and_then(|()| cluster.gather())
+        .and_then(|go| if go { cluster.watch() } else { Ok(()) });
+    cluster.finish(result.is_ok());
+    cluster.policy.say_rest();
     result?;
-    let stdout = fleet.printer.kept();
-    Ok(fleet.course.report(stdout))
+    let stdout = cluster.printer.kept();
+    Ok(cluster.policy.report(stdout))
 }
 
-struct Fleet<'a> {
+struct Cluster<'a> {
     launch: &'a Launch,
     hosts: &'a Hosts,
     remotes: Vec<Remote>,
@@ -60,8 +60,8 @@ struct Fleet<'a> {
     slot: Slot<News>,
     signals: Option<Signals>,
     printer: Arc<Printer>,
-    course: Course<'a>,
-    keeper: Option<Keeper>,
+    policy: Policy<'a>,
+    reaper: Option<Reaper>,
     input: Input,
     /// Why the job cannot start.
     trouble: Option<Error>,
@@ -88,15 +88,15 @@ enum Input {
     Closed,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> Cluster<'a> {
     fn new(
         launch: &'a Launch,
         hosts: &'a Hosts,
         signals: Option<Signals>,
-    ) -> Result<Fleet<'a>, Error> {
+    ) -> Result<Cluster<'a>, Error> {
         let (slot, mail) =
             mailbox().map_err(|error| Error::System { what: "a pair of sockets", error })?;
-        Ok(Fleet {
+        Ok(Cluster {
             launch,
             hosts,
             remotes: Vec::new(),
@@ -104,8 +104,8 @@ impl<'a> Fleet<'a> {
             slot,
             signals,
             printer: Arc::new(Printer::new(Sink::new(launch.output))),
-            course: Course::new(launch),
-            keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program, None).ok()),
+            policy: Policy::new(launch),
+            reaper: launch.reaper.as_ref().and_then(|program| Reaper::start(program, None).ok()),
             input: if launch.interactive { Input::Open } else { Input::Closed },
             trouble: None,
             start_deadline: Instant::now().checked_add(hosts.start_timeout),
@@ -130,11 +130,11 @@ impl<'a> Fleet<'a> {
             let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
             let goal = Goal { node, label, command, ranks };
             let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
-            if let Some(keeper) = &mut self.keeper {
+            if let Some(reaper) = &mut self.reaper {
                 if node == 0 {
-                    keeper.watch_over(remote.pid());
+                    reaper.watch_over(remote.pid());
                 }
-                keeper.be_patient_with(remote.pid());
+                reaper.be_patient_with(remote.pid());
             }
             let address = self.hosts.entries[node].address;
             remote.outbox.push(&ToNode::Plan(Box::new(Plan {
@@ -181,17 +181,17 @@ impl<'a> Fleet<'a> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
                 if number == STOPPING {
-                    self.course.pause();
+                    self.policy.pause();
                 }
                 if ENDING.contains(&number) {
-                    self.course.called_off(number);
+                    self.policy.called_off(number);
                     return Ok(false);
                 }
             }
             self.check_start()?;
         }
         self.begun = true;
-        self.course.begin();
+        self.policy.begin();
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Start));
         Ok(true)
     }
@@ -231,14 +231,14 @@ impl<'a> Fleet<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next = [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline]
+            let next = [self.policy.next(), self.hearing_ends, kill_ends, self.start_deadline]
                 .into_iter()
                 .flatten()
                 .min();
             for number in self.step(next)? {
                 if number == STOPPING {
                     self.pause();
-                } else if let Some(signal) = self.course.asked(number) {
+                } else if let Some(signal) = self.policy.asked(number) {
                     self.signal(signal);
                 }
             }
@@ -246,7 +246,7 @@ impl<'a> Fleet<'a> {
             self.judge();
             let running =
                 || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
-            if let Some(signal) = self.course.keep_time(running) {
+            if let Some(signal) = self.policy.keep_time(running) {
                 self.signal(signal);
             }
             if self.killed.is_some_and(|killed| killed.elapsed() >= AFTER_KILL) {
@@ -303,7 +303,7 @@ impl<'a> Fleet<'a> {
     fn hear(&mut self, News { node, what }: News) {
         match what {
             What::Message(message) => self.hear_daemon(node, message),
-            What::Broken => self.course.output_broke(),
+            What::Broken => self.policy.output_broke(),
             What::Quiet => self.remotes[node].streams -= 1,
             What::Ended(why) => {
                 self.remotes[node].streams -= 1;
@@ -333,12 +333,12 @@ impl<'a> Fleet<'a> {
             ToLauncher::Ended { rank, how, peer_state, cause } => {
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
-                self.course.ended(rank, how, peer_state);
+                self.policy.ended(rank, how, peer_state);
                 if how != ExitCause::Status(0) || peer_state != PeerState::Left {
                     self.tell_others(node, &[rank], how, cause);
                 }
             }
-            ToLauncher::Drained { rank } => self.course.drained(Rank(rank)),
+            ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
@@ -417,7 +417,7 @@ impl<'a> Fleet<'a> {
         remote.outbox.push(&ToNode::Stop);
         let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
         if self.begun {
-            self.course.lost_host(host, &why, &running);
+            self.policy.lost_host(host, &why, &running);
             self.tell_others(node, &running, ExitCause::Silent, None);
         } else {
             self.trouble.get_or_insert(Error::Host { host, why });
@@ -483,7 +483,7 @@ impl<'a> Fleet<'a> {
         self.signal(Signal::STOP);
         let deadline = Instant::now() + BEFORE_PAUSE;
         self.remotes.iter().for_each(|remote| _ = remote.outbox.wait_until_written(deadline));
-        self.course.pause();
+        self.policy.pause();
         self.signal(Signal::CONT);
     }
 
@@ -513,13 +513,13 @@ impl<'a> Fleet<'a> {
             remote.kill();
         }
         if self.launch.is_own_process {
-            processes::end_descendants(self.keeper.as_ref().map(Keeper::pid));
+            processes::end_descendants(self.reaper.as_ref().map(Reaper::pid));
         }
         if let Some(group) = self.group() {
             processes::end_group_for_good(group);
         }
-        if let Some(keeper) = self.keeper.take() {
-            keeper.dismiss();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.dismiss();
         }
     }
 
@@ -527,13 +527,13 @@ impl<'a> Fleet<'a> {
     /// than done, not for long.
     fn hear_last_words(&mut self) {
         let patience =
-            if self.course.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
+            if self.policy.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
         let mut deadline = Instant::now() + patience;
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
                 return;
             };
-            let stalled = self.printer.is_busy() && !self.course.was_cut_short();
+            let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
             if heard || stalled {
                 deadline = Instant::now() + patience;
             }
@@ -542,7 +542,7 @@ impl<'a> Fleet<'a> {
             }
         }
         for node in 0..self.remotes.len() {
-            if self.remotes[node].state < State::Done && !self.course.was_cut_short() {
+            if self.remotes[node].state < State::Done && !self.policy.was_cut_short() {
                 self.lose(node, "it did not say that it has ended".into());
             }
         }

@@ -11,13 +11,13 @@ use farside_fabric::{
     Wait,
 };
 
-use super::ahead::Ahead;
+use super::prefetch::Prefetcher;
 use super::contention::Contention;
-use super::lanes::Lanes;
+use super::links::Links;
 use super::network::{Network, Route, Sent};
 use super::queue::Queue;
 use super::waiting::Tick;
-use crate::crew::Crew;
+use crate::fibers::Fibers;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
@@ -165,12 +165,12 @@ pub(crate) struct Counted {
 }
 
 /// The machine.
-pub(crate) struct Clockwork {
+pub(crate) struct EventEngine {
     pub(super) store: Store,
     pub(super) network: Network,
     pub(super) contention: Contention,
     pub(super) members: Vec<Member>,
-    pub(super) lanes: Lanes,
+    pub(super) links: Links,
     pub(super) flights: Vec<Option<Flight>>,
     pub(super) free_flights: Vec<u32>,
     pub(super) queue: Queue<Entry>,
@@ -190,13 +190,13 @@ pub(crate) enum Next {
     Nothing,
 }
 
-impl Clockwork {
+impl EventEngine {
     pub(super) fn new(
         store: Store,
         network: Network,
         contention: Contention,
         traced: bool,
-    ) -> Clockwork {
+    ) -> EventEngine {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
             go: Go::Ready(0, 0),
@@ -213,9 +213,9 @@ impl Clockwork {
             hints: Hints::NONE,
         };
         let ranks = store.topology.ranks();
-        let mut clockwork = Clockwork {
+        let mut engine = EventEngine {
             members: (0..ranks).map(member).collect(),
-            lanes: Lanes::new(),
+            links: Links::new(),
             store,
             network,
             contention,
@@ -229,9 +229,9 @@ impl Clockwork {
             paused: vec![(0, None); if traced { ranks as usize } else { 0 }],
         };
         for rank in 0..ranks {
-            clockwork.push(0, Entry::Resumes(rank));
+            engine.push(0, Entry::Resumes(rank));
         }
-        clockwork
+        engine
     }
 
     /// The time that has come.
@@ -245,11 +245,11 @@ impl Clockwork {
     }
 
     /// Lets things happen until a rank has to run.
-    pub(crate) fn next(&mut self, crew: &Crew) -> Next {
+    pub(crate) fn next(&mut self, fibers: &Fibers) -> Next {
         loop {
-            let ahead =
-                Ahead { flights: &self.flights, members: &self.members, lanes: &self.lanes, crew };
-            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| ahead.fetch(entry, soon))
+            let prefetcher =
+                Prefetcher { flights: &self.flights, members: &self.members, links: &self.links, fibers };
+            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| prefetcher.fetch(entry, soon))
             else {
                 return Next::Nothing;
             };
@@ -278,7 +278,7 @@ impl Clockwork {
                         Go::Departure => Resume::Departure,
                         Go::TimedOut => Resume::TimedOut,
                     };
-                    self.note_wait(rank, at_ns);
+                    self.record_wait(rank, at_ns);
                     return Next::Run(rank as usize, resume);
                 }
             }
@@ -401,7 +401,7 @@ impl Clockwork {
         };
         let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
         self.contention.count((origin, target), flight.what(), lost);
-        self.note(&flight, done_ns, back_ns, bytes_back);
+        self.record(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
             Role::Posted => {
@@ -447,9 +447,9 @@ impl Clockwork {
         }
         let member = &mut self.members[origin.index()];
         member.posted -= 1;
-        let lane = self.lanes.enter(origin, target, self.now_ns);
-        lane.posted -= 1;
-        lane.acknowledged_ns = lane.acknowledged_ns.max(back_ns);
+        let link = self.links.enter(origin, target, self.now_ns);
+        link.posted -= 1;
+        link.acknowledged_ns = link.acknowledged_ns.max(back_ns);
         match member.doing {
             Doing::Flushes(flushed) if flushed == target => {
                 self.go_on_if_flushed(origin.index(), target)
@@ -461,9 +461,9 @@ impl Clockwork {
     }
 
     fn go_on_if_flushed(&mut self, rank: usize, target: Rank) {
-        let lane = self.lanes.get(Rank(rank as u32), target);
-        if lane.posted == 0 {
-            self.schedule(rank, lane.acknowledged_ns, Go::Ready(0, 0));
+        let link = self.links.get(Rank(rank as u32), target);
+        if link.posted == 0 {
+            self.schedule(rank, link.acknowledged_ns, Go::Ready(0, 0));
         }
     }
 
@@ -501,7 +501,7 @@ impl Clockwork {
     }
 }
 
-impl Engine for Clockwork {
+impl Engine for EventEngine {
     fn store(&mut self) -> &mut Store {
         &mut self.store
     }
@@ -529,10 +529,10 @@ impl Engine for Clockwork {
         let mut arrives_ns = sent.arrives_ns;
         // Whatever was sent before to the same target arrives before; a get may overtake.
         if posted || !matches!(body, Body::Get { .. }) {
-            let lane = self.lanes.enter(origin, target, self.now_ns);
-            arrives_ns = arrives_ns.max(lane.arrives_ns);
-            lane.arrives_ns = arrives_ns;
-            lane.posted += u32::from(posted);
+            let link = self.links.enter(origin, target, self.now_ns);
+            arrives_ns = arrives_ns.max(link.arrives_ns);
+            link.arrives_ns = arrives_ns;
+            link.posted += u32::from(posted);
         }
         if posted {
             member.posted += 1;
@@ -556,8 +556,8 @@ impl Engine for Clockwork {
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        let lane = self.lanes.get(origin, target);
-        lane.posted == 0 && lane.acknowledged_ns <= self.members[origin.index()].clock_ns
+        let link = self.links.get(origin, target);
+        link.posted == 0 && link.acknowledged_ns <= self.members[origin.index()].clock_ns
     }
 
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
@@ -604,7 +604,7 @@ impl Member {
     }
 }
 
-impl Clockwork {
+impl EventEngine {
     /// When an operation comes again that has arrived now and is lost.
     fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;

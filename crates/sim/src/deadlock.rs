@@ -6,7 +6,7 @@ use crate::machine::{Doing, Machine, Member};
 
 impl Machine {
     /// Who waits for what, when nothing can happen any more.
-    pub(crate) fn stuck(&self) -> String {
+    pub(crate) fn deadlock_report(&self) -> String {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
                 Doing::Waits { wait, .. } => {

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The time that one start may take, and what is done while it lasts.
-pub struct Patience {
+pub struct StartDeadline {
     began: Instant,
     limit: Duration,
     /// What users change the limit with.
@@ -35,10 +35,10 @@ pub struct Patience {
     voice: RefCell<Option<UnixDatagram>>,
 }
 
-impl Patience {
+impl StartDeadline {
     /// A start that begins now, of which `family` tells who else of it is on this machine.
-    pub(crate) fn new(limit: Duration, variable: &'static str, family: Family) -> Rc<Patience> {
-        Rc::new(Patience {
+    pub(crate) fn new(limit: Duration, variable: &'static str, family: Family) -> Rc<StartDeadline> {
+        Rc::new(StartDeadline {
             began: Instant::now(),
             limit,
             variable,

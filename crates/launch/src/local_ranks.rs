@@ -10,23 +10,23 @@ use farside::{ExitCause, Loss, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use crate::keeper::Keeper;
+use crate::reaper::Reaper;
 use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
 use crate::processes::{self, Process};
 use crate::{Error, Launch};
 
-pub(crate) struct Crew<'a> {
+pub(crate) struct LocalRanks<'a> {
     launch: &'a Launch,
     host: &'a Host,
     processes: Vec<Process>,
     group: Pid,
-    keeper: Option<Keeper>,
+    reaper: Option<Reaper>,
 }
 
-/// What came of starting a crew.
+/// What came of starting a local_ranks.
 pub(crate) struct Started<'a> {
-    pub(crate) crew: Crew<'a>,
+    pub(crate) local_ranks: LocalRanks<'a>,
     /// Passes on what the ranks write.
     pub(crate) forwarder: Forwarder,
     /// Standard input of rank 0, if it is here and has one.
@@ -43,7 +43,7 @@ pub(crate) struct End {
     pub(crate) cause: Option<Loss>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> LocalRanks<'a> {
     /// Starts the ranks that belong on this host.
     pub(crate) fn start(
         launch: &'a Launch,
@@ -51,23 +51,23 @@ impl<'a> Crew<'a> {
         sink: Sink,
     ) -> Result<Started<'a>, Error> {
         let mark = Mark::new();
-        let mut keeper =
-            launch.keeper.as_ref().and_then(|program| Keeper::start(program, Some(&mark)).ok());
+        let mut reaper =
+            launch.reaper.as_ref().and_then(|program| Reaper::start(program, Some(&mark)).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
             match processes::start(launch, host, &mark, rank, group) {
                 Ok(process) => {
-                    if let (Some(keeper), None) = (&mut keeper, group) {
-                        keeper.watch_over(processes::pid(&process.child));
+                    if let (Some(reaper), None) = (&mut reaper, group) {
+                        reaper.watch_over(processes::pid(&process.child));
                     }
                     processes.push(process);
                 }
                 Err(error) => {
                     group.inspect(|&group| processes::signal_group(group, Signal::KILL));
                     processes.iter_mut().for_each(|process| drop(process.child.wait()));
-                    if let Some(keeper) = keeper {
-                        keeper.dismiss();
+                    if let Some(reaper) = reaper {
+                        reaper.dismiss();
                     }
                     return Err(error);
                 }
@@ -91,7 +91,7 @@ impl<'a> Crew<'a> {
             processes::signal_group(group, Signal::KILL);
             Error::System { what: "starting the thread for output", error }
         })?;
-        Ok(Started { crew: Crew { launch, host, processes, group, keeper }, forwarder, input })
+        Ok(Started { local_ranks: LocalRanks { launch, host, processes, group, reaper }, forwarder, input })
     }
 
     /// The ranks that still run.
@@ -152,12 +152,12 @@ impl<'a> Crew<'a> {
             let _ = process.child.wait();
         }
         if self.launch.is_own_process {
-            let keeper = self.keeper.as_ref().map(Keeper::pid);
-            processes::end_descendants(keeper);
+            let reaper = self.reaper.as_ref().map(Reaper::pid);
+            processes::end_descendants(reaper);
         }
         processes::end_group_for_good(self.group);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.dismiss();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.dismiss();
         }
     }
 }

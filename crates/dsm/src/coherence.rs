@@ -31,8 +31,8 @@ use zerocopy::IntoBytes;
 use crate::config::{Config, Fetch, Start};
 use crate::diff::{self, Made};
 use crate::interval::{Interval, Notice};
-use crate::lock::Places;
-use crate::mail::Counts;
+use crate::lock::LockState;
+use crate::mail::MessageCounts;
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
 use crate::race::Race;
@@ -116,7 +116,7 @@ impl Page {
     }
 }
 
-pub(crate) struct Core<'w, V> {
+pub(crate) struct Coherence<'w, V> {
     pub(crate) reach: Reach<'w>,
     pub(crate) me: Rank,
     pub(crate) ranks: u32,
@@ -139,8 +139,8 @@ pub(crate) struct Core<'w, V> {
     pub(crate) log_bytes: usize,
     /// How far others' logs were read.
     pub(crate) cursors: BTreeMap<u32, usize>,
-    pub(crate) places: Places,
-    pub(crate) counts: Counts,
+    pub(crate) lock_state: LockState,
+    pub(crate) messages: MessageCounts,
     pub(crate) handler: Option<HandlerId>,
     pub(crate) guard: Box<dyn Guard + 'w>,
     pub(crate) statistics: Statistics,
@@ -157,18 +157,18 @@ pub(crate) struct Core<'w, V> {
     variant: PhantomData<V>,
 }
 
-impl<'w, V: Variant> Core<'w, V> {
+impl<'w, V: Variant> Coherence<'w, V> {
     pub(crate) fn new(
         reach: Reach<'w>,
         config: Config,
         memory: Memory,
         handler: Option<HandlerId>,
         guard: Box<dyn Guard + 'w>,
-    ) -> Core<'w, V> {
+    ) -> Coherence<'w, V> {
         let (me, ranks) = (reach.rank(), reach.size());
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
         let count = config.bytes as usize / config.page_bytes;
-        Core {
+        Coherence {
             me,
             ranks,
             page_words: config.page_bytes / 4,
@@ -182,8 +182,8 @@ impl<'w, V: Variant> Core<'w, V> {
             pending: 0,
             log_bytes: 0,
             cursors: BTreeMap::new(),
-            places: Places::new(config.locks, V::TICKETS_BEFORE),
-            counts: Counts::new(ranks),
+            lock_state: LockState::new(config.locks, V::TICKETS_BEFORE),
+            messages: MessageCounts::new(ranks),
             handler,
             guard,
             statistics: Statistics::default(),
@@ -455,22 +455,22 @@ impl<'w, V: Variant> Core<'w, V> {
 
     /// Hears of intervals of others, and passes them on to those who come for a lock.
     pub(crate) fn learn(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
-        self.keep_news(&mut intervals)?;
+        self.retain_new(&mut intervals)?;
         self.log(&intervals)?;
-        self.heed(intervals)
+        self.record_notices(intervals)
     }
 
     /// The same when all ranks meet: nobody comes for what everybody is told.
     pub(crate) fn learn_with_all(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
-        self.keep_news(&mut intervals)?;
-        self.heed(intervals)
+        self.retain_new(&mut intervals)?;
+        self.record_notices(intervals)
     }
 
-    fn heed(&mut self, intervals: Vec<Interval>) -> Result<()> {
+    fn record_notices(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let mut invalid = Vec::new();
         for interval in intervals {
             self.statistics.notices += interval.notices.len() as u64;
-            for &notice in interval.notices.iter().skip(usize::from(!V::HEEDS_NOTICES)) {
+            for &notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
                 let page = &mut self.pages[notice.page as usize];
                 let by = (interval.order, interval.rank);
                 page.pending.push(Pending { order: by.0, rank: by.1, notice });
@@ -488,7 +488,7 @@ impl<'w, V: Variant> Core<'w, V> {
     }
 
     /// Of intervals, those that are new, each of which must be the next one of its rank.
-    fn keep_news(&self, intervals: &mut Vec<Interval>) -> Result<()> {
+    fn retain_new(&self, intervals: &mut Vec<Interval>) -> Result<()> {
         let (mut seen, mut wrong) = (self.seen.clone(), None);
         intervals.retain(|&Interval { rank, number, ref notices, .. }| {
             let next = seen.of(rank) + 1;

@@ -38,15 +38,15 @@ impl Start {
 }
 
 /// The fibers of a run.
-pub(crate) struct Crew {
-    fibers: Vec<Fiber>,
+pub(crate) struct Fibers {
+    all: Vec<Fiber>,
     /// Where the port of each rank is, and its way out: for the processor's caches alone.
     hints: Vec<(*const u8, *const u8)>,
     failure: Rc<RefCell<Option<String>>>,
     over: Rc<Cell<bool>>,
 }
 
-impl Crew {
+impl Fibers {
     /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
     pub(crate) fn new<E: Engine + 'static>(
         topology: &Topology,
@@ -54,10 +54,10 @@ impl Crew {
         stacks: &Rc<Stacks>,
         program: &Program,
         machine: &Shared<E>,
-    ) -> Result<Crew, String> {
+    ) -> Result<Fibers, String> {
         maps::check(topology.ranks())?;
-        let mut crew = Crew {
-            fibers: Vec::new(),
+        let mut fibers = Fibers {
+            all: Vec::new(),
             hints: Vec::new(),
             failure: Rc::default(),
             over: Rc::default(),
@@ -65,27 +65,27 @@ impl Crew {
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
             let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
-            crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
-            let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
+            fibers.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
+            let body = fibers.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
                 format!(
                     "no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate \
                          fewer ranks"
                 )
             })?;
-            crew.fibers.push(fiber);
+            fibers.all.push(fiber);
         }
-        Ok(crew)
+        Ok(fibers)
     }
 
     /// Runs a rank until it pauses; `None` when it has ended.
     pub(crate) fn resume(&mut self, rank: usize, resume: Resume) -> Option<Pause> {
-        self.fibers[rank].resume(resume)
+        self.all[rank].resume(resume)
     }
 
     /// Asks for what it takes to let a rank run.
     pub(crate) fn fetch(&self, rank: usize) {
-        prefetch::value(&self.fibers[rank]);
+        prefetch::value(&self.all[rank]);
         let (port, switch) = self.hints[rank];
         prefetch::lines(port, 2);
         prefetch::lines(switch, 1);
@@ -94,7 +94,7 @@ impl Crew {
     /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.
     pub(crate) fn kill(&mut self, rank: usize) {
         self.over.set(true);
-        self.fibers[rank].end();
+        self.all[rank].end();
         self.over.set(false);
     }
 
@@ -139,11 +139,11 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Fibers {
     fn drop(&mut self) {
         // Fibers that are dropped in the middle unwind, and must not take that for a failure of
         // theirs.
         self.over.set(true);
-        self.fibers.clear();
+        self.all.clear();
     }
 }

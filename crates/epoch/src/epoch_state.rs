@@ -165,48 +165,48 @@ const REMEMBERED: usize = 16;
 
 /// An operation that is not complete.
 #[derive(Clone, Copy)]
-struct Deed {
+struct Access {
     start: u64,
     end: u64,
     effect: Effect,
 }
 
 /// What one rank knows of a target.
-struct Account {
+struct TargetState {
     lock: Cell<Option<Mode>>,
     is_started: Cell<bool>,
     /// The latest operations, and how many there were.
-    deeds: [Cell<Deed>; REMEMBERED],
+    accesses: [Cell<Access>; REMEMBERED],
     count: Cell<usize>,
 }
 
-impl Account {
-    fn new() -> Account {
-        let nothing = Deed { start: 0, end: 0, effect: Effect::Get };
-        Account {
+impl TargetState {
+    fn new() -> TargetState {
+        let nothing = Access { start: 0, end: 0, effect: Effect::Get };
+        TargetState {
             lock: Cell::new(None),
             is_started: Cell::new(false),
-            deeds: std::array::from_fn(|_| Cell::new(nothing)),
+            accesses: std::array::from_fn(|_| Cell::new(nothing)),
             count: Cell::new(0),
         }
     }
 
     #[inline]
-    fn deeds(&self) -> &[Cell<Deed>] {
-        &self.deeds[..self.count.get().min(REMEMBERED)]
+    fn accesses(&self) -> &[Cell<Access>] {
+        &self.accesses[..self.count.get().min(REMEMBERED)]
     }
 
     #[inline]
-    fn remember(&self, deed: Deed) {
+    fn remember(&self, access: Access) {
         let count = self.count.get();
-        self.deeds[count % REMEMBERED].set(deed);
+        self.accesses[count % REMEMBERED].set(access);
         self.count.set(count + 1);
     }
 }
 
 /// Which epochs this rank has open.
-pub(crate) struct Ledger {
-    accounts: Box<[Account]>,
+pub(crate) struct EpochState {
+    targets: Box<[TargetState]>,
     checks: bool,
     locks: Cell<usize>,
     pub(crate) all_locked: Cell<bool>,
@@ -217,10 +217,10 @@ pub(crate) struct Ledger {
     pub(crate) posted: RefCell<Option<Vec<usize>>>,
 }
 
-impl Ledger {
-    pub(crate) fn new(members: usize, checks: bool) -> Ledger {
-        Ledger {
-            accounts: (0..members).map(|_| Account::new()).collect(),
+impl EpochState {
+    pub(crate) fn new(members: usize, checks: bool) -> EpochState {
+        EpochState {
+            targets: (0..members).map(|_| TargetState::new()).collect(),
             checks,
             locks: Cell::new(0),
             all_locked: Cell::new(false),
@@ -238,12 +238,12 @@ impl Ledger {
     /// How this rank has locked a member.
     #[inline]
     pub(crate) fn lock_of(&self, member: usize) -> Option<Mode> {
-        self.accounts[member].lock.get()
+        self.targets[member].lock.get()
     }
 
     /// Those that are locked.
     pub(crate) fn locked(&self) -> Vec<usize> {
-        (0..self.accounts.len()).filter(|&member| self.lock_of(member).is_some()).collect()
+        (0..self.targets.len()).filter(|&member| self.lock_of(member).is_some()).collect()
     }
 
     /// Whether a member may be locked now.
@@ -254,7 +254,7 @@ impl Ledger {
         target: Rank,
         call: &'static str,
     ) -> Result<(), Fault> {
-        if self.accounts[member].lock.get().is_some() {
+        if self.targets[member].lock.get().is_some() {
             return Err(Fault::LockedTwice { target });
         }
         self.end_idle_fence();
@@ -285,7 +285,7 @@ impl Ledger {
 
     #[inline]
     pub(crate) fn set_lock(&self, member: usize, mode: Option<Mode>) {
-        let before = self.accounts[member].lock.replace(mode);
+        let before = self.targets[member].lock.replace(mode);
         self.locks
             .set(self.locks.get() + usize::from(mode.is_some()) - usize::from(before.is_some()));
         self.forget(member);
@@ -294,11 +294,11 @@ impl Ledger {
     pub(crate) fn set_started(&self, targets: Option<Vec<usize>>) -> Option<Vec<usize>> {
         let before = self.started.replace(targets);
         for &member in before.iter().flatten() {
-            self.accounts[member].is_started.set(false);
+            self.targets[member].is_started.set(false);
             self.forget(member);
         }
         for &member in self.started.borrow().iter().flatten() {
-            self.accounts[member].is_started.set(true);
+            self.targets[member].is_started.set(true);
         }
         before
     }
@@ -314,13 +314,13 @@ impl Ledger {
     pub(crate) fn set_fenced(&self, is_open: bool) {
         self.fenced.set(is_open);
         self.used.set(false);
-        (0..self.accounts.len()).for_each(|member| self.forget(member));
+        (0..self.targets.len()).for_each(|member| self.forget(member));
     }
 
     /// What was done to a member is complete.
     #[inline]
     pub(crate) fn forget(&self, member: usize) {
-        self.accounts[member].count.set(0);
+        self.targets[member].count.set(0);
     }
 
     /// Whether an operation may be done now; remembers it.
@@ -335,22 +335,22 @@ impl Ledger {
         if !self.checks {
             return Ok(());
         }
-        let account = &self.accounts[member];
-        let is_locked = account.lock.get().is_some() || self.all_locked.get();
-        if !is_locked && !account.is_started.get() {
+        let target_state = &self.targets[member];
+        let is_locked = target_state.lock.get().is_some() || self.all_locked.get();
+        if !is_locked && !target_state.is_started.get() {
             if !self.fenced.get() {
                 return Err(Fault::OutsideEpoch { target });
             }
             self.used.set(true);
         }
         let (start, end) = (at.0, at.0.saturating_add(at.1));
-        for deed in account.deeds() {
-            let deed = deed.get();
-            if deed.start < end && start < deed.end && !effect.goes_with(deed.effect) {
-                return Err(overlap(target, &deed, start, effect));
+        for access in target_state.accesses() {
+            let access = access.get();
+            if access.start < end && start < access.end && !effect.goes_with(access.effect) {
+                return Err(overlap(target, &access, start, effect));
             }
         }
-        account.remember(Deed { start, end, effect });
+        target_state.remember(Access { start, end, effect });
         Ok(())
     }
 
@@ -363,14 +363,14 @@ impl Ledger {
         if self.posted.borrow().is_some() {
             return Err(Fault::LocalAccess { what, why: "it is exposed by a post: wait first" });
         }
-        if writes && self.accounts[me].lock.get() == Some(Mode::Shared) {
+        if writes && self.targets[me].lock.get() == Some(Mode::Shared) {
             return Err(Fault::LocalAccess { what, why: "it is locked in shared mode" });
         }
         let (start, end) = (at.0, at.0.saturating_add(at.1));
-        let overlaps = |deed: &Deed| {
-            deed.start < end && start < deed.end && (writes || deed.effect != Effect::Get)
+        let overlaps = |access: &Access| {
+            access.start < end && start < access.end && (writes || access.effect != Effect::Get)
         };
-        if self.accounts[me].deeds().iter().map(Cell::get).any(|deed| overlaps(&deed)) {
+        if self.targets[me].accesses().iter().map(Cell::get).any(|access| overlaps(&access)) {
             return Err(Fault::LocalAccess {
                 what,
                 why: "an operation of this epoch on the same bytes is not complete",
@@ -381,11 +381,11 @@ impl Ledger {
 }
 
 #[cold]
-fn overlap(target: Rank, deed: &Deed, start: u64, effect: Effect) -> Fault {
+fn overlap(target: Rank, access: &Access, start: u64, effect: Effect) -> Fault {
     Fault::Overlap {
         target,
-        offset: deed.start.max(start),
+        offset: access.start.max(start),
         what: effect.name(),
-        before: deed.effect.name(),
+        before: access.effect.name(),
     }
 }

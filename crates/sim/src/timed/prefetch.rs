@@ -1,8 +1,8 @@
 //! Looking ahead: what the next events need is fetched before their time.
 
-use super::clockwork::{Doing, Entry, Flight, Member};
-use super::lanes::Lanes;
-use crate::crew::Crew;
+use super::event_engine::{Doing, Entry, Flight, Member};
+use super::links::Links;
+use crate::fibers::Fibers;
 use crate::prefetch;
 
 /// How many lines of a rank's stack are used below its wait and above it: by the calls that led to
@@ -14,14 +14,14 @@ const FURTHER: usize = 18;
 const NEARBY: usize = 3;
 
 /// What events need.
-pub(super) struct Ahead<'a> {
+pub(super) struct Prefetcher<'a> {
     pub(super) flights: &'a [Option<Flight>],
     pub(super) members: &'a [Member],
-    pub(super) lanes: &'a Lanes,
-    pub(super) crew: &'a Crew,
+    pub(super) links: &'a Links,
+    pub(super) fibers: &'a Fibers,
 }
 
-impl Ahead<'_> {
+impl Prefetcher<'_> {
     /// Fetches what an entry will need into the processor's caches: what it names first, and then
     /// what that leads to.
     pub(super) fn fetch(&self, entry: Entry, soon: u32) {
@@ -32,7 +32,7 @@ impl Ahead<'_> {
                     prefetch::lines(flight.word, 1);
                     prefetch::value(&self.members[flight.target.index()]);
                     prefetch::lines((&raw const self.members[flight.id.rank.index()]).cast(), 1);
-                    self.lanes.fetch(flight.id.rank, flight.target);
+                    self.links.fetch(flight.id.rank, flight.target);
                 }
             }
             (Entry::Arrives(index), _) => {
@@ -47,7 +47,7 @@ impl Ahead<'_> {
             }
             (Entry::Resumes(rank), 2) => {
                 prefetch::value(&self.members[rank as usize]);
-                self.crew.fetch(rank as usize);
+                self.fibers.fetch(rank as usize);
             }
             (Entry::Resumes(rank), 1) => {
                 let hints = &self.members[rank as usize].hints;

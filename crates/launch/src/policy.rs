@@ -20,7 +20,7 @@ const AFTER_TERM: Duration = Duration::from_secs(1);
 /// How long the news of a rank's end waits for its last lines, should nobody read them.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-pub(crate) struct Course<'a> {
+pub(crate) struct Policy<'a> {
     launch: &'a Launch,
     failures: Vec<Failure>,
     hosts_lost: Vec<String>,
@@ -38,9 +38,9 @@ pub(crate) struct Course<'a> {
     is_unread: bool,
 }
 
-impl<'a> Course<'a> {
-    pub(crate) fn new(launch: &'a Launch) -> Course<'a> {
-        Course {
+impl<'a> Policy<'a> {
+    pub(crate) fn new(launch: &'a Launch) -> Policy<'a> {
+        Policy {
             launch,
             failures: Vec::new(),
             hosts_lost: Vec::new(),
@@ -114,7 +114,7 @@ impl<'a> Course<'a> {
     }
 
     /// A rank has ended like this, when `fate` was what the job knew of it. That is said when all
-    /// of its output was passed on, of which [`Course::drained`] tells.
+    /// of its output was passed on, of which [`Policy::drained`] tells.
     pub(crate) fn ended(&mut self, rank: Rank, how: ExitCause, peer_state: PeerState) {
         // It has left in order; or it is a program that never joined, such as `hostname`, and has
         // done nothing wrong.
