@@ -10,9 +10,7 @@ impl Machine {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
-                    // to.
-                    let waiting = waiting(rank, unsafe { &*wait });
+                    let waiting = waiting(rank, wait.get());
                     let why =
                         if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
                     return format!("{waiting}{why}");

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use farside_fabric::{Error, ExitCause, Node, PeerState, Rank, SegmentId};
 
 use crate::event::{Access, Event, EventId, What};
-use crate::machine::{Doing, Flight, Machine};
+use crate::flight::Flight;
+use crate::machine::{Doing, Machine};
 use crate::store::Body;
 
 /// How a rank ends that the oracle kills.
@@ -70,7 +71,7 @@ impl Machine {
         for mut flight in all {
             let own = flight.id.rank == rank;
             if matches!(flight.body, Body::Call { .. }) && !own {
-                self.pass_on(flight, (rank, node), ran_handlers);
+                self.pass_on(flight, rank, node, ran_handlers);
             } else if flight.target == rank {
                 if !own {
                     self.fail(&flight, rank);
@@ -88,7 +89,7 @@ impl Machine {
 
     /// A call is to a node: if that is the dead rank's, the next rank of the node goes on with it,
     /// if there is one.
-    fn pass_on(&mut self, mut flight: Flight, (dead, node): (Rank, Node), ran_handlers: bool) {
+    fn pass_on(&mut self, mut flight: Flight, dead: Rank, node: Node, ran_handlers: bool) {
         let is_there = matches!(flight.body, Body::Call { node: called, .. } if called == node);
         if is_there && self.runner(node).is_err() {
             return self.fail(&flight, dead);
@@ -105,7 +106,7 @@ impl Machine {
         match (flight.posted, flight.by_agent) {
             (true, true) => {}
             (true, false) => self.store.fail_later(flight.id.rank, dead, error),
-            (false, _) => self.store.answer(flight.whole(), 0, Err(error)),
+            (false, _) => self.store.answer(flight.whole, 0, Err(error)),
         }
     }
 
@@ -115,8 +116,7 @@ impl Machine {
     pub(crate) fn vanish(&mut self, id: EventId, step: Option<usize>) {
         let called =
             self.flights.iter().find(|flight| flight.id == id && flight.runner_died.is_some());
-        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole(), flight.runner_died))
-        {
+        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole, flight.runner_died)) {
             self.flights.retain(|flight| flight.id != id);
             self.flights.iter_mut().for_each(|flight| flight.runner_died = None);
             self.store.answer(whole, 0, Err(Error::RankLost { rank, how: KILLED }));

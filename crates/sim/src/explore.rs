@@ -8,8 +8,8 @@ mod search;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::fibers::Program;
 use crate::event::Event;
+use crate::fibers::Program;
 use crate::run::{Oracle, Run, Simulation, Verdict};
 
 /// Which schedules are tried.

@@ -7,7 +7,8 @@ use std::thread::ThreadId;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use farside_fabric::Wait;
+
+use crate::parked_wait::ParkedWait;
 
 /// How long a fiber's stack is. Protocols and tests need a fraction of it; what is not touched
 /// costs nothing.
@@ -17,7 +18,7 @@ const STACK_BYTES: usize = 256 * 1024;
 #[derive(Clone, Copy)]
 pub(crate) enum Pause {
     /// It waits, as described.
-    Wait(*const Wait<'static>),
+    Wait(ParkedWait),
     /// It waits until what it posted to this rank has landed.
     Flush(u32),
     /// It polls, and has seen nothing new.

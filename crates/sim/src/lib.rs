@@ -18,15 +18,19 @@
 //! rank makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
-mod fibers;
+mod deadlock;
 mod death;
 mod engine;
 mod event;
 pub mod explore;
 mod fiber;
+mod fibers;
+mod flight;
+mod landing;
 mod machine;
 mod maps;
 mod memory;
+mod parked_wait;
 mod port;
 mod prefetch;
 pub mod profile;
@@ -34,13 +38,12 @@ mod reach;
 mod run;
 mod sleep;
 mod store;
-mod deadlock;
-mod timed;
 mod tearing;
+mod timed;
 
 pub use bits::Bits;
-pub use fibers::{Program, Start};
 pub use event::{Access, Event, EventId, What};
+pub use fibers::{Program, Start};
 pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};
 pub use timed::{Resent, Timed, Timing};

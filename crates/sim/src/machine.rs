@@ -6,7 +6,6 @@
 //! the memory model allows: fences and signals hold back what must come later, nothing else does.
 
 use std::cell::RefCell;
-use std::hash::{Hash, Hasher};
 
 use farside_fabric::{
     Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, Ticket, Topology, Wait,
@@ -16,41 +15,17 @@ use crate::bits::Bits;
 use crate::engine::Engine;
 use crate::event::{Access, Event, EventId, What};
 use crate::fiber::{Pause, Resume};
-use crate::reach::Posted;
-use crate::store::{Body, Outcome, Store, ticket, word_access};
+use crate::flight::Flight;
+use crate::parked_wait::ParkedWait;
+use crate::store::{Body, Store, ticket, word_access};
 use crate::tearing::parts;
-
-/// An operation in flight, or a part of one.
-pub(crate) struct Flight {
-    pub(crate) id: EventId,
-    /// The operation that it is a part of; itself, if it is not torn.
-    whole: EventId,
-    pub(crate) target: Rank,
-    /// How many fences its rank had done when it was posted.
-    epoch: u32,
-    /// Whether a fence before it holds it back.
-    fenced: bool,
-    /// Another operation that must land first, and the steps at which it did.
-    after: Option<EventId>,
-    after_steps: Vec<usize>,
-    pub(crate) posted: bool,
-    /// Whether a handler posted it: no flush or fence of its rank speaks of it.
-    pub(crate) by_agent: bool,
-    /// Of a call: who may have been at work on it when it died.
-    pub(crate) runner_died: Option<Rank>,
-    pub(crate) body: Body,
-    /// Its landing.
-    pub(crate) event: Event,
-    /// The steps that its rank knew of when it came about, once that was noted.
-    pub(crate) known: Option<Bits>,
-}
 
 /// What a rank is doing.
 pub(crate) enum Doing {
     /// It can run.
     Runs(Resume),
     /// It waits; its look at the word is an event of this name.
-    Waits { wait: *const Wait<'static>, id: EventId },
+    Waits { wait: ParkedWait, id: EventId },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
@@ -77,14 +52,14 @@ pub(crate) struct Member {
     time_outs: (u64, u32),
     /// What it has read since it last relaxed, and before that; and whether somebody has changed it
     /// since.
-    reads: Vec<(Access, u64)>,
-    reads_before: Vec<(Access, u64)>,
-    stale: bool,
+    pub(crate) reads: Vec<(Access, u64)>,
+    pub(crate) reads_before: Vec<(Access, u64)>,
+    pub(crate) stale: bool,
     /// How often it has relaxed in a row without reading anything.
     pauses: u32,
     /// Posted operations of this rank that have landed: to whom, after how many fences, at which
     /// step.
-    landed: Vec<(Rank, u32, usize)>,
+    pub(crate) landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
     pub(crate) learned: RefCell<Vec<usize>>,
 }
@@ -106,7 +81,7 @@ pub(crate) struct Machine {
     /// What may still happen.
     pub(crate) mishaps: Mishaps,
     /// Grows whenever memory changes.
-    version: u64,
+    pub(crate) version: u64,
     /// What the word held that the last atomic has changed.
     pub(crate) held: Option<u64>,
 }
@@ -220,31 +195,6 @@ impl Engine for Machine {
     }
 }
 
-impl Flight {
-    pub(crate) fn is_posted_by(&self, rank: Rank) -> bool {
-        self.posted && !self.by_agent && self.id.rank == rank
-    }
-
-    /// The operation that it is, or is a part of.
-    pub(crate) fn whole(&self) -> EventId {
-        self.whole
-    }
-
-    pub(crate) fn is_get(&self) -> bool {
-        matches!(self.body, Body::Get { .. })
-    }
-
-    /// Whether this one, while it is in flight, holds another back.
-    pub(crate) fn holds_back(&self, later: &Flight) -> bool {
-        Some(self.whole) == later.after
-            || (later.fenced
-                && !later.by_agent
-                && self.is_posted_by(later.id.rank)
-                && self.target == later.target
-                && self.epoch < later.epoch)
-    }
-}
-
 impl Machine {
     pub(crate) fn new(topology: Topology, root_bytes: u64, mishaps: Mishaps) -> Machine {
         let member = |_| Member {
@@ -282,37 +232,6 @@ impl Machine {
             }
         }
         news
-    }
-
-    /// What a handler at `node` has posted to other nodes is in flight from now on.
-    fn launch_for_agent(&mut self, runner: Rank, all: Vec<Posted>) {
-        let mut previous = None;
-        for Posted { target, body, after_previous } in all {
-            let id = self.store.next_id(runner);
-            let after = previous.filter(|_| after_previous);
-            previous = Some(id);
-            let event = Event {
-                id,
-                accesses: body.accesses(target).map(Into::into),
-                what: body.what(target),
-            };
-            let flight = Flight {
-                id,
-                whole: id,
-                target,
-                epoch: 0,
-                fenced: false,
-                after,
-                after_steps: Vec::new(),
-                posted: true,
-                by_agent: true,
-                runner_died: None,
-                body,
-                event,
-                known: None,
-            };
-            self.flights.push(flight);
-        }
     }
 
     /// Notes why a rank paused.
@@ -357,9 +276,7 @@ impl Machine {
         for rank in (0..self.members.len() as u32).map(Rank) {
             let resume = match self.members[rank.index()].doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
-                    // to.
-                    let wait = unsafe { &*wait };
+                    let wait = wait.get();
                     match wait.event {
                         Awaited::Done(asked) if self.store.reply_at(rank, asked).is_some() => {
                             Some(Resume::Go(0, 0))
@@ -439,8 +356,7 @@ impl Machine {
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
             };
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            let wait = unsafe { &*wait };
+            let wait = wait.get();
             if let Awaited::Words(conditions) = wait.event
                 && member.sees(wait).is_some()
             {
@@ -455,7 +371,7 @@ impl Machine {
     }
 
     /// The wait that an event would end, if it is a look at a word.
-    pub(crate) fn wait_of(&self, id: EventId) -> Option<*const Wait<'static>> {
+    pub(crate) fn wait_of(&self, id: EventId) -> Option<ParkedWait> {
         match self.members[id.rank.index()].doing {
             Doing::Waits { wait, id: waits } if waits == id => Some(wait),
             _ => None,
@@ -470,16 +386,10 @@ impl Machine {
         }
         match self.members[id.rank.index()].doing {
             Doing::Waits { wait, id: waits } => {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                waits == id && self.members[id.rank.index()].sees(unsafe { &*wait }).is_some()
+                waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
             _ => false,
         }
-    }
-
-    fn may_land(&self, flight: &Flight) -> bool {
-        let may_be_held_back = flight.after.is_some() || (flight.fenced && flight.epoch > 0);
-        !(may_be_held_back && self.flights.iter().any(|earlier| earlier.holds_back(flight)))
     }
 
     /// Makes an event happen, as a step of that number if it counts. A death must be followed by
@@ -503,8 +413,7 @@ impl Machine {
             return;
         }
         let seen = match self.members[id.rank.index()].doing {
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits { wait, .. } => holds(unsafe { &*wait }),
+            Doing::Waits { wait, .. } => holds(wait.get()),
             _ => None,
         };
         let member = self.member(id.rank);
@@ -526,87 +435,13 @@ impl Machine {
         })
     }
 
-    fn land(&mut self, flight: Flight, step: Option<usize>) {
-        let (origin, target) = (flight.id.rank, flight.target);
-        let (runner, outcome) = match flight.body {
-            Body::Call { node, .. } => match self.runner(node) {
-                Ok(runner) => (runner, self.store.execute(origin, target, &flight.body)),
-                Err(error) => (target, Outcome { reply: Err(error), posted: Vec::new() }),
-            },
-            _ => (target, self.store.execute(origin, target, &flight.body)),
-        };
-        self.wake_by(target, &flight.body);
-        // What was torn has landed with its last part.
-        if flight.is_posted_by(origin)
-            && !self.flights.iter().any(|other| other.whole == flight.whole)
-        {
-            let counted = self.store.count_landing(origin, target, &flight.body);
-            counted.into_iter().for_each(|rank| self.member(rank).asleep = false);
-        }
-        self.note_accesses(origin, &flight, &outcome.reply);
-        if let Some(step) = step {
-            if flight.is_posted_by(origin) {
-                self.member(origin).landed.push((target, flight.epoch, step));
-            } else if !flight.by_agent {
-                self.member(origin).learned.borrow_mut().push(step);
-            }
-            for later in self.flights.iter_mut().filter(|later| later.after == Some(flight.whole)) {
-                later.after_steps.push(step);
-            }
-        }
-        self.launch_for_agent(runner, outcome.posted);
-        let is_last = || self.flights.iter().all(|other| other.whole != flight.whole);
-        match (flight.posted, outcome.reply) {
-            (true, Err(error)) if !flight.by_agent => self.store.fail_later(origin, target, error),
-            (true, _) => {}
-            (false, reply) if reply.is_err() || is_last() => {
-                self.store.answer(flight.whole, 0, reply)
-            }
-            (false, _) => {}
-        }
-    }
-
-    /// Who polls what was just written has something new to read.
-    fn note_accesses(&mut self, origin: Rank, flight: &Flight, reply: &Result<Reply>) {
-        let accesses = flight.event.accesses.as_deref();
-        let mut changes =
-            accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes));
-        if let (Body::Atomic { at, op }, Ok(Reply::Word(held))) = (&flight.body, reply) {
-            self.held = u64::try_from(*held).ok();
-            changes = op.apply(at.width, *held) != *held;
-        }
-        if changes {
-            self.version += 1;
-            for (rank, member) in self.members.iter_mut().enumerate() {
-                let read = |(access, _): &(Access, u64)| {
-                    accesses.is_none_or(|all| all.iter().any(|other| other.conflicts(access)))
-                };
-                let known = member.reads.iter().chain(&member.reads_before);
-                member.stale |= rank != origin.index() && known.into_iter().any(read);
-            }
-        }
-        // Nobody reads anything by what it has posted.
-        if flight.posted {
-            return;
-        }
-        let digest = digest(&flight.body, reply);
-        let reads = accesses
-            .into_iter()
-            .flatten()
-            .map(|access| (Access { writes: false, ..*access }, digest));
-        self.member(origin).reads.extend(reads);
-    }
-
     /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless
     /// that was without effect too often. Says who goes on.
     pub(crate) fn time_out(&mut self) -> Option<usize> {
         let version = self.version;
         for (rank, member) in self.members.iter_mut().enumerate() {
             let resume = match member.doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits { wait, .. } if unsafe { &*wait }.timeout.is_some() => {
-                    Resume::TimedOut
-                }
+                Doing::Waits { wait, .. } if wait.get().timeout.is_some() => Resume::TimedOut,
                 Doing::Relaxes { .. } => Resume::Go(0, 0),
                 _ => continue,
             };
@@ -642,20 +477,4 @@ pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
         let value = condition.memory.look(condition.at.offset, condition.at.width)?.load();
         (condition.until)(value).then_some((which, value))
     })
-}
-
-/// What a rank has learned by an operation, as a number: the same if it has learned the same.
-fn digest(body: &Body, result: &Result<Reply>) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    match (body, result) {
-        (_, Ok(Reply::Word(held))) => held.hash(&mut hasher),
-        (_, Ok(Reply::Bytes(bytes))) => bytes.hash(&mut hasher),
-        (Body::Get { pieces, into, .. }, Ok(Reply::None)) => {
-            let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
-            // SAFETY: the operation has just written that many bytes there.
-            unsafe { std::slice::from_raw_parts(*into, bytes as usize) }.hash(&mut hasher);
-        }
-        _ => {}
-    }
-    hasher.finish()
 }

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
-use crate::fibers::{Fibers, Program};
 use crate::event::{Access, Event, EventId};
 use crate::fiber::{Resume, Stacks};
+use crate::fibers::{Fibers, Program};
 use crate::machine::{Doing, Machine, Mishaps};
 use crate::store::word_access;
 
@@ -135,17 +135,17 @@ impl Simulation {
         let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
-        let fibers = match Fibers::new(&self.topology, self.root_bytes, &self.stacks, program, &machine)
-        {
-            Ok(fibers) => fibers,
-            Err(problem) => {
-                return Run {
-                    verdict: Verdict::Failed(problem),
-                    steps: Vec::new(),
-                    late: Vec::new(),
-                };
-            }
-        };
+        let fibers =
+            match Fibers::new(&self.topology, self.root_bytes, &self.stacks, program, &machine) {
+                Ok(fibers) => fibers,
+                Err(problem) => {
+                    return Run {
+                        verdict: Verdict::Failed(problem),
+                        steps: Vec::new(),
+                        late: Vec::new(),
+                    };
+                }
+            };
         let mut driver = Driver {
             machine,
             fibers,
@@ -317,13 +317,7 @@ impl Driver {
         if let Doing::Waits { wait, .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
             if self.at > self.given {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                note_late(
-                    &self.steps[..self.at],
-                    unsafe { &*wait },
-                    &self.clocks[rank],
-                    &mut self.late,
-                );
+                note_late(&self.steps[..self.at], wait.get(), &self.clocks[rank], &mut self.late);
             }
         }
     }
@@ -339,8 +333,7 @@ impl Driver {
             let known = |step: usize, causes: &mut Bits| causes.extend(&self.steps[step].before);
             causes = self.machine.borrow().causes(event.id, known);
             if let Some(wait) = self.machine.borrow().wait_of(event.id) {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                note_enabling(&self.steps, unsafe { &*wait }, &mut causes);
+                note_enabling(&self.steps, wait.get(), &mut causes);
             }
             before = causes.clone();
             for (earlier, step) in self.steps.iter().enumerate().rev() {

@@ -8,7 +8,8 @@
 use farside_fabric::{Event as Awaited, Rank, Wait};
 
 use crate::event::{Access, Event, EventId, What};
-use crate::machine::{Doing, Flight, Machine, Member, holds};
+use crate::flight::Flight;
+use crate::machine::{Doing, Machine, Member, holds};
 use crate::store::{Body, word_access};
 
 impl Member {
@@ -22,8 +23,7 @@ impl Member {
         let Doing::Waits { wait, .. } = self.doing else {
             return false;
         };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        let Awaited::Words(conditions) = (unsafe { &*wait }).event else {
+        let Awaited::Words(conditions) = wait.get().event else {
             return false;
         };
         let meets = |look: Access| accesses.iter().any(|access| access.conflicts(&look));
@@ -89,8 +89,7 @@ impl Machine {
     pub(crate) fn somebody_oversleeps(&self) -> bool {
         self.members.iter().filter(|member| member.asleep).any(|member| match member.doing {
             Doing::Waits { wait, .. } => {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                let wait = unsafe { &*wait };
+                let wait = wait.get();
                 wait.timeout.is_none() && holds(wait).is_some()
             }
             _ => false,

@@ -19,8 +19,8 @@
 
 use super::{Progress, Reduction, Report, failure_of};
 use crate::bits::Bits;
-use crate::fibers::Program;
 use crate::event::{Event, EventId};
+use crate::fibers::Program;
 use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict};
 
 /// Tries every schedule, unless `go_on` says that it is enough.

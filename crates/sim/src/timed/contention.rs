@@ -27,8 +27,18 @@ pub struct Resent {
     pub count: u64,
 }
 
-/// From whom to whom, which kind of operation, and in which segment, if in any.
-type Flow = (Rank, Rank, u64, Option<SegmentId>);
+/// An operation on its way, as far as resending counts it.
+#[derive(Clone, Copy)]
+pub(super) struct Flow {
+    pub(super) origin: Rank,
+    pub(super) target: Rank,
+    pub(super) kind: Kind,
+    /// The segment that the operation touches; a call touches none.
+    pub(super) segment: Option<SegmentId>,
+}
+
+/// The key of a flow: origin, target, number of the kind, segment.
+type FlowKey = (Rank, Rank, u64, Option<SegmentId>);
 
 pub(super) struct Contention {
     /// How many messages may wait while one is dealt with, if others are lost.
@@ -39,7 +49,7 @@ pub(super) struct Contention {
     state: u64,
     /// Until when what one rank sends another waits.
     waits_ns: FxHashMap<(Rank, Rank), u64>,
-    resent: BTreeMap<Flow, (Kind, u64)>,
+    resent: BTreeMap<FlowKey, (Kind, u64)>,
 }
 
 impl Contention {
@@ -59,14 +69,9 @@ impl Contention {
 
     /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or
     /// behind one that is, returns when it comes again.
-    pub(super) fn comes_again_ns(
-        &mut self,
-        (origin, target): (Rank, Rank),
-        (kind, segment): (Kind, Option<SegmentId>),
-        others: u64,
-        now_ns: u64,
-    ) -> Option<u64> {
+    pub(super) fn comes_again_ns(&mut self, flow: Flow, others: u64, now_ns: u64) -> Option<u64> {
         let pending_max = self.pending_max?;
+        let Flow { origin, target, kind, .. } = flow;
         // A get overtakes, and nothing waits behind it.
         let is_ordered = kind != Kind::Get;
         if is_ordered && let Some(&waits_ns) = self.waits_ns.get(&(origin, target)) {
@@ -79,22 +84,18 @@ impl Contention {
             return None;
         }
         let again_ns = now_ns + self.timer_ns + self.tick();
-        self.count((origin, target), (kind, segment), 1);
+        self.count(flow, 1);
         if is_ordered {
             self.waits_ns.insert((origin, target), again_ns);
         }
         Some(again_ns)
     }
 
-    pub(super) fn count(
-        &mut self,
-        (origin, target): (Rank, Rank),
-        (kind, segment): (Kind, Option<SegmentId>),
-        times: u64,
-    ) {
+    /// Counts an operation that was resent so many times.
+    pub(super) fn count(&mut self, flow: Flow, times: u64) {
         if times > 0 {
-            self.resent.entry((origin, target, kind as u64, segment)).or_insert((kind, 0)).1 +=
-                times;
+            let key = (flow.origin, flow.target, flow.kind as u64, flow.segment);
+            self.resent.entry(key).or_insert((flow.kind, 0)).1 += times;
         }
     }
 

@@ -11,16 +11,17 @@ use farside_fabric::{
     Wait,
 };
 
-use super::prefetch::Prefetcher;
-use super::contention::Contention;
+use super::contention::{Contention, Flow};
 use super::links::Links;
+use super::member::{Doing, Go, Hints, Member, Watched};
 use super::network::{Network, Route, Sent};
+use super::prefetch::Prefetcher;
 use super::queue::Queue;
 use super::waiting::Tick;
-use crate::fibers::Fibers;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
+use crate::fibers::Fibers;
 use crate::machine::holds;
 use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
@@ -46,11 +47,13 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// What it is, and to which segment it goes.
-    fn what(&self) -> (Kind, Option<SegmentId>) {
-        (self.body.kind(self.role == Role::Fetching), self.body.segment())
+    fn flow(&self) -> Flow {
+        let kind = self.body.kind(self.role == Role::Fetching);
+        Flow { origin: self.id.rank, target: self.target, kind, segment: self.body.segment() }
     }
 }
+
+const _: () = assert!(size_of::<Option<Flight>>() <= 192);
 
 /// Who cares for the end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,81 +66,6 @@ pub(super) enum Role {
     ByAgent,
 }
 
-/// What a rank is doing.
-#[derive(Clone, Copy)]
-pub(super) enum Doing {
-    /// It will run when its entry of the queue comes.
-    Scheduled,
-    Waits(*const Wait<'static>),
-    Flushes(Rank),
-    NeedsRoom,
-    Prepared,
-    Over,
-}
-
-/// A rank. What every operation needs comes first, in one line of the processor's caches.
-#[repr(C, align(128))]
-pub(super) struct Member {
-    pub(super) doing: Doing,
-    /// Why it will run, once that is scheduled.
-    pub(super) go: Go,
-    /// Its own time.
-    pub(super) clock_ns: u64,
-    /// The words that it waits on, as far as there are no more.
-    pub(super) watched: [Watched; 2],
-    /// Posted operations that have not arrived, and fetching ones.
-    pub(super) posted: u32,
-    pub(super) fetching: u32,
-    pub(super) node: u32,
-    /// How many operations it has started.
-    serial: u32,
-    pub(super) watches_more: bool,
-    /// By when a timer will look at its wait, in ticks.
-    pub(super) timer: Tick,
-    /// When its wait is over; `u64::MAX` if it has no time limit.
-    pub(super) deadline_ns: u64,
-    /// While it works: how much of its host's time the agent had taken when it last looked;
-    /// otherwise `u64::MAX`.
-    pub(super) stolen_ns: u64,
-    pub(super) hints: Hints,
-}
-
-/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches
-/// alone.
-#[derive(Clone, Copy)]
-pub(super) struct Hints {
-    /// Its wait, which is on its stack.
-    pub(super) wait: *const u8,
-    /// The conditions of the wait, and what describes the memory that they are about.
-    pub(super) conditions: *const u8,
-    pub(super) memory: *const u8,
-    /// The first of their words. The next wait is often for one nearby.
-    pub(super) word: *const u8,
-}
-
-impl Hints {
-    pub(super) const NONE: Hints = Hints {
-        wait: std::ptr::null(),
-        conditions: std::ptr::null(),
-        memory: std::ptr::null(),
-        word: std::ptr::null(),
-    };
-}
-
-const _: () = assert!(size_of::<Member>() == 128 && size_of::<Option<Flight>>() <= 192);
-
-/// A word that is waited on, as a number: the same for the same word, and seldom for another.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Watched(u64);
-
-impl Watched {
-    pub(super) fn new(segment: SegmentId, offset: u64) -> Watched {
-        /// The largest word: whatever overlaps lies in one block of this size.
-        const BLOCK: u64 = 16;
-        Watched(segment.0.rotate_left(32) ^ (offset / BLOCK))
-    }
-}
-
 /// Something in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Entry {
@@ -145,14 +73,6 @@ pub(super) enum Entry {
     Resumes(u32),
     Timer(u32),
     Departures,
-}
-
-/// Why a rank resumes.
-#[derive(Clone, Copy)]
-pub(super) enum Go {
-    Ready(u32, u64),
-    Departure,
-    TimedOut,
 }
 
 /// What was counted.
@@ -247,8 +167,12 @@ impl EventEngine {
     /// Lets things happen until a rank has to run.
     pub(crate) fn next(&mut self, fibers: &Fibers) -> Next {
         loop {
-            let prefetcher =
-                Prefetcher { flights: &self.flights, members: &self.members, links: &self.links, fibers };
+            let prefetcher = Prefetcher {
+                flights: &self.flights,
+                members: &self.members,
+                links: &self.links,
+                fibers,
+            };
             let Some((at_ns, entry)) = self.queue.pop(|entry, soon| prefetcher.fetch(entry, soon))
             else {
                 return Next::Nothing;
@@ -292,8 +216,7 @@ impl EventEngine {
         self.counted.waits += u64::from(matches!(pause, Pause::Wait(_) | Pause::Flush(_)));
         if let Some(paused) = self.paused.get_mut(rank) {
             let kind = match pause {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => {
+                Pause::Wait(wait) if matches!(wait.get().event, Awaited::Words(_)) => {
                     Some(Kind::Wait)
                 }
                 Pause::Flush(_) => Some(Kind::Flush),
@@ -400,7 +323,7 @@ impl EventEngine {
             _ => 0,
         };
         let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
-        self.contention.count((origin, target), flight.what(), lost);
+        self.contention.count(flight.flow(), lost);
         self.record(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
@@ -433,8 +356,7 @@ impl EventEngine {
         self.store.answer(flight.id, back_ns, reply);
         self.members[origin].fetching -= 1;
         if let Doing::Waits(wait) = self.members[origin].doing
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            && matches!(unsafe { &*wait }.event, Awaited::Done(asked) if asked == ticket(flight.id))
+            && matches!(wait.get().event, Awaited::Done(asked) if asked == ticket(flight.id))
         {
             self.schedule(origin, back_ns, Go::Ready(0, 0));
         }
@@ -487,16 +409,13 @@ impl EventEngine {
             let id = self.members[leader.index()].next_id(leader);
             let route = self.network.route(&self.store.topology, leader, target);
             let sent = self.network.send_by_interface(route, node, done_ns, body.bytes());
-            self.contention.count((leader, target), (body.kind(false), body.segment()), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
-            let role = Role::ByAgent;
-            let rides = false;
-            self.take_off(
-                Flight { id, target, route, role, rides, sent_ns: done_ns, word, body },
-                arrives_ns,
-            );
+            let (role, rides) = (Role::ByAgent, false);
+            let flight = Flight { id, target, route, role, rides, sent_ns: done_ns, word, body };
+            self.contention.count(flight.flow(), sent.lost);
+            self.take_off(flight, arrives_ns);
         }
     }
 }
@@ -523,7 +442,6 @@ impl Engine for EventEngine {
             true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
             false => self.network.send(route, member.node as usize, begin_ns, body.bytes()),
         };
-        self.contention.count((origin, target), (body.kind(!posted), body.segment()), sent.lost);
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
@@ -541,10 +459,9 @@ impl Engine for EventEngine {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(
-            Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body },
-            arrives_ns,
-        );
+        let flight = Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body };
+        self.contention.count(flight.flow(), sent.lost);
+        self.take_off(flight, arrives_ns);
         id
     }
 
@@ -596,26 +513,17 @@ impl Engine for EventEngine {
     }
 }
 
-impl Member {
-    /// A name for the next operation of this rank.
-    fn next_id(&mut self, rank: Rank) -> EventId {
-        self.serial += 1;
-        EventId { rank, serial: self.serial }
-    }
-}
-
 impl EventEngine {
     /// When an operation comes again that has arrived now and is lost.
     fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
-        let (origin, target) = (flight.id.rank, flight.target);
-        let what = flight.what();
-        let (node, route) = (self.members[target.index()].node as usize, flight.route);
+        let flow = flight.flow();
+        let (node, route) = (self.members[flow.target.index()].node as usize, flight.route);
         let others = if flight.rides { 0 } else { self.network.waiting(route, node, self.now_ns) };
         if flight.role == Role::ByAgent || !self.network.is_message(route) {
             return None;
         }
-        self.contention.comes_again_ns((origin, target), what, others, self.now_ns)
+        self.contention.comes_again_ns(flow, others, self.now_ns)
     }
 
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {

@@ -1,12 +1,13 @@
 //! Measuring: a program runs once, in virtual time, on a machine as a [`Profile`] describes it.
 
-mod prefetch;
-mod event_engine;
 mod contention;
+mod event_engine;
 mod links;
+mod member;
 mod network;
-mod record;
+mod prefetch;
 mod queue;
+mod record;
 mod waiting;
 
 use std::cell::RefCell;
@@ -16,12 +17,12 @@ use std::time::{Duration, Instant};
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
-use self::event_engine::{EventEngine, Next};
 use self::contention::Contention;
 pub use self::contention::Resent;
+use self::event_engine::{EventEngine, Next};
 use self::network::Network;
-use crate::fibers::{Fibers, Program};
 use crate::fiber::Stacks;
+use crate::fibers::{Fibers, Program};
 use crate::profile::Profile;
 use crate::store::Store;
 
@@ -129,8 +130,9 @@ impl Timed {
                     if machine.is_over() {
                         break;
                     }
-                    begin_ns =
-                        machine.begin().ok_or_else(|| format!("deadlock: {}", machine.deadlock_report()))?;
+                    begin_ns = machine
+                        .begin()
+                        .ok_or_else(|| format!("deadlock: {}", machine.deadlock_report()))?;
                     began = Instant::now();
                 }
             }

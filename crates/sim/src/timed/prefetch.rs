@@ -1,7 +1,8 @@
 //! Looking ahead: what the next events need is fetched before their time.
 
-use super::event_engine::{Doing, Entry, Flight, Member};
+use super::event_engine::{Entry, Flight};
 use super::links::Links;
+use super::member::{Doing, Member};
 use crate::fibers::Fibers;
 use crate::prefetch;
 

@@ -1,9 +1,11 @@
 //! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
 
-use farside_fabric::{Event as Awaited, Rank, Wait, Word};
+use farside_fabric::{Event as Awaited, Rank, Word};
 
-use super::event_engine::{EventEngine, Doing, Entry, Go, Hints, Member, Watched};
+use super::event_engine::{Entry, EventEngine};
+use super::member::{Doing, Go, Hints, Member, Watched};
 use crate::machine::holds;
+use crate::parked_wait::ParkedWait;
 
 /// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +24,11 @@ impl Tick {
 }
 
 impl EventEngine {
-    pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
+    pub(super) fn wait(&mut self, rank: usize, wait: ParkedWait) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
-        self.members[rank].hints = Hints { wait: wait.cast(), ..Hints::NONE };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        let wait = unsafe { &*wait };
+        self.members[rank].hints = Hints { wait: wait.address(), ..Hints::NONE };
+        let wait = wait.get();
         match wait.event {
             Awaited::Done(asked) => {
                 if let Some(reply_ns) = self.store.reply_at(Rank(rank as u32), asked) {
@@ -95,8 +96,7 @@ impl EventEngine {
         let departures = self.store.departures();
         for rank in 0..self.members.len() {
             if let Doing::Waits(wait) = self.members[rank].doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                if unsafe { &*wait }.known_departures != departures {
+                if wait.get().known_departures != departures {
                     self.schedule(rank, self.now_ns, Go::Departure);
                 }
             }
@@ -108,8 +108,7 @@ impl EventEngine {
         let Doing::Waits(wait) = self.members[rank].doing else {
             return;
         };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        if let Some((which, value)) = holds(unsafe { &*wait }) {
+        if let Some((which, value)) = holds(wait.get()) {
             self.schedule(rank, at_ns + self.network.notice_ns, Go::Ready(which as u32, value));
         }
     }
@@ -128,8 +127,7 @@ impl EventEngine {
                 Doing::NeedsRoom => {
                     Some(format!("rank {rank} waits for one of its posted operations to land"))
                 }
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits(wait) => Some(crate::deadlock::waiting(rank, unsafe { &*wait })),
+                Doing::Waits(wait) => Some(crate::deadlock::waiting(rank, wait.get())),
             });
         let all: Vec<String> = waiting.collect();
         let more = all.len().saturating_sub(SHOWN);
