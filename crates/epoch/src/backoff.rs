@@ -26,8 +26,8 @@ use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, W
 use farside_rma::{Context, Words, World};
 use farside_sync::lock::frame::{Handle, Site};
 
+use crate::mode::Mode;
 use crate::variant::{Right, Variant};
-use crate::window::Mode;
 
 pub(crate) const WORDS: usize = 2;
 const WORD: usize = 0;

@@ -31,8 +31,8 @@ use farside_rma::{Context, Words};
 use farside_sync::lock::frame::{Handle, Patience, Right, Site};
 use farside_sync::lock::queue::{self, Queue};
 
+use crate::mode::Mode;
 use crate::variant::Variant;
-use crate::window::Mode;
 
 // The word and what its owner waits on lie a cache line apart.
 pub(crate) const WORDS: usize = 16;

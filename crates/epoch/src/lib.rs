@@ -42,15 +42,19 @@
 //! from the same lines.
 
 mod active;
+mod answer;
 mod backoff;
 mod direct;
 mod epoch_state;
+mod fault;
 mod message;
+mod mode;
 mod two_sided;
 #[doc(hidden)]
 pub mod variant;
 mod window;
 
 pub use backoff::LockAgent;
-pub use epoch_state::Fault;
-pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Mode, Op, Options, Put, Request, Window};
+pub use fault::Fault;
+pub use mode::Mode;
+pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Op, Options, Put, Request, Window};

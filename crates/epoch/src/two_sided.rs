@@ -31,9 +31,10 @@ use std::rc::Rc;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{AwaitedWord, Context, Place, Team, Window};
 
+use crate::answer::AnswerSlot;
 use crate::message::Operation;
+use crate::mode::Mode;
 use crate::variant::Variant;
-use crate::window::{Mode, Slot};
 
 const HEADER_BYTES: usize = 16;
 /// Rounds of a barrier: more ranks than that many doublings do not exist.
@@ -81,8 +82,11 @@ struct Epoch<'t> {
     operations: Vec<Queued<'t>>,
 }
 
-/// An operation, and where its answer goes.
-pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
+/// An operation that is queued for a target, and the slot that its answer goes to, if it has one.
+pub(crate) struct Queued<'t> {
+    pub(crate) operation: Operation,
+    pub(crate) answer: Option<Rc<dyn AnswerSlot<'t> + 't>>,
+}
 
 impl<'t> TwoSided<'t> {
     pub(crate) fn new(
@@ -161,7 +165,7 @@ impl<'t> TwoSided<'t> {
         };
         let room = self.slot_bytes - HEADER_BYTES;
         let sum = |bytes: fn(&Operation) -> usize| {
-            epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>()
+            epoch.operations.iter().map(|queued| bytes(&queued.operation)).sum::<usize>()
         };
         sum(Operation::message_bytes) <= room && sum(Operation::reply_bytes) <= room
     }
@@ -186,16 +190,17 @@ impl<'t> TwoSided<'t> {
         }
         self.send::<V>(context, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
         self.await_reply::<V>(context, memory, member)?;
-        let bytes: usize = epoch.operations.iter().map(|(op, _)| op.reply_bytes()).sum();
+        let bytes: usize =
+            epoch.operations.iter().map(|queued| queued.operation.reply_bytes()).sum();
         let mut reply = vec![0; bytes];
         if bytes > 0 {
             context.get(self.reply_slot(context.rank(), member), &mut reply)?;
         }
         let mut rest = reply.as_slice();
-        for (operation, slot) in &epoch.operations {
-            let (answer, tail) = rest.split_at(operation.reply_bytes());
+        for queued in &epoch.operations {
+            let (answer, tail) = rest.split_at(queued.operation.reply_bytes());
             rest = tail;
-            if let Some(slot) = slot {
+            if let Some(slot) = &queued.answer {
                 slot.fill(answer)?;
             }
         }
@@ -340,7 +345,7 @@ impl<'t> TwoSided<'t> {
         // The place of the message is free again when the one before was answered.
         self.await_reply::<V>(context, memory, member)?;
         let mut message = vec![0; HEADER_BYTES];
-        operations.iter().for_each(|(operation, _)| operation.encode(&mut message));
+        operations.iter().for_each(|queued| queued.operation.encode(&mut message));
         let bytes = (message.len() - HEADER_BYTES) as u64;
         (message[0], message[1]) = (what, u8::from(mode == Mode::Exclusive));
         message[8..HEADER_BYTES].copy_from_slice(&bytes.to_le_bytes());

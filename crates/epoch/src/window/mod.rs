@@ -1,8 +1,8 @@
 //! Windows: who has a part, how long it is, which design their passive epochs have.
 
-mod synchronization;
 mod operations;
 mod request;
+mod synchronization;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,6 +13,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Plain, Team, Window as Memory};
 
 use crate::active::Active;
+use crate::answer::AnswerSlot;
 use crate::backoff::{self, Backoff, LockAgent};
 use crate::direct::{self, Direct};
 use crate::epoch_state::EpochState;
@@ -21,17 +22,7 @@ use crate::two_sided::TwoSided;
 use crate::variant::{Right, Variant};
 
 pub use operations::{Op, Request};
-pub(crate) use request::Slot;
 pub use request::{Fetched, Get, Put};
-
-/// How a target is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Others may have it in this mode at the same time.
-    Shared,
-    /// Nobody else has it.
-    Exclusive,
-}
 
 /// How passive epochs work.
 #[derive(Debug, Clone, Copy, Default)]
@@ -162,7 +153,7 @@ struct Part {
     bytes: u64,
 }
 
-type Answer<'t> = Rc<dyn Slot<'t> + 't>;
+type Answer<'t> = Rc<dyn AnswerSlot<'t> + 't>;
 
 /// A rank that is no member.
 const NOBODY: u32 = u32::MAX;

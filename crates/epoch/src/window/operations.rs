@@ -9,8 +9,10 @@ use zerocopy::IntoBytes;
 use super::{Fetched, Get, Passive, Put, Window};
 use crate::epoch_state::Effect;
 use crate::message::Operation;
+use crate::mode::Mode;
+use crate::two_sided::{Queued, TwoSided};
 use crate::variant::Variant;
-use crate::window::{Answer, Mode};
+use crate::window::Answer;
 
 /// What a fetching atomic does to the word: the operations of `MPI_Fetch_and_op` on integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +73,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            return two_sided
-                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None));
+            let operation = Operation::Put { at: offset, bytes: bytes.to_vec() };
+            return two_sided.queue(member, Queued { operation, answer: None });
         }
         self.context.put(bytes, self.memory.at(target, offset as usize))
     }
@@ -137,7 +139,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         if let Some(two_sided) = self.queuing(member) {
             let operation = Operation::Sum { at: offset, sum: scale.sum(), bytes: bytes.to_vec() };
-            return two_sided.queue(member, (operation, None));
+            return two_sided.queue(member, Queued { operation, answer: None });
         }
         self.context.accumulate(scale, data, self.memory.at(target, offset as usize).cast())
     }
@@ -203,8 +205,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            two_sided
-                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None))?;
+            let operation = Operation::Put { at: offset, bytes: bytes.to_vec() };
+            two_sided.queue(member, Queued { operation, answer: None })?;
         } else if self.context.topology().same_node(target, self.context.rank()) {
             self.context.put(bytes, self.memory.at(target, offset as usize))?;
         } else {
@@ -261,7 +263,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let me = self.context.rank();
         let member = self.member(me)?;
         let offset = self.offset(me, member, at, bytes)?;
-        self.state.enter_own(member, (offset, bytes), writes)?;
+        self.state.enter_own(member, &(offset..offset + bytes), writes)?;
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
@@ -295,7 +297,7 @@ impl<'t, V: Variant> Window<'t, V> {
         answer: Answer<'t>,
     ) -> Result<()> {
         match self.queuing(member) {
-            Some(two_sided) => two_sided.queue(member, (operation, Some(answer))),
+            Some(two_sided) => two_sided.queue(member, Queued { operation, answer: Some(answer) }),
             None => self.issue(target, &operation, Some(&answer)),
         }
     }
@@ -321,7 +323,7 @@ impl<'t, V: Variant> Window<'t, V> {
     fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
         let member = self.member(target)?;
         let offset = self.offset(target, member, at, bytes)?;
-        self.state.enter(member, target, (offset, bytes), effect)?;
+        self.state.enter(member, target, offset..offset + bytes, effect)?;
         if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
             self.take_lock(member, target, Mode::Shared)?;
         }
@@ -342,7 +344,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Where operations for a member are queued at the moment, if they are.
     #[inline]
-    fn queuing(&self, member: usize) -> Option<&crate::two_sided::TwoSided<'t>> {
+    fn queuing(&self, member: usize) -> Option<&TwoSided<'t>> {
         match &self.passive {
             Passive::TwoSided(two_sided) if two_sided.queues(member) => Some(two_sided),
             _ => None,

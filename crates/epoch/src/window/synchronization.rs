@@ -5,16 +5,24 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Place, WaitOptions};
 
-use super::{Mode, Passive, Window};
-use crate::epoch_state::Fault;
+use super::{Passive, Window};
+use crate::fault::Fault;
+use crate::mode::Mode;
+use crate::two_sided::TwoSided;
 use crate::variant::Variant;
 
 /// How long a rank waits for another in an active epoch before it looks whether that one can still
 /// come.
-const PATIENCE: Duration = Duration::from_millis(50);
+const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// Who is waited for, what this rank has done, and what the other should be doing.
-type Wanted = (usize, &'static str, &'static str);
+/// The other side of an active epoch, for which this rank waits.
+struct Partner {
+    member: usize,
+    /// What this rank has done, as an error says it.
+    did: &'static str,
+    /// What the partner should be doing.
+    instead: &'static str,
+}
 
 impl<'t, V: Variant> Window<'t, V> {
     /// Begins a passive access epoch to one target, in the given mode.
@@ -192,11 +200,9 @@ impl<'t, V: Variant> Window<'t, V> {
         let awaited = self.active.start(self.context, &targets, self.state.checks())?;
         if V::AWAITS_POSTS {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
-                self.await_number(
-                    word,
-                    number,
-                    (member, "started an access epoch to", "posting one for it"),
-                )?;
+                let did = "started an access epoch to";
+                let instead = "posting one for it";
+                self.await_number(word, number, Partner { member, did, instead })?;
             }
         }
         self.state.set_started(Some(targets));
@@ -219,11 +225,9 @@ impl<'t, V: Variant> Window<'t, V> {
         if V::AWAITS_ORIGINS {
             let awaited = self.active.completions(self.context, &origins);
             for ((word, number), &member) in awaited.into_iter().zip(&origins) {
-                self.await_number(
-                    word,
-                    number,
-                    (member, "posted an exposure epoch for", "starting one to it"),
-                )?;
+                let did = "posted an exposure epoch for";
+                let instead = "starting one to it";
+                self.await_number(word, number, Partner { member, did, instead })?;
             }
         }
         Ok(())
@@ -323,12 +327,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline(never)]
-    fn close_two_sided(
-        &self,
-        two_sided: &crate::two_sided::TwoSided<'t>,
-        member: usize,
-        target: Rank,
-    ) -> Result<()> {
+    fn close_two_sided(&self, two_sided: &TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
         if !two_sided.fits(member) {
             self.escalate(member)?;
         }
@@ -350,8 +349,8 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        for (operation, answer) in two_sided.escalate::<V>(self.context, &self.memory, member)? {
-            self.issue(target, &operation, answer.as_ref())?;
+        for queued in two_sided.escalate::<V>(self.context, &self.memory, member)? {
+            self.issue(target, &queued.operation, queued.answer.as_ref())?;
         }
         Ok(())
     }
@@ -380,17 +379,13 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
     /// where the design needs it. Whoever waits for long looks whether a member can still do what
     /// it is waited for.
-    fn await_number(
-        &self,
-        word: Place<'_, u64>,
-        number: u64,
-        (member, did, instead): Wanted,
-    ) -> Result<()> {
+    fn await_number(&self, word: Place<'_, u64>, number: u64, partner: Partner) -> Result<()> {
+        let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
             return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
         }
-        let timeout = self.state.checks().then_some(PATIENCE);
+        let timeout = self.state.checks().then_some(LOOK_AFTER);
         loop {
             match self.context.wait_among(
                 self.members(),
