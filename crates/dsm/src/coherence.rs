@@ -20,7 +20,6 @@
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
 //!            of some, exhaustively; `farside check dsm`.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -31,11 +30,9 @@ use zerocopy::IntoBytes;
 use crate::config::{Config, Fetch, Start};
 use crate::diff::{self, Made};
 use crate::interval::{Interval, Notice};
-use crate::lock::LockState;
-use crate::mail::MessageCounts;
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
-use crate::race::Race;
+use crate::state::{Intervals, LockState, MessageCounts, Records, Stored};
 use crate::statistics::Statistics;
 use crate::time::Time;
 use crate::variant::Variant;
@@ -125,30 +122,13 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) page_words: usize,
     pub(crate) pages: Vec<Page>,
     dirty: Vec<u32>,
-    /// The intervals since all have met last, by rank.
-    pub(crate) known: BTreeMap<u32, Vec<Interval>>,
-    /// How many of each that are.
-    pub(crate) seen: Time,
-    /// The highest order that this rank has seen.
-    order: u32,
-    /// How often all have met.
-    pub(crate) epoch: u32,
-    /// How many words of diffs there are, and of notices that are pending.
-    pub(crate) used: usize,
-    pending: usize,
-    pub(crate) log_bytes: usize,
-    /// How far others' logs were read.
-    pub(crate) cursors: BTreeMap<u32, usize>,
+    pub(crate) intervals: Intervals,
+    pub(crate) stored: Stored,
     pub(crate) lock_state: LockState,
     pub(crate) messages: MessageCounts,
     pub(crate) handler: Option<HandlerId>,
     pub(crate) guard: Box<dyn Guard + 'w>,
-    pub(crate) statistics: Statistics,
-    /// How often the fabric had sent something again before.
-    repeats: u64,
-    pub(crate) races: Vec<Race>,
-    /// When barriers of all ranks were entered and left.
-    pub(crate) times: Vec<(u64, u64)>,
+    pub(crate) records: Records,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
     /// Why nothing works any more.
@@ -174,22 +154,13 @@ impl<'w, V: Variant> Coherence<'w, V> {
             page_words: config.page_bytes / 4,
             pages: (0..count).map(|_| Page { keeper, ..Page::default() }).collect(),
             dirty: Vec::new(),
-            known: BTreeMap::new(),
-            seen: Time::default(),
-            order: 0,
-            epoch: V::EPOCHS_BEFORE,
-            used: 0,
-            pending: 0,
-            log_bytes: 0,
-            cursors: BTreeMap::new(),
+            intervals: Intervals { epoch: V::EPOCHS_BEFORE, ..Intervals::default() },
+            stored: Stored::default(),
             lock_state: LockState::new(config.locks, V::TICKETS_BEFORE),
             messages: MessageCounts::new(ranks),
             handler,
             guard,
-            statistics: Statistics::default(),
-            repeats: reach.fabric().effort().repeats,
-            races: Vec::new(),
-            times: Vec::new(),
+            records: Records { repeats: reach.fabric().effort().repeats, ..Records::default() },
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
@@ -212,14 +183,15 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// What was done so far.
     pub(crate) fn statistics(&self) -> Statistics {
-        let retransmitted = self.reach.fabric().effort().repeats.saturating_sub(self.repeats);
-        Statistics { retransmitted, ..self.statistics }
+        let retransmitted =
+            self.reach.fabric().effort().repeats.saturating_sub(self.records.repeats);
+        Statistics { retransmitted, ..self.records.statistics }
     }
 
     /// Counts messages, and what they carry.
     pub(crate) fn count(&mut self, messages: u64, bytes: usize) {
-        self.statistics.messages += messages;
-        self.statistics.bytes += bytes as u64;
+        self.records.statistics.messages += messages;
+        self.records.statistics.bytes += bytes as u64;
     }
 
     /// Writes to memory of this rank that others read.
@@ -244,7 +216,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if self.pages[page as usize].is_valid() {
             return Ok(());
         }
-        self.statistics.read_faults += 1;
+        self.records.statistics.read_faults += 1;
         self.faults();
         self.validate(page)?;
         self.guard.allow(page, 1, Allowed::Reading)
@@ -255,7 +227,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if self.pages[page as usize].is_dirty {
             return Ok(());
         }
-        self.statistics.write_faults += 1;
+        self.records.statistics.write_faults += 1;
         self.faults();
         self.validate(page)?;
         let words = self.page_words;
@@ -265,7 +237,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             let mut twin: Box<[u32]> = vec![0; words].into();
             self.memory.copy.own().read(page as usize * words, &mut twin)?;
             self.pages[page as usize].twin = Some(twin);
-            self.statistics.twins += 1;
+            self.records.statistics.twins += 1;
             self.works(words * 4);
         }
         self.guard.allow(page, 1, Allowed::Writing)
@@ -286,7 +258,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             let written = fetched.and_then(|()| self.memory.copy.own().write(index * words, &copy));
             self.scratch = copy;
             written?;
-            self.statistics.cold_misses += 1;
+            self.records.statistics.cold_misses += 1;
             self.count(2, words * 4);
             self.pages[index].keeper = None;
         }
@@ -304,7 +276,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             .fetch_diffs(&pending[first..])
             .and_then(|diffs| self.apply(&pending[first..], &diffs));
         match applied {
-            Ok(()) => self.pending -= pending.len(),
+            Ok(()) => self.stored.pending_notices -= pending.len(),
             Err(_) => self.pages[index].pending = pending,
         }
         applied
@@ -349,8 +321,8 @@ impl<'w, V: Variant> Coherence<'w, V> {
         }
         let bytes = all.len() * 4;
         self.count(2 * pending.len() as u64, bytes);
-        self.statistics.diffs_applied += pending.len() as u64;
-        self.statistics.diff_bytes += bytes as u64;
+        self.records.statistics.diffs_applied += pending.len() as u64;
+        self.records.statistics.diff_bytes += bytes as u64;
         Ok(all)
     }
 
@@ -421,7 +393,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             let entry = &mut self.pages[page as usize];
             entry.is_dirty = false;
             let Some(twin) = &entry.twin else { continue };
-            let at = (self.used + diffs.len()) as u32;
+            let at = (self.stored.diff_words + diffs.len()) as u32;
             match diff::make(twin, &self.scratch, &mut diffs) {
                 Made::Nothing => {}
                 Made::Runs(words) => notices.push(Notice { page, at, words: words as u32 }),
@@ -433,20 +405,25 @@ impl<'w, V: Variant> Coherence<'w, V> {
         }
         self.works(dirty.len() * words * 4);
         allow_all(&mut *self.guard, &dirty, Allowed::Reading)?;
-        check_room("diffs", (self.used + diffs.len()) * 4, self.config.storage_max as usize)?;
-        self.put_own(self.memory.diffs.at(self.me, self.used), &diffs)?;
-        self.used += diffs.len();
-        self.statistics.diffs_made += notices.len() as u64;
+        check_room(
+            "diffs",
+            (self.stored.diff_words + diffs.len()) * 4,
+            self.config.storage_max as usize,
+        )?;
+        self.put_own(self.memory.diffs.at(self.me, self.stored.diff_words), &diffs)?;
+        self.stored.diff_words += diffs.len();
+        self.records.statistics.diffs_made += notices.len() as u64;
         if notices.is_empty() {
             return Ok(());
         }
-        self.order += 1;
-        let number = self.seen.of(self.me.0) + 1;
-        let seen = self.seen.iter().filter(|&(rank, _)| rank != self.me.0).collect();
+        self.intervals.order += 1;
+        let number = self.intervals.seen.of(self.me.0) + 1;
+        let seen = self.intervals.seen.iter().filter(|&(rank, _)| rank != self.me.0).collect();
         for notice in &notices {
-            self.pages[notice.page as usize].last = Some((self.order, self.me.0));
+            self.pages[notice.page as usize].last = Some((self.intervals.order, self.me.0));
         }
-        let interval = Interval { rank: self.me.0, number, order: self.order, seen, notices };
+        let interval =
+            Interval { rank: self.me.0, number, order: self.intervals.order, seen, notices };
         self.log(std::slice::from_ref(&interval))?;
         self.keep(interval);
         self.note_storage();
@@ -469,14 +446,14 @@ impl<'w, V: Variant> Coherence<'w, V> {
     fn record_notices(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let mut invalid = Vec::new();
         for interval in intervals {
-            self.statistics.notices += interval.notices.len() as u64;
+            self.records.statistics.notices += interval.notices.len() as u64;
             for &notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
                 let page = &mut self.pages[notice.page as usize];
                 let by = (interval.order, interval.rank);
                 page.pending.push(Pending { order: by.0, rank: by.1, notice });
                 page.last = page.last.max(Some(by));
                 invalid.push(notice.page);
-                self.pending += 1;
+                self.stored.pending_notices += 1;
             }
             self.keep(interval);
         }
@@ -489,7 +466,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// Of intervals, those that are new, each of which must be the next one of its rank.
     fn retain_new(&self, intervals: &mut Vec<Interval>) -> Result<()> {
-        let (mut seen, mut wrong) = (self.seen.clone(), None);
+        let (mut seen, mut wrong) = (self.intervals.seen.clone(), None);
         intervals.retain(|&Interval { rank, number, ref notices, .. }| {
             let next = seen.of(rank) + 1;
             if number > next || rank >= self.ranks {
@@ -517,17 +494,17 @@ impl<'w, V: Variant> Coherence<'w, V> {
         let mut writer = Writer::default();
         intervals.iter().for_each(|interval| interval.write(self.page_words, &mut writer));
         let bytes = writer.bytes();
-        check_room("write notices", self.log_bytes + bytes.len(), self.memory.log_bytes)?;
-        self.put_own(self.memory.log.at(self.me, self.log_bytes), bytes)?;
-        self.log_bytes += bytes.len();
+        check_room("write notices", self.stored.log_bytes + bytes.len(), self.memory.log_bytes)?;
+        self.put_own(self.memory.log.at(self.me, self.stored.log_bytes), bytes)?;
+        self.stored.log_bytes += bytes.len();
         Ok(())
     }
 
     /// Adds an interval to what is known.
     fn keep(&mut self, interval: Interval) {
-        self.order = self.order.max(interval.order);
-        self.seen.set(interval.rank, interval.number);
-        self.known.entry(interval.rank).or_default().push(interval);
+        self.intervals.order = self.intervals.order.max(interval.order);
+        self.intervals.seen.set(interval.rank, interval.number);
+        self.intervals.known.entry(interval.rank).or_default().push(interval);
     }
 
     /// The intervals that somebody who knows `time` lacks, of the ranks that `of` names.
@@ -538,7 +515,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
     }
 
     pub(crate) fn write_lacking(&self, time: &Time, of: impl Fn(u32) -> bool, into: &mut Writer) {
-        for (&rank, intervals) in self.known.iter().filter(|&(&rank, _)| of(rank)) {
+        for (&rank, intervals) in self.intervals.known.iter().filter(|&(&rank, _)| of(rank)) {
             let knows = time.of(rank);
             for interval in intervals.iter().filter(|interval| interval.number > knows) {
                 interval.write(self.page_words, into);
@@ -548,20 +525,23 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// How many bytes of diffs and notices are kept.
     pub(crate) fn storage(&self) -> u64 {
-        (self.used * 4 + self.pending * size_of::<Pending>() + self.log_bytes) as u64
+        (self.stored.diff_words * 4
+            + self.stored.pending_notices * size_of::<Pending>()
+            + self.stored.log_bytes) as u64
     }
 
     fn note_storage(&mut self) {
-        self.statistics.storage_peak = self.statistics.storage_peak.max(self.storage());
+        self.records.statistics.storage_peak =
+            self.records.statistics.storage_peak.max(self.storage());
     }
 
     /// All ranks have met, and know the same.
     pub(crate) fn begin_epoch(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1);
-        self.known.clear();
-        self.seen.clear();
-        self.cursors.clear();
-        self.log_bytes = 0;
+        self.intervals.epoch = self.intervals.epoch.wrapping_add(1);
+        self.intervals.known.clear();
+        self.intervals.seen.clear();
+        self.intervals.cursors.clear();
+        self.stored.log_bytes = 0;
     }
 
     /// Nothing can happen any more.
@@ -571,9 +551,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// All notices and diffs were thrown away.
     pub(crate) fn clear_storage(&mut self) {
-        self.used = 0;
-        self.pending = 0;
-        self.statistics.reclaims += 1;
+        self.stored.diff_words = 0;
+        self.stored.pending_notices = 0;
+        self.records.statistics.reclaims += 1;
     }
 }
 

@@ -10,14 +10,14 @@ use farside_pager::{Method, Watched};
 use farside_rma::{Plain, World};
 
 use crate::barrier::BarrierMembers;
-use crate::config::{Access, Config, Fetch, Start};
 use crate::coherence::{Allowed, Coherence, Guard, NoGuard, Reach};
+use crate::config::{Access, Config, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::front::{FaultHandler, PagerGuard};
 use crate::memory::Memory;
 use crate::race::Race;
 use crate::region::{Placement, Region};
-use crate::shared::{ViewMemory, Shared, View, ViewMut};
+use crate::shared::{Shared, View, ViewMemory, ViewMut};
 use crate::statistics::Statistics;
 use crate::variant::{Right, Variant};
 
@@ -231,22 +231,26 @@ impl<'w, V: Variant> Dsm<'w, V> {
             let begin_ns = coherence.reach.now_ns();
             let group = BarrierMembers::new(members, coherence.me, coherence.ranks)?;
             coherence.pass(&group)?;
-            coherence.statistics.barriers += 1;
+            coherence.records.statistics.barriers += 1;
             let end_ns = coherence.reach.now_ns();
-            coherence.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
+            coherence.records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
             if coherence.config.time_barriers && members.len() == coherence.ranks as usize {
-                coherence.times.push((begin_ns, end_ns));
+                coherence.records.barrier_times.push((begin_ns, end_ns));
             }
             Ok(())
         })
     }
 
-    fn synchronize(&mut self, body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>) -> Result<()> {
+    fn synchronize(
+        &mut self,
+        body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
+    ) -> Result<()> {
         let coherence = self.coherence.0.get_mut();
         coherence.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.
-        body(coherence)
-            .map_err(|error| if error.lost_rank().is_some() { coherence.fail(error) } else { error })
+        body(coherence).map_err(|error| {
+            if error.lost_rank().is_some() { coherence.fail(error) } else { error }
+        })
     }
 
     /// Fails if a page could not be brought up to date since the last synchronization: what was

@@ -40,27 +40,13 @@ const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
 const GRANT_HEADER: usize = 8;
 
-/// What this rank does with locks.
-pub(crate) struct LockState {
-    /// Which of its two places the last request used.
-    turn: Vec<usize>,
-    held: Vec<bool>,
-    tickets: u32,
-}
-
-impl LockState {
-    pub(crate) fn new(locks: u32, tickets: u32) -> LockState {
-        LockState { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
-    }
-}
-
 impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, false)?;
         self.close()?;
         let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
         self.lock_state.turn[lock as usize] = turn;
-        self.statistics.locks += 1;
+        self.records.statistics.locks += 1;
         self.reach.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
         let manager = Rank(lock % self.ranks);
         let mine = (u64::from(self.me.0) + 1) * 2 + turn as u64;
@@ -80,7 +66,7 @@ impl<V: Variant> Coherence<'_, V> {
         self.lock_state.tickets = self.lock_state.tickets.checked_add(1).unwrap_or(1);
         let ticket = u64::from(self.lock_state.tickets);
         let mut writer = Writer::default();
-        writer.time(&self.seen);
+        writer.time(&self.intervals.seen);
         if writer.bytes().len() > REQUEST_BYTES {
             // Too much to say: what comes then is more than needed.
             writer = Writer::default();
@@ -93,7 +79,9 @@ impl<V: Variant> Coherence<'_, V> {
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
             // What was released before all have met is known.
-            FREE if (found as u32) >> KIND_BITS != self.epoch << KIND_BITS >> KIND_BITS => {
+            FREE if (found as u32) >> KIND_BITS
+                != self.intervals.epoch << KIND_BITS >> KIND_BITS =>
+            {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
@@ -125,14 +113,14 @@ impl<V: Variant> Coherence<'_, V> {
     }
 
     fn read_log(&mut self, of: Rank, length: usize) -> Result<()> {
-        let cursor = self.cursors.get(&of.0).copied().unwrap_or(0);
+        let cursor = self.intervals.cursors.get(&of.0).copied().unwrap_or(0);
         if cursor >= length {
             return Ok(());
         }
         let mut message = vec![0; length - cursor];
         self.reach.get(self.memory.log.at(of, cursor), &mut message)?;
         self.count(2, message.len());
-        self.cursors.insert(of.0, length);
+        self.intervals.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
         if !V::PASSES_ON {
             intervals.retain(|interval| interval.rank == of.0);
@@ -145,7 +133,9 @@ impl<V: Variant> Coherence<'_, V> {
         self.close()?;
         self.lock_state.held[lock as usize] = false;
         let turn = self.lock_state.turn[lock as usize];
-        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((self.log_bytes as u64) << 32);
+        let free = FREE
+            | u64::from(self.intervals.epoch << KIND_BITS)
+            | ((self.stored.log_bytes as u64) << 32);
         let found = self.reach.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
         if found & ((1 << KIND_BITS) - 1) != WANTED {
             return Ok(());
@@ -158,7 +148,7 @@ impl<V: Variant> Coherence<'_, V> {
         let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);
         let here = GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
         let (kind, length) =
-            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes) };
+            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.stored.log_bytes) };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
             message.extend(notices.bytes());

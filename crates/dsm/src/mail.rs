@@ -1,7 +1,5 @@
 //! Messages of barriers: what fits comes with its signal; what does not is fetched from the sender.
 
-use std::collections::BTreeMap;
-
 use farside_fabric::{Rank, Result};
 
 use crate::coherence::Coherence;
@@ -11,22 +9,6 @@ use crate::variant::Variant;
 /// The length, and where the message is if it is not here.
 const HEADER_BYTES: usize = 16;
 const IS_HERE: u32 = u32::MAX;
-
-/// How many messages went where.
-pub(crate) struct MessageCounts {
-    sent: [Vec<u64>; 2],
-    received: [Vec<u64>; 2],
-    /// Longer messages, by receiver.
-    long: BTreeMap<Rank, u64>,
-    outbox_used: usize,
-}
-
-impl MessageCounts {
-    pub(crate) fn new(ranks: u32) -> MessageCounts {
-        let zero = || [vec![0; ranks as usize], vec![0; ranks as usize]];
-        MessageCounts { sent: zero(), received: zero(), long: BTreeMap::new(), outbox_used: 0 }
-    }
-}
 
 impl<V: Variant> Coherence<'_, V> {
     /// Sends a message to a partner of a barrier, which has got the last one of this way.

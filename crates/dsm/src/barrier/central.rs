@@ -20,10 +20,14 @@ use crate::variant::Variant;
 
 const MANAGER: usize = 0;
 
-pub(super) fn meet<V: Variant>(coherence: &mut Coherence<'_, V>, group: &BarrierMembers<'_>) -> Result<bool> {
+pub(super) fn meet<V: Variant>(
+    coherence: &mut Coherence<'_, V>,
+    group: &BarrierMembers<'_>,
+) -> Result<bool> {
     if group.me != MANAGER {
-        let said = (coherence.storage_kib(), &coherence.seen.clone());
-        coherence.check_in(group, MANAGER, said, |rank| group.tells(rank, |rank| rank == group.me))?;
+        let said = (coherence.storage_kib(), &coherence.intervals.seen.clone());
+        coherence
+            .check_in(group, MANAGER, said, |rank| group.tells(rank, |rank| rank == group.me))?;
         return coherence.await_release(group, MANAGER);
     }
     let mut storage_kib = coherence.storage_kib();

@@ -6,8 +6,8 @@ mod tree;
 
 use farside_fabric::{Error, Rank, Result};
 
-use crate::config::BarrierKind;
 use crate::coherence::Coherence;
+use crate::config::BarrierKind;
 use crate::interval::Interval;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
@@ -100,7 +100,13 @@ impl<V: Variant> Coherence<'_, V> {
         Ok(said)
     }
 
-    fn release(&mut self, group: &BarrierMembers<'_>, to: usize, reclaims: bool, knows: &Time) -> Result<()> {
+    fn release(
+        &mut self,
+        group: &BarrierMembers<'_>,
+        to: usize,
+        reclaims: bool,
+        knows: &Time,
+    ) -> Result<()> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
         self.write_lacking(knows, |_| true, &mut writer);

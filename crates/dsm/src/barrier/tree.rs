@@ -21,7 +21,10 @@ use crate::coherence::Coherence;
 use crate::time::Time;
 use crate::variant::Variant;
 
-pub(super) fn meet<V: Variant>(coherence: &mut Coherence<'_, V>, group: &BarrierMembers<'_>) -> Result<bool> {
+pub(super) fn meet<V: Variant>(
+    coherence: &mut Coherence<'_, V>,
+    group: &BarrierMembers<'_>,
+) -> Result<bool> {
     let (me, count) = (group.me, group.ranks.len());
     let mut storage_kib = coherence.storage_kib();
     let mut times: Vec<Time> = Vec::new();
@@ -34,7 +37,8 @@ pub(super) fn meet<V: Variant>(coherence: &mut Coherence<'_, V>, group: &Barrier
     let reclaims = match parent(me) {
         None => coherence.reclaims(group, storage_kib),
         Some(parent) => {
-            let common = times.iter().fold(coherence.seen.clone(), |all, time| all.common(time));
+            let common =
+                times.iter().fold(coherence.intervals.seen.clone(), |all, time| all.common(time));
             coherence.check_in(group, parent, (storage_kib, &common), |rank| {
                 group.tells(rank, |rank| is_below(rank, me))
             })?;
