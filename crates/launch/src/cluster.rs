@@ -12,12 +12,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::channel::{Mailbox, Slot, mailbox};
-use crate::policy::{Policy, until};
-use crate::local_ranks::ended;
 use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
-use crate::reaper::Reaper;
+use crate::local_ranks::ended;
 use crate::output::Sink;
+use crate::policy::{Policy, until};
+use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
@@ -134,7 +134,7 @@ impl<'a> Cluster<'a> {
                 if node == 0 {
                     reaper.watch_over(remote.pid());
                 }
-                reaper.be_patient_with(remote.pid());
+                reaper.wait_for_process(remote.pid());
             }
             let address = self.hosts.entries[node].address;
             remote.outbox.push(&ToNode::Plan(Box::new(Plan {
@@ -526,16 +526,16 @@ impl<'a> Cluster<'a> {
     /// Waits until all hosts are done and all output was passed on; when the job was ended rather
     /// than done, not for long.
     fn hear_last_words(&mut self) {
-        let patience =
+        let wait_max =
             if self.policy.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
-        let mut deadline = Instant::now() + patience;
+        let mut deadline = Instant::now() + wait_max;
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
                 return;
             };
             let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
             if heard || stalled {
-                deadline = Instant::now() + patience;
+                deadline = Instant::now() + wait_max;
             }
             if told_to_end || deadline <= Instant::now() {
                 break;

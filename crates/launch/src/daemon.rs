@@ -15,11 +15,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::policy::until;
-use crate::local_ranks::{LocalRanks, Started};
 use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
+use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
+use crate::policy::until;
 use crate::signals::{ENDING, Signals};
 use crate::{Launch, processes, system};
 

@@ -136,7 +136,7 @@ pub(crate) struct JobPlan {
     cores: Option<u32>,
     server: Option<String>,
     provider: Option<String>,
-    patience: Option<Duration>,
+    peer_timeout: Option<Duration>,
 }
 
 impl JobPlan {
@@ -149,7 +149,7 @@ impl JobPlan {
             cores: options.cores,
             server: options.server.clone(),
             provider: options.provider.clone(),
-            patience: options.patience,
+            peer_timeout: options.peer_timeout,
         }
     }
 }
@@ -164,7 +164,7 @@ impl Plan {
         options.cores = self.job.cores;
         options.server.clone_from(&self.job.server);
         options.provider.clone_from(&self.job.provider);
-        options.patience = self.job.patience;
+        options.peer_timeout = self.job.peer_timeout;
         let (node, ranks_of_nodes, secret) = (self.node, self.ranks_of_nodes.clone(), self.secret);
         Ok(NodePlan { options, node, ranks_of_nodes, secret, bind })
     }
@@ -287,7 +287,7 @@ mod tests {
                 cores: None,
                 server: job.1.clone(),
                 provider: job.1,
-                patience: job.3,
+                peer_timeout: job.3,
             },
             node: node.0,
             ranks_of_nodes: node.1,

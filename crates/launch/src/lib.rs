@@ -15,17 +15,17 @@
 //! ```
 
 mod channel;
-mod policy;
-mod local_ranks;
-mod daemon;
 mod cluster;
+mod daemon;
 mod frames;
 mod hosts;
 mod input;
-mod reaper;
+mod local_ranks;
 mod mark;
 mod output;
+mod policy;
 mod processes;
+mod reaper;
 mod remote;
 mod signals;
 mod supervisor;

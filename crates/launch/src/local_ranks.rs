@@ -10,10 +10,10 @@ use farside::{ExitCause, Loss, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use crate::reaper::Reaper;
 use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
 use crate::processes::{self, Process};
+use crate::reaper::Reaper;
 use crate::{Error, Launch};
 
 pub(crate) struct LocalRanks<'a> {
@@ -91,7 +91,11 @@ impl<'a> LocalRanks<'a> {
             processes::signal_group(group, Signal::KILL);
             Error::System { what: "starting the thread for output", error }
         })?;
-        Ok(Started { local_ranks: LocalRanks { launch, host, processes, group, reaper }, forwarder, input })
+        Ok(Started {
+            local_ranks: LocalRanks { launch, host, processes, group, reaper },
+            forwarder,
+            input,
+        })
     }
 
     /// The ranks that still run.

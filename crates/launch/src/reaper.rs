@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::policy::until;
 use crate::mark::{Mark, end_marked};
+use crate::policy::until;
 
 /// The word that starts a reaper.
 pub(crate) const KEEP: &str = "__keep";
 
 /// How long processes may take to end by themselves when the launcher was killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a launcher says when everything is in order.
 const DONE: &str = "done";
@@ -55,7 +55,7 @@ impl Reaper {
 
     /// Tells the reaper that this process of the group may take a while to end by itself: it
     /// reaches another host, and has to pass on that it is over.
-    pub(crate) fn be_patient_with(&mut self, process: Pid) {
+    pub(crate) fn wait_for_process(&mut self, process: Pid) {
         self.say(&format!("{}\n", process.as_raw_nonzero()));
     }
 
@@ -94,8 +94,8 @@ pub fn reap() -> Result<(), String> {
         word.parse().ok().and_then(Pid::from_raw).ok_or_else(|| format!("{word:?} is no process"))
     };
     let numbers: Vec<Pid> = lines.into_iter().map(number).collect::<Result<_, _>>()?;
-    if let Some((&group, patient_with)) = numbers.split_first() {
-        wait_for(patient_with);
+    if let Some((&group, waited_for)) = numbers.split_first() {
+        wait_for(waited_for);
         // If the group is gone, that is what was wanted.
         let _ = kill_process_group(group, Signal::KILL);
     }
@@ -105,7 +105,7 @@ pub fn reap() -> Result<(), String> {
 
 /// Waits until these processes have ended, but not for long.
 fn wait_for(processes: &[Pid]) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     for handle in processes.iter().filter_map(|&pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
         // Whatever this says, they have had their time.
         let _ = rustix::event::poll(

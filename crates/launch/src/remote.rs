@@ -16,9 +16,9 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 use crate::channel::{Outbox, Slot};
-use crate::policy::until;
 use crate::frames::{GREETING, ToLauncher, VERSION, decode};
 use crate::output::{Sink, write_line};
+use crate::policy::until;
 
 /// How much a host may say before its daemon does.
 const PREAMBLE_MAX: u64 = 1 << 20;

@@ -4,10 +4,10 @@ use farside::job::Host;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
-use crate::policy::{Policy, until};
-use crate::local_ranks::{LocalRanks, Started};
 use crate::input::{Feed, may_read_stdin, read_stdin};
+use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
+use crate::policy::{Policy, until};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Launch, Report, processes, system};
 
@@ -23,7 +23,8 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
         processes::allow_many_files();
     }
     let mut signals = if launch.interactive { Some(Signals::new()?) } else { None };
-    let Started { local_ranks, forwarder, input } = LocalRanks::start(launch, &host, Sink::new(launch.output))?;
+    let Started { local_ranks, forwarder, input } =
+        LocalRanks::start(launch, &host, Sink::new(launch.output))?;
     let mut supervisor = Supervisor {
         local_ranks,
         policy: Policy::new(launch),
@@ -82,7 +83,7 @@ impl Supervisor<'_> {
                 self.pass_input_on();
             }
             if let Some(signals) = signals.as_mut().filter(|_| signalled.first() == Some(&true)) {
-                signals.take().into_iter().for_each(|number| self.obey(number));
+                signals.take().into_iter().for_each(|number| self.forward_signal(number));
             }
             if news.first() == Some(&true) {
                 self.hear();
@@ -102,7 +103,7 @@ impl Supervisor<'_> {
     }
 
     /// Somebody has sent this process a signal.
-    fn obey(&mut self, number: i32) {
+    fn forward_signal(&mut self, number: i32) {
         if number == STOPPING {
             self.local_ranks.signal(Signal::STOP);
             self.policy.pause();
@@ -142,7 +143,7 @@ impl Supervisor<'_> {
 
     /// Waits until all output was passed on; when the job was ended rather than done, not for long.
     fn flush_output(&mut self, mut signals: Option<Signals>) {
-        let patience = self.policy.was_cut_short().then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let wait_max = self.policy.was_cut_short().then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
         let Some(forwarder) = &mut self.forwarder else {
             return;
         };
@@ -153,7 +154,7 @@ impl Supervisor<'_> {
             polled
                 .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
             let polled_well = matches!(
-                rustix::event::poll(&mut polled, patience.as_ref()),
+                rustix::event::poll(&mut polled, wait_max.as_ref()),
                 Ok(1..) | Err(rustix::io::Errno::INTR)
             );
             let news = !polled[0].revents().is_empty();

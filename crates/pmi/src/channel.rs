@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::{Error, StartDeadline, Result};
+use crate::{Error, Result, StartDeadline};
 
 /// A longer message is none.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;

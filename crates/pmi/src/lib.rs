@@ -13,16 +13,16 @@
 //! talks to it. The crate knows nothing of farside: neither ranks' memory nor fabrics.
 
 mod channel;
-mod start_deadline;
 mod pmi1;
 mod pmi2;
 mod pmix;
 mod recognise;
 mod siblings;
+mod start_deadline;
 
-pub use start_deadline::StartDeadline;
 pub use pmix::library_version;
 pub use recognise::{Environment, Launcher, recognise};
+pub use start_deadline::StartDeadline;
 
 /// The environment variable that says which protocol to speak, where that is not plain: `pmi1`,
 /// `pmi2`, `pmix`, or `none` for a process that is to be alone.

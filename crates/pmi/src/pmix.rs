@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-use crate::{Error, PMIX_LIBRARY, StartDeadline, Result, Session};
+use crate::{Error, PMIX_LIBRARY, Result, Session, StartDeadline};
 
 /// Where the library is looked for, in this order. The number is that of its binary interface,
 /// which versions 3 to 5 share.

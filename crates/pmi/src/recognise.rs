@@ -9,7 +9,7 @@ use crate::pmi1::Pmi1;
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
 use crate::siblings::Family;
-use crate::{Error, PMIX_LIBRARY, PROTOCOL, StartDeadline, Result, Session};
+use crate::{Error, PMIX_LIBRARY, PROTOCOL, Result, Session, StartDeadline};
 
 /// Numbers of steps from here on stand for the batch script, for shells of `salloc` and the like.
 const STEPS_MAX: u32 = 0xffff_fff0;

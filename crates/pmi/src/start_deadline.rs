@@ -37,7 +37,11 @@ pub struct StartDeadline {
 
 impl StartDeadline {
     /// A start that begins now, of which `family` tells who else of it is on this machine.
-    pub(crate) fn new(limit: Duration, variable: &'static str, family: Family) -> Rc<StartDeadline> {
+    pub(crate) fn new(
+        limit: Duration,
+        variable: &'static str,
+        family: Family,
+    ) -> Rc<StartDeadline> {
         Rc::new(StartDeadline {
             began: Instant::now(),
             limit,
