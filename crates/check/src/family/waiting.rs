@@ -25,7 +25,7 @@ pub(super) enum Mode {
 /// A promise to those who wait.
 pub(super) trait Rule {
     /// Forgets everything, for a run.
-    fn furnish(&self, world: &World);
+    fn prepare(&self, world: &World);
     /// A rank stands there from now on.
     fn waits(&self, rank: Rank, standing: Standing);
     /// A rank has the lock.
@@ -53,8 +53,8 @@ impl Overtaken {
 }
 
 impl Rule for Overtaken {
-    fn furnish(&self, world: &World) {
-        self.watch.furnish(world);
+    fn prepare(&self, world: &World) {
+        self.watch.prepare(world);
     }
     fn waits(&self, rank: Rank, standing: Standing) {
         if !matches!(standing, Standing::Queued(level) if level < self.level) {
@@ -87,7 +87,7 @@ impl Locality {
 }
 
 impl Rule for Locality {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         let levels = world.topology().levels();
         let level = levels.iter().find(|level| level.name == self.name);
         self.watch
@@ -116,7 +116,7 @@ impl WritersInARow {
 }
 
 impl Rule for WritersInARow {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         self.0.reset(vec![0; world.size() as usize]);
     }
     fn waits(&self, rank: Rank, standing: Standing) {
@@ -158,7 +158,7 @@ impl ReadersInARow {
 }
 
 impl Rule for ReadersInARow {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         self.watch.reset((0..world.size()).map(|rank| rank / self.t_dc).collect());
     }
     fn waits(&self, rank: Rank, standing: Standing) {
@@ -199,7 +199,7 @@ impl Watch {
     /// Watches the lock of this rank from now on. Collective.
     fn new(world: &World, rules: &Rules) -> Result<Watch> {
         let watch = Watch { rules: rules.clone(), words: Rc::new(world.words(1)?) };
-        rules.iter().for_each(|rule| rule.furnish(world));
+        rules.iter().for_each(|rule| rule.prepare(world));
         WATCHES.with_borrow_mut(|all| {
             all.resize(world.size() as usize, None);
             all[world.rank().index()] = Some(watch.clone());

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use farside::{Error, Rank, Result, World};
 
-/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::furnish`] it anew for
+/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::prepare`] it anew for
 /// each.
 ///
 /// ```
@@ -51,7 +51,7 @@ impl BoundedBypass {
     }
 
     /// Forgets everything, for a run.
-    pub fn furnish(&self, world: &World) {
+    pub fn prepare(&self, world: &World) {
         self.reset(world.size());
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use farside::{Error, Rank, Result, Words, World};
 
-/// A room for one. All ranks of a run share it; [`MutualExclusion::furnish`] it anew for each.
+/// A room for one. All ranks of a run share it; [`MutualExclusion::prepare`] it anew for each.
 #[derive(Clone, Default)]
 pub struct MutualExclusion {
     inside: Rc<Cell<Option<Rank>>>,
@@ -21,7 +21,7 @@ pub struct Room {
 
 impl MutualExclusion {
     /// An empty room. Collective.
-    pub fn furnish(&self, world: &World) -> Result<Room> {
+    pub fn prepare(&self, world: &World) -> Result<Room> {
         self.inside.set(None);
         self.visits.set(0);
         Ok(Room { watch: self.clone(), count: world.words(1)? })

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use farside::{Error, Place, Rank, Result, Words, World};
 
-/// A library. All ranks of a run share it; [`ReadersWriters::furnish`] it anew for each.
+/// A library. All ranks of a run share it; [`ReadersWriters::prepare`] it anew for each.
 #[derive(Clone)]
 pub struct ReadersWriters {
     words: usize,
@@ -33,7 +33,7 @@ impl ReadersWriters {
     }
 
     /// An empty library. Collective.
-    pub fn furnish(&self, world: &World) -> Result<Library> {
+    pub fn prepare(&self, world: &World) -> Result<Library> {
         self.readers.set(0);
         self.writer.set(None);
         self.written.set(0);

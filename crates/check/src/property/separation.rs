@@ -13,7 +13,7 @@ pub struct Gate {
 
 impl Separation {
     /// A gate that nobody has passed. Collective.
-    pub fn furnish(&self, world: &World) -> Result<Gate> {
+    pub fn prepare(&self, world: &World) -> Result<Gate> {
         Ok(Gate { rounds: world.words(1)? })
     }
 }
