@@ -5,7 +5,7 @@ use farside_fabric::{Condition, Event as Awaited, Wait};
 use crate::machine::{Doing, Machine, Member};
 
 impl Machine {
-    /// Who waits for what, when nothing can happen any more.
+    /// Describes what every rank waits for, when no event is possible any more.
     pub(crate) fn deadlock_report(&self) -> String {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
@@ -28,7 +28,7 @@ impl Machine {
     }
 }
 
-/// What a rank waits for.
+/// Describes the wait of a rank.
 pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
     let word = |condition: &Condition<'_>| {
         let held = condition.memory.look(condition.at.offset, condition.at.width);

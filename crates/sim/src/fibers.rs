@@ -14,8 +14,8 @@ use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
-/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on
-/// with what is to be explored or measured.
+/// The body of a simulated rank: it prepares, calls [`Start::prepared`], and goes on with the part
+/// that is explored or measured.
 pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
 
 /// Marks the end of a rank's preparations.
@@ -25,13 +25,13 @@ pub struct Start {
 }
 
 impl Start {
-    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event
+    /// Returns when all ranks are prepared. The preparations are not explored: the oldest event
     /// always comes first.
     pub fn prepared(&self) {
         self.switch.pause(Pause::Prepared);
     }
 
-    /// How many ranks were lost so far.
+    /// Returns the number of ranks that were lost so far.
     pub fn losses(&self) -> u32 {
         self.failures.losses.load(Ordering::SeqCst)
     }
@@ -40,14 +40,14 @@ impl Start {
 /// The fibers of a run.
 pub(crate) struct Fibers {
     all: Vec<Fiber>,
-    /// Where the port of each rank is, and its way out: for the processor's caches alone.
+    /// The addresses of each rank's port and switch, for prefetching alone.
     hints: Vec<(*const u8, *const u8)>,
     failure: Rc<RefCell<Option<String>>>,
     over: Rc<Cell<bool>>,
 }
 
 impl Fibers {
-    /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
+    /// Makes one fiber for each rank, each plugged into `machine`; none of them runs yet.
     pub(crate) fn new<E: Engine + 'static>(
         topology: &Topology,
         root_bytes: u64,

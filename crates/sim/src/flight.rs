@@ -12,17 +12,17 @@ pub(crate) struct Flight {
     /// The operation that it is a part of; itself, if it is not torn.
     pub(crate) whole: EventId,
     pub(crate) target: Rank,
-    /// How many fences its rank had done when it was posted.
+    /// The number of fences that its rank had done when it was posted.
     pub(crate) epoch: u32,
-    /// Whether a fence before it holds it back.
+    /// True if a fence before it holds it back.
     pub(crate) fenced: bool,
     /// Another operation that must land first, and the steps at which it did.
     pub(crate) after: Option<EventId>,
     pub(crate) after_steps: Vec<usize>,
     pub(crate) posted: bool,
-    /// Whether a handler posted it: no flush or fence of its rank speaks of it.
+    /// True if a handler posted it: flushes and fences of its rank do not cover it.
     pub(crate) by_agent: bool,
-    /// Of a call: who may have been at work on it when it died.
+    /// Of a call: the rank that may have been executing it when it died.
     pub(crate) runner_died: Option<Rank>,
     pub(crate) body: Body,
     /// Its landing.
@@ -45,7 +45,7 @@ impl Flight {
         matches!(self.body, Body::Get { .. })
     }
 
-    /// Whether this one, while it is in flight, holds another back.
+    /// Returns whether this one, while it is in flight, holds another back.
     pub(crate) fn holds_back(&self, later: &Flight) -> bool {
         Some(self.whole) == later.after
             || (later.fenced

@@ -28,7 +28,7 @@ impl Machine {
             _ => (target, self.store.execute(origin, target, &flight.body)),
         };
         self.wake_by(target, &flight.body);
-        // What was torn has landed with its last part.
+        // A torn operation has landed with its last part.
         if flight.is_posted_by(origin)
             && !self.flights.iter().any(|other| other.whole == flight.whole)
         {
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Who polls what was just written has something new to read.
+    /// Tells ranks that poll the bytes just written that there is something new to read.
     fn note_accesses(&mut self, origin: Rank, flight: &Flight, reply: &Result<Reply>) {
         let accesses = flight.event.accesses.as_deref();
         let mut changes =
@@ -77,7 +77,7 @@ impl Machine {
                 member.stale |= rank != origin.index() && known.into_iter().any(read);
             }
         }
-        // Nobody reads anything by what it has posted.
+        // A rank learns nothing from the operations that it posts.
         if flight.posted {
             return;
         }
@@ -89,7 +89,7 @@ impl Machine {
         self.member(origin).reads.extend(reads);
     }
 
-    /// What a handler at `node` has posted to other nodes is in flight from now on.
+    /// Puts in flight the operations that a handler at `node` has posted to other nodes.
     fn launch_for_agent(&mut self, runner: Rank, all: Vec<Posted>) {
         let mut previous = None;
         for Posted { target, body, after_previous } in all {
@@ -121,7 +121,7 @@ impl Machine {
     }
 }
 
-/// What a rank has learned by an operation, as a number: the same if it has learned the same.
+/// Returns a digest of what a rank has learned by an operation: equal if it has learned the same.
 fn digest(body: &Body, result: &Result<Reply>) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     match (body, result) {

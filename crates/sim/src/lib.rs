@@ -3,7 +3,7 @@
 //! Nothing here knows a protocol. A rank runs until it has to wait; every operation that it starts
 //! is then *in flight*, and lands when the oracle says so, in any order that the memory model
 //! allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
-//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody
+//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: no rank
 //! can run, and nothing is in flight.
 //!
 //! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
@@ -13,9 +13,9 @@
 //!   reduction), random ones, one given again.
 //!
 //! Lost messages need no event of their own: below the waist they are sent again, which is to say
-//! that they are late, and that is what the order of landing covers. What is not modelled: threads
-//! of a rank (a fiber has one), time-outs while something else can happen, and the accesses that a
-//! rank makes to its own memory directly, which happen at once and are not seen by the exploration.
+//! that they are late, and that is what the order of landing covers. Not modelled are threads of a
+//! rank (a fiber has one), time-outs while something else can happen, and the accesses that a rank
+//! makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
 mod deadlock;

@@ -1,9 +1,9 @@
-//! The simulated machine: memory, operations in flight, who waits for what.
+//! The simulated machine: memory, operations in flight, and waiting ranks.
 //!
-//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. What
-//! happens next, which operation lands or which waiter looks at its word, is an [`Event`] that
-//! somebody else picks. Landing is a step of its own, so posted operations land in any order that
-//! the memory model allows: fences and signals hold back what must come later, nothing else does.
+//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. The next
+//! step, the landing of an operation or a waiter's look at its word, is an [`Event`] that the
+//! oracle picks. Landing is a step of its own, so posted operations land in any order that the
+//! memory model allows: fences and signals hold back what must come later, nothing else does.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use crate::parked_wait::ParkedWait;
 use crate::store::{Body, Store, ticket, word_access};
 use crate::tearing::parts;
 
-/// What a rank is doing.
+/// The activity of a rank.
 pub(crate) enum Doing {
     /// It can run.
     Runs(Resume),
@@ -30,7 +30,7 @@ pub(crate) enum Doing {
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
     NeedsRoom,
-    /// It polls, and goes on when something that it has read was changed, or somebody departs.
+    /// It polls, and goes on when something that it has read was changed, or a rank departs.
     Relaxes { departures: u32 },
     /// It is done with its preparations.
     Prepared,
@@ -40,36 +40,36 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
-    /// How many of its looks at its words were good.
+    /// The number of successful looks at its words.
     looks: u32,
-    /// Whether it sleeps: a plain put has changed its word since it began to wait, and nobody has
-    /// woken it.
+    /// True while it sleeps: a plain put has changed its word since it began to wait, and nothing
+    /// has woken it.
     pub(crate) asleep: bool,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
-    /// How often its waits have timed out since memory changed for the last time.
+    /// The version of memory at its last time-out, and the number of time-outs since then.
     time_outs: (u64, u32),
-    /// What it has read since it last relaxed, and before that; and whether somebody has changed it
-    /// since.
+    /// The accesses that it has read since it last relaxed, and before that; and whether another
+    /// rank has changed them since.
     pub(crate) reads: Vec<(Access, u64)>,
     pub(crate) reads_before: Vec<(Access, u64)>,
     pub(crate) stale: bool,
-    /// How often it has relaxed in a row without reading anything.
+    /// The number of times in a row that it has relaxed without reading anything.
     pauses: u32,
-    /// Posted operations of this rank that have landed: to whom, after how many fences, at which
-    /// step.
+    /// Posted operations of this rank that have landed: the target, the number of fences before,
+    /// and the step.
     pub(crate) landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
     pub(crate) learned: RefCell<Vec<usize>>,
 }
 
-/// What may happen beside what the ranks do.
+/// The failures that may happen beside what the ranks do.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mishaps {
-    /// How many ranks may die.
+    /// The number of ranks that may die.
     pub(crate) deaths: u32,
-    /// Whether long puts and gets are torn.
+    /// True if long puts and gets are torn.
     pub(crate) torn: bool,
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct Machine {
     pub(crate) store: Store,
     pub(crate) members: Vec<Member>,
     pub(crate) flights: Vec<Flight>,
-    /// What may still happen.
+    /// The mishaps that may still happen.
     pub(crate) mishaps: Mishaps,
     /// Grows whenever memory changes.
     pub(crate) version: u64,
-    /// What the word held that the last atomic has changed.
+    /// The value that the last atomic found in its word.
     pub(crate) held: Option<u64>,
 }
 
@@ -168,8 +168,8 @@ impl Engine for Machine {
         self.store.poll(rank, asked, 0)
     }
 
-    /// What was given up has no buffer any more. A get is gone with it; everything else happens all
-    /// the same.
+    /// Gives up an operation whose buffer is gone. A get is gone with it; everything else happens
+    /// all the same.
     fn cancel(&mut self, rank: Rank, given_up: Ticket) {
         self.store.forget(rank, given_up);
         self.flights.retain(|flight| {
@@ -177,9 +177,9 @@ impl Engine for Machine {
         });
     }
 
-    /// Whoever leaves in order is seen to have left when nothing else can happen. To the others it
-    /// would make no difference before: its memory can be used, and only who waits for it in vain
-    /// is told.
+    /// A rank that leaves in order is seen to have left when nothing else can happen. To the others
+    /// it would make no difference before: its memory can be used, and only ranks that wait for it
+    /// in vain are told.
     fn depart(&mut self, rank: Rank, lost: Option<ExitCause>) {
         self.member(rank).doing = Doing::Over;
         // Buffers of a fiber that is gone must not be written any more.
@@ -220,7 +220,7 @@ impl Machine {
         &mut self.members[rank.index()]
     }
 
-    /// Everybody sees who has left; says whether there was anybody new.
+    /// Makes all departures visible; returns whether there was a new one.
     pub(crate) fn publish_departures(&mut self) -> bool {
         let mut news = false;
         for rank in (0..self.members.len() as u32).map(Rank) {
@@ -247,22 +247,22 @@ impl Machine {
             Pause::Relax => {
                 let member = self.member(rank);
                 let reads = std::mem::take(&mut member.reads);
-                // Who has read nothing since it last relaxed does not poll: it lets time pass, and
-                // need not be held up for that.
+                // A rank that has read nothing since it last relaxed does not poll: it lets time
+                // pass, and need not be held up for that.
                 if reads.is_empty() && member.pauses < PAUSES_MAX {
                     member.pauses += 1;
                     member.doing = Doing::Runs(Resume::Go(0, 0));
                     return;
                 }
                 member.pauses = 0;
-                // Who has read something new may do something else now. Who has not would only read
-                // the same again.
+                // A rank that has read something new may do something else now. Otherwise it would
+                // only read the same again.
                 let news =
                     std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
                 member.reads_before = reads;
                 if news { Doing::Runs(Resume::Go(0, 0)) } else { Doing::Relaxes { departures } }
             }
-            // What a rank does for itself is no event, and takes no time that anybody could notice.
+            // Local work is no event, and takes no time that another rank could notice.
             Pause::Work(_ns) => Doing::Runs(Resume::Go(0, 0)),
             Pause::NeedsRoom => Doing::NeedsRoom,
             Pause::Prepared => Doing::Prepared,
@@ -313,8 +313,8 @@ impl Machine {
         }
     }
 
-    /// What is known of an event that is about to happen: the steps that its rank knew of when it
-    /// came about, and those that a fence or a signal demands.
+    /// Returns the steps that must come before an event that is about to happen: those that its
+    /// rank knew of when it came about, and those that a fence or a signal demands.
     pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
         let of = id.is_unheard().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
@@ -378,7 +378,7 @@ impl Machine {
         }
     }
 
-    /// Whether an event is possible now.
+    /// Returns whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
         let of = id.vanishes().or(id.is_unheard()).unwrap_or(id);
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
@@ -424,7 +424,7 @@ impl Machine {
         }
     }
 
-    /// Who runs the handlers of a node, or why nobody does.
+    /// Returns the rank that runs the handlers of a node, or the reason why there is none.
     pub(crate) fn runner(&self, node: Node) -> Result<Rank> {
         self.store.topology.first_left(node, |rank| match self.store.peer_state(rank) {
             // The others have not seen it yet.
@@ -435,8 +435,8 @@ impl Machine {
         })
     }
 
-    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless
-    /// that was without effect too often. Says who goes on.
+    /// When nothing can happen: lets the time of some wait pass, or some rank poll once more,
+    /// unless that was without effect too often. Returns the rank that goes on.
     pub(crate) fn time_out(&mut self) -> Option<usize> {
         let version = self.version;
         for (rank, member) in self.members.iter_mut().enumerate() {
@@ -459,16 +459,16 @@ impl Machine {
     }
 }
 
-/// How often a rank may look again, or its time run out, while nothing changes: a program may give
-/// up after a few times.
+/// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
+/// few.
 const TIME_OUTS_MAX: u32 = 16;
 
-/// How many posted operations a rank may have in flight; the next one waits.
+/// The number of posted operations that a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;
-/// How often in a row a rank may relax without having read anything.
+/// The number of times in a row that a rank may relax without having read anything.
 const PAUSES_MAX: u32 = 10_000;
 
-/// Which of a wait's conditions holds now, and by which value.
+/// Returns the index of a wait's condition that holds now, and the value that satisfies it.
 pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
     let Awaited::Words(conditions) = wait.event else {
         return None;

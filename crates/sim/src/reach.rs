@@ -1,4 +1,4 @@
-//! What a handler can reach.
+//! The operations that a handler can execute or post.
 
 use std::cell::RefCell;
 
@@ -10,12 +10,12 @@ use crate::store::{Body, Store, atomic, packed};
 pub(crate) struct Posted {
     pub(crate) target: Rank,
     pub(crate) body: Body,
-    /// Whether it comes after the one posted before it, at the target.
+    /// True if it must land after the one posted before it.
     pub(crate) after_previous: bool,
 }
 
-/// What a handler can reach. What it does on its own node happens at once, as part of the call;
-/// what it posts to other nodes is under way when it returns.
+/// The reach of a handler. Its operations on its own node happen at once, as part of the call;
+/// those that it posts to other nodes are under way when it returns.
 pub(crate) struct Reach<'a> {
     store: &'a Store,
     node: Node,

@@ -1,5 +1,5 @@
-//! What a simulated machine holds, whatever decides when things happen: memory, handlers, replies,
-//! fates; and how an operation is carried out.
+//! The state of a simulated machine, without any notion of time: memory, handlers, replies,
+//! departures; and the execution of operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::fiber::shift;
 use crate::memory::Memory;
 use crate::reach::{Posted, Reach};
 
-/// What an operation in flight will do.
+/// An operation in flight.
 pub(crate) enum Body {
     Put { segment: SegmentId, pieces: Vec<Piece>, bytes: Vec<u8> },
     Get { segment: SegmentId, pieces: Vec<Piece>, into: *mut u8 },
@@ -26,10 +26,10 @@ pub(crate) enum Body {
     Call { node: Node, handler: HandlerId, bytes: Vec<u8> },
 }
 
-/// What carrying out an operation came to.
+/// The result of executing an operation.
 pub(crate) struct Outcome {
     pub(crate) reply: Result<Reply>,
-    /// What a handler has posted to other nodes.
+    /// The operations that a handler has posted to other nodes.
     pub(crate) posted: Vec<Posted>,
 }
 
@@ -42,9 +42,9 @@ struct Kept {
     memory: Arc<Memory>,
 }
 
-/// What belongs to one rank.
+/// The state of one rank.
 struct Holding {
-    /// How many events it has caused.
+    /// The number of events that it has caused.
     serial: u32,
     /// The replies of its operations, and when they come.
     replies: Vec<(Ticket, Option<Answer>)>,
@@ -52,21 +52,21 @@ struct Holding {
     late_errors: BTreeMap<Rank, Error>,
 }
 
-/// What a simulated machine holds.
+/// The state of a simulated machine.
 pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
     pub(crate) failures: Arc<FailureCounters>,
-    /// How many ranks of a node can run at the same time.
+    /// The number of ranks of a node that can run at the same time.
     pub(crate) processors: u32,
     holdings: Vec<Holding>,
     departures: Vec<Departure>,
-    /// How many departures each rank has got over.
+    /// The number of departures that each rank has got over.
     got_over: Vec<u32>,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
     /// Each rank's copies of them.
     handlers: HashMap<(Rank, HandlerId), Handler>,
-    /// Whether landings are counted on any node.
+    /// True if landings are counted on any node.
     counting: bool,
 }
 
@@ -100,7 +100,7 @@ impl Store {
 
     pub(crate) fn departure(&self, rank: Rank) -> Departure {
         let known = self.departures[rank.index()];
-        // What a rank has noted is the cause of its end when it has ended.
+        // The cause that a rank has noted is the cause of its end once it has ended.
         if known.order == 0 { Departure::of(known.peer_state) } else { known }
     }
 
@@ -143,7 +143,7 @@ impl Store {
         self.find(rank, segment).map(|kept| &kept.mapped)
     }
 
-    /// The same for somebody who keeps it.
+    /// Returns a rank's part of a segment as a mapping to keep.
     pub(crate) fn open(&self, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         self.find(rank, segment).map(|kept| kept.memory.mapped())
     }
@@ -156,7 +156,7 @@ impl Store {
         part.ok_or(Error::NoSegment { rank, segment })
     }
 
-    /// Where the word of an atomic is, as a hint: it may be gone by the time it is used.
+    /// Returns the address of an atomic's word, as a hint: it may be gone by the time it is used.
     pub(crate) fn hint(&self, body: &Body) -> *const u8 {
         match body {
             Body::Atomic { at, .. } => {
@@ -179,13 +179,14 @@ impl Store {
         EventId { rank, serial: holding.serial }
     }
 
-    /// Whether a region is all there, and its pieces.
+    /// Returns the pieces of a region, after checking that all of it exists.
     pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         self.check_alive(region.rank)?;
         self.pieces_kept(region)
     }
 
-    /// Likewise, for a handler of the region's node: memory stays when its rank is lost.
+    /// Returns the pieces of a region for a handler of its node: memory stays when its rank is
+    /// lost.
     pub(crate) fn pieces_kept(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         region.check(self.memory(region.rank, region.segment)?.bytes())?;
         let mut pieces = Vec::new();
@@ -198,7 +199,7 @@ impl Store {
         self.check_word_kept(at, op)
     }
 
-    /// Likewise, for a handler of the word's node.
+    /// Checks a word for a handler of its node.
     pub(crate) fn check_word_kept(&self, at: Word, op: Atomic) -> Result<()> {
         op.check(at.width)?;
         at.check(self.memory(at.rank, at.segment)?.bytes())
@@ -208,7 +209,7 @@ impl Store {
     #[inline]
     pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
-        // Mostly nobody is lost, and then nobody's fate has to be looked up.
+        // Usually no rank is lost, and then there is nothing to look up.
         if self.failures.losses.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
@@ -233,13 +234,13 @@ impl Store {
         }
     }
 
-    /// Forgets an operation whose reply nobody will ask for.
+    /// Forgets an operation whose reply is not awaited any more.
     pub(crate) fn forget(&mut self, rank: Rank, given_up: Ticket) {
         self.holdings[rank.index()].replies.retain(|(known, _)| *known != given_up);
     }
 
-    /// When the reply of an operation comes, as far as that is known; an operation that is not
-    /// known has come to its end long ago.
+    /// Returns the time at which the reply of an operation comes, as far as it is known; an unknown
+    /// operation has ended long ago.
     pub(crate) fn reply_at(&self, rank: Rank, asked: Ticket) -> Option<u64> {
         let replies = &self.holdings[rank.index()].replies;
         match replies.iter().find(|(known, _)| *known == asked) {
@@ -315,8 +316,8 @@ impl Store {
         Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
     }
 
-    /// A posted operation has landed: counts it if it is of those that count. Returns whose count
-    /// has changed.
+    /// Counts the landing of a posted operation, if it is of those that count. Returns the rank
+    /// that holds the count.
     pub(crate) fn count_landing(
         &mut self,
         origin: Rank,
@@ -411,7 +412,7 @@ impl Store {
 }
 
 impl Body {
-    /// What it will touch at `target`; `None` if that is not known beforehand.
+    /// Returns the bytes that it will touch at `target`; `None` if they are not known beforehand.
     pub(crate) fn accesses(&self, target: Rank) -> Option<Vec<Access>> {
         let all = |segment: SegmentId, pieces: &[Piece], writes: bool| {
             let access = |piece: &Piece| Access {
@@ -426,7 +427,7 @@ impl Body {
         match self {
             Body::Put { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Get { segment, pieces, .. } => all(*segment, pieces, false),
-            // Sums commute, but who reads in between sees the difference.
+            // Sums commute, but a read in between sees the difference.
             Body::Sum { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
             Body::Call { .. } => None,
@@ -444,7 +445,7 @@ impl Body {
         }
     }
 
-    /// How many bytes it takes to its target, beside the address.
+    /// Returns the number of bytes that it takes to its target, beside the address.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => {
@@ -455,7 +456,7 @@ impl Body {
         }
     }
 
-    /// What it is, for a trace.
+    /// Returns its kind, for a trace.
     pub(crate) fn kind(&self, fetching: bool) -> Kind {
         match self {
             Body::Put { .. } => Kind::Put,
@@ -481,7 +482,7 @@ impl Body {
         segment.0.rotate_left(32) ^ (offset / 64)
     }
 
-    /// What it is, for people to read.
+    /// Returns a description for people to read.
     pub(crate) fn what(&self, target: Rank) -> What {
         match self {
             Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target),

@@ -27,7 +27,7 @@ pub(super) struct Pct {
     /// At which steps the first event falls, the last step first.
     changes: Vec<usize>,
     falls: usize,
-    /// Who dies, and when.
+    /// The step of each death, and its event.
     deaths: Vec<(usize, EventId)>,
     steps: usize,
     at: usize,
@@ -39,7 +39,7 @@ const PRIORITIES: usize = 1 << 40;
 const CHANGES_MAX: usize = 1 << 16;
 
 impl Pct {
-    /// A run of a seed, for bugs of a depth, in a program whose runs have up to `steps` steps.
+    /// Prepares a run of a seed, for bugs of a depth, in a program of up to `steps` steps.
     pub(super) fn new(seed: u64, run: u64, depth: u32, steps: usize) -> Pct {
         let mut numbers = Numbers::new(seed, run);
         let count = (depth as usize - 1).min(CHANGES_MAX);

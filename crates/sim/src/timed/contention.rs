@@ -2,8 +2,8 @@
 //! those that come while an earlier one is dealt with raise one signal together, and only the first
 //! of them is taken.
 //!
-//! Who sent it hears nothing, and sends it again when its timer has run out. What was sent to the
-//! same rank later waits behind it, as it would in any protocol that delivers in order.
+//! The sender hears nothing, and sends again when its timer has run out. Later messages to the same
+//! rank wait behind it, as they would in any protocol that delivers in order.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Profile, figure};
 
-/// How often operations were sent again.
+/// The number of times that operations of one kind were sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resent {
-    /// Who sent.
+    /// The sender.
     pub origin: Rank,
-    /// To whom.
+    /// The receiver.
     pub target: Rank,
-    /// What.
+    /// The kind of operation.
     pub kind: Kind,
     /// To which segment; a call goes to none.
     pub segment: Option<SegmentId>,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Flow {
 type FlowKey = (Rank, Rank, u64, Option<SegmentId>);
 
 pub(super) struct Contention {
-    /// How many messages may wait while one is dealt with, if others are lost.
+    /// The number of messages that may wait while one is dealt with, if others are lost.
     pending_max: Option<u64>,
-    /// How long a sender waits, and how much longer at most until its timer is looked at.
+    /// The time for which a sender waits, and how much longer at most until its timer is looked at.
     timer_ns: u64,
     tick_ns: u64,
     state: u64,
@@ -99,7 +99,7 @@ impl Contention {
         }
     }
 
-    /// How often a rank had to send again.
+    /// Returns the number of messages that a rank had to send again.
     pub(super) fn repeats(&self, rank: Rank) -> u64 {
         let own = self
             .resent
@@ -123,7 +123,8 @@ impl Contention {
         self.resent.iter().map(resent).collect()
     }
 
-    /// Timers are looked at once a tick, and nobody's ticks come when another's do.
+    /// Returns the time until the sender's next tick: timers are looked at once a tick, and the
+    /// ticks of different senders do not coincide.
     fn tick(&mut self) -> u64 {
         self.state = self
             .state

@@ -26,9 +26,9 @@ use crate::machine::holds;
 use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
-/// How long it takes until ranks that wait hear of a departure.
+/// The time until waiting ranks hear of a departure.
 const DEPARTURE_NS: u64 = 1_000_000;
-/// What a rank that polls does between two looks.
+/// The time between two looks of a rank that polls.
 const RELAX_NS: u64 = 20;
 
 /// An operation in flight.
@@ -38,10 +38,10 @@ pub(super) struct Flight {
     pub(super) target: Rank,
     pub(super) route: Route,
     pub(super) role: Role,
-    /// Whether it comes with the one before it, in one message.
+    /// True if it comes with the one before it, in one message.
     pub(super) rides: bool,
     pub(super) sent_ns: u64,
-    /// Where its word is, as a hint.
+    /// The address of its word, as a hint.
     pub(super) word: *const u8,
     pub(super) body: Body,
 }
@@ -55,7 +55,7 @@ impl Flight {
 
 const _: () = assert!(size_of::<Option<Flight>>() <= 192);
 
-/// Who cares for the end of an operation.
+/// The party that learns of the end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Its rank waits for the reply.
@@ -75,7 +75,7 @@ pub(super) enum Entry {
     Departures,
 }
 
-/// What was counted.
+/// The counters of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) operations: u64,
@@ -102,7 +102,7 @@ pub(crate) struct EventEngine {
     pub(super) paused: Vec<(u64, Option<Kind>)>,
 }
 
-/// What the driver is to do next.
+/// The next action of the driver.
 pub(crate) enum Next {
     /// Let a rank run.
     Run(usize, Resume),
@@ -159,7 +159,7 @@ impl EventEngine {
         self.now_ns
     }
 
-    /// When the last rank was done.
+    /// Returns the time at which the last rank was done.
     pub(crate) fn ended_ns(&self) -> u64 {
         self.members.iter().map(|member| member.clock_ns).max().unwrap_or(0)
     }
@@ -220,7 +220,7 @@ impl EventEngine {
                     Some(Kind::Wait)
                 }
                 Pause::Flush(_) => Some(Kind::Flush),
-                // The operation whose reply is waited for is in the trace already.
+                // The trace has the awaited operation already.
                 _ => None,
             };
             *paused = (clock_ns, kind);
@@ -241,12 +241,12 @@ impl EventEngine {
         }
     }
 
-    /// Whether every rank has ended.
+    /// Returns whether every rank has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.members.iter().all(|member| matches!(member.doing, Doing::Over))
     }
 
-    /// If everybody is prepared: all go on together, and counting begins. Returns the time.
+    /// If every rank is prepared: lets all go on together, starts counting, and returns the time.
     pub(crate) fn begin(&mut self) -> Option<u64> {
         if !self.members.iter().all(|member| matches!(member.doing, Doing::Prepared | Doing::Over))
         {
@@ -300,7 +300,7 @@ impl EventEngine {
         self.push(arrives_ns, Entry::Arrives(index));
     }
 
-    /// An operation has arrived: it takes effect, and whoever cares hears of it when it is done.
+    /// An operation has arrived: it takes effect, and its origin hears of it when it is done.
     fn arrives(&mut self, index: u32) {
         if let Some(again_ns) = self.comes_again_ns(index) {
             return self.push(again_ns, Entry::Arrives(index));
@@ -342,7 +342,7 @@ impl EventEngine {
                 self.look(rank.index(), done_ns);
             }
         } else {
-            // Who waits on one or two words need not be asked unless one of them was touched.
+            // A rank that waits on one or two words is looked at only if one of them was touched.
             let member = &self.members[target.index()];
             match flight.body {
                 Body::Atomic { at, .. } if !member.may_wait_on(at) => {}
@@ -399,7 +399,7 @@ impl EventEngine {
         }
     }
 
-    /// What a handler has posted to other nodes leaves when it is done.
+    /// The operations that a handler has posted to other nodes leave when it is done.
     fn launch_for_agent(&mut self, node: usize, all: Vec<Posted>, done_ns: u64) {
         let mut last_ns = 0;
         for Posted { target, body, after_previous } in all {
@@ -445,7 +445,7 @@ impl Engine for EventEngine {
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
-        // Whatever was sent before to the same target arrives before; a get may overtake.
+        // Operations to the same target arrive in the order of sending; a get may overtake.
         if posted || !matches!(body, Body::Get { .. }) {
             let link = self.links.enter(origin, target, self.now_ns);
             arrives_ns = arrives_ns.max(link.arrives_ns);
@@ -499,7 +499,7 @@ impl Engine for EventEngine {
         }
     }
 
-    /// Who looks at its memory sees what is there, and takes no time for it.
+    /// A look at own memory sees what is there, and takes no time.
     fn holds_already(&self, wait: &Wait<'_>) -> Option<(usize, u64)> {
         holds(wait)
     }
@@ -514,7 +514,7 @@ impl Engine for EventEngine {
 }
 
 impl EventEngine {
-    /// When an operation comes again that has arrived now and is lost.
+    /// Returns the time at which an operation that is lost on arrival comes again.
     fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
         let flow = flight.flow();

@@ -1,4 +1,4 @@
-//! What is on its way from one rank to another.
+//! The operations under way from one rank to another.
 
 use farside_fabric::Rank;
 
@@ -7,11 +7,11 @@ use crate::prefetch;
 /// From one rank to another.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Link {
-    /// When the last operation arrives.
+    /// The time at which the last operation arrives.
     pub(super) arrives_ns: u64,
-    /// When the last acknowledgement is back, of those that have arrived.
+    /// The time at which the last acknowledgement is back, of operations that have arrived.
     pub(super) acknowledged_ns: u64,
-    /// How many posted operations are under way.
+    /// The number of posted operations under way.
     pub(super) posted: u32,
 }
 
@@ -49,8 +49,8 @@ impl Links {
         self.slots[self.find(origin.0, target.0)].link
     }
 
-    /// The link from one rank to another, to be changed. What was done before `now_ns` may be
-    /// forgotten.
+    /// Returns the link from one rank to another, to be changed. May forget links that were done
+    /// before `now_ns`.
     pub(super) fn enter(&mut self, origin: Rank, target: Rank, now_ns: u64) -> &mut Link {
         if self.used * 2 >= self.slots.len() {
             self.clear_up(now_ns);
@@ -73,7 +73,7 @@ impl Links {
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - self.slots.len().ilog2())) as usize
     }
 
-    /// Where a link is, or would be.
+    /// Returns the slot of a link, or the one that it would get.
     fn find(&self, origin: u32, target: u32) -> usize {
         let mut at = self.home(origin, target);
         while !self.slots[at].is_empty()

@@ -6,7 +6,7 @@ use super::waiting::Tick;
 use crate::event::EventId;
 use crate::parked_wait::ParkedWait;
 
-/// What a rank is doing.
+/// The activity of a rank.
 #[derive(Clone, Copy)]
 pub(super) enum Doing {
     /// It will run when its entry of the queue comes.
@@ -18,11 +18,11 @@ pub(super) enum Doing {
     Over,
 }
 
-/// A rank. What every operation needs comes first, in one line of the processor's caches.
+/// A rank. The fields that every operation needs come first, in one line of the processor's caches.
 #[repr(C, align(128))]
 pub(super) struct Member {
     pub(super) doing: Doing,
-    /// Why it will run, once that is scheduled.
+    /// The reason why it will run, once that is scheduled.
     pub(super) go: Go,
     /// Its own time.
     pub(super) clock_ns: u64,
@@ -32,12 +32,12 @@ pub(super) struct Member {
     pub(super) posted: u32,
     pub(super) fetching: u32,
     pub(super) node: u32,
-    /// How many operations it has started.
+    /// The number of operations that it has started.
     pub(super) serial: u32,
     pub(super) watches_more: bool,
     /// By when a timer will look at its wait, in ticks.
     pub(super) timer: Tick,
-    /// When its wait is over; `u64::MAX` if it has no time limit.
+    /// The end of its wait; `u64::MAX` if it has no time limit.
     pub(super) deadline_ns: u64,
     /// While it works: how much of its host's time the agent had taken when it last looked;
     /// otherwise `u64::MAX`.
@@ -45,8 +45,7 @@ pub(super) struct Member {
     pub(super) hints: Hints,
 }
 
-/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches
-/// alone.
+/// The addresses that a rank needs when it is looked at, or goes on: for prefetching alone.
 #[derive(Clone, Copy)]
 pub(super) struct Hints {
     /// Its wait, which is on its stack.
@@ -81,7 +80,7 @@ impl Watched {
     }
 }
 
-/// Why a rank resumes.
+/// The reason why a rank resumes.
 #[derive(Clone, Copy)]
 pub(super) enum Go {
     Ready(u32, u64),

@@ -36,25 +36,26 @@ pub struct Timed {
     limit_ns: u64,
 }
 
-/// What a run in virtual time came to. Preparations do not count.
+/// The result of a run in virtual time, without the preparations.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// How long it took.
+    /// The virtual time that it took.
     pub virtual_ns: u64,
-    /// How many operations were carried out.
+    /// The number of operations.
     pub operations: u64,
-    /// How often a rank had to wait: for a word, for a reply, or for what it had posted.
+    /// The number of times that a rank had to wait: for a word, for a reply, or for its posted
+    /// operations.
     pub waits: u64,
-    /// How long the machine that simulates it took.
+    /// The real time that the simulation took.
     pub real: Duration,
-    /// How many bytes they moved.
+    /// The number of bytes that the operations moved.
     pub bytes: u64,
     /// A number that is the same if, and as good as only if, the same operations were carried out
     /// at the same times.
     pub hash: u64,
-    /// Which operations had to be sent again, because they or their replies were lost.
+    /// The operations that had to be sent again, because they or their replies were lost.
     pub resent: Vec<Resent>,
-    /// What every rank did, if that was wanted.
+    /// The operations and waits of every rank, if a trace was asked for.
     pub slices: Vec<Slice>,
 }
 
@@ -94,8 +95,8 @@ impl Timed {
         self
     }
 
-    /// Runs a program. Fails with what the first rank that failed said, or with who waits for what
-    /// if nothing can happen any more.
+    /// Runs a program. Fails with the message of the first rank that failed, or with a report of
+    /// the waiting ranks if nothing can happen any more.
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;

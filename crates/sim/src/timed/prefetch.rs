@@ -6,15 +6,16 @@ use super::member::{Doing, Member};
 use crate::fibers::Fibers;
 use crate::prefetch;
 
-/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to
-/// the wait and those that will follow it; and further up, by the program and its world.
+/// The number of lines of a rank's stack that are used below its wait and above it, by the calls
+/// that led to the wait and those that will follow it; and further up, by the program and its
+/// world.
 const BELOW: usize = 7;
 const ABOVE: usize = 16;
 const FURTHER: usize = 18;
 /// And how many lines of its memory from a word on that it waits for.
 const NEARBY: usize = 3;
 
-/// What events need.
+/// The data that events need.
 pub(super) struct Prefetcher<'a> {
     pub(super) flights: &'a [Option<Flight>],
     pub(super) members: &'a [Member],

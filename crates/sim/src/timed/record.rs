@@ -1,4 +1,4 @@
-//! What a run in virtual time leaves behind: counts, a hash, a trace.
+//! The records of a run in virtual time: counts, a hash, a trace.
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Operation, Rank};

@@ -1,4 +1,4 @@
-//! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
+//! Waiting in virtual time: for words, for replies, until a deadline, or until a rank departs.
 
 use farside_fabric::{Event as Awaited, Rank, Word};
 
@@ -35,7 +35,7 @@ impl EventEngine {
                     return self.schedule(rank, reply_ns, Go::Ready(0, 0));
                 }
             }
-            // Who looked and found that a condition holds does not come here.
+            // A rank whose condition holds already does not come here.
             Awaited::Words(conditions) => {
                 let member = &mut self.members[rank];
                 for (watched, word) in member.watched.iter_mut().zip(conditions) {
@@ -113,7 +113,7 @@ impl EventEngine {
         }
     }
 
-    /// Who waits for what, when nothing can happen any more.
+    /// Describes what every rank waits for, when nothing can happen any more.
     pub(crate) fn deadlock_report(&self) -> String {
         const SHOWN: usize = 8;
         let waiting =
@@ -137,7 +137,7 @@ impl EventEngine {
 }
 
 impl Member {
-    /// Whether it may wait on this word.
+    /// Returns whether it may wait on this word.
     pub(super) fn may_wait_on(&self, at: Word) -> bool {
         let waits = matches!(self.doing, Doing::Waits(_));
         waits && (self.watches_more || self.watched.contains(&Watched::new(at.segment, at.offset)))
