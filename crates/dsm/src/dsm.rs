@@ -267,7 +267,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is
     /// remembered: see [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<(u64, u64)> {
-        self.coherence.0.borrow().times.clone()
+        self.coherence.0.borrow().records.barrier_times.clone()
     }
 
     /// The segment that messages of barriers land in, for those who count what a network does with
@@ -285,7 +285,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks
     /// may have found others.
     pub fn races(&self) -> Vec<Race> {
-        self.coherence.0.borrow().races.clone()
+        self.coherence.0.borrow().records.races.clone()
     }
 
     /// Gives everything back. Collective.

@@ -39,11 +39,11 @@ pub(crate) struct Active {
     words: Window<u64>,
     members: Box<[Rank]>,
     me: usize,
-    /// How many exposure epochs this rank has posted for each member, and how many access epochs it
-    /// has started to each.
+    /// The number of exposure epochs that this rank has posted for each member, and of access
+    /// epochs that it has started to each.
     posted: Box<[Cell<u64>]>,
     started: Box<[Cell<u64>]>,
-    /// How many fences this rank has come to.
+    /// The number of fences that this rank has come to.
     meetings: Cell<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Active {
 
     /// Tells the origins that this rank's part is open to them.
     pub(crate) fn post<V: Variant>(&self, context: &Context, origins: &[usize]) -> Result<()> {
-        // What this rank has written is there when its origins come.
+        // The origins must see what this rank has written.
         if V::ORDERS {
             context.flush(context.rank())?;
         }
@@ -124,15 +124,15 @@ impl Active {
         origins.iter().map(word).collect()
     }
 
-    /// Says, for those who wait for this rank, that it has come to another fence, or to the end of
-    /// the window.
+    /// Announces, to ranks that wait for this one, that it has come to another fence, or to the end
+    /// of the window.
     pub(crate) fn meet(&self, context: &Context) -> Result<()> {
         self.meetings.set(self.meetings.get() + 1);
         context.store(self.meetings_of(context.rank()), self.meetings.get())
     }
 
-    /// Whether a member that is waited for has come to a fence at which it cannot be met: then it
-    /// will never do what it is waited for.
+    /// Returns whether an awaited member has come to a fence at which this rank is not: then it
+    /// will never do what it is awaited for.
     pub(crate) fn has_gone_on(&self, context: &Context, member: usize) -> Result<bool> {
         Ok(context.load(self.meetings_of(self.members[member]))? > self.meetings.get())
     }
@@ -141,8 +141,8 @@ impl Active {
         self.words.at(rank, WORDS * self.members.len())
     }
 
-    /// Whether every post for this rank was started, and every start to it was posted. For moments
-    /// at which all epochs are over.
+    /// Checks that every post for this rank was started, and every start to it was posted. All
+    /// epochs must be over.
     pub(crate) fn check_groups(&self, context: &Context) -> Result<()> {
         for (member, &rank) in self.members.iter().enumerate() {
             let posts = context.load(self.word(context.rank(), member, POSTS))?;

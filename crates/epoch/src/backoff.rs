@@ -38,7 +38,7 @@ const SHARED: u64 = u64::MAX;
 /// The longest pause between two looks, in turns at the processor.
 const PAUSE_MAX: u32 = 256;
 
-/// What an agent is asked, and what it answers.
+/// The requests to an agent, and its answers.
 const ENTER: u8 = 1;
 const LEAVE: u8 = 2;
 const GRANTED: u8 = 1;
@@ -180,7 +180,8 @@ impl Backoff {
                 pause = (pause * 2).min(PAUSE_MAX);
                 match (context.load(self.site.at(target, WORD))?, mode) {
                     (FREE, _) | (SHARED, Mode::Shared) => break,
-                    // What happened before a departure counts: who left may have done its part.
+                    // Progress before a departure counts: the departed rank may have released the
+                    // lock.
                     _ => paused?,
                 }
             }

@@ -1,5 +1,5 @@
-//! Direct passive locks: one word for each target, changed by the origins themselves; who cannot
-//! have it queues and sleeps.
+//! Direct passive locks: one word for each target, changed by the origins themselves; origins that
+//! cannot have it queue and sleep.
 //!
 //! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is
 //!            that of [ARMCI03] section 3.2.2.
@@ -50,7 +50,7 @@ const HEAD: u64 = ((1 << 25) - 1) << HEAD_SHIFT;
 /// The first of the queue wants to share.
 const HEAD_SHARES: u64 = 1 << 50;
 
-/// How often the first of a queue looks at a word that is near before it sleeps.
+/// The number of looks of the first of a queue at a near word before it sleeps.
 const POLLS: u32 = 100;
 
 /// The locks of all targets of a window, as one rank uses them.
@@ -88,7 +88,7 @@ impl Direct {
         self.wait_for::<V>(context, target, mode)
     }
 
-    /// The loss of a member matters to those who find the target taken: whoever was lost may have
+    /// The loss of a member matters to origins that find the target taken: the lost member may have
     /// it for ever.
     #[cold]
     #[inline(never)]
@@ -96,7 +96,7 @@ impl Direct {
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
-        // Who has waited may have got the lock after a loss, from one who had it before.
+        // The lock may have been passed on after a loss, by an origin that had it before.
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
     }
@@ -112,7 +112,7 @@ impl Direct {
             .map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
-    /// Takes the target if nobody is in the way.
+    /// Takes the target if nothing is in the way.
     #[inline(always)]
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         let word = self.site.at(target, WORD);
@@ -162,7 +162,7 @@ impl Direct {
             }
             let paused = self.site.relax(context);
             seen = context.load(word)?;
-            // What happened before a departure counts: who left may have done its part.
+            // Progress before a departure counts: the departed rank may have released the lock.
             if admitted(seen, mode).is_none() {
                 paused?;
             }

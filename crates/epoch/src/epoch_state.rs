@@ -1,5 +1,5 @@
-//! Which epochs are open, and what was done in them: so that a program that breaks the rules is
-//! told, by name.
+//! The state of a rank's epochs: which are open, and which accesses they contain, so that a broken
+//! rule is reported by name.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use farside_fabric::Rank;
 use crate::fault::Fault;
 use crate::mode::Mode;
 
-/// What an operation does to the bytes it touches.
+/// The effect of an operation on the bytes that it touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     Put,
@@ -28,14 +28,14 @@ impl Effect {
         }
     }
 
-    /// Whether the order of two such operations on the same bytes does not matter, or is kept by
-    /// the operations themselves.
+    /// Returns true if the order of two such operations on the same bytes does not matter, or is
+    /// kept by the operations themselves.
     fn goes_with(self, other: Effect) -> bool {
         self == other && self != Effect::Put
     }
 }
 
-/// How many operations of an epoch are remembered for each target: the latest.
+/// The number of operations of an epoch that are remembered for each target: the latest.
 const REMEMBERED: usize = 16;
 
 /// An operation that is not complete.
@@ -53,7 +53,7 @@ impl Access {
     }
 }
 
-/// What one rank knows of a target.
+/// The state of one target, as this rank sees it.
 struct TargetState {
     lock: Cell<Option<Mode>>,
     is_started: Cell<bool>,
@@ -86,13 +86,13 @@ impl TargetState {
     }
 }
 
-/// Which epochs this rank has open.
+/// The epochs that this rank has open.
 pub(crate) struct EpochState {
     targets: Box<[TargetState]>,
     checks: bool,
     locks: Cell<usize>,
     pub(crate) all_locked: Cell<bool>,
-    /// Whether a fence has opened an epoch, and whether something was done in it.
+    /// True if a fence has opened an epoch, and if there was an operation in it.
     pub(crate) fenced: Cell<bool>,
     used: Cell<bool>,
     pub(crate) started: RefCell<Option<Vec<usize>>>,
@@ -117,7 +117,7 @@ impl EpochState {
         self.checks
     }
 
-    /// How this rank has locked a member.
+    /// Returns the mode in which this rank has locked a member.
     #[inline]
     pub(crate) fn lock_of(&self, member: usize) -> Option<Mode> {
         self.targets[member].lock.get()
@@ -128,7 +128,7 @@ impl EpochState {
         (0..self.targets.len()).filter(|&member| self.lock_of(member).is_some()).collect()
     }
 
-    /// Whether a member may be locked now.
+    /// Checks that a member may be locked now.
     #[inline]
     pub(crate) fn check_lock(
         &self,
@@ -149,7 +149,7 @@ impl EpochState {
         Err(Fault::StillOpen { call, open })
     }
 
-    /// Whether an epoch of another kind may begin now: no lock is held.
+    /// Checks that an epoch of another kind may begin now: no lock is held.
     pub(crate) fn check_unlocked(&self, call: &'static str) -> Result<(), Fault> {
         match () {
             () if self.all_locked.get() => {
@@ -199,13 +199,13 @@ impl EpochState {
         (0..self.targets.len()).for_each(|member| self.forget(member));
     }
 
-    /// What was done to a member is complete.
+    /// Forgets the accesses to a member, which are complete.
     #[inline]
     pub(crate) fn forget(&self, member: usize) {
         self.targets[member].count.set(0);
     }
 
-    /// Whether an operation may be done now; remembers it.
+    /// Checks that an operation is allowed now, and remembers it.
     #[inline]
     pub(crate) fn enter(
         &self,
@@ -236,7 +236,7 @@ impl EpochState {
         Ok(())
     }
 
-    /// Whether this rank, which is `me` of the members, may touch its own part by itself now.
+    /// Checks that this rank, which is `me` of the members, may touch its own part by itself now.
     pub(crate) fn enter_own(
         &self,
         me: usize,

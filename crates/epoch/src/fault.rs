@@ -24,34 +24,34 @@ pub enum Fault {
     },
     /// An end of an epoch that was not begun.
     NotOpen {
-        /// Which call came.
+        /// The call that came.
         call: &'static str,
-        /// Which one is missing before it.
+        /// The call that is missing before it.
         begin: &'static str,
     },
     /// A begin of an epoch while another one is open that excludes it.
     StillOpen {
-        /// Which call came.
+        /// The call that came.
         call: &'static str,
-        /// What is open.
+        /// The epoch that is open.
         open: &'static str,
     },
     /// A group that names a rank twice, or one that has no part in the window.
     BadGroup {
         /// The rank.
         rank: Rank,
-        /// Whether it is named twice.
+        /// True if it is named twice.
         twice: bool,
     },
     /// An epoch that waits for another rank, which has gone on without it.
     Groups {
-        /// Who waits.
+        /// The rank that waits.
         me: Rank,
-        /// What it has done.
+        /// The call that it has made.
         did: &'static str,
-        /// For whom.
+        /// The rank that it waits for.
         other: Rank,
-        /// What that one should have done.
+        /// The call that the other should have made.
         instead: &'static str,
     },
     /// Two operations of one epoch on the same bytes that may come in either order.
@@ -67,9 +67,9 @@ pub enum Fault {
     },
     /// A local access to memory that is open to others.
     LocalAccess {
-        /// What was to be done.
+        /// The access.
         what: &'static str,
-        /// Why it must not be.
+        /// The reason why it is not allowed.
         why: &'static str,
     },
     /// The answer of an operation that is not complete.

@@ -23,7 +23,7 @@ const NUMBERS: [Number; 6] =
 const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
 
 impl Operation {
-    /// How many bytes of a message it takes.
+    /// Returns the number of bytes that it takes in a message.
     pub(crate) fn message_bytes(&self) -> usize {
         let data = match self {
             Operation::Put { bytes, .. } => bytes.len(),
@@ -34,7 +34,7 @@ impl Operation {
         24 + data.next_multiple_of(8)
     }
 
-    /// How many bytes of a reply it takes.
+    /// Returns the number of bytes that its answer takes in a reply.
     pub(crate) fn reply_bytes(&self) -> usize {
         match self {
             Operation::Put { .. } | Operation::Sum { .. } => 0,

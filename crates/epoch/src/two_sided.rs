@@ -40,7 +40,7 @@ const HEADER_BYTES: usize = 16;
 /// Rounds of a barrier: more ranks than that many doublings do not exist.
 const ROUNDS: usize = 32;
 
-/// What a message asks for.
+/// The kinds of messages.
 const EPOCH: u8 = 1;
 const LOCK: u8 = 2;
 const UNLOCK: u8 = 3;
@@ -61,20 +61,20 @@ pub(crate) struct TwoSided<'t> {
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
     /// For how long the library is busy with a request, on machines that do not tell by themselves.
     library_ns: u64,
-    /// What a message, or a reply, has room for: header and all.
+    /// The size of a slot for a message or a reply, with its header.
     slot_bytes: usize,
 }
 
-/// Who has, and who wants, this rank's own part.
+/// The origins that have this rank's own part, and those that wait for it.
 #[derive(Default)]
 struct LockQueue {
     holders: usize,
     is_exclusive: bool,
-    /// Those who wait, with the beginnings of their messages.
+    /// The waiting members, with the headers of their messages.
     waiting: VecDeque<(usize, [u8; HEADER_BYTES])>,
 }
 
-/// What this rank has queued for a target.
+/// The operations that this rank has queued for a target.
 struct Epoch<'t> {
     mode: Mode,
     /// The lock was asked for by itself, and granted: operations go directly.
@@ -123,7 +123,7 @@ impl<'t> TwoSided<'t> {
             Some(Epoch { mode, is_granted: false, operations: Vec::new() });
     }
 
-    /// Whether operations for a member are queued at the moment.
+    /// Returns whether operations for a member are queued at the moment.
     pub(crate) fn queues(&self, member: usize) -> bool {
         self.epochs.borrow()[member].as_ref().is_some_and(|epoch| !epoch.is_granted)
     }
@@ -157,7 +157,8 @@ impl<'t> TwoSided<'t> {
         Ok(std::mem::take(&mut epoch.operations))
     }
 
-    /// Whether what is queued for a member fits into one message, and its answers into one reply.
+    /// Returns whether the operations queued for a member fit into one message, and their answers
+    /// into one reply.
     pub(crate) fn fits(&self, member: usize) -> bool {
         let epochs = self.epochs.borrow();
         let Some(epoch) = &epochs[member] else {
@@ -207,8 +208,8 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests
-    /// come meanwhile.
+    /// Waits until a word of this rank's own satisfies `until`, and serves the requests that come
+    /// meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
         context: &Context,
@@ -233,7 +234,7 @@ impl<'t> TwoSided<'t> {
         }
     }
 
-    /// Serves those whose requests have come.
+    /// Serves the requests that have come.
     pub(crate) fn serve<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         for member in 0..self.members.len() {
             let number = context.load(self.request(context.rank(), member))?;
@@ -282,7 +283,7 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Lets in those at the front of the queue who may go in.
+    /// Grants the lock to the members at the front of the queue that may have it now.
     fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         loop {
             let Some(&(member, header)) = self.lock_queue.borrow().waiting.front() else {

@@ -22,16 +22,17 @@ use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
-/// How long to wait for more complaints after the first one about a silent node, before judging who
-/// it is that was cut off.
+/// The time to wait for more complaints after the first one about a silent node, before the
+/// launcher decides which node was cut off.
 const HEARING: Duration = Duration::from_secs(1);
-/// How long a daemon may take to say that its ranks have ended, after it was told to kill them.
+/// The time that a daemon may take to report that its ranks have ended, after it was told to kill
+/// them.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// How long a host may say nothing before it counts as gone, when everything is over.
+/// The time that a host may be silent before it counts as gone, when everything is over.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long the word that ranks are to stop may take on its way, before this process stops.
+/// The time that the order to stop may take on its way to the ranks, before this process stops.
 const BEFORE_PAUSE: Duration = Duration::from_secs(1);
-/// How long a daemon may take to end when its channel is closed.
+/// The time that a daemon may take to end when its channel is closed.
 const AFTER_CLOSE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
@@ -63,18 +64,18 @@ struct Cluster<'a> {
     policy: Policy<'a>,
     reaper: Option<Reaper>,
     input: Input,
-    /// Why the job cannot start.
+    /// The reason why the job cannot start.
     trouble: Option<Error>,
-    /// When all hosts must have started their ranks, as long as they have not.
+    /// The time by which all hosts must have started their ranks, as long as they have not.
     start_deadline: Option<Instant>,
-    /// Whether they were told to.
+    /// True once the hosts were told to start their ranks.
     begun: bool,
-    /// Whether the channels were closed from here.
+    /// True once the channels were closed from here.
     over: bool,
-    /// Who does not hear whom.
+    /// Pairs of nodes of which the first does not hear the second.
     complaints: Vec<(usize, usize)>,
     hearing_ends: Option<Instant>,
-    /// When ranks were killed first.
+    /// The time at which ranks were killed first.
     killed: Option<Instant>,
 }
 
@@ -147,7 +148,7 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// What all hosts are told alike.
+    /// Returns the plan that all hosts are told alike.
     fn plan(&self) -> Result<Plan, Error> {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
@@ -175,8 +176,8 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has
-    /// called it off.
+    /// Waits until all hosts are ready for their ranks, and lets them start; returns false if a
+    /// signal has called the job off.
     fn gather(&mut self) -> Result<bool, Error> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
@@ -196,7 +197,7 @@ impl<'a> Cluster<'a> {
         Ok(true)
     }
 
-    /// Whether the job can still start.
+    /// Fails if the job cannot start any more.
     fn check_start(&mut self) -> Result<(), Error> {
         if let Some(trouble) = self.trouble.take() {
             return Err(trouble);
@@ -253,7 +254,7 @@ impl<'a> Cluster<'a> {
                 self.give_up();
             }
         }
-        // All ranks may have ended because of a host that was lost, before anybody has said which.
+        // All ranks may have ended because of a host that was lost, before it was known which.
         if self.hearing_ends.is_some() {
             self.hearing_ends = Some(Instant::now());
             self.judge();
@@ -384,7 +385,7 @@ impl<'a> Cluster<'a> {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Meet(addresses.clone())));
     }
 
-    /// Why the channel of a host has ended.
+    /// Explains why the channel of a host has ended.
     fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
         let begun = self.begun;
         let remote = &mut self.remotes[node];
@@ -424,7 +425,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Tells all hosts but one that ranks are lost, and because of whom.
+    /// Tells all hosts but one that ranks are lost, and the cause.
     fn tell_others(&self, node: usize, ranks: &[Rank], how: ExitCause, cause: Option<u64>) {
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
@@ -478,7 +479,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Stops the ranks and this process, until somebody lets it go on.
+    /// Stops the ranks and this process, until a signal lets it go on.
     fn pause(&mut self) {
         self.signal(Signal::STOP);
         let deadline = Instant::now() + BEFORE_PAUSE;
@@ -494,7 +495,7 @@ impl<'a> Cluster<'a> {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Signal(signal.as_raw())));
     }
 
-    /// Whatever happened: nothing is left afterwards, here or there.
+    /// Leaves nothing behind, here or on the hosts, however the job went.
     fn finish(&mut self, in_order: bool) {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Stop));
         if in_order && self.begun {
@@ -548,7 +549,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// One step; whether something was heard, and whether somebody wants the end.
+    /// Makes one step; returns whether a host has made progress, and whether a signal asks for the
+    /// end.
     fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
         self.input = Input::Closed;
         let before: Vec<(State, u32)> =

@@ -24,7 +24,7 @@ pub(crate) struct LocalRanks<'a> {
     reaper: Option<Reaper>,
 }
 
-/// What came of starting a local_ranks.
+/// The result of starting the local ranks.
 pub(crate) struct Started<'a> {
     pub(crate) local_ranks: LocalRanks<'a>,
     /// Passes on what the ranks write.
@@ -37,7 +37,7 @@ pub(crate) struct Started<'a> {
 pub(crate) struct End {
     pub(crate) rank: Rank,
     pub(crate) how: ExitCause,
-    /// What the job knew of it when it ended.
+    /// The state in which the job saw the rank when it ended.
     pub(crate) peer_state: PeerState,
     /// The loss because of which it has ended.
     pub(crate) cause: Option<Loss>,
@@ -107,13 +107,13 @@ impl<'a> LocalRanks<'a> {
         self.processes.is_empty()
     }
 
-    /// What becomes readable when ranks end, one for each that runs.
+    /// Returns a descriptor for each running rank that becomes readable when the rank ends.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN))
     }
 
-    /// Which ranks have ended, where `happened` says what was readable. The other ranks are told at
-    /// once of those that had not left in order.
+    /// Returns the ranks that have ended, where `happened` says which descriptors were readable.
+    /// The other ranks are told at once of those that had not left in order.
     pub(crate) fn reap(&mut self, happened: &[bool]) -> Vec<End> {
         let mut happened = happened.iter();
         let mut gone = Vec::new();
@@ -149,7 +149,7 @@ impl<'a> LocalRanks<'a> {
         processes::signal_group(self.group, signal);
     }
 
-    /// Whatever happened: nothing of the ranks is left afterwards.
+    /// Leaves nothing of the ranks behind, however the job went.
     pub(crate) fn clean_up(&mut self) {
         processes::signal_group(self.group, Signal::KILL);
         for process in &mut self.processes {
@@ -166,7 +166,7 @@ impl<'a> LocalRanks<'a> {
     }
 }
 
-/// What an exit status says.
+/// Converts an exit status.
 pub(crate) fn ended(status: ExitStatus) -> ExitCause {
     match (status.signal(), status.code()) {
         (Some(signal), _) => ExitCause::Signal(signal),

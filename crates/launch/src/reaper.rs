@@ -16,13 +16,13 @@ use crate::policy::until;
 /// The word that starts a reaper.
 pub(crate) const KEEP: &str = "__keep";
 
-/// How long processes may take to end by themselves when the launcher was killed.
+/// The time that processes may take to end by themselves when the launcher was killed.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What a launcher says when everything is in order.
+/// The last word of a launcher whose job has ended in order.
 const DONE: &str = "done";
 
-/// What the line begins with that says which mark the processes of the job bear.
+/// The beginning of the line that names the mark of the job's processes.
 const MARKED: &str = "mark ";
 
 /// The launcher's end of its reaper.
@@ -47,8 +47,8 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Tells the reaper which process group the job is. What happens before is short: a rank that
-    /// has just been started dies with its launcher.
+    /// Tells the reaper the process group of the job. The time before is short: a rank that has
+    /// just been started dies with its launcher.
     pub(crate) fn watch_over(&mut self, group: Pid) {
         self.say(&format!("{}\n", group.as_raw_nonzero()));
     }
@@ -78,8 +78,8 @@ impl Reaper {
     }
 }
 
-/// What a reaper does: waits until its launcher says that it is done, or dies; then ends the group,
-/// and what else bears the mark.
+/// Runs a reaper: waits until its launcher says that it is done, or dies; then ends the group, and
+/// all other processes that bear the mark.
 pub fn reap() -> Result<(), String> {
     let mut said = String::new();
     // An error here means that the launcher's end is gone, as the end of the file does.
@@ -107,7 +107,7 @@ pub fn reap() -> Result<(), String> {
 fn wait_for(processes: &[Pid]) {
     let deadline = Instant::now() + WAIT_MAX;
     for handle in processes.iter().filter_map(|&pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
-        // Whatever this says, they have had their time.
+        // They have had their time, whatever this returns.
         let _ = rustix::event::poll(
             &mut [PollFd::new(&handle, PollFlags::IN)],
             until(Some(deadline)).as_ref(),

@@ -102,7 +102,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Somebody has sent this process a signal.
+    /// Passes a signal that was sent to this process on to the ranks.
     fn forward_signal(&mut self, number: i32) {
         if number == STOPPING {
             self.local_ranks.signal(Signal::STOP);
@@ -113,7 +113,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Moves some of standard input on, until there is no more, or nobody who reads it.
+    /// Moves some of standard input on, until there is no more, or no reader.
     fn pass_input_on(&mut self) {
         let Some(input) = &mut self.input else {
             return;

@@ -1,4 +1,4 @@
-//! Windows: who has a part, how long it is, which design their passive epochs have.
+//! Windows: their members, the length of each part, and the design of their passive epochs.
 
 mod operations;
 mod request;
@@ -24,12 +24,12 @@ use crate::variant::{Right, Variant};
 pub use operations::{Op, Request};
 pub use request::{Fetched, Get, Put};
 
-/// How passive epochs work.
+/// The design of passive epochs.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum Design {
-    /// The origins lock a target by themselves, and operations are issued at once; who has to wait
-    /// queues.
+    /// The origins lock a target by themselves, and operations are issued at once; origins that
+    /// have to wait queue.
     #[default]
     Direct,
     /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared
@@ -41,13 +41,13 @@ pub enum Design {
         /// For how long the target's library is busy with a request, in nanoseconds: on simulated
         /// machines, which know nothing of it. Zero elsewhere.
         library_ns: u64,
-        /// What fits into one message. An epoch that does not asks for the lock first.
+        /// The size of one message. An epoch that does not fit asks for the lock first.
         message_bytes: usize,
     },
 }
 
-/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI
-/// libraries send without asking first.
+/// The default message size of a two-sided window: as much as MPI libraries send without asking
+/// first.
 pub const MESSAGE_BYTES: usize = 16 << 10;
 
 impl Design {
@@ -64,18 +64,18 @@ impl Design {
     }
 }
 
-/// How a window is made. Every member says the same, except for the displacement unit.
+/// The options of a window. Every member passes the same, except for the displacement unit.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Options {
-    /// How passive epochs work.
+    /// The design of passive epochs.
     pub design: Design,
-    /// How many bytes a displacement of this member's part counts.
+    /// The number of bytes that a displacement of this member's part counts.
     pub unit: u64,
-    /// Whether the rules of epochs are checked.
+    /// True if the rules of epochs are checked.
     pub checking: bool,
-    /// How many operations with an answer may be under way, if fewer than the fabric allows;
-    /// further ones are queued, and issued as soon as possible.
+    /// The number of operations with an answer that may be under way, if fewer than the fabric
+    /// allows; further ones are queued, and issued as soon as possible.
     pub outstanding: Option<u32>,
     #[doc(hidden)]
     pub polls: Option<u32>,
@@ -105,7 +105,7 @@ impl Options {
         Options { unit: bytes, ..self }
     }
 
-    /// Whether the rules of epochs are checked.
+    /// Sets whether the rules of epochs are checked.
     #[must_use]
     pub fn checking(self, checking: bool) -> Options {
         Options { checking, ..self }
@@ -133,13 +133,13 @@ pub struct Window<'t, V: Variant = Right> {
     context: &'t Context,
     memory: Memory<u8>,
     parts: Box<[Part]>,
-    /// Which of the members a rank is.
+    /// The member number of each rank.
     members: Box<[u32]>,
     passive: Passive<'t>,
     active: Active,
     state: EpochState,
     outstanding: usize,
-    /// Whether there may be operations with an answer that nobody has waited for.
+    /// True if there may be operations with an answer that was not waited for.
     has_answers: Cell<bool>,
     /// Operations with an answer: those under way, and those that wait until there are fewer.
     underway: RefCell<VecDeque<(Rank, Answer<'t>)>>,
@@ -291,12 +291,12 @@ impl<'t, V: Variant> Window<'t, V> {
         self.team.members()
     }
 
-    /// How many bytes a member's part has.
+    /// Returns the number of bytes of a member's part.
     pub fn bytes(&self, rank: Rank) -> Result<usize> {
         self.memory.len(rank)
     }
 
-    /// How many bytes a displacement of a member's part counts.
+    /// Returns the number of bytes that a displacement of a member's part counts.
     pub fn unit(&self, rank: Rank) -> Result<u64> {
         Ok(self.parts[self.member(rank)?].unit)
     }
@@ -341,7 +341,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok((self.memory, self.team))
     }
 
-    /// Which of the members a rank is.
+    /// Returns the member number of a rank.
     #[inline]
     fn member(&self, rank: Rank) -> Result<usize> {
         match self.members.get(rank.index()) {

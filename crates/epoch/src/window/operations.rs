@@ -1,4 +1,4 @@
-//! What can be done within an epoch.
+//! The operations of an epoch.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::two_sided::{Queued, TwoSided};
 use crate::variant::Variant;
 use crate::window::Answer;
 
-/// What a fetching atomic does to the word: the operations of `MPI_Fetch_and_op` on integers.
+/// The effect of a fetching atomic on the word: the operations of `MPI_Fetch_and_op` on integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Op {
@@ -53,7 +53,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whose part it is for.
+    /// Returns the target.
     pub fn target(&self) -> Rank {
         self.target
     }
@@ -302,7 +302,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// Waits for one answer. What is queued is sent for that.
+    /// Waits for one answer. Queued operations are sent for that.
     fn await_answer(&self, target: Rank, answer: &Answer<'t>) -> Result<()> {
         let member = self.member(target)?;
         if self.queuing(member).is_some() {
@@ -318,7 +318,7 @@ impl<'t, V: Variant> Window<'t, V> {
         self.start_queued()
     }
 
-    /// Whether an operation may be done now; gives the member and the byte that it begins at.
+    /// Checks that an operation is allowed now; returns the member and the first byte.
     #[inline]
     fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
         let member = self.member(target)?;
@@ -342,7 +342,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(offset)
     }
 
-    /// Where operations for a member are queued at the moment, if they are.
+    /// Returns the queue of a member's operations, if they are queued at the moment.
     #[inline]
     fn queuing(&self, member: usize) -> Option<&TwoSided<'t>> {
         match &self.passive {

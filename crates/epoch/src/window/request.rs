@@ -10,7 +10,7 @@ use crate::answer::AnswerSlot;
 use crate::fault::Fault;
 use crate::message::elements;
 
-/// What an operation is about to bring back.
+/// An operation under way that will return an answer.
 pub(crate) trait Underway<A> {
     fn is_done(&mut self) -> Result<bool>;
     fn wait(self: Box<Self>) -> Result<A>;
@@ -47,7 +47,7 @@ pub(crate) struct Ticket<'t, A> {
     reads: bool,
     start: Option<Start<'t, A>>,
     decode: Decode<A>,
-    /// How many bytes of an answer in a message count.
+    /// The number of bytes of an answer in a message that count.
     bytes: usize,
     state: RefCell<State<'t, A>>,
 }
@@ -166,7 +166,7 @@ macro_rules! handle {
                 self.ticket.take()
             }
 
-            /// Whom it is asked of.
+            /// Returns the target.
             pub fn target(&self) -> Rank {
                 self.ticket.target
             }

@@ -1,4 +1,4 @@
-//! How epochs begin and end.
+//! Synchronization: the calls that begin, complete and end epochs.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::mode::Mode;
 use crate::two_sided::TwoSided;
 use crate::variant::Variant;
 
-/// How long a rank waits for another in an active epoch before it looks whether that one can still
-/// come.
+/// The time for which a rank waits for another in an active epoch before it looks whether that one
+/// can still come.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// The other side of an active epoch, for which this rank waits.
 struct Partner {
     member: usize,
-    /// What this rank has done, as an error says it.
+    /// The call that this rank has made, as an error says it.
     did: &'static str,
-    /// What the partner should be doing.
+    /// The call that the partner should make.
     instead: &'static str,
 }
 
@@ -106,8 +106,8 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.flush(self.context.rank())
     }
 
-    /// Serves requests of others, in the two-sided design; otherwise does nothing, because nobody
-    /// needs it.
+    /// Serves requests of others, in the two-sided design; otherwise does nothing, because no other
+    /// rank needs it.
     pub fn progress(&self) -> Result<()> {
         match &self.passive {
             Passive::TwoSided(two_sided) => two_sided.serve::<V>(self.context, &self.memory),
@@ -233,7 +233,7 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(())
     }
 
-    /// Whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
+    /// Returns whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
     pub fn test(&self) -> Result<bool> {
         self.progress()?;
         let is_over = match &*self.state.posted.borrow() {
@@ -305,9 +305,9 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// What was read must be here before others may write. What was written need not have landed:
-    /// in the direct design the release goes to the target right behind it, and when that is
-    /// answered, all is there.
+    /// Completes the operations on a target and releases its lock. Reads must be complete before
+    /// others may write. Writes need not have landed: in the direct design the release goes to the
+    /// target right behind them, and when that is answered, all is there.
     #[inline(never)]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         let completed = match &self.passive {
@@ -377,8 +377,8 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
-    /// where the design needs it. Whoever waits for long looks whether a member can still do what
-    /// it is waited for.
+    /// where the design needs it. After a while it checks whether the partner can still do what it
+    /// is awaited for.
     fn await_number(&self, word: Place<'_, u64>, number: u64, partner: Partner) -> Result<()> {
         let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
@@ -394,7 +394,7 @@ impl<'t, V: Variant> Window<'t, V> {
                 WaitOptions { timeout, soon: true },
             ) {
                 Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
-                    // What it did before it went on counts.
+                    // What the partner did before it went on counts.
                     if until(self.context.load(word)?) {
                         return Ok(());
                     }
