@@ -37,7 +37,7 @@ use crate::statistics::Statistics;
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// What may be done with a page.
+/// The accesses that a page allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     Nothing,
@@ -45,13 +45,13 @@ pub(crate) enum Allowed {
     Writing,
 }
 
-/// A front end, as the core sees it.
+/// A front end, as the coherence state sees it.
 pub(crate) trait Guard {
     /// From now on this may be done with `count` pages from `first` on.
     fn allow(&mut self, first: u32, count: u32, what: Allowed) -> Result<()>;
 }
 
-/// The front end of explicit accesses: nobody has to be told.
+/// The front end of explicit accesses, which enforces nothing.
 pub(crate) struct NoGuard;
 
 impl Guard for NoGuard {
@@ -80,14 +80,14 @@ impl Deref for Reach<'_> {
 /// A page, as one rank sees it.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Who has a copy, if this rank has none.
+    /// The rank that has a copy, if this rank has none.
     keeper: Option<Rank>,
     /// Notices that were not applied.
     pending: Vec<Pending>,
-    /// How it was when its first write of this interval came.
+    /// The contents before the first write of this interval.
     twin: Option<Box<[u32]>>,
     is_dirty: bool,
-    /// The last interval that wrote it, since storage was reclaimed: its order, and whose it was.
+    /// The last interval that wrote it, since storage was reclaimed: its order, and its rank.
     pub(crate) last: Option<(u32, u32)>,
 }
 
@@ -103,7 +103,7 @@ impl Page {
         self.keeper.is_none() && self.pending.is_empty()
     }
 
-    /// Forgets notices: who has no valid copy gets one from the keeper.
+    /// Forgets notices. A rank without a valid copy gets one from the keeper.
     pub(crate) fn reclaim(&mut self, keeper: Rank) {
         if !self.is_valid() {
             self.keeper = Some(keeper);
@@ -131,7 +131,7 @@ pub(crate) struct Coherence<'w, V> {
     pub(crate) records: Records,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
-    /// Why nothing works any more.
+    /// The error after which nothing works any more.
     failure: Option<Error>,
     scratch: Vec<u32>,
     variant: PhantomData<V>,
@@ -181,7 +181,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         self.failure.get_or_insert(error).clone()
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     pub(crate) fn statistics(&self) -> Statistics {
         let retransmitted =
             self.reach.fabric().effort().repeats.saturating_sub(self.records.repeats);
@@ -267,7 +267,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         }
         let mut pending = std::mem::take(&mut self.pages[index].pending);
         pending.sort_unstable_by_key(|pending| (pending.order, pending.rank));
-        // What comes before a diff of all words does not matter.
+        // Diffs before one of all words do not matter.
         let first = pending.iter().rposition(|pending| pending.notice.is_whole()).unwrap_or(0);
         if !V::ORDERS_DIFFS {
             pending[first..].reverse();
@@ -430,14 +430,14 @@ impl<'w, V: Variant> Coherence<'w, V> {
         Ok(())
     }
 
-    /// Hears of intervals of others, and passes them on to those who come for a lock.
+    /// Records intervals of others, and logs them for ranks that ask for a lock.
     pub(crate) fn learn(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
         self.retain_new(&mut intervals)?;
         self.log(&intervals)?;
         self.record_notices(intervals)
     }
 
-    /// The same when all ranks meet: nobody comes for what everybody is told.
+    /// Records intervals at a barrier of all ranks: they need no log, because every rank is told.
     pub(crate) fn learn_with_all(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
         self.retain_new(&mut intervals)?;
         self.record_notices(intervals)
@@ -485,9 +485,9 @@ impl<'w, V: Variant> Coherence<'w, V> {
         wrong.map_or(Ok(()), |wrong| Err(Error::Misuse(wrong)))
     }
 
-    /// Writes intervals to where those who come for a lock read them.
+    /// Writes intervals to the log, which ranks that ask for a lock read.
     fn log(&mut self, intervals: &[Interval]) -> Result<()> {
-        // Alone, nobody comes for them.
+        // A job of one rank, or without locks, has no readers of the log.
         if self.ranks == 1 || self.config.locks == 0 {
             return Ok(());
         }
@@ -507,7 +507,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         self.intervals.known.entry(interval.rank).or_default().push(interval);
     }
 
-    /// The intervals that somebody who knows `time` lacks, of the ranks that `of` names.
+    /// Returns the intervals, of the ranks that `of` names, that a rank which knows `time` lacks.
     pub(crate) fn lacking(&self, time: &Time, of: impl Fn(u32) -> bool) -> Writer {
         let mut writer = Writer::default();
         self.write_lacking(time, of, &mut writer);
@@ -523,7 +523,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         }
     }
 
-    /// How many bytes of diffs and notices are kept.
+    /// Returns the number of bytes of diffs and notices that are kept.
     pub(crate) fn storage(&self) -> u64 {
         (self.stored.diff_words * 4
             + self.stored.pending_notices * size_of::<Pending>()

@@ -38,16 +38,16 @@ use crate::variant::{Right, Variant};
 /// .unwrap();
 /// ```
 ///
-/// What one rank writes, another sees when it has synchronized with it: through a lock that the
-/// first released and the second acquired afterwards, or through a barrier of both. `docs/dsm.md`
-/// has the rules. A view borrows the memory, and synchronizations need all of it: so no view lives
-/// longer than what it shows.
+/// A write of one rank is visible to another when that has synchronized with it: through a lock
+/// that the first released and the second acquired afterwards, or through a barrier of both.
+/// `docs/dsm.md` has the rules. A view borrows the memory, and synchronizations need all of it: so
+/// no view lives longer than what it shows.
 pub struct Dsm<'w, V: Variant = Right> {
     world: &'w World,
     region: Region,
     view_memory: ViewMemory,
-    /// Where the core can be found during a fault, too. Before `watched`, so that nobody faults
-    /// when it is gone.
+    /// The coherence state, at an address that a fault can find. Before `watched`, so that no fault
+    /// comes when it is gone.
     coherence: Box<FaultHandler<'w, V>>,
     watched: Option<Arc<Watched>>,
     everybody: Arc<[Rank]>,
@@ -89,7 +89,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
             }
         };
         // SAFETY: the memory is this rank's own part of the window, which lives as long as the
-        // core, or the second mapping of it, which lives as long as `watched`.
+        // coherence state, or the second mapping of it, which lives as long as `watched`.
         let view_memory = unsafe { ViewMemory::new(base, config.bytes) };
         let mut coherence = Coherence::new(reach, config, memory, handler, guard);
         if config.start == Start::Zero || world.rank() == Rank(0) {
@@ -101,7 +101,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
             coherence.arm(watched)?;
         }
         let everybody = world.ranks().collect();
-        // Nobody sends before everybody can receive.
+        // No rank may send before every rank can receive.
         world.barrier()?;
         Ok(Dsm { world, region, view_memory, coherence, watched, everybody })
     }
@@ -116,7 +116,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.coherence.0.borrow().config
     }
 
-    /// How accesses are noticed: the method of the pager, or `None` if they are explicit.
+    /// Returns the method of the pager, or `None` if accesses are explicit.
     pub fn method(&self) -> Option<Method> {
         self.watched.as_ref().map(|watched| watched.method())
     }
@@ -127,7 +127,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.alloc_at(len, Placement::Anywhere)
     }
 
-    /// The same, where it is wanted.
+    /// Allocates a shared slice at a given place.
     pub fn alloc_at<T: Plain>(&mut self, len: usize, placement: Placement) -> Result<Shared<T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let offset = self.region.allocate(bytes, align_of::<T>() as u64, placement)?;
@@ -135,8 +135,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(Shared::new(offset, len))
     }
 
-    /// Gives a shared slice back. Every rank does, and none may use it any more. What it held stays
-    /// there until it is written again.
+    /// Gives a shared slice back. Every rank does, and none may use it any more. Its contents stay
+    /// there until they are overwritten.
     pub fn free<T: Plain>(&mut self, shared: Shared<T>) -> Result<()> {
         self.region.free(shared.offset())?;
         self.coherence.0.borrow_mut().allocations = self.region.digest();
@@ -172,7 +172,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(())
     }
 
-    /// Where accesses are explicit, this is where they are noticed.
+    /// Brings the pages of an explicit access up to date.
     fn touch(
         &self,
         bytes: &Range<u64>,
@@ -225,7 +225,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.barrier_of(&everybody)
     }
 
-    /// The same for some ranks, in ascending order, of which this is one.
+    /// Waits for some ranks, in ascending order, of which this is one.
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
         self.synchronize(|coherence| {
             let begin_ns = coherence.reach.now_ns();
@@ -259,25 +259,24 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.coherence.0.borrow().check()
     }
 
-    /// What this rank has done so far.
+    /// Returns the statistics of this rank so far.
     pub fn statistics(&self) -> Statistics {
         self.coherence.0.borrow().statistics()
     }
 
-    /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is
-    /// remembered: see [`Config::time_barriers`].
+    /// Returns the times at which this rank has entered and left each barrier of all ranks, in
+    /// nanoseconds, if they are recorded: see [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<(u64, u64)> {
         self.coherence.0.borrow().records.barrier_times.clone()
     }
 
-    /// The segment that messages of barriers land in, for those who count what a network does with
-    /// them.
+    /// The segment in which messages of barriers land, for measurements of a network.
     #[doc(hidden)]
     pub fn mail_segment(&self) -> SegmentId {
         self.coherence.0.borrow().memory.mail_segment()
     }
 
-    /// How many bytes of diffs and notices this rank keeps.
+    /// Returns the number of bytes of diffs and notices that this rank keeps.
     pub fn storage(&self) -> u64 {
         self.coherence.0.borrow().storage()
     }
@@ -291,7 +290,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Gives everything back. Collective.
     pub fn close(self) -> Result<()> {
         let Dsm { world, coherence, watched, .. } = self;
-        // First nobody may fault any more, then the memory may go.
+        // Faults must be impossible before the memory goes.
         let coherence = coherence.0.into_inner();
         let memory = coherence.into_memory();
         drop(watched);
@@ -309,7 +308,7 @@ fn method_of(access: Access) -> Option<Method> {
     }
 }
 
-/// Whether the choices make sense, and are the same everywhere.
+/// Checks that the configuration makes sense, and is the same on every rank.
 fn check_config(world: &World, config: &mut Config) -> Result<()> {
     let page = config.page_bytes;
     if !page.is_power_of_two() || !(4..=PAGE_WORDS_MAX * 4).contains(&page) {
@@ -346,7 +345,7 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// What the agent of a node does for those who ask for words of one of its ranks.
+/// Answers a request for words of a rank of this node, as the node's agent.
 fn serve(agent: &dyn farside_rma::Agent, _from: Rank, asked: &[u8]) -> Vec<u8> {
     let word = |at: usize| {
         let bytes = asked.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
@@ -354,7 +353,7 @@ fn serve(agent: &dyn farside_rma::Agent, _from: Rank, asked: &[u8]) -> Vec<u8> {
     };
     let (segment, rank, at, bytes) = (SegmentId(word(0)), Rank(word(1) as u32), word(2), word(3));
     let mut reply = vec![0; bytes.min(1 << 20) as usize];
-    // Who asked wrongly gets a reply that is too short.
+    // A wrong request gets a reply that is too short.
     match agent.get(&Pieces::block(rank, segment, at, reply.len() as u64), &mut reply) {
         Ok(()) => reply,
         Err(_) => Vec::new(),

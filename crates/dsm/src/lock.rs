@@ -1,5 +1,5 @@
-//! Locks that bring write notices: the manager knows who asked last, and who asked last passes the
-//! lock on, with what the next one lacks.
+//! Locks that bring write notices: the manager knows which rank asked last, and that rank passes
+//! the lock on, with the notices that the next one lacks.
 //!
 //! Paper:     TreadMarks, on which [BST97] builds: a manager for each lock, requests forwarded to
 //!            the last holder, notices with the grant.
@@ -28,14 +28,14 @@ use crate::message::{Reader, Writer};
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// What the place of a request says: its rank has the lock, or waits for it; it is free; somebody
-/// waits for it.
+/// The state of a request's place: its rank has the lock, or waits for it; the lock is free;
+/// another rank waits for it.
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
 const KIND_BITS: u32 = 2;
 
-/// How the notices of a grant come: here, or from the log of the last holder.
+/// The place of a grant's notices: here, or in the log of the last holder.
 const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
 const GRANT_HEADER: usize = 8;
@@ -78,7 +78,7 @@ impl<V: Variant> Coherence<'_, V> {
         let found = self.reach.swap(self.memory.lock(last, lock, STATES + turn), wanted)?;
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
-            // What was released before all have met is known.
+            // A release before the last barrier of all ranks is known.
             FREE if (found as u32) >> KIND_BITS
                 != self.intervals.epoch << KIND_BITS >> KIND_BITS =>
             {

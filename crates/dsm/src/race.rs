@@ -1,4 +1,4 @@
-//! Words that two ranks have written without being ordered: who, and where.
+//! Races: words that two ranks have written without being ordered.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use farside_fabric::Rank;
 /// Two ranks have written the same word, and nothing orders their writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Race {
-    /// Who has written it.
+    /// The ranks that have written it.
     pub ranks: (Rank, Rank),
-    /// Which of their intervals these were, since all ranks had met before.
+    /// The numbers of their intervals, since the last barrier of all ranks.
     pub intervals: (u32, u32),
     /// Before which meeting of all ranks, from 1 on.
     pub meeting: u32,

@@ -5,7 +5,7 @@
 //! Differs:   one keeper for each page, the rank that wrote it last, brings its copy up to date;
 //!            whoever has a valid copy keeps it, the others fetch the page from its keeper when
 //!            they need it.
-//! State:     none beside that of the core.
+//! State:     none beside the coherence state.
 //! Invariant: when a diff is thrown away, its page is up to date at its keeper, and everybody knows
 //!            who that is: all know the same notices.
 //! Ordering:  diffs are thrown away when all keepers are done, after a second meeting

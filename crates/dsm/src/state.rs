@@ -43,9 +43,9 @@ pub(crate) struct Records {
     pub(crate) barrier_times: Vec<(u64, u64)>,
 }
 
-/// What this rank does with locks.
+/// The state of this rank's locks.
 pub(crate) struct LockState {
-    /// Which of its two places the last request used.
+    /// The place, of two, that the last request used.
     pub(crate) turn: Vec<usize>,
     pub(crate) held: Vec<bool>,
     pub(crate) tickets: u32,
@@ -57,7 +57,7 @@ impl LockState {
     }
 }
 
-/// How many messages went where.
+/// The numbers of messages, by direction and partner.
 pub(crate) struct MessageCounts {
     pub(crate) sent: [Vec<u64>; 2],
     pub(crate) received: [Vec<u64>; 2],

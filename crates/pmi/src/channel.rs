@@ -1,4 +1,4 @@
-//! The inherited socket to the launcher, read with patience: a launcher that does not answer is an
+//! The inherited socket to the launcher, read until the deadline: a launcher that does not answer is an
 //! error and no hang.
 
 use std::fs::File;
@@ -15,10 +15,10 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct Channel {
     socket: File,
-    /// What was read and not yet asked for.
+    /// Bytes that were read and not yet asked for.
     ahead: Vec<u8>,
     deadline: Rc<StartDeadline>,
-    /// What to call it in errors.
+    /// The name of the socket in errors.
     name: String,
 }
 

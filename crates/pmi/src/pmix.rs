@@ -9,11 +9,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use crate::{Error, PMIX_LIBRARY, Result, Session, StartDeadline};
 
-/// Where the library is looked for, in this order. The number is that of its binary interface,
-/// which versions 3 to 5 share.
+/// The names under which the library is looked for, in this order. The number is that of its binary
+/// interface, which versions 3 to 5 share.
 const LIBRARIES: [&str; 2] = ["libpmix.so.2", "libpmix.so"];
 
-/// What of the library's interface is used, as its headers declare it.
+/// The part of the library's interface that is used, as its headers declare it.
 mod abi {
     use std::ffi::{c_char, c_int, c_void};
 
@@ -166,8 +166,8 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// A thread on which the library is called. What it does when its server or another process is gone
-/// is not told: a call that does not return is given up, and the thread with it.
+/// A thread on which the library is called. The library does not say what it does when its server
+/// or another process is gone: a call that does not return is given up, and the thread with it.
 struct Caller {
     calls: Sender<Box<dyn FnOnce() + Send>>,
     deadline: Rc<StartDeadline>,
@@ -196,7 +196,7 @@ impl Caller {
         }
         let (sender, answer) = channel();
         let gone = || Error(format!("{name}: the thread that calls the PMIx library has ended"));
-        // Nobody waits for the answer to a call that was given up.
+        // The answer to a call that was given up is dropped.
         let call = move || drop(sender.send(call()));
         self.calls.send(Box::new(call)).map_err(|_| gone())?;
         loop {
@@ -262,7 +262,7 @@ impl Pmix {
         Err(Error(format!("{call}: {text} ({status})")))
     }
 
-    /// What is left of the time for the start, for a server that keeps time as well.
+    /// Returns the time that is left for the start, for a server that keeps time as well.
     fn seconds_left(&self) -> c_int {
         self.caller.deadline.seconds_left().min(c_int::MAX as u64) as c_int
     }
@@ -387,7 +387,7 @@ impl Session for Pmix {
 
     fn finish(self: Box<Self>) -> Result<()> {
         let finalize = self.library.finalize;
-        // SAFETY: takes no further information. The library counts who uses it in this process.
+        // SAFETY: takes no further information. The library counts its users in this process.
         let status = self.caller.call("PMIx_Finalize", move || unsafe { finalize(null(), 0) })?;
         self.check(status, "PMIx_Finalize")
     }

@@ -1,5 +1,5 @@
-//! Who has started this process: read from the environment, and nothing is guessed where it is half
-//! set.
+//! The launcher of this process, read from the environment: an environment that is half set is an
+//! error, and no reason to guess.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum Launcher {
     Pmi1 {
         /// The number of the socket.
         socket: i32,
-        /// Which process this is.
+        /// The rank of this process.
         rank: u32,
         /// Of how many.
         size: u32,
@@ -33,14 +33,14 @@ pub enum Launcher {
     Pmi2 {
         /// The number of the socket.
         socket: i32,
-        /// What the launcher calls the job.
+        /// The launcher's name of the job.
         job: String,
-        /// Which process this is.
+        /// The rank of this process.
         rank: u32,
     },
     /// It has a PMIx server.
     Pmix {
-        /// Where the library is, if the user says so.
+        /// The path of the library, if the user has set it.
         library: Option<String>,
     },
 }
@@ -83,12 +83,13 @@ pub fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>> {
     Ok(None)
 }
 
-/// Tasks of one step that know nothing of each other are hardly what somebody wanted.
+/// Refuses tasks of one step that know nothing of each other: hardly what the user wanted.
 fn refuse_bare_slurm(environment: Environment<'_>) -> Result<()> {
     let number = |name: &str| environment(name).and_then(|text| text.parse::<u32>().ok());
     let task = number("SLURM_PROCID");
     // A batch script is task 0, and so is a shell of salloc; neither is in a step that has a number
-    // of its own. Whatever they start finds how many tasks the job has, and is none of them.
+    // of its own. A program that they start finds the number of tasks of the job, and is none of
+    // them.
     let is_in_step = task.is_some_and(|task| task > 0)
         || number("SLURM_STEP_ID").is_some_and(|step| step < STEPS_MAX);
     let (name, tasks) = match number("SLURM_STEP_NUM_TASKS") {
@@ -259,7 +260,8 @@ mod tests {
         assert!(refused(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")]).contains("task 1 of 4"));
         let first = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")];
         assert!(refused(&[first[0], first[1], ("SLURM_STEP_ID", "0")]).contains("task 0 of 4"));
-        // What a batch script and a shell of salloc find, which start this program without srun.
+        // The environment of a batch script or a shell of salloc, which start this program without
+        // srun.
         assert_eq!(found(&first), Ok(None));
         assert_eq!(found(&[first[0], first[1], ("SLURM_STEP_ID", "4294967290")]), Ok(None));
         assert_eq!(found(&[first[1]]), Ok(None));

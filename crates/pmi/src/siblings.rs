@@ -1,10 +1,10 @@
-//! Which processes of a job are on this machine, found where the system lists them.
+//! The processes of a job on this machine, found in the system's list.
 //!
-//! No protocol tells who is missing at a fence. But a launcher's daemon is the parent of all ranks
-//! of its machine, and tells each in its environment which rank it is, and how many there are. So
-//! a rank that a daemon has started and that is none of its children any more is gone. Where that
-//! cannot be seen (a launcher that says less, ranks in spaces of process numbers of their own)
-//! nothing is concluded.
+//! No protocol names the ranks that are missing at a fence. But a launcher's daemon is the parent
+//! of all ranks of its machine, and tells each its rank in its environment, and the number of
+//! ranks. So a rank that a daemon has started and that is none of its children any more is gone. If
+//! that cannot be seen (a launcher that says less, ranks in PID namespaces of their own) nothing is
+//! concluded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,19 +21,19 @@ pub(crate) struct Family {
     rank: String,
     /// A variable that all ranks of the job have alike, and no others.
     job: (&'static str, Option<String>),
-    /// How many ranks there are.
+    /// The number of ranks.
     size: Option<u32>,
-    /// How many of them the daemon of this machine has started.
+    /// The number of ranks that the daemon of this machine has started.
     here: Option<u32>,
     /// The process that has started them.
     daemon: Option<u32>,
 }
 
-/// Who is there.
+/// The ranks that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Census {
     present: BTreeSet<u32>,
-    /// Whether the daemon has children that are about to become ranks.
+    /// True if the daemon has children that are about to become ranks.
     is_growing: bool,
 }
 
@@ -71,23 +71,23 @@ impl Family {
         family
     }
 
-    /// What this process is called in messages.
+    /// Returns the name of this process in messages.
     pub(crate) fn me(&self) -> String {
         format!("rank {}", self.rank)
     }
 
-    /// Who is waited for.
+    /// Returns the name of all ranks in messages.
     pub(crate) fn everybody(&self) -> String {
         self.size.map_or("all ranks".to_owned(), |size| format!("all {size} ranks"))
     }
 
-    /// What only the processes of this job and machine agree on.
+    /// Returns a name on which the processes of this job and machine agree, and no others.
     pub(crate) fn name(&self) -> String {
         let job = self.job.1.as_deref().unwrap_or_default();
         format!("farside-start-{job}-{}", self.daemon.unwrap_or_else(std::process::id))
     }
 
-    /// Looks who is there, as far as that can be seen.
+    /// Looks for the ranks of this machine, as far as they can be seen.
     pub(crate) fn census(&self) -> Option<Census> {
         let daemon = self.daemon?;
         let mut census = Census { present: BTreeSet::new(), is_growing: false };
@@ -97,8 +97,8 @@ impl Family {
         {
             match self.rank_of(process.pid) {
                 Some(rank) => _ = census.present.insert(rank),
-                // A copy of the daemon that has not become a rank yet, or one that nobody may look
-                // at.
+                // A copy of the daemon that has not become a rank yet, or a process that may not be
+                // looked at.
                 None => {
                     census.is_growing |=
                         self::program(process.pid).is_none_or(|own| Some(own) == program)
@@ -108,14 +108,14 @@ impl Family {
         Some(census)
     }
 
-    /// Who was gone at an earlier look and is gone still, in words. Those who have ended since then
-    /// may have given up for the same reason, and are not named.
+    /// Describes the ranks that were gone at an earlier look and are gone still. Ranks that have
+    /// ended since then may have given up for the same reason, and are not named.
     pub(crate) fn gone_for_good(&self, before: &Census, now: &Census) -> Option<String> {
         let has_come = !now.present.is_subset(&before.present);
         if has_come || now.is_growing { None } else { self.gone(before) }
     }
 
-    /// Who of those that were started here is gone, in words.
+    /// Describes the ranks that were started here and are gone.
     pub(crate) fn gone(&self, census: &Census) -> Option<String> {
         let missing = self.missing(census)?;
         match (&missing[..], self.size) {
@@ -136,7 +136,7 @@ impl Family {
         }
     }
 
-    /// What was found, in words.
+    /// Describes a census.
     pub(crate) fn describe(&self, census: &Census) -> String {
         match self.gone(census) {
             Some(gone) => gone,
@@ -192,7 +192,7 @@ impl Family {
     }
 }
 
-/// What Slurm says of a step: its tasks, and those of this node if it is the only one.
+/// Reads the description of a Slurm step: its tasks, and those of this node if it is the only one.
 fn of_slurm(environment: Environment<'_>) -> (Option<u32>, Option<u32>) {
     let tasks = number(environment("SLURM_STEP_NUM_TASKS"));
     (tasks, tasks.filter(|_| number(environment("SLURM_STEP_NUM_NODES")) == Some(1)))

@@ -1,4 +1,5 @@
-//! How long a start may take: what is said while it lasts, and when it is given up.
+//! The deadline of a start: the messages while it lasts, and the conditions on which it is given
+//! up.
 //!
 //! A start ends well when all ranks have come. It is given up when its time is over, and before
 //! that as soon as it is known that a rank of this machine will not come, because its process is
@@ -17,26 +18,26 @@ use crate::{Error, Result};
 
 /// After how long a start that has not come to an end is looked into, and spoken of.
 const LONG: Duration = Duration::from_secs(5);
-/// How often it is looked into from then on. A rank that two looks do not find is gone.
+/// The interval of looks from then on. A rank that two looks do not find is gone.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The time that one start may take, and what is done while it lasts.
 pub struct StartDeadline {
     began: Instant,
     limit: Duration,
-    /// What users change the limit with.
+    /// The variable with which users change the limit.
     variable: &'static str,
     family: Family,
-    /// When the next look is due, after the start has begun.
+    /// The time of the next look, after the start has begun.
     next_look: Cell<Duration>,
-    /// What the last look found.
+    /// The result of the last look.
     last: RefCell<Option<Census>>,
     /// Held by the one process of a machine that has spoken, so that no other does.
     voice: RefCell<Option<UnixDatagram>>,
 }
 
 impl StartDeadline {
-    /// A start that begins now, of which `family` tells who else of it is on this machine.
+    /// Begins a start now, of which `family` finds the other ranks of this machine.
     pub(crate) fn new(
         limit: Duration,
         variable: &'static str,
@@ -53,7 +54,7 @@ impl StartDeadline {
         })
     }
 
-    /// How long to wait before this is asked again; an error when there is nothing left to wait
+    /// Returns the time to wait before asking again; an error when there is nothing left to wait
     /// for. `what` names what is waited for, as the subject of a sentence.
     pub fn pause(&self, what: &str) -> Result<Duration> {
         let waited = self.began.elapsed();
@@ -77,12 +78,12 @@ impl StartDeadline {
             .max(Duration::from_millis(1)))
     }
 
-    /// The time that is left, for those who count in whole seconds.
+    /// Returns the time that is left, in whole seconds.
     pub(crate) fn seconds_left(&self) -> u64 {
         self.limit.saturating_sub(self.began.elapsed()).as_secs().max(1)
     }
 
-    /// Looks who of the job is on this machine.
+    /// Looks for the job's ranks on this machine.
     fn look(&self, waited: Duration) -> Result<()> {
         let census = self.family.census();
         let before = self.last.replace(census.clone());
@@ -96,7 +97,7 @@ impl StartDeadline {
         if self.voice.borrow().is_none() && self.may_speak() {
             let found = census
                 .map_or(String::new(), |census| format!("; {}", self.family.describe(&census)));
-            // If nobody reads it, there is nobody to tell.
+            // If standard error has no reader, there is nothing else to try.
             let _ = writeln!(
                 std::io::stderr(),
                 "farside: {} has waited {} s for {} to join{found}. The start is given up after {} \
@@ -111,7 +112,8 @@ impl StartDeadline {
         Ok(())
     }
 
-    /// Whether no other process of this job and machine has spoken yet: a name can be taken once.
+    /// Returns whether no other process of this job and machine has spoken yet: a name can be taken
+    /// once.
     fn may_speak(&self) -> bool {
         let address = SocketAddr::from_abstract_name(self.family.name());
         let taken = address.and_then(|address| UnixDatagram::bind_addr(&address));

@@ -36,11 +36,6 @@ impl Flight {
         self.posted && !self.by_agent && self.id.rank == rank
     }
 
-    /// The operation that it is, or is a part of.
-    pub(crate) fn whole(&self) -> EventId {
-        self.whole
-    }
-
     pub(crate) fn is_get(&self) -> bool {
         matches!(self.body, Body::Get { .. })
     }

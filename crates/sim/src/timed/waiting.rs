@@ -95,10 +95,10 @@ impl EventEngine {
         self.telling = false;
         let departures = self.store.departures();
         for rank in 0..self.members.len() {
-            if let Doing::Waits(wait) = self.members[rank].doing {
-                if wait.get().known_departures != departures {
-                    self.schedule(rank, self.now_ns, Go::Departure);
-                }
+            if let Doing::Waits(wait) = self.members[rank].doing
+                && wait.get().known_departures != departures
+            {
+                self.schedule(rank, self.now_ns, Go::Departure);
             }
         }
     }
