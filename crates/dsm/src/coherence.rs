@@ -1,20 +1,17 @@
-//! The coherence core: what a rank knows of its pages, and how it comes to know more. It knows no
-//! signals: a front end says which page is about to be read or written, and is told which pages may
-//! be.
+//! The coherence state of a rank: its pages, and the intervals and notices that it knows. It knows
+//! no signals: a front end says which page is about to be read or written, and is told which pages
+//! may be.
 //!
 //! Paper:     [BST97] section 2 and TreadMarks, on which it builds: lazy release consistency,
 //!            intervals, write notices, twins and diffs, several writers for each page.
-//! Differs:   diffs are made when an interval ends, into memory that others read without this
-//!            rank's help; a notice says where its diff is. A page that was written and has not
-//!            changed has no notice. Time is counted from the last meeting of all ranks on.
-//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since all have
-//!            met last; for each page the notices that were not applied.
-//! Invariant: a page is valid if it is there and no notice is pending for it. Whoever is past a
+//! Differs:   diffs are made when an interval ends, into memory that others read; a notice says
+//!            where its diff is. Time is counted from the last barrier of all ranks on.
+//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since the last
+//!            barrier of all ranks; for each page the notices that were not applied.
+//! Invariant: a page is valid if there is a copy and no notice is pending for it. A rank past a
 //!            synchronization knows all notices of what happened before it.
-//! Ordering:  diffs are applied in an order that respects what happened before what
-//!            (`diffs_that_are_applied_backwards_are_caught`); every notice counts
-//!            (`a_notice_that_is_dropped_is_caught`); a twin is as old as its interval
-//!            (`a_twin_that_is_kept_is_caught`).
+//! Ordering:  `diffs_that_are_applied_backwards_are_caught`, `a_notice_that_is_dropped_is_caught`,
+//!            `a_twin_that_is_kept_is_caught`.
 //! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once,
 //!            and 1 for the page if there is no copy.
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers

@@ -3,22 +3,17 @@
 //!
 //! Paper:     TreadMarks, on which [BST97] builds: a manager for each lock, requests forwarded to
 //!            the last holder, notices with the grant.
-//! Differs:   a swap at the manager gives the last one's name, and the request goes there directly.
-//!            If the lock is free there, nobody is asked: the notices are read from the last
-//!            holder's log. So a rank that computes is not interrupted.
+//! Differs:   a swap at the manager returns the last requester, and the request goes there
+//!            directly. The notices of a free lock are read from the last holder's log.
 //! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of
 //!            intervals on every rank.
-//! Invariant: one holder at a time; who has a lock knows all that its last holder knew when it
-//!            released it.
-//! Ordering:  a request says what its rank knows before it is seen (fence), and the notices land
-//!            before the grant (put_signal). A rank's next request of the same lock uses another
-//!            place, because its successor may still be on the way to the first
-//!            (`one_place_for_all_requests_is_caught`); what was learned is passed on
-//!            (`a_chain_that_is_cut_is_caught`), also of a barrier of some
-//!            (`a_barrier_of_some_that_is_not_passed_on_is_caught`).
+//! Invariant: one holder at a time; the holder of a lock knows all that its last holder knew when
+//!            it released it.
+//! Ordering:  `one_place_for_all_requests_is_caught`, `a_chain_that_is_cut_is_caught`,
+//!            `a_barrier_of_some_that_is_not_passed_on_is_caught`; why: `README.md`.
 //! Cost:      1 swap if this rank had it last; otherwise 2 swaps and 1 put, and 1 get if it is
 //!            free, or 1 message of the last holder.
-//! Checked:   chains of 3 ranks exhaustively, mutual exclusion and what is seen.
+//! Checked:   chains of 3 ranks exhaustively, mutual exclusion and visibility.
 
 use farside_fabric::{Error, Rank, Result};
 

@@ -3,14 +3,13 @@
 //!
 //! Paper:     TreadMarks, on which [BST97] builds (section 4.2.2 tells of its effect: cold misses).
 //! Differs:   one keeper for each page, the rank that wrote it last, brings its copy up to date;
-//!            whoever has a valid copy keeps it, the others fetch the page from its keeper when
-//!            they need it.
+//!            ranks without a valid copy fetch the page from there when they need it.
 //! State:     none beside the coherence state.
-//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and everybody knows
-//!            who that is: all know the same notices.
-//! Ordering:  diffs are thrown away when all keepers are done, after a second meeting
+//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and every rank
+//!            knows the keeper: all know the same notices.
+//! Ordering:  diffs are thrown away when all keepers are done, after a second barrier
 //!            (`a_reclaim_that_comes_too_early_is_caught`).
-//! Cost:      1 barrier, and what it takes to bring the pages up to date at their keepers.
+//! Cost:      1 barrier, and the updates of the pages at their keepers.
 //! Checked:   3 ranks with a limit of nothing, so that every barrier reclaims, exhaustively.
 
 use farside_fabric::{Rank, Result};

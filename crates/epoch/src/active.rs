@@ -3,21 +3,16 @@
 //!
 //! Paper:     [PASSIVE08] section 2.2, the active mode of MPI-2.
 //! Differs:   an origin does not wait for its puts to land: the word that ends its access epoch
-//!            comes after them at each target, and the target waits for that word. A fence is a
-//!            flush and a barrier.
-//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts,
-//!            completions and, for checking, starts; 1 word on every rank that counts its fences,
-//!            for checking. All of them only grow.
+//!            comes after them, and the target waits for it. A fence is a flush and a barrier.
+//! State:     for each pair of members 2 words at the target and 1 at the origin: posts,
+//!            completions, starts; 1 word on every rank that counts fences. All only grow.
 //! Invariant: an access epoch to a target lies within an exposure epoch of that target for this
 //!            origin; the k-th of one belongs to the k-th of the other.
-//! Ordering:  what was written before a post is seen by the origins, and data comes before the word
-//!            that ends an epoch (`an_access_without_order_is_caught`); an origin waits for the
-//!            posts (`an_access_without_posts_is_caught`), a target for its origins
-//!            (`an_exposure_without_origins_is_caught`); a fence completes and separates
-//!            (`a_fence_without_flush_is_caught`, `a_fence_without_meeting_is_caught`).
-//! Cost:      post 1 signal for each origin, start none (1 signal for each target where epochs are
-//!            checked), complete 1 signal for each target, wait none. Fence: that of a flush and a
-//!            barrier.
+//! Ordering:  `an_access_without_order_is_caught`, `an_access_without_posts_is_caught`,
+//!            `an_exposure_without_origins_is_caught`, `a_fence_without_flush_is_caught`,
+//!            `a_fence_without_meeting_is_caught`.
+//! Cost:      post 1 signal for each origin, start none (1 signal for each target if checked),
+//!            complete 1 signal for each target, wait none. Fence: a flush and a barrier.
 //! Checked:   `farside check 'epoch/fence*' 'epoch/post*'`: 3 ranks x 2 rounds exhaustively, near
 //!            and far; groups that overlap; a death.
 

@@ -3,28 +3,18 @@
 //!
 //! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is
 //!            that of [ARMCI03] section 3.2.2.
-//! Differs:   readers count themselves in the word, so that shared mode needs no agent. Who finds
-//!            the target taken does not poll: it enters a queue, and the first of the queue writes
-//!            its name into the word and sleeps until whoever leaves lets it in. Near, where a look
-//!            costs next to nothing, it looks for a while before it sleeps, so that running ranks
-//!            go first meanwhile. `backoff` is the design of the paper.
+//! Differs:   readers count themselves in the word, so that shared mode needs no agent; waiting
+//!            origins queue instead of polling. The argument is in `README.md`.
 //! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an
-//!            origin, for all targets together: a rank waits for one of them at a time, and stands
-//!            in no queue once it is inside.
+//!            origin, for all targets together.
 //! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer
-//!            is inside, and the name of the first of the queue while that one sleeps. A writer is
-//!            inside alone. While a name is in the word, nobody who comes goes ahead of it.
-//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered
-//!            ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in
-//!            one step (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come
-//!            too late withdraws (`a_reader_that_stays_is_caught`); whoever makes room lets the
-//!            first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
-//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1
-//!            atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave
-//!            the name, and 1 atomic and 1 signal of whoever lets it in.
-//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
-//!            writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
-//!            death; 8 ranks, PCT depth 3.
+//!            is inside, and the name of the sleeping first of the queue, which none overtakes.
+//! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_is_taken_in_two_steps_is_caught`,
+//!            `a_reader_that_stays_is_caught`, `a_queue_that_nobody_lets_in_is_caught`.
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued:
+//!            also the queue's cost, 2 atomics, 1 load, 1 signal, and 1 atomic of a reader.
+//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively, near and far; 2
+//!            ranks x 2 rounds; a death; 8 ranks, PCT depth 3.
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};

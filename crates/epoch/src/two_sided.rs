@@ -3,26 +3,18 @@
 //!
 //! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared
 //!            with.
-//! Differs:   what does not fit into one message follows a message that asks for the lock, as in
-//!            MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
-//!            the large messages of an MPI library do, and a second message releases the lock and
-//!            is waited for. A flush inside an epoch does the same.
-//! State:     a place for a message and one for a reply for each pair of ranks, with a number each;
+//! Differs:   an epoch that does not fit into one message asks for the lock first, as in MPICH2,
+//!            and then transfers directly. A flush inside an epoch does the same.
+//! State:     a slot for a message and one for a reply for each pair of ranks, with a number each;
 //!            the holders and the queue of a target in that rank's own variables.
-//! Invariant: one message of a pair is under way at a time. A target grants in the order in which
-//!            requests came to it, an exclusive lock to one alone. Who waits for a reply serves
-//!            others meanwhile, so that ranks that wait for each other go on.
-//! Ordering:  what a target has done has landed before its reply
-//!            (`an_epoch_without_flush_is_caught`); locks exclude each other
-//!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves
-//!            (`a_target_that_is_deaf_is_caught`).
+//! Invariant: one message of a pair is under way at a time; a target grants in the order of
+//!            arrival, an exclusive lock to one origin alone.
+//! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_grants_everything_is_caught`,
+//!            `a_target_that_is_deaf_is_caught`.
 //! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise
-//!            1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a signal
-//!            and 1 signal for the unlock: the target twice. A call that serves: 1 load of own
-//!            memory for each member.
-//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
-//!            writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8 ranks,
-//!            PCT depth 3.
+//!            1 put with a signal and 1 signal for the lock, the transfers, and again for unlock.
+//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively; with large
+//!            transfers; a death; 8 ranks, PCT depth 3.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -2,19 +2,8 @@
 //!
 //! Paper:   Abdulla, Aronsson, Jonsson, Sagonas: *Optimal dynamic partial order reduction*, 2014:
 //!          source sets (section 5) and sleep sets, without wakeup trees.
-//! Differs: every operation in flight, and every look of a waiter at its word, is a process of its
-//!          own with one event. Most of them, once possible, stay so until they happen; the paper
-//!          assumes it of all. Those that do not are added where they could have happened: an event
-//!          that is possible at a step and not after it any more (a look at a word that changes
-//!          again, a landing or a vanishing of what a dead rank posted) is tried instead of that
-//!          step, too; and where a wait begins after its word has changed, and would have been over
-//!          with what the word held before, the other order is tried as if the wait had happened
-//!          (Flanagan, Godefroid: *Dynamic partial-order reduction for model checking software*,
-//!          2005, consider the next event of every process in every state for the same reason).
-//!          Deaths are in conflict with everything, and are tried at every step. Who is resumed
-//!          without an event of its own, because what it polls has changed or somebody has
-//!          departed, is not thought to depend on the cause: that adds orders that turn out to be
-//!          impossible, and loses none.
+//! Differs: every operation in flight, and every look of a waiter at its word, is a process with
+//!          one event. Events that become impossible, late waits and deaths: `README.md`.
 //! Checked: `reduction_loses_no_outcome`: random programs, explored with and without reduction.
 
 use super::{Progress, Reduction, Report, failure_of};
