@@ -18,9 +18,10 @@
 
 use std::cell::Cell;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Place, Team, Window};
 
+use crate::fault::Fault;
 use crate::variant::Variant;
 
 /// Words for each pair.
@@ -141,20 +142,14 @@ impl Active {
     pub(crate) fn check_groups(&self, context: &Context) -> Result<()> {
         for (member, &rank) in self.members.iter().enumerate() {
             let posts = context.load(self.word(context.rank(), member, POSTS))?;
+            let me = context.rank();
+            let (post, start) = ("posted an exposure epoch for", "started an access epoch to");
             if posts > self.started[member].get() {
-                return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has posted an exposure epoch for {}, which \
-                     has not started an access epoch to it",
-                    context.rank()
-                )));
+                return Err(Fault::Unanswered { rank, did: post, me, missing: start }.into());
             }
-            let starts = context.load(self.word(context.rank(), member, STARTS))?;
+            let starts = context.load(self.word(me, member, STARTS))?;
             if starts > self.posted[member].get() {
-                return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has started an access epoch to {}, which has \
-                     not posted an exposure epoch for it",
-                    context.rank()
-                )));
+                return Err(Fault::Unanswered { rank, did: start, me, missing: post }.into());
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use farside_fabric::{Error, Rank};
 
-/// A rule that was broken. Every call that finds one returns it as [`Error::Misuse`], with this
-/// text.
+/// A broken rule of epochs. A call that finds one returns it as [`Error::Misuse`] with its text;
+/// [`Fault::is_reported_by`] recognises it there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -54,6 +54,17 @@ pub enum Fault {
         /// The call that the other should have made.
         instead: &'static str,
     },
+    /// A post or a start that its other side has not answered, when all epochs are over.
+    Unanswered {
+        /// The rank that made the call.
+        rank: Rank,
+        /// The call that it has made.
+        did: &'static str,
+        /// The rank that it was for.
+        me: Rank,
+        /// The call that this rank has not made.
+        missing: &'static str,
+    },
     /// Two operations of one epoch on the same bytes that may come in either order.
     Overlap {
         /// The target.
@@ -77,6 +88,27 @@ pub enum Fault {
         /// The target.
         target: Rank,
     },
+}
+
+impl Fault {
+    /// Returns whether an error reports this fault.
+    ///
+    /// ```
+    /// use farside::Rank;
+    /// use farside::epoch::{Fault, Options, Window};
+    ///
+    /// farside::local(2, |world| {
+    ///     let window = Window::allocate(&world, 64, Options::new())?;
+    ///     let error = window.unlock(Rank(1)).unwrap_err();
+    ///     assert!(Fault::NotLocked { target: Rank(1) }.is_reported_by(&error));
+    ///     assert!(!Fault::LockedTwice { target: Rank(1) }.is_reported_by(&error));
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn is_reported_by(&self, error: &Error) -> bool {
+        matches!(error, Error::Misuse(text) if *text == self.to_string())
+    }
 }
 
 impl std::fmt::Display for Fault {
@@ -105,6 +137,10 @@ impl std::fmt::Display for Fault {
                 f,
                 "the groups do not match: {me} has {did} {other}, which has come to a fence or to \
                  the end of the window instead of {instead}"
+            ),
+            Fault::Unanswered { rank, did, me, missing } => write!(
+                f,
+                "the groups do not match: {rank} has {did} {me}, which has not {missing} it"
             ),
             Fault::Overlap { target, offset, what, before } => write!(
                 f,
