@@ -1,6 +1,8 @@
 //! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
 //! this watches the daemons.
 
+mod partition;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use farside::{ExitCause, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
+use self::partition::cut_off;
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
@@ -573,29 +576,6 @@ fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(move |(name, _)| {
         name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
     })
-}
-
-/// The nodes that must be lost if these pairs do not hear each other: again and again the one in
-/// most of the pairs that are left; of several, the last.
-fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
-    let mut lost = Vec::new();
-    while !pairs.is_empty() {
-        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|&(one, other)| [one, other]).collect();
-        let partners = |node: usize| {
-            let partners: BTreeSet<usize> = pairs
-                .iter()
-                .filter(|pair| pair.0 == node || pair.1 == node)
-                .map(|pair| pair.0 + pair.1 - node)
-                .collect();
-            partners.len()
-        };
-        let Some(worst) = nodes.into_iter().max_by_key(|&node| (partners(node), node)) else {
-            break;
-        };
-        pairs.retain(|pair| pair.0 != worst && pair.1 != worst);
-        lost.push(worst);
-    }
-    lost
 }
 
 #[cfg(test)]
