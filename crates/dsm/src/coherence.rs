@@ -58,18 +58,18 @@ impl Guard for NoGuard {
 }
 
 /// The way into the job: one of its own, where a rank may have several.
-pub(crate) enum Reach<'w> {
+pub(crate) enum ContextHandle<'w> {
     Borrowed(&'w Context),
     Owned(Box<Context>),
 }
 
-impl Deref for Reach<'_> {
+impl Deref for ContextHandle<'_> {
     type Target = Context;
 
     fn deref(&self) -> &Context {
         match self {
-            Reach::Borrowed(context) => context,
-            Reach::Owned(context) => context,
+            ContextHandle::Borrowed(context) => context,
+            ContextHandle::Owned(context) => context,
         }
     }
 }
@@ -111,7 +111,7 @@ impl Page {
 }
 
 pub(crate) struct Coherence<'w, V> {
-    pub(crate) reach: Reach<'w>,
+    pub(crate) context: ContextHandle<'w>,
     pub(crate) me: Rank,
     pub(crate) ranks: u32,
     pub(crate) config: Config,
@@ -136,13 +136,13 @@ pub(crate) struct Coherence<'w, V> {
 
 impl<'w, V: Variant> Coherence<'w, V> {
     pub(crate) fn new(
-        reach: Reach<'w>,
+        context: ContextHandle<'w>,
         config: Config,
         memory: Memory,
         handler: Option<HandlerId>,
         guard: Box<dyn Guard + 'w>,
     ) -> Coherence<'w, V> {
-        let (me, ranks) = (reach.rank(), reach.size());
+        let (me, ranks) = (context.rank(), context.size());
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
         let count = config.bytes as usize / config.page_bytes;
         Coherence {
@@ -157,12 +157,12 @@ impl<'w, V: Variant> Coherence<'w, V> {
             messages: MessageCounts::new(ranks),
             handler,
             guard,
-            records: Records { repeats: reach.fabric().effort().repeats, ..Records::default() },
+            records: Records { repeats: context.fabric().effort().repeats, ..Records::default() },
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
             variant: PhantomData,
-            reach,
+            context,
             config,
             memory,
         }
@@ -181,7 +181,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
     /// Returns the statistics so far.
     pub(crate) fn statistics(&self) -> Statistics {
         let retransmitted =
-            self.reach.fabric().effort().repeats.saturating_sub(self.records.repeats);
+            self.context.fabric().effort().repeats.saturating_sub(self.records.repeats);
         Statistics { retransmitted, ..self.records.statistics }
     }
 
@@ -196,15 +196,15 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if data.is_empty() {
             return Ok(());
         }
-        self.reach.put(data, place)?;
-        self.reach.flush(self.me)
+        self.context.put(data, place)?;
+        self.context.flush(self.me)
     }
 
     /// Time that handling a page takes, in virtual time.
-    fn works(&self, bytes: usize) {
+    fn charge_bytes(&self, bytes: usize) {
         let ns = bytes as u64 * self.config.work.byte_ps / 1000;
         if ns > 0 {
-            self.reach.work(ns);
+            self.context.work(ns);
         }
     }
 
@@ -214,7 +214,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             return Ok(());
         }
         self.records.statistics.read_faults += 1;
-        self.faults();
+        self.charge_fault();
         self.validate(page)?;
         self.guard.allow(page, 1, Allowed::Reading)
     }
@@ -225,7 +225,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             return Ok(());
         }
         self.records.statistics.write_faults += 1;
-        self.faults();
+        self.charge_fault();
         self.validate(page)?;
         let words = self.page_words;
         self.pages[page as usize].is_dirty = true;
@@ -235,14 +235,14 @@ impl<'w, V: Variant> Coherence<'w, V> {
             self.memory.copy.own().read(page as usize * words, &mut twin)?;
             self.pages[page as usize].twin = Some(twin);
             self.records.statistics.twins += 1;
-            self.works(words * 4);
+            self.charge_bytes(words * 4);
         }
         self.guard.allow(page, 1, Allowed::Writing)
     }
 
-    fn faults(&self) {
+    fn charge_fault(&self) {
         if self.config.work.fault_ns > 0 {
-            self.reach.work(self.config.work.fault_ns);
+            self.context.work(self.config.work.fault_ns);
         }
     }
 
@@ -284,7 +284,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         if self.config.fetch == Fetch::Call {
             return self.call_for(keeper, true, at, into);
         }
-        self.reach.get(self.memory.copy.at(keeper, at), into)
+        self.context.get(self.memory.copy.at(keeper, at), into)
     }
 
     /// All diffs, one after the other; all of them are under way at once.
@@ -308,7 +308,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             }
         } else {
             let diffs = &self.memory.diffs;
-            self.reach.scope(|scope| {
+            self.context.scope(|scope| {
                 for ((rank, at), part) in each {
                     // The scope waits for it.
                     let _ = scope.get_nb(diffs.at(rank, at), part)?;
@@ -325,7 +325,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     fn apply(&mut self, pending: &[Pending], mut diffs: &[u32]) -> Result<()> {
         let words = self.page_words;
-        self.works(diffs.len() * 4);
+        self.charge_bytes(diffs.len() * 4);
         let copy = self.memory.copy.own();
         for Pending { notice, .. } in pending {
             let (diff, rest) = diffs.split_at(notice.stored_words(words));
@@ -350,17 +350,17 @@ impl<'w, V: Variant> Coherence<'w, V> {
         at: usize,
         into: &mut [u32],
     ) -> Result<()> {
-        let node = self.reach.topology().node_of(rank);
+        let node = self.context.topology().node_of(rank);
         let handler =
             self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
         let mut done = 0;
-        let most = (self.reach.fabric().caps().call_bytes_max as usize / 4).max(1);
+        let most = (self.context.fabric().caps().call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
             let segment =
                 if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };
             let asked =
                 [segment.0, u64::from(rank.0), (at + done) as u64 * 4, part.len() as u64 * 4];
-            let reply = self.reach.call(node, handler, asked.as_bytes())?;
+            let reply = self.context.call(node, handler, asked.as_bytes())?;
             let fits = reply.len() == part.len() * 4;
             if !fits {
                 return Err(Error::Misuse(format!(
@@ -400,7 +400,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
                 entry.twin = None;
             }
         }
-        self.works(dirty.len() * words * 4);
+        self.charge_bytes(dirty.len() * words * 4);
         allow_all(&mut *self.guard, &dirty, Allowed::Reading)?;
         check_room(
             "diffs",

@@ -10,7 +10,7 @@ use farside_pager::{Method, Watched};
 use farside_rma::{Plain, World};
 
 use crate::barrier::BarrierMembers;
-use crate::coherence::{Allowed, Coherence, Guard, NoGuard, Reach};
+use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
 use crate::config::{Access, Config, Fetch, Start};
 use crate::diff::PAGE_WORDS_MAX;
 use crate::front::{FaultHandler, PagerGuard};
@@ -74,9 +74,9 @@ impl<'w, V: Variant> Dsm<'w, V> {
             Fetch::Call => Some(world.serve(serve)?),
         };
         // Faults come at any moment, also in the middle of the program's own operations.
-        let reach = match method {
-            Some(_) => Reach::Owned(Box::new(world.context()?)),
-            None => Reach::Borrowed(world),
+        let context = match method {
+            Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
+            None => ContextHandle::Borrowed(world),
         };
         let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
         let own =
@@ -91,7 +91,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         // SAFETY: the memory is this rank's own part of the window, which lives as long as the
         // coherence state, or the second mapping of it, which lives as long as `watched`.
         let view_memory = unsafe { ViewMemory::new(base, config.bytes) };
-        let mut coherence = Coherence::new(reach, config, memory, handler, guard);
+        let mut coherence = Coherence::new(context, config, memory, handler, guard);
         if config.start == Start::Zero || world.rank() == Rank(0) {
             coherence.guard.allow(0, coherence.pages.len() as u32, Allowed::Reading)?;
         }
@@ -228,11 +228,11 @@ impl<'w, V: Variant> Dsm<'w, V> {
     /// Waits for some ranks, in ascending order, of which this is one.
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
         self.synchronize(|coherence| {
-            let begin_ns = coherence.reach.now_ns();
+            let begin_ns = coherence.context.now_ns();
             let group = BarrierMembers::new(members, coherence.me, coherence.ranks)?;
             coherence.pass(&group)?;
             coherence.records.statistics.barriers += 1;
-            let end_ns = coherence.reach.now_ns();
+            let end_ns = coherence.context.now_ns();
             coherence.records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
             if coherence.config.time_barriers && members.len() == coherence.ranks as usize {
                 coherence.records.barrier_times.push((begin_ns, end_ns));

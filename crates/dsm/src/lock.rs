@@ -42,10 +42,10 @@ impl<V: Variant> Coherence<'_, V> {
         let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
         self.lock_state.turn[lock as usize] = turn;
         self.records.statistics.locks += 1;
-        self.reach.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
+        self.context.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
         let manager = Rank(lock % self.ranks);
         let mine = (u64::from(self.me.0) + 1) * 2 + turn as u64;
-        let before = self.reach.swap(self.memory.lock(manager, lock, TAIL), mine)?;
+        let before = self.context.swap(self.memory.lock(manager, lock, TAIL), mine)?;
         self.count(2, 8);
         self.lock_state.held[lock as usize] = true;
         let last = Rank(((before / 2) as u32).wrapping_sub(1));
@@ -67,10 +67,10 @@ impl<V: Variant> Coherence<'_, V> {
             writer = Writer::default();
             writer.time(&Time::default());
         }
-        self.reach.put(writer.bytes(), self.memory.request(last, lock, turn))?;
-        self.reach.fence()?;
+        self.context.put(writer.bytes(), self.memory.request(last, lock, turn))?;
+        self.context.fence()?;
         let wanted = WANTED | (u64::from(self.me.0) << KIND_BITS) | (ticket << 32);
-        let found = self.reach.swap(self.memory.lock(last, lock, STATES + turn), wanted)?;
+        let found = self.context.swap(self.memory.lock(last, lock, STATES + turn), wanted)?;
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
             // A release before the last barrier of all ranks is known.
@@ -91,17 +91,17 @@ impl<V: Variant> Coherence<'_, V> {
     /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come
     /// with it.
     fn await_grant(&mut self, ticket: u64) -> Result<Option<usize>> {
-        self.reach.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
+        self.context.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
         let grant = self.memory.grant(self.me);
-        self.reach.get(grant, &mut header)?;
+        self.context.get(grant, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let length = word(4) as usize;
         if word(0) == IN_THE_LOG {
             return Ok(Some(length));
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
-        self.reach.get(grant.skip(GRANT_HEADER), &mut message)?;
+        self.context.get(grant.skip(GRANT_HEADER), &mut message)?;
         let intervals = self.read_intervals(Reader::new(&message))?;
         self.learn(intervals)?;
         Ok(None)
@@ -113,7 +113,7 @@ impl<V: Variant> Coherence<'_, V> {
             return Ok(());
         }
         let mut message = vec![0; length - cursor];
-        self.reach.get(self.memory.log.at(of, cursor), &mut message)?;
+        self.context.get(self.memory.log.at(of, cursor), &mut message)?;
         self.count(2, message.len());
         self.intervals.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
@@ -131,13 +131,13 @@ impl<V: Variant> Coherence<'_, V> {
         let free = FREE
             | u64::from(self.intervals.epoch << KIND_BITS)
             | ((self.stored.log_bytes as u64) << 32);
-        let found = self.reach.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
+        let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
         if found & ((1 << KIND_BITS) - 1) != WANTED {
             return Ok(());
         }
         let (next, ticket) = (Rank((found as u32) >> KIND_BITS), found >> 32);
         let mut request = [0; REQUEST_BYTES];
-        self.reach.get(self.memory.request(self.me, lock, turn), &mut request)?;
+        self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
         let me = self.me.0;
         let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);
@@ -148,7 +148,7 @@ impl<V: Variant> Coherence<'_, V> {
         if here {
             message.extend(notices.bytes());
         }
-        self.reach.put_signal(
+        self.context.put_signal(
             &message,
             self.memory.grant(next),
             ticket,

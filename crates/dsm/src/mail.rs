@@ -35,7 +35,7 @@ impl<V: Variant> Coherence<'_, V> {
             whole.extend(long.to_le_bytes());
         }
         let (slot, bell) = (self.memory.slot(way, self.me, to), self.memory.bell(way, self.me, to));
-        self.reach.put_signal(&whole, slot, count, bell)?;
+        self.context.put_signal(&whole, slot, count, bell)?;
         self.count(1, whole.len());
         Ok(())
     }
@@ -46,21 +46,21 @@ impl<V: Variant> Coherence<'_, V> {
         *count += 1;
         let count = *count;
         let bell = self.memory.bell(way, from, self.me);
-        let has_come = |rank: Rank| Ok(rank != from || self.reach.load(bell)? >= count);
-        self.reach.wait_for_all(members, &has_come, bell, |come| come >= count)?;
+        let has_come = |rank: Rank| Ok(rank != from || self.context.load(bell)? >= count);
+        self.context.wait_for_all(members, &has_come, bell, |come| come >= count)?;
         let mut header = [0; HEADER_BYTES];
         let slot = self.memory.slot(way, from, self.me);
-        self.reach.get(slot, &mut header)?;
+        self.context.get(slot, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let (length, at) = (word(0) as usize, word(4));
         check_room("a message", length, self.memory.outbox_bytes)?;
         let mut message = vec![0; length];
         if at == IS_HERE {
-            self.reach.get(slot.skip(HEADER_BYTES), &mut message)?;
+            self.context.get(slot.skip(HEADER_BYTES), &mut message)?;
         } else {
-            self.reach.get(self.memory.outbox.at(from, at as usize), &mut message)?;
+            self.context.get(self.memory.outbox.at(from, at as usize), &mut message)?;
             let number = u64::from(word(8)) | (u64::from(word(12)) << 32);
-            self.reach.signal(self.memory.taken(from, self.me), number)?;
+            self.context.signal(self.memory.taken(from, self.me), number)?;
             self.count(3, length);
         }
         Ok(message)
@@ -82,8 +82,8 @@ impl<V: Variant> Coherence<'_, V> {
     fn await_outbox(&mut self, members: &[Rank]) -> Result<()> {
         for (&to, &number) in &self.messages.long {
             let taken = self.memory.taken(self.me, to);
-            let has_taken = |rank: Rank| Ok(rank != to || self.reach.load(taken)? >= number);
-            self.reach.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
+            let has_taken = |rank: Rank| Ok(rank != to || self.context.load(taken)? >= number);
+            self.context.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
         }
         self.messages.outbox_used = 0;
         Ok(())

@@ -51,7 +51,7 @@ impl<V: Variant> Coherence<'_, V> {
     /// A diff, as runs in any case.
     fn runs_of(&self, rank: u32, notice: Notice) -> Result<Vec<u32>> {
         let mut words = vec![0; notice.stored_words(self.page_words)];
-        self.reach.get(self.memory.diffs.at(Rank(rank), notice.at as usize), &mut words)?;
+        self.context.get(self.memory.diffs.at(Rank(rank), notice.at as usize), &mut words)?;
         if notice.is_whole() {
             words.insert(0, ((self.page_words - 1) as u32) << 16);
         }

@@ -40,7 +40,7 @@ pub(crate) struct Active {
     posted: Box<[Cell<u64>]>,
     started: Box<[Cell<u64>]>,
     /// The number of fences that this rank has come to.
-    meetings: Cell<u64>,
+    fences: Cell<u64>,
 }
 
 impl Active {
@@ -52,7 +52,7 @@ impl Active {
             me: team.index(),
             posted: (0..count).map(|_| Cell::new(0)).collect(),
             started: (0..count).map(|_| Cell::new(0)).collect(),
-            meetings: Cell::new(0),
+            fences: Cell::new(0),
         })
     }
 
@@ -122,18 +122,18 @@ impl Active {
 
     /// Announces, to ranks that wait for this one, that it has come to another fence, or to the end
     /// of the window.
-    pub(crate) fn meet(&self, context: &Context) -> Result<()> {
-        self.meetings.set(self.meetings.get() + 1);
-        context.store(self.meetings_of(context.rank()), self.meetings.get())
+    pub(crate) fn announce_fence(&self, context: &Context) -> Result<()> {
+        self.fences.set(self.fences.get() + 1);
+        context.store(self.fences_of(context.rank()), self.fences.get())
     }
 
     /// Returns whether an awaited member has come to a fence at which this rank is not: then it
     /// will never do what it is awaited for.
-    pub(crate) fn has_gone_on(&self, context: &Context, member: usize) -> Result<bool> {
-        Ok(context.load(self.meetings_of(self.members[member]))? > self.meetings.get())
+    pub(crate) fn has_passed(&self, context: &Context, member: usize) -> Result<bool> {
+        Ok(context.load(self.fences_of(self.members[member]))? > self.fences.get())
     }
 
-    fn meetings_of(&self, rank: Rank) -> Place<'_, u64> {
+    fn fences_of(&self, rank: Rank) -> Place<'_, u64> {
         self.words.at(rank, WORDS * self.members.len())
     }
 

@@ -27,12 +27,12 @@ use crate::{Error, Hosts, Launch, Report, processes, system};
 
 /// The time to wait for more complaints after the first one about a silent node, before the
 /// launcher decides which node was cut off.
-const HEARING: Duration = Duration::from_secs(1);
+const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
 /// The time that a daemon may take to report that its ranks have ended, after it was told to kill
 /// them.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// The time that a host may be silent before it counts as gone, when everything is over.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time that the order to stop may take on its way to the ranks, before this process stops.
 const BEFORE_PAUSE: Duration = Duration::from_secs(1);
 /// The time that a daemon may take to end when its channel is closed.
@@ -47,7 +47,7 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
     let mut cluster = Cluster::new(launch, hosts, signals)?;
     let result = cluster
         .start()
-        .and_then(|()| cluster.gather())
+        .and_then(|()| cluster.await_hosts())
         .and_then(|go| if go { cluster.watch() } else { Ok(()) });
     cluster.finish(result.is_ok());
     cluster.policy.say_rest();
@@ -77,7 +77,7 @@ struct Cluster<'a> {
     over: bool,
     /// Pairs of nodes of which the first does not hear the second.
     complaints: Vec<(usize, usize)>,
-    hearing_ends: Option<Instant>,
+    judgement_time: Option<Instant>,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
 }
@@ -116,7 +116,7 @@ impl<'a> Cluster<'a> {
             begun: false,
             over: false,
             complaints: Vec::new(),
-            hearing_ends: None,
+            judgement_time: None,
             killed: None,
         })
     }
@@ -181,14 +181,14 @@ impl<'a> Cluster<'a> {
 
     /// Waits until all hosts are ready for their ranks, and lets them start; returns false if a
     /// signal has called the job off.
-    fn gather(&mut self) -> Result<bool, Error> {
+    fn await_hosts(&mut self) -> Result<bool, Error> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
                 if number == STOPPING {
                     self.policy.pause();
                 }
                 if ENDING.contains(&number) {
-                    self.policy.called_off(number);
+                    self.policy.cancelled(number);
                     return Ok(false);
                 }
             }
@@ -209,13 +209,13 @@ impl<'a> Cluster<'a> {
             self.start_deadline = None;
         }
         match self.start_deadline {
-            Some(deadline) if deadline <= Instant::now() => Err(self.late()),
+            Some(deadline) if deadline <= Instant::now() => Err(self.late_hosts()),
             _ => Ok(()),
         }
     }
 
     /// Says which hosts have kept the others waiting.
-    fn late(&self) -> Error {
+    fn late_hosts(&self) -> Error {
         let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
         let late: Vec<&Remote> =
             self.remotes.iter().filter(|remote| remote.state == behind).collect();
@@ -235,7 +235,7 @@ impl<'a> Cluster<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next = [self.policy.next(), self.hearing_ends, kill_ends, self.start_deadline]
+            let next = [self.policy.next(), self.judgement_time, kill_ends, self.start_deadline]
                 .into_iter()
                 .flatten()
                 .min();
@@ -247,10 +247,10 @@ impl<'a> Cluster<'a> {
                 }
             }
             self.check_start()?;
-            self.judge();
+            self.drop_silent_hosts();
             let running =
                 || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
-            if let Some(signal) = self.policy.keep_time(running) {
+            if let Some(signal) = self.policy.due_signal(running) {
                 self.signal(signal);
             }
             if self.killed.is_some_and(|killed| killed.elapsed() >= AFTER_KILL) {
@@ -258,9 +258,9 @@ impl<'a> Cluster<'a> {
             }
         }
         // All ranks may have ended because of a host that was lost, before it was known which.
-        if self.hearing_ends.is_some() {
-            self.hearing_ends = Some(Instant::now());
-            self.judge();
+        if self.judgement_time.is_some() {
+            self.judgement_time = Some(Instant::now());
+            self.drop_silent_hosts();
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl<'a> Cluster<'a> {
             self.pass_input_on();
         }
         for news in self.mail.take() {
-            self.hear(news);
+            self.handle_news(news);
         }
         Ok(self.signals.as_mut().map(Signals::take).unwrap_or_default())
     }
@@ -304,9 +304,9 @@ impl<'a> Cluster<'a> {
     }
 
     /// Something has happened at a host.
-    fn hear(&mut self, News { node, what }: News) {
+    fn handle_news(&mut self, News { node, what }: News) {
         match what {
-            What::Message(message) => self.hear_daemon(node, message),
+            What::Message(message) => self.handle_message(node, message),
             What::Broken => self.policy.output_broke(),
             What::Quiet => self.remotes[node].streams -= 1,
             What::Ended(why) => {
@@ -319,13 +319,13 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn hear_daemon(&mut self, node: usize, message: ToLauncher) {
+    fn handle_message(&mut self, node: usize, message: ToLauncher) {
         match message {
             ToLauncher::Ready(address) => {
                 self.remotes[node].address = Some(address);
                 self.advance(node, State::Ready);
                 if self.have_all(State::Ready) {
-                    self.introduce();
+                    self.exchange_addresses();
                 }
             }
             ToLauncher::Met => self.advance(node, State::Met),
@@ -347,7 +347,7 @@ impl<'a> Cluster<'a> {
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
                 self.complaints.push((node, other as usize));
-                self.hearing_ends.get_or_insert_with(|| Instant::now() + HEARING);
+                self.judgement_time.get_or_insert_with(|| Instant::now() + COMPLAINT_PERIOD);
             }
             // A program that cannot be started on one host is a job that cannot start.
             ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
@@ -370,7 +370,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// All hosts are ready: each is told where the others are.
-    fn introduce(&mut self) {
+    fn exchange_addresses(&mut self) {
         let addresses: Vec<Interface> =
             self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
         let is_near = |address: &Interface| address.ip.is_loopback();
@@ -439,11 +439,11 @@ impl<'a> Cluster<'a> {
     }
 
     /// Decides which of the hosts that do not hear each other are lost.
-    fn judge(&mut self) {
-        if self.hearing_ends.is_none_or(|ends| Instant::now() < ends) {
+    fn drop_silent_hosts(&mut self) {
+        if self.judgement_time.is_none_or(|ends| Instant::now() < ends) {
             return;
         }
-        self.hearing_ends = None;
+        self.judgement_time = None;
         let is_there = |&&(one, other): &&(usize, usize)| {
             [one, other].iter().all(|&node| self.remotes[node].state < State::Done)
         };
@@ -502,7 +502,7 @@ impl<'a> Cluster<'a> {
     fn finish(&mut self, in_order: bool) {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Stop));
         if in_order && self.begun {
-            self.hear_last_words();
+            self.await_hosts_done();
         }
         self.over = true;
         self.remotes.iter().for_each(|remote| remote.outbox.close());
@@ -529,9 +529,9 @@ impl<'a> Cluster<'a> {
 
     /// Waits until all hosts are done and all output was passed on; when the job was ended rather
     /// than done, not for long.
-    fn hear_last_words(&mut self) {
+    fn await_hosts_done(&mut self) {
         let wait_max =
-            if self.policy.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
+            if self.policy.was_cut_short() { Duration::from_secs(1) } else { END_TIMEOUT };
         let mut deadline = Instant::now() + wait_max;
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {

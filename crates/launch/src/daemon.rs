@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// this node that was cut off.
 const CUT_OFF: Duration = Duration::from_secs(30);
 /// The time that the last messages may take.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a daemon from its beginning to its end, and returns its exit status. To be called by a
 /// program that was started with the argument `__node`.
@@ -65,7 +65,7 @@ pub fn node() -> Result<u8, String> {
         Ok(()) | Err(End::Gone) => Ok(0),
         Err(End::Failed(why)) => {
             daemon.outbox.push(&ToLauncher::Failed(why));
-            daemon.outbox.wait_until_written(Instant::now() + LAST_WORDS);
+            daemon.outbox.wait_until_written(Instant::now() + END_TIMEOUT);
             // The launcher has been told why.
             Ok(1)
         }

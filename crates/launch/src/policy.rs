@@ -66,7 +66,7 @@ impl<'a> Policy<'a> {
     }
 
     /// Returns the signal that all running ranks are to be sent now.
-    pub(crate) fn keep_time(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
+    pub(crate) fn due_signal(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
         let now = Instant::now();
         let is_overdue = |when: Instant| when <= now;
         self.say_unsaid(|_, when| is_overdue(when));
@@ -101,7 +101,7 @@ impl<'a> Policy<'a> {
     }
 
     /// Takes a signal that was sent to the launcher before there were ranks.
-    pub(crate) fn called_off(&mut self, number: i32) {
+    pub(crate) fn cancelled(&mut self, number: i32) {
         self.asked_with.get_or_insert(number);
     }
 

@@ -95,7 +95,7 @@ impl Supervisor<'_> {
                     None => self.policy.drained(end.rank),
                 }
             }
-            if let Some(signal) = self.policy.keep_time(|| self.local_ranks.running()) {
+            if let Some(signal) = self.policy.due_signal(|| self.local_ranks.running()) {
                 self.local_ranks.signal(signal);
             }
         }

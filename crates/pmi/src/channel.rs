@@ -16,7 +16,7 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Channel {
     socket: File,
     /// Bytes that were read and not yet asked for.
-    ahead: Vec<u8>,
+    buffered: Vec<u8>,
     deadline: Rc<StartDeadline>,
     /// The name of the socket in errors.
     name: String,
@@ -46,7 +46,7 @@ impl Channel {
             .map_err(|errno| closed(errno.into()))?;
         Ok(Channel {
             socket: File::from(socket),
-            ahead: Vec::new(),
+            buffered: Vec::new(),
             deadline: Rc::clone(deadline),
             name,
         })
@@ -61,8 +61,8 @@ impl Channel {
     /// The next line, without its end.
     pub(crate) fn line(&mut self) -> Result<String> {
         loop {
-            if let Some(end) = self.ahead.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.ahead.drain(..=end).collect();
+            if let Some(end) = self.buffered.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.buffered.drain(..=end).collect();
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             self.read_some()?;
@@ -74,10 +74,10 @@ impl Channel {
         if count > MESSAGE_BYTES_MAX {
             return Err(Error(format!("{} announces a message of {count} bytes", self.name)));
         }
-        while self.ahead.len() < count {
+        while self.buffered.len() < count {
             self.read_some()?;
         }
-        let bytes: Vec<u8> = self.ahead.drain(..count).collect();
+        let bytes: Vec<u8> = self.buffered.drain(..count).collect();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -96,11 +96,11 @@ impl Channel {
                 "{} was closed: the launcher is gone, or has ended the job",
                 self.name
             ))),
-            Ok(read) if self.ahead.len() + read > MESSAGE_BYTES_MAX => {
+            Ok(read) if self.buffered.len() + read > MESSAGE_BYTES_MAX => {
                 Err(Error(format!("{} says too much without an end", self.name)))
             }
             Ok(read) => {
-                self.ahead.extend_from_slice(&buffer[..read]);
+                self.buffered.extend_from_slice(&buffer[..read]);
                 Ok(())
             }
             Err(error)

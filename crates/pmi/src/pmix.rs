@@ -172,7 +172,7 @@ struct Caller {
     calls: Sender<Box<dyn FnOnce() + Send>>,
     deadline: Rc<StartDeadline>,
     /// The call that was given up.
-    stuck_in: Cell<Option<&'static str>>,
+    unanswered: Cell<Option<&'static str>>,
 }
 
 impl Caller {
@@ -183,7 +183,7 @@ impl Caller {
         thread.map_err(|error| {
             Error(format!("cannot start the thread that calls the PMIx library: {error}"))
         })?;
-        Ok(Caller { calls, deadline: Rc::clone(deadline), stuck_in: Cell::new(None) })
+        Ok(Caller { calls, deadline: Rc::clone(deadline), unanswered: Cell::new(None) })
     }
 
     fn call<T: Send + 'static>(
@@ -191,8 +191,8 @@ impl Caller {
         name: &'static str,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        if let Some(stuck_in) = self.stuck_in.get() {
-            return Err(Error(format!("{name}: {stuck_in} has not returned")));
+        if let Some(unanswered) = self.unanswered.get() {
+            return Err(Error(format!("{name}: {unanswered} has not returned")));
         }
         let (sender, answer) = channel();
         let gone = || Error(format!("{name}: the thread that calls the PMIx library has ended"));
@@ -200,7 +200,8 @@ impl Caller {
         let call = move || drop(sender.send(call()));
         self.calls.send(Box::new(call)).map_err(|_| gone())?;
         loop {
-            let pause = self.deadline.pause(name).inspect_err(|_| self.stuck_in.set(Some(name)))?;
+            let pause =
+                self.deadline.pause(name).inspect_err(|_| self.unanswered.set(Some(name)))?;
             match answer.recv_timeout(pause) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) => {}

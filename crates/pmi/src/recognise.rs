@@ -8,7 +8,7 @@ use crate::channel::Channel;
 use crate::pmi1::Pmi1;
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
-use crate::siblings::Family;
+use crate::siblings::JobProcesses;
 use crate::{Error, PMIX_LIBRARY, PROTOCOL, Result, Session, StartDeadline};
 
 /// Numbers of steps from here on stand for the batch script, for shells of `salloc` and the like.
@@ -172,11 +172,11 @@ impl Launcher {
         variable: &'static str,
         environment: Environment<'_>,
     ) -> Rc<StartDeadline> {
-        let family = match self {
-            Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => Family::of_pmi(environment),
-            Launcher::Pmix { .. } => Family::of_pmix(environment),
+        let processes = match self {
+            Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => JobProcesses::of_pmi(environment),
+            Launcher::Pmix { .. } => JobProcesses::of_pmix(environment),
         };
-        StartDeadline::new(limit, variable, family)
+        StartDeadline::new(limit, variable, processes)
     }
 
     /// Begins to talk to it. All that is said to it together may take as long as the start may: a

@@ -15,7 +15,7 @@ use crate::start_deadline::ranks_are;
 
 /// The processes that a launcher has started for a job, as each of them can tell them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Family {
+pub(crate) struct JobProcesses {
     /// The variable that says which rank a process is.
     rank_variable: &'static str,
     rank: String,
@@ -37,25 +37,25 @@ pub(crate) struct Census {
     is_growing: bool,
 }
 
-impl Family {
+impl JobProcesses {
     /// The ranks of a PMIx launcher.
-    pub(crate) fn of_pmix(environment: Environment<'_>) -> Family {
+    pub(crate) fn of_pmix(environment: Environment<'_>) -> JobProcesses {
         let job = ("PMIX_NAMESPACE", environment("PMIX_NAMESPACE"));
         let (size, here) = match environment("OMPI_COMM_WORLD_LOCAL_SIZE") {
             Some(here) => (number(environment("OMPI_COMM_WORLD_SIZE")), here.parse().ok()),
             None => of_slurm(environment),
         };
-        Family::new("PMIX_RANK", environment("PMIX_RANK"), job, size, here)
+        JobProcesses::new("PMIX_RANK", environment("PMIX_RANK"), job, size, here)
     }
 
     /// The ranks of a launcher that speaks PMI-1 or PMI-2.
-    pub(crate) fn of_pmi(environment: Environment<'_>) -> Family {
+    pub(crate) fn of_pmi(environment: Environment<'_>) -> JobProcesses {
         let job = ("PMI_JOBID", environment("PMI_JOBID"));
         let (size, here) = match environment("MPI_LOCALNRANKS") {
             Some(here) => (number(environment("PMI_SIZE")), here.parse().ok()),
             None => of_slurm(environment),
         };
-        Family::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
+        JobProcesses::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
     }
 
     fn new(
@@ -64,11 +64,11 @@ impl Family {
         job: (&'static str, Option<String>),
         size: Option<u32>,
         here: Option<u32>,
-    ) -> Family {
+    ) -> JobProcesses {
         let rank = rank.unwrap_or_default();
-        let mut family = Family { rank_variable, rank, job, size, here, daemon: None };
-        family.daemon = family.daemon();
-        family
+        let mut processes = JobProcesses { rank_variable, rank, job, size, here, daemon: None };
+        processes.daemon = processes.daemon();
+        processes
     }
 
     /// Returns the name of this process in messages.
@@ -229,8 +229,8 @@ fn program(pid: u32) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn family(size: Option<u32>, here: Option<u32>) -> Family {
-        Family::new("NO_SUCH_RANK", Some("0".into()), ("NO_SUCH_JOB", None), size, here)
+    fn processes(size: Option<u32>, here: Option<u32>) -> JobProcesses {
+        JobProcesses::new("NO_SUCH_RANK", Some("0".into()), ("NO_SUCH_JOB", None), size, here)
     }
 
     fn census(present: &[u32]) -> Census {
@@ -239,28 +239,28 @@ mod tests {
 
     #[test]
     fn who_is_missing_is_named_where_all_ranks_are_here() {
-        let family = family(Some(4), Some(4));
-        assert_eq!(family.gone(&census(&[0, 1, 2, 3])), None);
-        assert!(family.gone(&census(&[0, 2, 3])).unwrap().starts_with("rank 1 is gone"));
-        assert!(family.gone(&census(&[2])).unwrap().starts_with("ranks 0, 1, 3 are gone"));
-        assert_eq!(family.gone(&Census { is_growing: true, ..census(&[0]) }), None);
+        let processes = processes(Some(4), Some(4));
+        assert_eq!(processes.gone(&census(&[0, 1, 2, 3])), None);
+        assert!(processes.gone(&census(&[0, 2, 3])).unwrap().starts_with("rank 1 is gone"));
+        assert!(processes.gone(&census(&[2])).unwrap().starts_with("ranks 0, 1, 3 are gone"));
+        assert_eq!(processes.gone(&Census { is_growing: true, ..census(&[0]) }), None);
     }
 
     #[test]
     fn who_is_missing_is_counted_where_some_ranks_are_elsewhere() {
-        let family = family(Some(8), Some(4));
-        assert_eq!(family.gone(&census(&[4, 5, 6, 7])), None);
+        let processes = processes(Some(8), Some(4));
+        assert_eq!(processes.gone(&census(&[4, 5, 6, 7])), None);
         assert_eq!(
-            family.gone(&census(&[4, 7])).unwrap(),
+            processes.gone(&census(&[4, 7])).unwrap(),
             "of the 4 ranks of this machine, 2 are gone"
         );
     }
 
     #[test]
     fn who_gives_up_because_of_another_is_not_named() {
-        let family = family(Some(4), Some(4));
+        let processes = processes(Some(4), Some(4));
         let gone =
-            |before: &[u32], now: &[u32]| family.gone_for_good(&census(before), &census(now));
+            |before: &[u32], now: &[u32]| processes.gone_for_good(&census(before), &census(now));
         assert!(gone(&[0, 2, 3], &[2, 3]).unwrap().starts_with("rank 1 is gone"));
         assert_eq!(gone(&[0, 1, 2, 3], &[2, 3]), None);
         // The launcher has not started all of them yet.
@@ -269,13 +269,13 @@ mod tests {
 
     #[test]
     fn nothing_is_concluded_from_nothing() {
-        assert_eq!(family(Some(4), None).gone(&census(&[0])), None);
-        assert_eq!(family(None, None).gone(&census(&[])), None);
+        assert_eq!(processes(Some(4), None).gone(&census(&[0])), None);
+        assert_eq!(processes(None, None).gone(&census(&[])), None);
     }
 
     #[test]
     fn the_parent_is_who_has_started_this_process() {
         let parent = process(std::process::id()).map(|process| process.parent);
-        assert_eq!(family(None, None).daemon, parent.filter(|&parent| parent > 1));
+        assert_eq!(processes(None, None).daemon, parent.filter(|&parent| parent > 1));
     }
 }

@@ -13,7 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::siblings::{Census, Family};
+use crate::siblings::{Census, JobProcesses};
 use crate::{Error, Result};
 
 /// After how long a start that has not come to an end is looked into, and spoken of.
@@ -27,30 +27,30 @@ pub struct StartDeadline {
     limit: Duration,
     /// The variable with which users change the limit.
     variable: &'static str,
-    family: Family,
+    processes: JobProcesses,
     /// The time of the next look, after the start has begun.
     next_look: Cell<Duration>,
     /// The result of the last look.
     last: RefCell<Option<Census>>,
     /// Held by the one process of a machine that has spoken, so that no other does.
-    voice: RefCell<Option<UnixDatagram>>,
+    speaker: RefCell<Option<UnixDatagram>>,
 }
 
 impl StartDeadline {
-    /// Begins a start now, of which `family` finds the other ranks of this machine.
+    /// Begins a start now, of which `processes` finds the other ranks of this machine.
     pub(crate) fn new(
         limit: Duration,
         variable: &'static str,
-        family: Family,
+        processes: JobProcesses,
     ) -> Rc<StartDeadline> {
         Rc::new(StartDeadline {
             began: Instant::now(),
             limit,
             variable,
-            family,
+            processes,
             next_look: Cell::new(LONG),
             last: RefCell::new(None),
-            voice: RefCell::new(None),
+            speaker: RefCell::new(None),
         })
     }
 
@@ -60,7 +60,8 @@ impl StartDeadline {
         let waited = self.began.elapsed();
         if waited >= self.limit {
             let last = self.last.borrow();
-            let found = last.as_ref().map(|census| format!("; {}", self.family.describe(census)));
+            let found =
+                last.as_ref().map(|census| format!("; {}", self.processes.describe(census)));
             return Err(Error(format!(
                 "{what} has not come to an end within the {} s that a start may take; has one of \
                  the job's processes ended before it joined{}? {} changes the limit",
@@ -85,26 +86,26 @@ impl StartDeadline {
 
     /// Looks for the job's ranks on this machine.
     fn look(&self, waited: Duration) -> Result<()> {
-        let census = self.family.census();
+        let census = self.processes.census();
         let before = self.last.replace(census.clone());
         if let (Some(census), Some(before)) = (&census, &before)
-            && let Some(gone) = self.family.gone_for_good(before, census)
+            && let Some(gone) = self.processes.gone_for_good(before, census)
         {
             return Err(Error(format!(
                 "{gone}; the job cannot start, and the ranks that have come give up"
             )));
         }
-        if self.voice.borrow().is_none() && self.may_speak() {
+        if self.speaker.borrow().is_none() && self.is_speaker() {
             let found = census
-                .map_or(String::new(), |census| format!("; {}", self.family.describe(&census)));
+                .map_or(String::new(), |census| format!("; {}", self.processes.describe(&census)));
             // If standard error has no reader, there is nothing else to try.
             let _ = writeln!(
                 std::io::stderr(),
                 "farside: {} has waited {} s for {} to join{found}. The start is given up after {} \
                  s ({})",
-                self.family.me(),
+                self.processes.me(),
                 waited.as_secs(),
-                self.family.everybody(),
+                self.processes.everybody(),
                 self.limit.as_secs(),
                 self.variable
             );
@@ -114,11 +115,11 @@ impl StartDeadline {
 
     /// Returns whether no other process of this job and machine has spoken yet: a name can be taken
     /// once.
-    fn may_speak(&self) -> bool {
-        let address = SocketAddr::from_abstract_name(self.family.name());
+    fn is_speaker(&self) -> bool {
+        let address = SocketAddr::from_abstract_name(self.processes.name());
         let taken = address.and_then(|address| UnixDatagram::bind_addr(&address));
         let is_free = taken.is_ok();
-        *self.voice.borrow_mut() = taken.ok();
+        *self.speaker.borrow_mut() = taken.ok();
         is_free
     }
 }

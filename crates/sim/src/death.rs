@@ -25,7 +25,7 @@ const FATES: SegmentId = SegmentId(u64::MAX);
 
 impl Machine {
     /// Adds the deaths that are possible, and the vanishing of operations of dead ranks.
-    pub(crate) fn add_mishaps(&self, events: &mut Vec<Event>) {
+    pub(crate) fn add_faults(&self, events: &mut Vec<Event>) {
         for flight in self.flights.iter().filter(|flight| self.is_dead(flight.id.rank)) {
             let accesses = Some(Rc::from([fate_of(flight.id)]));
             events.push(Event {
@@ -44,7 +44,7 @@ impl Machine {
                 what: What::Interrupt(runner),
             });
         }
-        if self.mishaps.deaths > 0 {
+        if self.fault_model.deaths > 0 {
             let alive = self
                 .members
                 .iter()
@@ -62,7 +62,7 @@ impl Machine {
 
     /// Makes a rank die. The caller must end its fiber.
     pub(crate) fn die(&mut self, rank: Rank) {
-        self.mishaps.deaths = self.mishaps.deaths.saturating_sub(1);
+        self.fault_model.deaths = self.fault_model.deaths.saturating_sub(1);
         let node = self.store.topology.node_of(rank);
         let ran_handlers = self.runner(node) == Ok(rank);
         self.member(rank).doing = Doing::Over;

@@ -15,7 +15,7 @@ pub struct EventId {
 }
 
 // Numbers of events that are no operations.
-const UNHEARD: u32 = 1 << 29;
+const UNNOTICED: u32 = 1 << 29;
 const WAITS: u32 = 1 << 30;
 const VANISHINGS: u32 = 1 << 31;
 const DEATH: u32 = u32::MAX;
@@ -39,14 +39,14 @@ impl EventId {
     }
 
     /// Names the landing of a plain put that does not wake the rank that waits for its word.
-    pub(crate) fn unheard(of: EventId) -> EventId {
-        EventId { serial: UNHEARD | of.serial, ..of }
+    pub(crate) fn unnoticed(of: EventId) -> EventId {
+        EventId { serial: UNNOTICED | of.serial, ..of }
     }
 
     /// Returns the put that wakes no waiter, if that is what this event is.
-    pub(crate) fn is_unheard(self) -> Option<EventId> {
-        let is = self.serial & (UNHEARD | WAITS | VANISHINGS) == UNHEARD;
-        is.then_some(EventId { serial: self.serial & !UNHEARD, ..self })
+    pub(crate) fn as_unnoticed(self) -> Option<EventId> {
+        let is = self.serial & (UNNOTICED | WAITS | VANISHINGS) == UNNOTICED;
+        is.then_some(EventId { serial: self.serial & !UNNOTICED, ..self })
     }
 
     /// A rank dies.
@@ -125,7 +125,7 @@ pub enum What {
     /// A waiter sees that its word is as it should be.
     Wait,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
-    Unheard(Rank),
+    Unnoticed(Rank),
     /// The rank dies.
     Death,
     /// Something that a dead rank had under way to another comes to nothing.
@@ -144,7 +144,7 @@ impl fmt::Display for Event {
             What::Atomic(op, _) => write!(f, "{}{}", Operation(op), self.place()),
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
-            What::Unheard(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
+            What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
             What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),

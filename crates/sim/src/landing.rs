@@ -6,8 +6,8 @@ use farside_fabric::{Rank, Reply, Result};
 
 use crate::event::{Access, Event};
 use crate::flight::Flight;
+use crate::handler_agent::Posted;
 use crate::machine::Machine;
-use crate::reach::Posted;
 use crate::store::{Body, Outcome};
 
 impl Machine {

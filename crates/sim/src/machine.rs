@@ -66,7 +66,7 @@ pub(crate) struct Member {
 
 /// The failures that may happen beside what the ranks do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Mishaps {
+pub(crate) struct FaultModel {
     /// The number of ranks that may die.
     pub(crate) deaths: u32,
     /// True if long puts and gets are torn.
@@ -78,8 +78,8 @@ pub(crate) struct Machine {
     pub(crate) store: Store,
     pub(crate) members: Vec<Member>,
     pub(crate) flights: Vec<Flight>,
-    /// The mishaps that may still happen.
-    pub(crate) mishaps: Mishaps,
+    /// The faults that may still happen.
+    pub(crate) fault_model: FaultModel,
     /// Grows whenever memory changes.
     pub(crate) version: u64,
     /// The value that the last atomic found in its word.
@@ -130,7 +130,7 @@ impl Engine for Machine {
                 known,
             }
         };
-        match self.mishaps.torn.then(|| parts(&body)).flatten() {
+        match self.fault_model.torn.then(|| parts(&body)).flatten() {
             None => self.flights.push(new(whole, body)),
             Some(parts) => {
                 for part in parts {
@@ -196,7 +196,7 @@ impl Engine for Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(topology: Topology, root_bytes: u64, mishaps: Mishaps) -> Machine {
+    pub(crate) fn new(topology: Topology, root_bytes: u64, fault_model: FaultModel) -> Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
             looks: 0,
@@ -213,7 +213,7 @@ impl Machine {
         };
         let members = (0..topology.ranks()).map(member).collect();
         let store = Store::new(topology, root_bytes);
-        Machine { store, members, flights: Vec::new(), mishaps, version: 1, held: None }
+        Machine { store, members, flights: Vec::new(), fault_model, version: 1, held: None }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {
@@ -316,7 +316,7 @@ impl Machine {
     /// Returns the steps that must come before an event that is about to happen: those that its
     /// rank knew of when it came about, and those that a fence or a signal demands.
     pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
-        let of = id.is_unheard().unwrap_or(id);
+        let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
                 Doing::Waits { id: waits, .. } if waits == id => {
@@ -344,7 +344,7 @@ impl Machine {
         self.members[rank].learned.take()
     }
 
-    /// Everything that can happen next: operations, the oldest first; waits; mishaps.
+    /// Everything that can happen next: operations, the oldest first; waits; faults.
     pub(crate) fn enabled(&self) -> Vec<Event> {
         let mut events: Vec<Event> = self
             .flights
@@ -365,8 +365,8 @@ impl Machine {
                 events.push(Event { id, accesses: Some(accesses), what: What::Wait });
             }
         }
-        self.add_unheard(&mut events);
-        self.add_mishaps(&mut events);
+        self.add_unnoticed(&mut events);
+        self.add_faults(&mut events);
         events
     }
 
@@ -380,7 +380,7 @@ impl Machine {
 
     /// Returns whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
-        let of = id.vanishes().or(id.is_unheard()).unwrap_or(id);
+        let of = id.vanishes().or(id.as_unnoticed()).unwrap_or(id);
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
             return true;
         }
@@ -402,7 +402,7 @@ impl Machine {
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);
         }
-        let of = id.is_unheard().unwrap_or(id);
+        let of = id.as_unnoticed().unwrap_or(id);
         if let Some(at) = self.flights.iter().position(|flight| flight.id == of) {
             if of != id {
                 self.put_to_sleep(at);

@@ -9,7 +9,7 @@ use crate::bits::Bits;
 use crate::event::{Access, Event, EventId};
 use crate::fiber::{Resume, Stacks};
 use crate::fibers::{Fibers, Program};
-use crate::machine::{Doing, Machine, Mishaps};
+use crate::machine::{Doing, FaultModel, Machine};
 use crate::store::word_access;
 
 /// Chooses what happens next.
@@ -78,15 +78,22 @@ pub struct Simulation {
     root_bytes: u64,
     stacks: Rc<Stacks>,
     steps_max: usize,
-    mishaps: Mishaps,
+    fault_model: FaultModel,
     processors: Option<u32>,
 }
 
 impl Simulation {
     /// Ranks as `topology` has them, each with a first segment of `root_bytes`.
     pub fn new(topology: Topology, root_bytes: u64) -> Simulation {
-        let (stacks, mishaps) = (Rc::default(), Mishaps::default());
-        Simulation { topology, root_bytes, stacks, steps_max: 100_000, mishaps, processors: None }
+        let (stacks, fault_model) = (Rc::default(), FaultModel::default());
+        Simulation {
+            topology,
+            root_bytes,
+            stacks,
+            steps_max: 100_000,
+            fault_model,
+            processors: None,
+        }
     }
 
     /// Gives up a run that takes more steps than this.
@@ -101,7 +108,7 @@ impl Simulation {
     /// a run fail, but a survivor that waits for ever does, and so does one that returns an error.
     #[must_use]
     pub fn deaths(mut self, deaths: u32) -> Simulation {
-        self.mishaps.deaths = deaths;
+        self.fault_model.deaths = deaths;
         self
     }
 
@@ -109,7 +116,7 @@ impl Simulation {
     /// tearing as the memory model allows, except inside of words.
     #[must_use]
     pub fn torn(mut self, torn: bool) -> Simulation {
-        self.mishaps.torn = torn;
+        self.fault_model.torn = torn;
         self
     }
 
@@ -132,7 +139,7 @@ impl Simulation {
         oracle: &mut dyn Oracle,
         beginning: Vec<Step>,
     ) -> Run {
-        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
+        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.fault_model);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
         let fibers =

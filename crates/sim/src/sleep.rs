@@ -34,15 +34,15 @@ impl Member {
 
 impl Flight {
     /// Returns the bytes that a plain put or an accumulate will change, which wakes no waiter.
-    fn quiet_accesses(&self) -> Option<Vec<Access>> {
-        let is_quiet = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
-        if is_quiet { self.body.accesses(self.target) } else { None }
+    fn silent_accesses(&self) -> Option<Vec<Access>> {
+        let is_silent = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
+        if is_silent { self.body.accesses(self.target) } else { None }
     }
 }
 
 impl Machine {
     /// Adds the landings of puts that find the waiter of their word asleep.
-    pub(crate) fn add_unheard(&self, events: &mut Vec<Event>) {
+    pub(crate) fn add_unnoticed(&self, events: &mut Vec<Event>) {
         // Puts to words that are waited for are rare.
         let is_wait =
             |member: &Member| matches!(member.doing, Doing::Waits { .. }) && !member.asleep;
@@ -50,7 +50,7 @@ impl Machine {
             return;
         }
         for flight in &self.flights {
-            let Some(accesses) = flight.quiet_accesses() else {
+            let Some(accesses) = flight.silent_accesses() else {
                 continue;
             };
             let target = &self.members[flight.target.index()];
@@ -58,7 +58,7 @@ impl Machine {
                 && target.waits_for(&accesses)
                 && events.iter().any(|event| event.id == flight.id)
             {
-                let (id, what) = (EventId::unheard(flight.id), What::Unheard(flight.target));
+                let (id, what) = (EventId::unnoticed(flight.id), What::Unnoticed(flight.target));
                 events.push(Event { id, what, ..flight.event.clone() });
             }
         }

@@ -156,7 +156,7 @@ struct Part {
 type Answer<'t> = Rc<dyn AnswerSlot<'t> + 't>;
 
 /// A rank that is no member.
-const NOBODY: u32 = u32::MAX;
+const NOT_A_MEMBER: u32 = u32::MAX;
 
 enum Passive<'t> {
     Direct(Direct),
@@ -246,7 +246,7 @@ impl<'t, V: Variant> Window<'t, V> {
         };
         let parts: Box<[Part]> =
             says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
-        let mut members: Box<[u32]> = vec![NOBODY; context.size() as usize].into();
+        let mut members: Box<[u32]> = vec![NOT_A_MEMBER; context.size() as usize].into();
         for (index, rank) in team.members().iter().enumerate() {
             members[rank.index()] = index as u32;
         }
@@ -326,7 +326,7 @@ impl<'t, V: Variant> Window<'t, V> {
         self.check_idle("the end of the window")?;
         self.context.flush_all()?;
         if self.state.checks() {
-            self.active.meet(self.context)?;
+            self.active.announce_fence(self.context)?;
         }
         self.barrier()?;
         if self.state.checks() {
@@ -345,7 +345,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     fn member(&self, rank: Rank) -> Result<usize> {
         match self.members.get(rank.index()) {
-            Some(&NOBODY) => Err(Error::NotAMember { rank, of: "window" }),
+            Some(&NOT_A_MEMBER) => Err(Error::NotAMember { rank, of: "window" }),
             Some(&member) => Ok(member as usize),
             None => Err(Error::UnknownRank { rank, ranks: self.context.size() }),
         }

@@ -146,14 +146,14 @@ impl<'t, V: Variant> Window<'t, V> {
     /// .unwrap();
     /// ```
     pub fn fence(&self) -> Result<()> {
-        self.meet("fence")?;
+        self.complete_and_meet("fence")?;
         self.state.set_fenced(true);
         Ok(())
     }
 
     /// Ends the fence epoch before it, and begins none (`MPI_MODE_NOSUCCEED`). Collective.
     pub fn last_fence(&self) -> Result<()> {
-        self.meet("last_fence")?;
+        self.complete_and_meet("last_fence")?;
         self.state.set_fenced(false);
         Ok(())
     }
@@ -266,14 +266,14 @@ impl<'t, V: Variant> Window<'t, V> {
     pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
-            other => return self.take_rival_lock(other, member, target, mode),
+            other => return self.take_other_lock(other, member, target, mode),
         }
         self.state.set_lock(member, Some(mode));
         Ok(())
     }
 
     #[inline(never)]
-    fn take_rival_lock(
+    fn take_other_lock(
         &self,
         passive: &Passive<'t>,
         member: usize,
@@ -364,13 +364,13 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     /// Completes all that was done, and waits for all members.
-    fn meet(&self, call: &'static str) -> Result<()> {
+    fn complete_and_meet(&self, call: &'static str) -> Result<()> {
         self.check_idle(call)?;
         if V::FLUSHES {
             self.context.flush_all()?;
         }
         if self.state.checks() {
-            self.active.meet(self.context)?;
+            self.active.announce_fence(self.context)?;
             self.active.check_groups(self.context)?;
         }
         if V::MEETS { self.barrier() } else { Ok(()) }
@@ -393,7 +393,7 @@ impl<'t, V: Variant> Window<'t, V> {
                 until,
                 WaitOptions { timeout, soon: true },
             ) {
-                Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
+                Err(Error::TimedOut { .. }) if self.active.has_passed(self.context, member)? => {
                     // What the partner did before it went on counts.
                     if until(self.context.load(word)?) {
                         return Ok(());

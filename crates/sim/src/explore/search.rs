@@ -196,7 +196,8 @@ impl Search {
             if !steps[step].before.meets(&sequence) {
                 let id = steps[step].event.id;
                 // A put that wakes no waiter was an ordinary one before the wait began.
-                let id = if node.event(id).is_some() { id } else { id.is_unheard().unwrap_or(id) };
+                let id =
+                    if node.event(id).is_some() { id } else { id.as_unnoticed().unwrap_or(id) };
                 if node.is_known(id) {
                     return;
                 }

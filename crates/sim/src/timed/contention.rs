@@ -69,7 +69,7 @@ impl Contention {
 
     /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or
     /// behind one that is, returns when it comes again.
-    pub(super) fn comes_again_ns(&mut self, flow: Flow, others: u64, now_ns: u64) -> Option<u64> {
+    pub(super) fn resend_ns(&mut self, flow: Flow, others: u64, now_ns: u64) -> Option<u64> {
         let pending_max = self.pending_max?;
         let Flow { origin, target, kind, .. } = flow;
         // A get overtakes, and nothing waits behind it.

@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
 use crate::fibers::Fibers;
+use crate::handler_agent::Posted;
 use crate::machine::holds;
-use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
 /// The time until waiting ranks hear of a departure.
@@ -39,7 +39,7 @@ pub(super) struct Flight {
     pub(super) route: Route,
     pub(super) role: Role,
     /// True if it comes with the one before it, in one message.
-    pub(super) rides: bool,
+    pub(super) piggybacked: bool,
     pub(super) sent_ns: u64,
     /// The address of its word, as a hint.
     pub(super) word: *const u8,
@@ -286,7 +286,7 @@ impl EventEngine {
         }
     }
 
-    fn take_off(&mut self, flight: Flight, arrives_ns: u64) {
+    fn add_flight(&mut self, flight: Flight, arrives_ns: u64) {
         let index = match self.free_flights.pop() {
             Some(index) => {
                 self.flights[index as usize] = Some(flight);
@@ -302,7 +302,7 @@ impl EventEngine {
 
     /// An operation has arrived: it takes effect, and its origin hears of it when it is done.
     fn arrives(&mut self, index: u32) {
-        if let Some(again_ns) = self.comes_again_ns(index) {
+        if let Some(again_ns) = self.resend_ns(index) {
             return self.push(again_ns, Entry::Arrives(index));
         }
         self.free_flights.push(index);
@@ -312,7 +312,7 @@ impl EventEngine {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
-        let done_ns = match flight.rides {
+        let done_ns = match flight.piggybacked {
             true => self.network.carried_out(flight.route, node, self.now_ns),
             false => self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns),
         };
@@ -412,10 +412,11 @@ impl EventEngine {
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
-            let (role, rides) = (Role::ByAgent, false);
-            let flight = Flight { id, target, route, role, rides, sent_ns: done_ns, word, body };
+            let (role, piggybacked) = (Role::ByAgent, false);
+            let flight =
+                Flight { id, target, route, role, piggybacked, sent_ns: done_ns, word, body };
             self.contention.count(flight.flow(), sent.lost);
-            self.take_off(flight, arrives_ns);
+            self.add_flight(flight, arrives_ns);
         }
     }
 }
@@ -437,8 +438,8 @@ impl Engine for EventEngine {
         let member = &mut self.members[origin.index()];
         let id = member.next_id(origin);
         let begin_ns = member.clock_ns;
-        let rides = after.is_some() && self.network.is_message(route);
-        let sent = match rides {
+        let piggybacked = after.is_some() && self.network.is_message(route);
+        let sent = match piggybacked {
             true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
             false => self.network.send(route, member.node as usize, begin_ns, body.bytes()),
         };
@@ -459,9 +460,9 @@ impl Engine for EventEngine {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        let flight = Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body };
+        let flight = Flight { id, target, route, role, piggybacked, sent_ns: begin_ns, word, body };
         self.contention.count(flight.flow(), sent.lost);
-        self.take_off(flight, arrives_ns);
+        self.add_flight(flight, arrives_ns);
         id
     }
 
@@ -515,15 +516,16 @@ impl Engine for EventEngine {
 
 impl EventEngine {
     /// Returns the time at which an operation that is lost on arrival comes again.
-    fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
+    fn resend_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
         let flow = flight.flow();
         let (node, route) = (self.members[flow.target.index()].node as usize, flight.route);
-        let others = if flight.rides { 0 } else { self.network.waiting(route, node, self.now_ns) };
+        let others =
+            if flight.piggybacked { 0 } else { self.network.waiting(route, node, self.now_ns) };
         if flight.role == Role::ByAgent || !self.network.is_message(route) {
             return None;
         }
-        self.contention.comes_again_ns(flow, others, self.now_ns)
+        self.contention.resend_ns(flow, others, self.now_ns)
     }
 
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {
