@@ -264,7 +264,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         }
         let mut pending = std::mem::take(&mut self.pages[index].pending);
         pending.sort_unstable_by_key(|pending| (pending.order, pending.rank));
-        // Diffs before one of all words do not matter.
+        // [BST97 section 2], without the diffs before one of all words, which do not matter.
         let first = pending.iter().rposition(|pending| pending.notice.is_whole()).unwrap_or(0);
         if !V::ORDERS_DIFFS {
             pending[first..].reverse();

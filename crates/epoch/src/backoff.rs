@@ -184,6 +184,7 @@ impl Backoff {
     fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<bool> {
         let word = self.site.at(target, WORD);
         if V::TAKES_AT_ONCE {
+            // [PASSIVE08 section 3.1, figure 1]
             return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
         }
         let is_free = context.load(word)? == FREE;

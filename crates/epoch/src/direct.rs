@@ -107,6 +107,7 @@ impl Direct {
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         let word = self.site.at(target, WORD);
         match mode {
+            // [PASSIVE08 section 3.1, figure 1(a)]
             Mode::Exclusive if V::TAKES_AT_ONCE => Ok(context.compare_swap(word, 0, WRITER)? == 0),
             Mode::Exclusive => {
                 let is_free = context.load(word)? == 0;
