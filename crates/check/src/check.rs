@@ -14,100 +14,101 @@ use crate::property::Promise;
 pub struct Check {
     /// Its name: family and protocol, such as `lock/d-mcs`.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description in one line.
     pub about: &'static str,
     /// The job that it is explored with by default.
     pub setup: Setup,
-    /// Which schedules are tried by default.
+    /// The schedules that are tried by default.
     pub policy: Policy,
-    /// How many schedules are tried by default; all that there are if it is not said.
+    /// The number of schedules that are tried by default; all if it is not given.
     pub schedules: Option<u64>,
-    /// A smaller job of the same kind, for who has little time; the whole one if it is not said.
+    /// A smaller job of the same kind, for quick runs; the whole one if it is not given.
     pub small: Option<Setup>,
-    /// What must come out.
+    /// The expected outcome.
     pub expectation: Expectation,
-    /// What is explored, for a job.
+    /// Builds the program to explore, for a job.
     pub subject: Box<dyn Fn(&Setup) -> Subject>,
 }
 
 /// A job to explore a protocol with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// How many ranks.
+    /// The number of ranks.
     pub ranks: u32,
-    /// How they are arranged, such as `node:3`; all on one node if it is not said.
+    /// The arrangement of ranks, such as `node:3`; all on one node if it is not given.
     pub topology: Option<String>,
-    /// How often each does what is to be done.
+    /// The number of rounds of each rank.
     pub rounds: u32,
-    /// How many ranks may die.
+    /// The number of ranks that may die.
     pub deaths: u32,
-    /// Whether long puts and gets are torn.
+    /// True if long puts and gets are torn.
     pub torn: bool,
-    /// How many ranks of a node can run at the same time; as many as there are if it is not said.
+    /// The number of ranks of a node that can run at the same time; all if it is not given.
     pub processors: Option<u32>,
 }
 
-/// What must come out of a check.
+/// The expected outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
     /// Nothing is found.
     Passes,
     /// It is wrong on purpose: a problem must be found that says so.
     Caught {
-        /// What it breaks.
+        /// The promise that it breaks.
         promise: Promise,
         /// A part of what the problem must say; never empty.
         saying: &'static str,
     },
     /// It is right, and makes no such promise: a schedule must be found that shows that.
     Shown {
-        /// What it does not promise.
+        /// The promise that it does not make.
         promise: Promise,
         /// A part of what must be shown; never empty.
         saying: &'static str,
     },
 }
 
-/// How much may be tried. A check that is stopped by one of these limits is *bounded*.
+/// The limits of an exploration. A check that is stopped by one of them is *bounded*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budget {
-    /// How many schedules.
+    /// The number of schedules.
     pub schedules: Option<u64>,
-    /// How many steps, in all schedules together: the same on a busy machine as on an idle one.
+    /// The number of steps, in all schedules together: the same on a busy machine as on an idle
+    /// one.
     pub steps: Option<u64>,
-    /// How long.
+    /// The time.
     pub time: Option<Duration>,
 }
 
-/// After so many steps an exhaustive check is cut off: it has grown beyond what anybody waits for.
+/// The number of steps after which an exhaustive check is cut off: it takes too long to be useful.
 /// The largest has a tenth of that.
 const STEPS_MAX: u64 = 200_000_000;
 
-/// How many steps a run may take, and how many more for each round of each rank.
+/// The number of steps that a run may take, and the further steps for each round of each rank.
 const STEPS_MIN: usize = 100_000;
 const STEPS_EACH: usize = 500;
 
-/// What is explored.
+/// The subject of an exploration.
 pub struct Subject {
-    /// What every rank does.
+    /// The program of every rank.
     pub program: Program,
-    /// What must hold when every schedule was tried, or as many as the check has by default: some
-    /// outcomes may have to appear.
+    /// The final condition, when every schedule was tried, or as many as the check has by default:
+    /// some outcomes may have to appear.
     pub in_the_end: Box<dyn Fn() -> Result<(), String>>,
 }
 
-/// What came out of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether that is what was expected.
+    /// The outcome, compared with the expectation.
     pub outcome: Outcome,
-    /// What was wrong, if something was.
+    /// A description of the problem, if there is one.
     pub problem: Option<String>,
-    /// What was done, and the schedule of the failure.
+    /// The exploration, and the schedule of the failure.
     pub report: Report,
 }
 
-/// What came out, and how much that says.
+/// The outcome of a check, and its strength.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Every schedule was tried, and nothing was found.
@@ -122,12 +123,13 @@ pub enum Outcome {
     Shown,
     /// Something was found that should not be.
     Failed,
-    /// What must be found was not: a fault that is there on purpose, or what is not promised.
+    /// A schedule that must be found was not: of a fault that is there on purpose, or of a promise
+    /// that is not made.
     Survived,
 }
 
 impl Outcome {
-    /// Whether nothing is wrong, as far as was tried.
+    /// Returns whether nothing is wrong, as far as was tried.
     pub fn is_good(self) -> bool {
         !matches!(self, Outcome::Failed | Outcome::Survived)
     }
@@ -153,7 +155,7 @@ impl Budget {
         Budget { steps: Some(steps), ..Budget::default() }
     }
 
-    /// Whether there is something left.
+    /// Returns whether something of it is left.
     fn allows(&self, progress: &Progress, since: Instant) -> bool {
         self.schedules.is_none_or(|schedules| progress.runs < schedules)
             && self.steps.is_none_or(|steps| progress.steps < steps)
@@ -255,7 +257,7 @@ impl Check {
         Check { policy, schedules: Some(schedules), ..self }
     }
 
-    /// Explored with this job by who has little time.
+    /// Sets the smaller job of quick runs.
     #[must_use]
     pub fn small(self, setup: Setup) -> Check {
         Check { small: Some(setup), ..self }
@@ -283,23 +285,24 @@ impl Check {
         Check { expectation: Expectation::Shown { promise, saying }, ..self }
     }
 
-    /// Whether it is wrong on purpose.
+    /// Returns whether it is wrong on purpose.
     pub fn is_mutant(&self) -> bool {
         matches!(self.expectation, Expectation::Caught { .. })
     }
 
-    /// Whether a schedule must be found: of what is wrong on purpose, or of what is not promised.
+    /// Returns whether a schedule must be found: of a fault that is there on purpose, or of a
+    /// promise that is not made.
     pub fn expects_failure(&self) -> bool {
         self.expectation != Expectation::Passes
     }
 
-    /// Whether every schedule is to be tried by default: then it must end.
+    /// Returns whether every schedule is to be tried by default: then it must end.
     pub fn is_exhaustive(&self) -> bool {
         matches!(self.policy, Policy::Exhaustive(_)) && self.schedules.is_none()
     }
 
-    /// What it may try by default. No limit of time: a busy machine would hit it sooner than an
-    /// idle one.
+    /// Returns the default limits. There is no limit of time: a busy machine would hit it sooner
+    /// than an idle one.
     pub fn budget(&self) -> Budget {
         Budget { schedules: self.schedules, steps: Some(STEPS_MAX), time: None }
     }

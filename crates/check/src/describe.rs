@@ -1,4 +1,4 @@
-//! What was found, for people to read.
+//! Descriptions of results, for people to read.
 
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ impl Check {
     }
 }
 
-/// What happened, a step a line, with a column for each rank.
+/// Describes the events of a run, a step a line, with a column for each rank.
 ///
 /// ```
 /// # use farside_check::{checks, describe_trace};

@@ -46,7 +46,7 @@ pub fn checks() -> Vec<Check> {
     families.into_iter().flatten().collect()
 }
 
-/// How a check says that something is wrong.
+/// Makes the error with which a check reports a broken promise.
 pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {
     farside::Error::Misuse(what.into())
 }

@@ -1,10 +1,10 @@
-//! What can be promised, apart from who promises it.
+//! The properties that protocols promise, one file each.
 //!
-//! A property watches the ranks of one simulated job: it is furnished for a run, and told what
+//! A property watches the ranks of one simulated job: it is prepared for a run, and told what
 //! happens. The exploration tries every order of operations on *memory* that matters, and knows
 //! nothing of Rust variables; so each property also touches words that all ranks reach, and the
-//! orders that would break it are among those that are tried. That nobody waits for ever is no
-//! property here: the explorer itself finds deadlocks.
+//! orders that would break it are among those that are tried. Freedom from deadlock is no property
+//! here: the explorer itself finds deadlocks.
 
 mod bounded_bypass;
 mod in_a_row;

@@ -59,7 +59,7 @@ pub fn select(checks: Vec<Check>, words: &[&str]) -> Result<Vec<Check>, Unknown>
     Ok(checks.into_iter().filter(wanted).collect())
 }
 
-/// Whether a name begins with a word, or is as a word with stars says.
+/// Returns whether a name begins with a word, or matches a word with stars.
 fn matches(word: &str, name: &str) -> bool {
     if !word.contains('*') {
         return name.starts_with(word);
@@ -78,8 +78,8 @@ fn matches(word: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// How many letters have to be put in, taken out or changed to get from one word to another, of
-/// which the end may be missing.
+/// Returns the number of letters that have to be inserted, removed or changed to get from one word
+/// to another, of which the end may be missing.
 fn distance(word: &str, name: &str) -> usize {
     let name: Vec<char> = name.chars().collect();
     let mut row: Vec<usize> = (0..=name.len()).collect();

@@ -1,4 +1,4 @@
-//! What was not tried does not pass for what was.
+//! A schedule that was not tried does not count as passed.
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@ use farside::rw::Kind;
 use farside::sim::{Policy, What, explore, program, replay, simulation};
 use farside::{Rank, RwLock};
 
-/// Whose memory each rank goes to when it reads, alone, under a lock with this T_DC.
+/// Returns the rank whose memory each rank goes to when it reads, alone, under a lock with this
+/// T_DC.
 fn counters(ranks: u32, topology: &str, t_dc: Option<u32>) -> Vec<u32> {
     let kind = Kind::RmaRw { t_dc, t_l: vec![4], t_r: 1000 };
     let reads = program(

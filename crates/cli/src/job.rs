@@ -36,8 +36,14 @@ pub(crate) struct Job {
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
-    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
-    patience: Option<Duration>,
+    #[arg(
+        long,
+        alias = "patience",
+        value_name = "SECONDS",
+        value_parser = some_seconds,
+        allow_negative_numbers = true
+    )]
+    peer_timeout: Option<Duration>,
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
@@ -224,12 +230,12 @@ impl Job {
                 options.nodes = self.nodes;
                 options.server = self.server;
                 options.provider = self.provider.or(options.provider.take());
-                options.patience = self.patience;
+                options.peer_timeout = self.peer_timeout;
                 options.memory = self.memory.or(options.memory);
                 options.topology = self.topology.or(options.topology.take());
             })
             .interactive()
-            .keeper(me);
+            .reaper(me);
         for (name, value) in self.variables {
             launch = launch.variable(name, value);
         }

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Keep => {
-            farside_launch::keep().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
+            farside_launch::reap().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
         }
         Command::Node => farside_launch::node().map(ExitCode::from).map_err(anyhow::Error::msg),
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),

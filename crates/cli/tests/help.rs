@@ -64,7 +64,7 @@ const JOB: [&str; 22] = [
     "--start-timeout <SECONDS>",
     "--env <NAME[=VALUE]>",
     "--server <SERVER>",
-    "--patience <SECONDS>",
+    "--peer-timeout <SECONDS>",
     "--directory <DIR>",
     "--timeout <SECONDS>",
     "--grace <SECONDS>",

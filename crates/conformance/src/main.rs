@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         return farside_launch::node().map_or(ExitCode::FAILURE, ExitCode::from);
     }
     if name == "__keep" {
-        return farside_launch::keep().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return farside_launch::reap().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     if let Some(kind) = name.strip_prefix("churn-") {
         return farside_conformance::churn::run(kind);

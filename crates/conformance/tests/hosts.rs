@@ -91,7 +91,7 @@ fn lose_a_host(launch: Launch, kind: &str, lose: impl FnOnce() + Send) -> Report
     let job =
         launch.argument(format!("churn-{kind}")).variable(VICTIM, "2").variable(HOST_LOST, &file);
     let job =
-        job.options(|options| options.patience = Some(Duration::from_secs(2))).grace(DEADLINE);
+        job.options(|options| options.peer_timeout = Some(Duration::from_secs(2))).grace(DEADLINE);
     let report = std::thread::scope(|threads| {
         let running = threads.spawn(|| job.run().expect("the job starts"));
         wait_for(&file);

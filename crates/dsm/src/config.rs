@@ -1,8 +1,8 @@
-//! What can be chosen.
+//! The configuration of shared memory.
 
 use farside_fabric::{Error, Result};
 
-/// How shared memory is set up. The same on every rank.
+/// The configuration of shared memory. The same on every rank.
 ///
 /// ```
 /// use farside::dsm::{Access, BarrierKind, Config, Start};
@@ -12,36 +12,36 @@ use farside_fabric::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// How many bytes of shared memory there are, for all allocations together. What is not touched
-    /// costs nothing.
+    /// The number of bytes of shared memory, for all allocations together. Untouched pages cost
+    /// nothing.
     pub bytes: u64,
-    /// How ranks meet.
+    /// The algorithm of barriers.
     pub barrier: BarrierKind,
-    /// What pages hold at the start, and where.
+    /// The initial contents of pages, and their place.
     pub start: Start,
-    /// How accesses are noticed.
+    /// The way in which accesses are noticed.
     pub access: Access,
-    /// How diffs come from the rank that made them.
+    /// The way in which diffs come from the rank that made them.
     pub fetch: Fetch,
     /// The size of a page where accesses are explicit; the pager takes the machine's.
     pub page_bytes: usize,
-    /// How many locks there are.
+    /// The number of locks.
     pub locks: u32,
     /// When a rank keeps more than so many bytes of diffs and notices at a barrier of all ranks,
-    /// everybody throws away what is not needed any more.
+    /// every rank throws away what is not needed any more.
     pub storage_limit: u64,
-    /// How many bytes of diffs a rank can keep at most, between two barriers of all ranks.
+    /// The number of bytes of diffs that a rank can keep, between two barriers of all ranks.
     pub storage_max: u64,
     /// Look, at each barrier of all ranks, for words that two ranks have written without being
     /// ordered.
     pub check_races: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
-    /// What handling pages costs where it takes no time by itself: in virtual time.
+    /// The cost of handling pages in virtual time, where it takes no time by itself.
     pub work: Work,
 }
 
-/// How ranks meet.
+/// The algorithm of barriers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarrierKind {
     /// One rank gathers all write notices, and sends each of the others what it lacks.
@@ -50,7 +50,7 @@ pub enum BarrierKind {
     Tree,
 }
 
-/// What pages hold at the start, and where.
+/// The initial contents of pages, and their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// Rank 0 has all pages; the others fetch a page when they touch it first.
@@ -59,7 +59,7 @@ pub enum Start {
     Zero,
 }
 
-/// How accesses are noticed.
+/// The way in which accesses are noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// By page faults: userfaultfd where the system allows it, otherwise protections and signals.
@@ -69,11 +69,11 @@ pub enum Access {
     Protect,
     /// By page faults, with userfaultfd.
     Userfault,
-    /// When a view is made: each page of it is looked at then. The way of the simulator.
+    /// When a view is made: each of its pages is looked at then. The simulator uses this way.
     Explicit,
 }
 
-/// How diffs come from the rank that made them. Neither way needs the help of that rank.
+/// The way in which diffs come from the rank that made them. Neither needs the help of that rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
     /// They are read from its memory.
@@ -82,7 +82,7 @@ pub enum Fetch {
     Call,
 }
 
-/// What handling pages costs in virtual time.
+/// The cost of handling pages in virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Noticing an access.

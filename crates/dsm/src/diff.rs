@@ -2,10 +2,10 @@
 //!
 //! A run is a word with its start and its length, 16 bits each, and then the words.
 
-/// How many words a page may have: a run's start and length must fit.
+/// The largest number of words of a page: a run's start and length must fit.
 pub(crate) const PAGE_WORDS_MAX: usize = 1 << 16;
 
-/// What a comparison of a page with its twin gave.
+/// The result of comparing a page with its twin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     /// Nothing has changed.
@@ -35,8 +35,8 @@ pub(crate) fn make(twin: &[u32], page: &[u32], into: &mut Vec<u32>) -> Made {
     if into.len() == begin { Made::Nothing } else { Made::Runs(into.len() - begin) }
 }
 
-/// The runs of a diff: where each starts, and its words. What makes no sense, or leaves the page,
-/// ends it.
+/// Returns the runs of a diff: the start of each, and its words. A run that makes no sense, or
+/// leaves the page, ends the iteration.
 pub(crate) fn runs(diff: &[u32], page_words: usize) -> impl Iterator<Item = (usize, &[u32])> {
     let mut rest = diff;
     std::iter::from_fn(move || {

@@ -9,15 +9,15 @@ use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
 use farside_pager::{Method, Watched};
 use farside_rma::{Plain, World};
 
-use crate::barrier::Crew;
+use crate::barrier::BarrierMembers;
+use crate::coherence::{Allowed, Coherence, ContextHandle, Guard, NoGuard};
 use crate::config::{Access, Config, Fetch, Start};
-use crate::core::{Allowed, Core, Guard, NoGuard, Reach};
 use crate::diff::PAGE_WORDS_MAX;
-use crate::front::{Held, PagerGuard};
+use crate::front::{FaultHandler, PagerGuard};
 use crate::memory::Memory;
 use crate::race::Race;
 use crate::region::{Placement, Region};
-use crate::shared::{Ground, Shared, View, ViewMut};
+use crate::shared::{Shared, View, ViewMemory, ViewMut};
 use crate::statistics::Statistics;
 use crate::variant::{Right, Variant};
 
@@ -38,17 +38,17 @@ use crate::variant::{Right, Variant};
 /// .unwrap();
 /// ```
 ///
-/// What one rank writes, another sees when it has synchronized with it: through a lock that the
-/// first released and the second acquired afterwards, or through a barrier of both. `docs/dsm.md`
-/// has the rules. A view borrows the memory, and synchronizations need all of it: so no view lives
-/// longer than what it shows.
+/// A write of one rank is visible to another when that has synchronized with it: through a lock
+/// that the first released and the second acquired afterwards, or through a barrier of both.
+/// `docs/dsm.md` has the rules. A view borrows the memory, and synchronizations need all of it: so
+/// no view lives longer than what it shows.
 pub struct Dsm<'w, V: Variant = Right> {
     world: &'w World,
     region: Region,
-    ground: Ground,
-    /// Where the core can be found during a fault, too. Before `watched`, so that nobody faults
-    /// when it is gone.
-    core: Box<Held<'w, V>>,
+    view_memory: ViewMemory,
+    /// The coherence state, at an address that a fault can find. Before `watched`, so that no fault
+    /// comes when it is gone.
+    coherence: Box<FaultHandler<'w, V>>,
     watched: Option<Arc<Watched>>,
     everybody: Arc<[Rank]>,
 }
@@ -74,9 +74,9 @@ impl<'w, V: Variant> Dsm<'w, V> {
             Fetch::Call => Some(world.serve(serve)?),
         };
         // Faults come at any moment, also in the middle of the program's own operations.
-        let reach = match method {
-            Some(_) => Reach::Owned(Box::new(world.context()?)),
-            None => Reach::Borrowed(world),
+        let context = match method {
+            Some(_) => ContextHandle::Owned(Box::new(world.context()?)),
+            None => ContextHandle::Borrowed(world),
         };
         let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
         let own =
@@ -89,21 +89,21 @@ impl<'w, V: Variant> Dsm<'w, V> {
             }
         };
         // SAFETY: the memory is this rank's own part of the window, which lives as long as the
-        // core, or the second mapping of it, which lives as long as `watched`.
-        let ground = unsafe { Ground::new(base, config.bytes) };
-        let mut core = Core::new(reach, config, memory, handler, guard);
+        // coherence state, or the second mapping of it, which lives as long as `watched`.
+        let view_memory = unsafe { ViewMemory::new(base, config.bytes) };
+        let mut coherence = Coherence::new(context, config, memory, handler, guard);
         if config.start == Start::Zero || world.rank() == Rank(0) {
-            core.guard.allow(0, core.pages.len() as u32, Allowed::Reading)?;
+            coherence.guard.allow(0, coherence.pages.len() as u32, Allowed::Reading)?;
         }
         let region = Region::new(config.bytes, config.page_bytes as u64);
-        let core = Box::new(Held(RefCell::new(core)));
+        let coherence = Box::new(FaultHandler(RefCell::new(coherence)));
         if let Some(watched) = &watched {
-            core.arm(watched)?;
+            coherence.arm(watched)?;
         }
         let everybody = world.ranks().collect();
-        // Nobody sends before everybody can receive.
+        // No rank may send before every rank can receive.
         world.barrier()?;
-        Ok(Dsm { world, region, ground, core, watched, everybody })
+        Ok(Dsm { world, region, view_memory, coherence, watched, everybody })
     }
 
     /// The world that shares it.
@@ -113,10 +113,10 @@ impl<'w, V: Variant> Dsm<'w, V> {
 
     /// The choices that it was made with; the page size is the one that is used.
     pub fn config(&self) -> Config {
-        self.core.0.borrow().config
+        self.coherence.0.borrow().config
     }
 
-    /// How accesses are noticed: the method of the pager, or `None` if they are explicit.
+    /// Returns the method of the pager, or `None` if accesses are explicit.
     pub fn method(&self) -> Option<Method> {
         self.watched.as_ref().map(|watched| watched.method())
     }
@@ -127,27 +127,27 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.alloc_at(len, Placement::Anywhere)
     }
 
-    /// The same, where it is wanted.
+    /// Allocates a shared slice at a given place.
     pub fn alloc_at<T: Plain>(&mut self, len: usize, placement: Placement) -> Result<Shared<T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         let offset = self.region.allocate(bytes, align_of::<T>() as u64, placement)?;
-        self.core.0.borrow_mut().allocations = self.region.digest();
+        self.coherence.0.borrow_mut().allocations = self.region.digest();
         Ok(Shared::new(offset, len))
     }
 
-    /// Gives a shared slice back. Every rank does, and none may use it any more. What it held stays
-    /// there until it is written again.
+    /// Gives a shared slice back. Every rank does, and none may use it any more. Its contents stay
+    /// there until they are overwritten.
     pub fn free<T: Plain>(&mut self, shared: Shared<T>) -> Result<()> {
         self.region.free(shared.offset())?;
-        self.core.0.borrow_mut().allocations = self.region.digest();
+        self.coherence.0.borrow_mut().allocations = self.region.digest();
         Ok(())
     }
 
     /// Elements to be read, until the next synchronization.
     pub fn view<T: Plain>(&self, shared: Shared<T>, range: Range<usize>) -> Result<View<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |core, page| core.read(page))?;
-        self.ground.view(bytes)
+        self.touch(&bytes, |coherence, page| coherence.read(page))?;
+        self.view_memory.view(bytes)
     }
 
     /// Elements to be read and written, until the next synchronization.
@@ -157,8 +157,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
         range: Range<usize>,
     ) -> Result<ViewMut<'_, T>> {
         let bytes = shared.bytes(&range)?;
-        self.touch(&bytes, |core, page| core.write(page))?;
-        self.ground.view_mut(bytes)
+        self.touch(&bytes, |coherence, page| coherence.write(page))?;
+        self.view_memory.view_mut(bytes)
     }
 
     /// Loads an element.
@@ -172,32 +172,32 @@ impl<'w, V: Variant> Dsm<'w, V> {
         Ok(())
     }
 
-    /// Where accesses are explicit, this is where they are noticed.
+    /// Brings the pages of an explicit access up to date.
     fn touch(
         &self,
         bytes: &Range<u64>,
-        touch: impl Fn(&mut Core<'w, V>, u32) -> Result<()>,
+        touch: impl Fn(&mut Coherence<'w, V>, u32) -> Result<()>,
     ) -> Result<()> {
         if self.watched.is_some() || bytes.is_empty() {
             return Ok(());
         }
-        let mut core = self.core.0.borrow_mut();
-        core.check()?;
-        let page_bytes = core.config.page_bytes as u64;
+        let mut coherence = self.coherence.0.borrow_mut();
+        coherence.check()?;
+        let page_bytes = coherence.config.page_bytes as u64;
         for page in bytes.start / page_bytes..bytes.end.div_ceil(page_bytes) {
-            touch(&mut core, page as u32).map_err(|error| core.fail(error))?;
+            touch(&mut coherence, page as u32).map_err(|error| coherence.fail(error))?;
         }
         Ok(())
     }
 
     /// Acquires a lock: what was done before its last release is seen from now on.
     pub fn lock(&mut self, lock: u32) -> Result<()> {
-        self.synchronize(|core| core.acquire(lock))
+        self.synchronize(|coherence| coherence.acquire(lock))
     }
 
     /// Releases it.
     pub fn unlock(&mut self, lock: u32) -> Result<()> {
-        self.synchronize(|core| core.release_lock(lock))
+        self.synchronize(|coherence| coherence.release_lock(lock))
     }
 
     /// Does something with a lock.
@@ -225,71 +225,74 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.barrier_of(&everybody)
     }
 
-    /// The same for some ranks, in ascending order, of which this is one.
+    /// Waits for some ranks, in ascending order, of which this is one.
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
-        self.synchronize(|core| {
-            let begin_ns = core.reach.now_ns();
-            let crew = Crew::new(members, core.me, core.ranks)?;
-            core.pass(&crew)?;
-            core.statistics.barriers += 1;
-            let end_ns = core.reach.now_ns();
-            core.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
-            if core.config.time_barriers && members.len() == core.ranks as usize {
-                core.times.push((begin_ns, end_ns));
+        self.synchronize(|coherence| {
+            let begin_ns = coherence.context.now_ns();
+            let group = BarrierMembers::new(members, coherence.me, coherence.ranks)?;
+            coherence.pass(&group)?;
+            coherence.records.statistics.barriers += 1;
+            let end_ns = coherence.context.now_ns();
+            coherence.records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
+            if coherence.config.time_barriers && members.len() == coherence.ranks as usize {
+                coherence.records.barrier_times.push((begin_ns, end_ns));
             }
             Ok(())
         })
     }
 
-    fn synchronize(&mut self, body: impl FnOnce(&mut Core<'w, V>) -> Result<()>) -> Result<()> {
-        let core = self.core.0.get_mut();
-        core.check()?;
+    fn synchronize(
+        &mut self,
+        body: impl FnOnce(&mut Coherence<'w, V>) -> Result<()>,
+    ) -> Result<()> {
+        let coherence = self.coherence.0.get_mut();
+        coherence.check()?;
         // A wrong argument does no harm; a failure on the way leaves pages stale for good.
-        body(core)
-            .map_err(|error| if error.lost_rank().is_some() { core.fail(error) } else { error })
+        body(coherence).map_err(|error| {
+            if error.lost_rank().is_some() { coherence.fail(error) } else { error }
+        })
     }
 
     /// Fails if a page could not be brought up to date since the last synchronization: what was
     /// read since may be stale. Synchronizations say so, too.
     pub fn check(&self) -> Result<()> {
-        self.core.0.borrow().check()
+        self.coherence.0.borrow().check()
     }
 
-    /// What this rank has done so far.
+    /// Returns the statistics of this rank so far.
     pub fn statistics(&self) -> Statistics {
-        self.core.0.borrow().statistics()
+        self.coherence.0.borrow().statistics()
     }
 
-    /// When this rank has entered and left each barrier of all ranks, in nanoseconds, if that is
-    /// remembered: see [`Config::time_barriers`].
+    /// Returns the times at which this rank has entered and left each barrier of all ranks, in
+    /// nanoseconds, if they are recorded: see [`Config::time_barriers`].
     pub fn barrier_times(&self) -> Vec<(u64, u64)> {
-        self.core.0.borrow().times.clone()
+        self.coherence.0.borrow().records.barrier_times.clone()
     }
 
-    /// The segment that messages of barriers land in, for those who count what a network does with
-    /// them.
+    /// The segment in which messages of barriers land, for measurements of a network.
     #[doc(hidden)]
     pub fn mail_segment(&self) -> SegmentId {
-        self.core.0.borrow().memory.mail_segment()
+        self.coherence.0.borrow().memory.mail_segment()
     }
 
-    /// How many bytes of diffs and notices this rank keeps.
+    /// Returns the number of bytes of diffs and notices that this rank keeps.
     pub fn storage(&self) -> u64 {
-        self.core.0.borrow().storage()
+        self.coherence.0.borrow().storage()
     }
 
     /// The races that this rank has found, if they are looked for. Pages are dealt out: other ranks
     /// may have found others.
     pub fn races(&self) -> Vec<Race> {
-        self.core.0.borrow().races.clone()
+        self.coherence.0.borrow().records.races.clone()
     }
 
     /// Gives everything back. Collective.
     pub fn close(self) -> Result<()> {
-        let Dsm { world, core, watched, .. } = self;
-        // First nobody may fault any more, then the memory may go.
-        let core = core.0.into_inner();
-        let memory = core.into_memory();
+        let Dsm { world, coherence, watched, .. } = self;
+        // Faults must be impossible before the memory goes.
+        let coherence = coherence.0.into_inner();
+        let memory = coherence.into_memory();
         drop(watched);
         memory.free(world)
     }
@@ -305,7 +308,7 @@ fn method_of(access: Access) -> Option<Method> {
     }
 }
 
-/// Whether the choices make sense, and are the same everywhere.
+/// Checks that the configuration makes sense, and is the same on every rank.
 fn check_config(world: &World, config: &mut Config) -> Result<()> {
     let page = config.page_bytes;
     if !page.is_power_of_two() || !(4..=PAGE_WORDS_MAX * 4).contains(&page) {
@@ -342,7 +345,7 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// What the agent of a node does for those who ask for words of one of its ranks.
+/// Answers a request for words of a rank of this node, as the node's agent.
 fn serve(agent: &dyn farside_rma::Agent, _from: Rank, asked: &[u8]) -> Vec<u8> {
     let word = |at: usize| {
         let bytes = asked.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok());
@@ -350,7 +353,7 @@ fn serve(agent: &dyn farside_rma::Agent, _from: Rank, asked: &[u8]) -> Vec<u8> {
     };
     let (segment, rank, at, bytes) = (SegmentId(word(0)), Rank(word(1) as u32), word(2), word(3));
     let mut reply = vec![0; bytes.min(1 << 20) as usize];
-    // Who asked wrongly gets a reply that is too short.
+    // A wrong request gets a reply that is too short.
     match agent.get(&Pieces::block(rank, segment, at, reply.len() as u64), &mut reply) {
         Ok(()) => reply,
         Err(_) => Vec::new(),

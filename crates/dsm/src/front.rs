@@ -1,4 +1,4 @@
-//! The pager as a front end: faults become reads and writes of the core.
+//! The pager as a front end: faults become reads and writes of pages.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use farside_fabric::{Error, Result};
 use farside_pager::{Fault, Handler, Method, Watched};
 
-use crate::core::{Allowed, Core, Guard};
+use crate::coherence::{Allowed, Coherence, Guard};
 use crate::variant::Variant;
 
 /// Tells the pager what its pages allow.
@@ -35,36 +35,35 @@ pub(crate) fn watch(own: NonNull<u8>, bytes: usize, method: Method) -> Result<Ar
     unsafe { Watched::new(own, bytes, method) }.map(Arc::new).map_err(failed)
 }
 
-/// The core, where a fault can find it.
-pub(crate) struct Held<'w, V>(pub(crate) RefCell<Core<'w, V>>);
+/// The coherence state, where a fault can find it.
+pub(crate) struct FaultHandler<'w, V>(pub(crate) RefCell<Coherence<'w, V>>);
 
-impl<V: Variant> Held<'_, V> {
+impl<V: Variant> FaultHandler<'_, V> {
     /// Lets it deal with the faults of its memory.
     pub(crate) fn arm(&self, watched: &Watched) -> Result<()> {
-        // SAFETY: the core stays where it is until the memory is not watched any more, or nobody
-        // touches it any more.
+        // SAFETY: the handler stays where it is until the memory is not watched any more, or is not
+        // touched any more.
         unsafe { watched.arm(self) }.map_err(failed)
     }
 }
 
-// SAFETY: the core touches its copy through the first mapping only. It is borrowed by whoever runs
-// it, and that never touches views: a fault finds it free, or ends the process.
-unsafe impl<V: Variant> Handler for Held<'_, V> {
+// SAFETY: the coherence state touches its copy through the first mapping only. The code that
+// borrows it never touches views: a fault finds it free, or ends the process.
+unsafe impl<V: Variant> Handler for FaultHandler<'_, V> {
     fn handle(&self, fault: Fault) {
-        let Ok(mut core) = self.0.try_borrow_mut() else {
+        let Ok(mut coherence) = self.0.try_borrow_mut() else {
             std::process::abort();
         };
-        core.fault(fault);
+        coherence.fault(fault);
     }
 }
 
-impl<V: Variant> Core<'_, V> {
-    /// An access was not allowed. Whatever happens, it is afterwards.
+impl<V: Variant> Coherence<'_, V> {
+    /// Handles an access that was not allowed. It is allowed afterwards in any case.
     fn fault(&mut self, fault: Fault) {
         let page = fault.page as u32;
         let is_valid = self.pages[fault.page].is_valid();
-        // Who may read a page and faults wants to write it, unless nobody has touched the page
-        // before.
+        // A fault on a readable page is a write, unless the page was never touched before.
         let is_write = fault.is_write.unwrap_or(is_valid);
         let done = match self.check() {
             Err(error) => Err(error),

@@ -1,20 +1,20 @@
-//! Intervals and write notices: who wrote which pages between two synchronizations, and where the
-//! diffs are.
+//! Intervals and write notices: the pages that a rank wrote between two synchronizations, and the
+//! places of their diffs.
 
 use farside_fabric::Result;
 
 use crate::message::{Reader, Writer};
 use crate::time::Time;
 
-/// What one rank wrote between two of its synchronizations.
+/// The writes of one rank between two of its synchronizations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) rank: u32,
-    /// Which of the rank's intervals, from 1 on, since all ranks have met last.
+    /// The number of the interval among the rank's, from 1 on, since the last barrier of all ranks.
     pub(crate) number: u32,
     /// Larger than that of every interval that happened before.
     pub(crate) order: u32,
-    /// What the rank knew of the others.
+    /// The intervals of other ranks that the rank knew.
     pub(crate) seen: Time,
     pub(crate) notices: Vec<Notice>,
 }
@@ -23,26 +23,28 @@ pub(crate) struct Interval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Notice {
     pub(crate) page: u32,
-    /// Where the diff begins in the writer's storage, in words.
+    /// The first word of the diff in the writer's storage.
     pub(crate) at: u32,
-    /// How many words it has; none if it is the page itself, all of whose words have changed.
+    /// The number of words of the diff; zero if it is the page itself, all words of which have
+    /// changed.
     pub(crate) words: u32,
 }
 
 impl Notice {
-    /// How many words the diff takes.
+    /// Returns the number of words that the diff takes.
     pub(crate) fn stored_words(&self, page_words: usize) -> usize {
         if self.is_whole() { page_words } else { self.words as usize }
     }
 
-    /// Whether every word of the page has changed.
+    /// Returns whether every word of the page has changed.
     pub(crate) fn is_whole(&self) -> bool {
         self.words == 0
     }
 }
 
 impl Interval {
-    /// Whether this one happened before another, of the same time between two meetings.
+    /// Returns whether this one happened before another, between the same two barriers of all
+    /// ranks.
     pub(crate) fn is_before(&self, other: &Interval) -> bool {
         match self.rank == other.rank {
             true => self.number < other.number,

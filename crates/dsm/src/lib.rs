@@ -13,8 +13,8 @@
 //! The rules of the memory are in `docs/dsm.md`.
 
 mod barrier;
+mod coherence;
 mod config;
-mod core;
 mod diff;
 mod dsm;
 mod front;
@@ -24,9 +24,11 @@ mod mail;
 mod memory;
 mod message;
 mod race;
+mod race_check;
 mod reclaim;
 mod region;
 mod shared;
+mod state;
 mod statistics;
 mod time;
 #[doc(hidden)]

@@ -1,72 +1,53 @@
-//! Locks that bring write notices: the manager knows who asked last, and who asked last passes the
-//! lock on, with what the next one lacks.
+//! Locks that bring write notices: the manager knows which rank asked last, and that rank passes
+//! the lock on, with the notices that the next one lacks.
 //!
 //! Paper:     TreadMarks, on which [BST97] builds: a manager for each lock, requests forwarded to
 //!            the last holder, notices with the grant.
-//! Differs:   a swap at the manager gives the last one's name, and the request goes there directly.
-//!            If the lock is free there, nobody is asked: the notices are read from the last
-//!            holder's log. So a rank that computes is not interrupted.
+//! Differs:   a swap at the manager returns the last requester, and the request goes there
+//!            directly. The notices of a free lock are read from the last holder's log.
 //! State:     1 word at the manager and 2 on every rank for each lock, used in turn; a log of
 //!            intervals on every rank.
-//! Invariant: one holder at a time; who has a lock knows all that its last holder knew when it
-//!            released it.
-//! Ordering:  a request says what its rank knows before it is seen (fence), and the notices land
-//!            before the grant (put_signal). A rank's next request of the same lock uses another
-//!            place, because its successor may still be on the way to the first
-//!            (`one_place_for_all_requests_is_caught`); what was learned is passed on
-//!            (`a_chain_that_is_cut_is_caught`), also of a barrier of some
-//!            (`a_barrier_of_some_that_is_not_passed_on_is_caught`).
+//! Invariant: one holder at a time; the holder of a lock knows all that its last holder knew when
+//!            it released it.
+//! Ordering:  `one_place_for_all_requests_is_caught`, `a_chain_that_is_cut_is_caught`,
+//!            `a_barrier_of_some_that_is_not_passed_on_is_caught`; why: `README.md`.
 //! Cost:      1 swap if this rank had it last; otherwise 2 swaps and 1 put, and 1 get if it is
 //!            free, or 1 message of the last holder.
-//! Checked:   chains of 3 ranks exhaustively, mutual exclusion and what is seen.
+//! Checked:   chains of 3 ranks exhaustively, mutual exclusion and visibility.
 
 use farside_fabric::{Error, Rank, Result};
 
-use crate::core::Core;
+use crate::coherence::Coherence;
 use crate::memory::{GRANT_BYTES, REQUEST_BYTES, STATES, TAIL};
 use crate::message::{Reader, Writer};
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// What the place of a request says: its rank has the lock, or waits for it; it is free; somebody
-/// waits for it.
+/// The state of a request's place: its rank has the lock, or waits for it; the lock is free;
+/// another rank waits for it.
 const HELD: u64 = 0;
 const FREE: u64 = 1;
 const WANTED: u64 = 2;
 const KIND_BITS: u32 = 2;
 
-/// How the notices of a grant come: here, or from the log of the last holder.
+/// The place of a grant's notices: here, or in the log of the last holder.
 const HERE: u32 = 0;
 const IN_THE_LOG: u32 = 1;
 const GRANT_HEADER: usize = 8;
 
-/// What this rank does with locks.
-pub(crate) struct Places {
-    /// Which of its two places the last request used.
-    turn: Vec<usize>,
-    held: Vec<bool>,
-    tickets: u32,
-}
-
-impl Places {
-    pub(crate) fn new(locks: u32, tickets: u32) -> Places {
-        Places { turn: vec![0; locks as usize], held: vec![false; locks as usize], tickets }
-    }
-}
-
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     pub(crate) fn acquire(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, false)?;
         self.close()?;
-        let turn = if V::ALTERNATES { 1 - self.places.turn[lock as usize] } else { 0 };
-        self.places.turn[lock as usize] = turn;
-        self.statistics.locks += 1;
-        self.reach.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
+        let turn = if V::ALTERNATES { 1 - self.lock_state.turn[lock as usize] } else { 0 };
+        self.lock_state.turn[lock as usize] = turn;
+        self.records.statistics.locks += 1;
+        self.context.store(self.memory.lock(self.me, lock, STATES + turn), HELD)?;
         let manager = Rank(lock % self.ranks);
         let mine = (u64::from(self.me.0) + 1) * 2 + turn as u64;
-        let before = self.reach.swap(self.memory.lock(manager, lock, TAIL), mine)?;
+        let before = self.context.swap(self.memory.lock(manager, lock, TAIL), mine)?;
         self.count(2, 8);
-        self.places.held[lock as usize] = true;
+        self.lock_state.held[lock as usize] = true;
         let last = Rank(((before / 2) as u32).wrapping_sub(1));
         if before == 0 || last == self.me {
             return Ok(());
@@ -77,23 +58,25 @@ impl<V: Variant> Core<'_, V> {
     /// Asks the one that asked before.
     fn ask(&mut self, lock: u32, last: Rank, turn: usize) -> Result<()> {
         // Zero is no ticket: a rank that was never granted a lock has that.
-        self.places.tickets = self.places.tickets.checked_add(1).unwrap_or(1);
-        let ticket = u64::from(self.places.tickets);
+        self.lock_state.tickets = self.lock_state.tickets.checked_add(1).unwrap_or(1);
+        let ticket = u64::from(self.lock_state.tickets);
         let mut writer = Writer::default();
-        writer.time(&self.seen);
+        writer.time(&self.intervals.seen);
         if writer.bytes().len() > REQUEST_BYTES {
             // Too much to say: what comes then is more than needed.
             writer = Writer::default();
             writer.time(&Time::default());
         }
-        self.reach.put(writer.bytes(), self.memory.request(last, lock, turn))?;
-        self.reach.fence()?;
+        self.context.put(writer.bytes(), self.memory.request(last, lock, turn))?;
+        self.context.fence()?;
         let wanted = WANTED | (u64::from(self.me.0) << KIND_BITS) | (ticket << 32);
-        let found = self.reach.swap(self.memory.lock(last, lock, STATES + turn), wanted)?;
+        let found = self.context.swap(self.memory.lock(last, lock, STATES + turn), wanted)?;
         self.count(2, 8 + writer.bytes().len());
         let length = match found & ((1 << KIND_BITS) - 1) {
-            // What was released before all have met is known.
-            FREE if (found as u32) >> KIND_BITS != self.epoch << KIND_BITS >> KIND_BITS => {
+            // A release before the last barrier of all ranks is known.
+            FREE if (found as u32) >> KIND_BITS
+                != self.intervals.epoch << KIND_BITS >> KIND_BITS =>
+            {
                 return Ok(());
             }
             FREE => (found >> 32) as usize,
@@ -108,31 +91,31 @@ impl<V: Variant> Core<'_, V> {
     /// Waits for the lock. Returns how much of the log is to be read, if the notices did not come
     /// with it.
     fn await_grant(&mut self, ticket: u64) -> Result<Option<usize>> {
-        self.reach.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
+        self.context.wait(self.memory.granted(self.me), |granted| granted == ticket)?;
         let mut header = [0; GRANT_HEADER];
         let grant = self.memory.grant(self.me);
-        self.reach.get(grant, &mut header)?;
+        self.context.get(grant, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let length = word(4) as usize;
         if word(0) == IN_THE_LOG {
             return Ok(Some(length));
         }
         let mut message = vec![0; length.min(GRANT_BYTES)];
-        self.reach.get(grant.skip(GRANT_HEADER), &mut message)?;
+        self.context.get(grant.skip(GRANT_HEADER), &mut message)?;
         let intervals = self.read_intervals(Reader::new(&message))?;
         self.learn(intervals)?;
         Ok(None)
     }
 
     fn read_log(&mut self, of: Rank, length: usize) -> Result<()> {
-        let cursor = self.cursors.get(&of.0).copied().unwrap_or(0);
+        let cursor = self.intervals.cursors.get(&of.0).copied().unwrap_or(0);
         if cursor >= length {
             return Ok(());
         }
         let mut message = vec![0; length - cursor];
-        self.reach.get(self.memory.log.at(of, cursor), &mut message)?;
+        self.context.get(self.memory.log.at(of, cursor), &mut message)?;
         self.count(2, message.len());
-        self.cursors.insert(of.0, length);
+        self.intervals.cursors.insert(of.0, length);
         let mut intervals = self.read_intervals(Reader::new(&message))?;
         if !V::PASSES_ON {
             intervals.retain(|interval| interval.rank == of.0);
@@ -143,27 +126,29 @@ impl<V: Variant> Core<'_, V> {
     pub(crate) fn release_lock(&mut self, lock: u32) -> Result<()> {
         self.check_lock(lock, true)?;
         self.close()?;
-        self.places.held[lock as usize] = false;
-        let turn = self.places.turn[lock as usize];
-        let free = FREE | u64::from(self.epoch << KIND_BITS) | ((self.log_bytes as u64) << 32);
-        let found = self.reach.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
+        self.lock_state.held[lock as usize] = false;
+        let turn = self.lock_state.turn[lock as usize];
+        let free = FREE
+            | u64::from(self.intervals.epoch << KIND_BITS)
+            | ((self.stored.log_bytes as u64) << 32);
+        let found = self.context.swap(self.memory.lock(self.me, lock, STATES + turn), free)?;
         if found & ((1 << KIND_BITS) - 1) != WANTED {
             return Ok(());
         }
         let (next, ticket) = (Rank((found as u32) >> KIND_BITS), found >> 32);
         let mut request = [0; REQUEST_BYTES];
-        self.reach.get(self.memory.request(self.me, lock, turn), &mut request)?;
+        self.context.get(self.memory.request(self.me, lock, turn), &mut request)?;
         let knows = Reader::new(&request).time()?;
         let me = self.me.0;
         let notices = self.lacking(&knows, |rank| V::PASSES_ON || rank == me);
         let here = GRANT_HEADER + notices.bytes().len() <= GRANT_BYTES;
         let (kind, length) =
-            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.log_bytes) };
+            if here { (HERE, notices.bytes().len()) } else { (IN_THE_LOG, self.stored.log_bytes) };
         let mut message = [kind.to_le_bytes(), (length as u32).to_le_bytes()].concat();
         if here {
             message.extend(notices.bytes());
         }
-        self.reach.put_signal(
+        self.context.put_signal(
             &message,
             self.memory.grant(next),
             ticket,
@@ -175,7 +160,7 @@ impl<V: Variant> Core<'_, V> {
 
     fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
         self.check()?;
-        match self.places.held.get(lock as usize) {
+        match self.lock_state.held.get(lock as usize) {
             None => Err(Error::Misuse(format!(
                 "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
                 self.config.locks

@@ -1,10 +1,8 @@
 //! Messages of barriers: what fits comes with its signal; what does not is fetched from the sender.
 
-use std::collections::BTreeMap;
-
 use farside_fabric::{Rank, Result};
 
-use crate::core::Core;
+use crate::coherence::Coherence;
 use crate::memory::{Way, check_room};
 use crate::variant::Variant;
 
@@ -12,23 +10,7 @@ use crate::variant::Variant;
 const HEADER_BYTES: usize = 16;
 const IS_HERE: u32 = u32::MAX;
 
-/// How many messages went where.
-pub(crate) struct Counts {
-    sent: [Vec<u64>; 2],
-    received: [Vec<u64>; 2],
-    /// Longer messages, by receiver.
-    long: BTreeMap<Rank, u64>,
-    outbox_used: usize,
-}
-
-impl Counts {
-    pub(crate) fn new(ranks: u32) -> Counts {
-        let zero = || [vec![0; ranks as usize], vec![0; ranks as usize]];
-        Counts { sent: zero(), received: zero(), long: BTreeMap::new(), outbox_used: 0 }
-    }
-}
-
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Sends a message to a partner of a barrier, which has got the last one of this way.
     pub(crate) fn send(
         &mut self,
@@ -37,7 +19,7 @@ impl<V: Variant> Core<'_, V> {
         members: &[Rank],
         message: &[u8],
     ) -> Result<()> {
-        let count = &mut self.counts.sent[way as usize][to.index()];
+        let count = &mut self.messages.sent[way as usize][to.index()];
         *count += 1;
         let count = *count;
         let mut whole = (message.len() as u32).to_le_bytes().to_vec();
@@ -47,38 +29,38 @@ impl<V: Variant> Core<'_, V> {
             whole.extend(message);
         } else {
             let at = self.put_into_outbox(members, message)?;
-            let long = self.counts.long.entry(to).or_default();
+            let long = self.messages.long.entry(to).or_default();
             *long += 1;
             whole.extend((at as u32).to_le_bytes());
             whole.extend(long.to_le_bytes());
         }
         let (slot, bell) = (self.memory.slot(way, self.me, to), self.memory.bell(way, self.me, to));
-        self.reach.put_signal(&whole, slot, count, bell)?;
+        self.context.put_signal(&whole, slot, count, bell)?;
         self.count(1, whole.len());
         Ok(())
     }
 
     /// Waits for the next message of a partner.
     pub(crate) fn receive(&mut self, way: Way, from: Rank, members: &[Rank]) -> Result<Vec<u8>> {
-        let count = &mut self.counts.received[way as usize][from.index()];
+        let count = &mut self.messages.received[way as usize][from.index()];
         *count += 1;
         let count = *count;
         let bell = self.memory.bell(way, from, self.me);
-        let has_come = |rank: Rank| Ok(rank != from || self.reach.load(bell)? >= count);
-        self.reach.wait_for_all(members, &has_come, bell, |come| come >= count)?;
+        let has_come = |rank: Rank| Ok(rank != from || self.context.load(bell)? >= count);
+        self.context.wait_for_all(members, &has_come, bell, |come| come >= count)?;
         let mut header = [0; HEADER_BYTES];
         let slot = self.memory.slot(way, from, self.me);
-        self.reach.get(slot, &mut header)?;
+        self.context.get(slot, &mut header)?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let (length, at) = (word(0) as usize, word(4));
         check_room("a message", length, self.memory.outbox_bytes)?;
         let mut message = vec![0; length];
         if at == IS_HERE {
-            self.reach.get(slot.skip(HEADER_BYTES), &mut message)?;
+            self.context.get(slot.skip(HEADER_BYTES), &mut message)?;
         } else {
-            self.reach.get(self.memory.outbox.at(from, at as usize), &mut message)?;
+            self.context.get(self.memory.outbox.at(from, at as usize), &mut message)?;
             let number = u64::from(word(8)) | (u64::from(word(12)) << 32);
-            self.reach.signal(self.memory.taken(from, self.me), number)?;
+            self.context.signal(self.memory.taken(from, self.me), number)?;
             self.count(3, length);
         }
         Ok(message)
@@ -87,23 +69,23 @@ impl<V: Variant> Core<'_, V> {
     /// Puts a long message where its receiver gets it.
     fn put_into_outbox(&mut self, members: &[Rank], message: &[u8]) -> Result<usize> {
         check_room("write notices in one message", message.len(), self.memory.outbox_bytes)?;
-        if self.counts.outbox_used + message.len() > self.memory.outbox_bytes {
+        if self.messages.outbox_used + message.len() > self.memory.outbox_bytes {
             self.await_outbox(members)?;
         }
-        let at = self.counts.outbox_used;
+        let at = self.messages.outbox_used;
         self.put_own(self.memory.outbox.at(self.me, at), message)?;
-        self.counts.outbox_used += message.len();
+        self.messages.outbox_used += message.len();
         Ok(at)
     }
 
     /// Waits until all long messages were taken.
     fn await_outbox(&mut self, members: &[Rank]) -> Result<()> {
-        for (&to, &number) in &self.counts.long {
+        for (&to, &number) in &self.messages.long {
             let taken = self.memory.taken(self.me, to);
-            let has_taken = |rank: Rank| Ok(rank != to || self.reach.load(taken)? >= number);
-            self.reach.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
+            let has_taken = |rank: Rank| Ok(rank != to || self.context.load(taken)? >= number);
+            self.context.wait_for_all(members, &has_taken, taken, |taken| taken >= number)?;
         }
-        self.counts.outbox_used = 0;
+        self.messages.outbox_used = 0;
         Ok(())
     }
 }

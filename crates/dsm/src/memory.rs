@@ -5,27 +5,27 @@ use farside_rma::{Place, Window, World};
 
 use crate::config::Config;
 
-/// How long a message that comes with its signal may be.
+/// The least and largest size of a message that comes with its signal.
 const SLOT_BYTES: (usize, usize) = (64, 32 << 10);
-/// How much room for them a rank has at most, if there are many ranks.
+/// The room that a rank has for such messages at most, if there are many ranks.
 const SLOTS_BYTES_MAX: usize = 64 << 20;
-/// How many bytes of notices come with a lock.
+/// The number of bytes of notices that come with a lock.
 pub(crate) const GRANT_BYTES: usize = 8 << 10;
-/// How much a rank that asks for a lock says of what it knows.
+/// The size of a request for a lock, which says what its rank knows.
 pub(crate) const REQUEST_BYTES: usize = 128;
-/// How many bytes of longer messages a rank can have under way.
+/// The least and largest number of bytes of longer messages that a rank can have under way.
 const OUTBOX_BYTES: (usize, usize) = (1 << 10, 8 << 20);
-/// How many bytes of notices a rank keeps for those who come for a lock, between two barriers of
-/// all ranks.
+/// The least and largest number of bytes of notices that a rank keeps for ranks that ask for a
+/// lock, between two barriers of all ranks.
 const LOG_BYTES: (usize, usize) = (1 << 10, 4 << 20);
 
-/// The words of a lock: who asked last, at its manager; and what became of two requests in turn, at
-/// everybody.
+/// The words of a lock: the rank that asked last, at the manager; and the states of two requests in
+/// turn, at every rank.
 pub(crate) const TAIL: usize = 0;
 pub(crate) const STATES: usize = 1;
 const LOCK_WORDS: usize = 3;
 
-/// Which way along a barrier a message goes.
+/// The direction of a message in a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Up,
@@ -54,7 +54,7 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(world: &World, config: &Config) -> Result<Memory> {
         let ranks = world.size() as usize;
-        // Where little is stored, little is said.
+        // Less storage needs shorter messages.
         let part = |of: usize, (least, most): (usize, usize)| {
             (config.storage_max as usize / of).clamp(least, most)
         };
@@ -79,7 +79,7 @@ impl Memory {
         })
     }
 
-    /// How long a message may be that comes with its signal.
+    /// Returns the size of a slot for a message that comes with its signal.
     pub(crate) fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
@@ -97,7 +97,7 @@ impl Memory {
         self.mail.segment()
     }
 
-    /// Where `to` keeps the messages of `from`.
+    /// Returns the slot in which `to` keeps the messages of `from`.
     pub(crate) fn slot(&self, way: Way, from: Rank, to: Rank) -> Place<'_, u8> {
         self.mail.at(to, self.slot_offset(way, from))
     }
@@ -117,12 +117,12 @@ impl Memory {
         self.words.at(at, 3 * self.ranks)
     }
 
-    /// What comes with it.
+    /// Returns the slot of the notices that come with a lock.
     pub(crate) fn grant(&self, at: Rank) -> Place<'_, u8> {
         self.requests.at(at, 0)
     }
 
-    /// What the next one in the queue says of what it knows; `state` is 0 or 1.
+    /// Returns the slot of the request of the next rank in the queue; `state` is 0 or 1.
     pub(crate) fn request(&self, at: Rank, lock: u32, state: usize) -> Place<'_, u8> {
         self.requests.at(at, Self::request_offset(lock, state))
     }

@@ -3,36 +3,35 @@
 //!
 //! Paper:     TreadMarks, on which [BST97] builds (section 4.2.2 tells of its effect: cold misses).
 //! Differs:   one keeper for each page, the rank that wrote it last, brings its copy up to date;
-//!            whoever has a valid copy keeps it, the others fetch the page from its keeper when
-//!            they need it.
-//! State:     none beside that of the core.
-//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and everybody knows
-//!            who that is: all know the same notices.
-//! Ordering:  diffs are thrown away when all keepers are done, after a second meeting
+//!            ranks without a valid copy fetch the page from there when they need it.
+//! State:     none beside the coherence state.
+//! Invariant: when a diff is thrown away, its page is up to date at its keeper, and every rank
+//!            knows the keeper: all know the same notices.
+//! Ordering:  diffs are thrown away when all keepers are done, after a second barrier
 //!            (`a_reclaim_that_comes_too_early_is_caught`).
-//! Cost:      1 barrier, and what it takes to bring the pages up to date at their keepers.
+//! Cost:      1 barrier, and the updates of the pages at their keepers.
 //! Checked:   3 ranks with a limit of nothing, so that every barrier reclaims, exhaustively.
 
 use farside_fabric::{Rank, Result};
 
-use crate::barrier::Crew;
-use crate::core::Core;
+use crate::barrier::BarrierMembers;
+use crate::coherence::Coherence;
 use crate::variant::Variant;
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
-    pub(crate) fn reclaim(&mut self, crew: &Crew<'_>) -> Result<()> {
+    pub(crate) fn reclaim(&mut self, group: &BarrierMembers<'_>) -> Result<()> {
         let keeps = |last: Option<(u32, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
         let mine: Vec<u32> =
             (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
         for page in mine {
             if !self.pages[page as usize].is_valid() {
                 self.validate(page)?;
-                self.guard.allow(page, 1, crate::core::Allowed::Reading)?;
+                self.guard.allow(page, 1, crate::coherence::Allowed::Reading)?;
             }
         }
         if V::RECLAIMS_LATE {
-            self.meet(crew)?;
+            self.meet(group)?;
         }
         for page in &mut self.pages {
             if let Some((_, rank)) = page.last {

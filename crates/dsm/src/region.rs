@@ -1,11 +1,11 @@
-//! Which bytes of the shared memory are allocated. Every rank allocates the same in the same order,
-//! and so nobody has to be asked.
+//! The allocations of the shared memory. Every rank allocates the same in the same order, and so no
+//! communication is needed.
 
 use std::collections::BTreeMap;
 
 use farside_fabric::{Error, Result};
 
-/// Where an allocation is to be.
+/// The place of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// Anywhere, on a multiple of the element's alignment, and of a word.

@@ -30,12 +30,12 @@ impl<T: Plain> Shared<T> {
         Shared { offset, len, element: PhantomData }
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -66,19 +66,18 @@ impl<T: Plain> Shared<T> {
 }
 
 /// The memory that views are of.
-pub(crate) struct Ground {
+pub(crate) struct ViewMemory {
     base: NonNull<u8>,
     bytes: u64,
 }
 
-impl Ground {
+impl ViewMemory {
     /// # Safety
     ///
     /// `base` must be valid for reads and writes of `bytes` bytes for as long as this is used, on
-    /// this thread; what faults there are must be resolved. Nobody else may have Rust references to
-    /// it.
-    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> Ground {
-        Ground { base, bytes }
+    /// this thread; faults must be resolved. There must be no other Rust references to it.
+    pub(crate) unsafe fn new(base: NonNull<u8>, bytes: u64) -> ViewMemory {
+        ViewMemory { base, bytes }
     }
 
     fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {
@@ -121,12 +120,12 @@ pub struct ViewMut<'d, T> {
 macro_rules! reading {
     ($view:ident) => {
         impl<'d, T: Plain> $view<'d, T> {
-            /// How many elements there are.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.cells.len()
             }
 
-            /// Whether there are none.
+            /// Returns whether there are none.
             pub fn is_empty(&self) -> bool {
                 self.cells.is_empty()
             }

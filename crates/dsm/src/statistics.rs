@@ -1,6 +1,6 @@
-//! What was done.
+//! The statistics of shared memory.
 
-/// What one rank has done for its shared memory so far.
+/// The statistics of one rank's shared memory so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Accesses that found their page invalid, and were reads as far as is known.
@@ -13,13 +13,13 @@ pub struct Statistics {
     pub diffs_made: u64,
     /// Diffs that were fetched and applied.
     pub diffs_applied: u64,
-    /// How many bytes they had.
+    /// The bytes of these diffs.
     pub diff_bytes: u64,
     /// Pages that were fetched as a whole, because this rank had no copy.
     pub cold_misses: u64,
     /// Messages sent and asked for.
     pub messages: u64,
-    /// How many bytes they had.
+    /// The bytes of these messages.
     pub bytes: u64,
     /// Messages of this rank's that the fabric had to send again, as far as it says.
     pub retransmitted: u64,
@@ -29,9 +29,9 @@ pub struct Statistics {
     pub locks: u64,
     /// Barriers passed.
     pub barriers: u64,
-    /// How long this rank was in barriers.
+    /// The time that this rank has spent in barriers.
     pub barrier_ns: u64,
-    /// How often storage was reclaimed.
+    /// The number of times that storage was reclaimed.
     pub reclaims: u64,
     /// The most bytes of diffs and notices that were kept at a time.
     pub storage_peak: u64,

@@ -1,11 +1,10 @@
-//! Vector time: how many intervals of each rank somebody knows.
+//! Vector time: the number of intervals of each rank that a rank knows.
 //!
-//! A meeting of all ranks makes everybody know everything, so time is counted from the last one on.
-//! What is left is sparse: a rank that has learned nothing through locks knows of nobody but
-//! itself.
+//! At a barrier of all ranks every rank learns everything, so time is counted from the last one on.
+//! The rest is sparse: a rank that has learned nothing through locks knows its own intervals alone.
 
-/// How many intervals of each rank, since all ranks have met last; ranks that are not named have
-/// none.
+/// The number of intervals of each rank, since the last barrier of all ranks; ranks that are not
+/// named have none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Time {
     /// By rank, in ascending order.
@@ -36,7 +35,7 @@ impl Time {
         self.counts.iter().copied()
     }
 
-    /// What both know.
+    /// Returns the intervals that both know.
     pub(crate) fn common(&self, other: &Time) -> Time {
         let counts = self
             .iter()

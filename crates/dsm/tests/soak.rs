@@ -17,7 +17,7 @@ fn soak(faults_wanted: u64, config: Config) {
         let (mut round, mut highest) = (0u32, 0);
         loop {
             round += 1;
-            // Everybody knows who writes what: a page belongs to another rank in each round, and
+            // Every rank can compute the writers: a page belongs to another rank in each round, and
             // two ranks share every third.
             for page in 0..PAGES as u32 {
                 let writer = (page.wrapping_mul(7) + round) % RANKS;

@@ -3,29 +3,25 @@
 //!
 //! Paper:     [PASSIVE08] section 2.2, the active mode of MPI-2.
 //! Differs:   an origin does not wait for its puts to land: the word that ends its access epoch
-//!            comes after them at each target, and the target waits for that word. A fence is a
-//!            flush and a barrier.
-//! State:     for each pair of members 2 words at the target's side and 1 at the origin's: posts,
-//!            completions and, for checking, starts; 1 word on every rank that counts its fences,
-//!            for checking. All of them only grow.
+//!            comes after them, and the target waits for it. A fence is a flush and a barrier.
+//! State:     for each pair of members 2 words at the target and 1 at the origin: posts,
+//!            completions, starts; 1 word on every rank that counts fences. All only grow.
 //! Invariant: an access epoch to a target lies within an exposure epoch of that target for this
 //!            origin; the k-th of one belongs to the k-th of the other.
-//! Ordering:  what was written before a post is seen by the origins, and data comes before the word
-//!            that ends an epoch (`an_access_without_order_is_caught`); an origin waits for the
-//!            posts (`an_access_without_posts_is_caught`), a target for its origins
-//!            (`an_exposure_without_origins_is_caught`); a fence completes and separates
-//!            (`a_fence_without_flush_is_caught`, `a_fence_without_meeting_is_caught`).
-//! Cost:      post 1 signal for each origin, start none (1 signal for each target where epochs are
-//!            checked), complete 1 signal for each target, wait none. Fence: that of a flush and a
-//!            barrier.
+//! Ordering:  `an_access_without_order_is_caught`, `an_access_without_posts_is_caught`,
+//!            `an_exposure_without_origins_is_caught`, `a_fence_without_flush_is_caught`,
+//!            `a_fence_without_meeting_is_caught`.
+//! Cost:      post 1 signal for each origin, start none (1 signal for each target if checked),
+//!            complete 1 signal for each target, wait none. Fence: a flush and a barrier.
 //! Checked:   `farside check 'epoch/fence*' 'epoch/post*'`: 3 ranks x 2 rounds exhaustively, near
 //!            and far; groups that overlap; a death.
 
 use std::cell::Cell;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Place, Team, Window};
 
+use crate::fault::Fault;
 use crate::variant::Variant;
 
 /// Words for each pair.
@@ -39,12 +35,12 @@ pub(crate) struct Active {
     words: Window<u64>,
     members: Box<[Rank]>,
     me: usize,
-    /// How many exposure epochs this rank has posted for each member, and how many access epochs it
-    /// has started to each.
+    /// The number of exposure epochs that this rank has posted for each member, and of access
+    /// epochs that it has started to each.
     posted: Box<[Cell<u64>]>,
     started: Box<[Cell<u64>]>,
-    /// How many fences this rank has come to.
-    meetings: Cell<u64>,
+    /// The number of fences that this rank has come to.
+    fences: Cell<u64>,
 }
 
 impl Active {
@@ -56,7 +52,7 @@ impl Active {
             me: team.index(),
             posted: (0..count).map(|_| Cell::new(0)).collect(),
             started: (0..count).map(|_| Cell::new(0)).collect(),
-            meetings: Cell::new(0),
+            fences: Cell::new(0),
         })
     }
 
@@ -66,7 +62,7 @@ impl Active {
 
     /// Tells the origins that this rank's part is open to them.
     pub(crate) fn post<V: Variant>(&self, context: &Context, origins: &[usize]) -> Result<()> {
-        // What this rank has written is there when its origins come.
+        // The origins must see what this rank has written.
         if V::ORDERS {
             context.flush(context.rank())?;
         }
@@ -124,42 +120,36 @@ impl Active {
         origins.iter().map(word).collect()
     }
 
-    /// Says, for those who wait for this rank, that it has come to another fence, or to the end of
-    /// the window.
-    pub(crate) fn meet(&self, context: &Context) -> Result<()> {
-        self.meetings.set(self.meetings.get() + 1);
-        context.store(self.meetings_of(context.rank()), self.meetings.get())
+    /// Announces, to ranks that wait for this one, that it has come to another fence, or to the end
+    /// of the window.
+    pub(crate) fn announce_fence(&self, context: &Context) -> Result<()> {
+        self.fences.set(self.fences.get() + 1);
+        context.store(self.fences_of(context.rank()), self.fences.get())
     }
 
-    /// Whether a member that is waited for has come to a fence at which it cannot be met: then it
-    /// will never do what it is waited for.
-    pub(crate) fn has_gone_on(&self, context: &Context, member: usize) -> Result<bool> {
-        Ok(context.load(self.meetings_of(self.members[member]))? > self.meetings.get())
+    /// Returns whether an awaited member has come to a fence at which this rank is not: then it
+    /// will never do what it is awaited for.
+    pub(crate) fn has_passed(&self, context: &Context, member: usize) -> Result<bool> {
+        Ok(context.load(self.fences_of(self.members[member]))? > self.fences.get())
     }
 
-    fn meetings_of(&self, rank: Rank) -> Place<'_, u64> {
+    fn fences_of(&self, rank: Rank) -> Place<'_, u64> {
         self.words.at(rank, WORDS * self.members.len())
     }
 
-    /// Whether every post for this rank was started, and every start to it was posted. For moments
-    /// at which all epochs are over.
+    /// Checks that every post for this rank was started, and every start to it was posted. All
+    /// epochs must be over.
     pub(crate) fn check_groups(&self, context: &Context) -> Result<()> {
         for (member, &rank) in self.members.iter().enumerate() {
             let posts = context.load(self.word(context.rank(), member, POSTS))?;
+            let me = context.rank();
+            let (post, start) = ("posted an exposure epoch for", "started an access epoch to");
             if posts > self.started[member].get() {
-                return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has posted an exposure epoch for {}, which \
-                     has not started an access epoch to it",
-                    context.rank()
-                )));
+                return Err(Fault::Unanswered { rank, did: post, me, missing: start }.into());
             }
-            let starts = context.load(self.word(context.rank(), member, STARTS))?;
+            let starts = context.load(self.word(me, member, STARTS))?;
             if starts > self.posted[member].get() {
-                return Err(Error::Misuse(format!(
-                    "the groups do not match: {rank} has started an access epoch to {}, which has \
-                     not posted an exposure epoch for it",
-                    context.rank()
-                )));
+                return Err(Fault::Unanswered { rank, did: start, me, missing: post }.into());
             }
         }
         Ok(())

@@ -3,31 +3,24 @@
 //!
 //! Paper:     [PASSIVE08] section 3.1, figure 1: the 64-bit lock state of a target, exclusive by
 //!            compare-swap, shared by an agent that keeps the count.
-//! Differs:   the pauses between attempts double, which the paper names as future work. Between two
-//!            attempts the word is read, not changed. An agent must not wait, so it refuses a
-//!            request while somebody has the target exclusively, and the origin asks again when the
-//!            word has changed; in the paper the agent queues it. Unlocked is zero, which is what
-//!            fresh memory holds.
-//! State:     2 words on every rank as a target: the lock, and how many readers the agent of its
-//!            node has counted. The count is there, and not the agent's own, so that any process of
-//!            the node can go on as its agent.
+//! Differs:   the pauses between attempts double (future work in the paper); an agent, which must
+//!            not wait, refuses instead of queueing; unlocked is zero, as fresh memory is.
+//! State:     2 words on every rank as a target: the lock, and the count of readers, which is in
+//!            memory so that any process of the node can go on as its agent.
 //! Invariant: the lock is zero, or one more than the rank that has the target, or the mark of
 //!            shared mode, and then the count is not zero.
-//! Ordering:  an epoch's operations have landed before its lock is released
-//!            (`an_epoch_without_flush_is_caught`); the target is taken in one step
-//!            (`a_target_that_is_taken_in_two_steps_is_caught`); the agent frees it after the last
-//!            reader (`an_agent_that_does_not_count_is_caught`).
+//! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_is_taken_in_two_steps_is_caught`,
+//!            `an_agent_that_does_not_count_is_caught`.
 //! Cost:      exclusive: lock 1 atomic, unlock 1 atomic after a flush; each further look 1 load.
 //!            Shared: 1 call each.
-//! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
-//!            writers + 1 reader and 1 writer + 2 readers; a death.
+//! Checked:   `farside check 'epoch/backoff*'`: 3 ranks x 1 round exhaustively; a death.
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, Words, World};
 use farside_sync::lock::frame::{Handle, Site};
 
+use crate::mode::Mode;
 use crate::variant::{Right, Variant};
-use crate::window::Mode;
 
 pub(crate) const WORDS: usize = 2;
 const WORD: usize = 0;
@@ -38,7 +31,7 @@ const SHARED: u64 = u64::MAX;
 /// The longest pause between two looks, in turns at the processor.
 const PAUSE_MAX: u32 = 256;
 
-/// What an agent is asked, and what it answers.
+/// The requests to an agent, and its answers.
 const ENTER: u8 = 1;
 const LEAVE: u8 = 2;
 const GRANTED: u8 = 1;
@@ -180,7 +173,8 @@ impl Backoff {
                 pause = (pause * 2).min(PAUSE_MAX);
                 match (context.load(self.site.at(target, WORD))?, mode) {
                     (FREE, _) | (SHARED, Mode::Shared) => break,
-                    // What happened before a departure counts: who left may have done its part.
+                    // Progress before a departure counts: the departed rank may have released the
+                    // lock.
                     _ => paused?,
                 }
             }
@@ -190,6 +184,7 @@ impl Backoff {
     fn take<V: Variant>(&self, context: &Context, target: Rank) -> Result<bool> {
         let word = self.site.at(target, WORD);
         if V::TAKES_AT_ONCE {
+            // [PASSIVE08 section 3.1, figure 1]
             return Ok(context.compare_swap(word, FREE, name(context))? == FREE);
         }
         let is_free = context.load(word)? == FREE;

@@ -1,38 +1,28 @@
-//! Direct passive locks: one word for each target, changed by the origins themselves; who cannot
-//! have it queues and sleeps.
+//! Direct passive locks: one word for each target, changed by the origins themselves; origins that
+//! cannot have it queue and sleep.
 //!
 //! Paper:     [PASSIVE08] section 3.1, figure 1(a), the 64-bit lock state of a target; the queue is
 //!            that of [ARMCI03] section 3.2.2.
-//! Differs:   readers count themselves in the word, so that shared mode needs no agent. Who finds
-//!            the target taken does not poll: it enters a queue, and the first of the queue writes
-//!            its name into the word and sleeps until whoever leaves lets it in. Near, where a look
-//!            costs next to nothing, it looks for a while before it sleeps, so that running ranks
-//!            go first meanwhile. `backoff` is the design of the paper.
+//! Differs:   readers count themselves in the word, so that shared mode needs no agent; waiting
+//!            origins queue instead of polling. The argument is in `README.md`.
 //! State:     the word and the queue's tail on every rank as a target; 3 words on every rank as an
-//!            origin, for all targets together: a rank waits for one of them at a time, and stands
-//!            in no queue once it is inside.
+//!            origin, for all targets together.
 //! Invariant: the word is the number of readers inside or about to withdraw, a mark while a writer
-//!            is inside, and the name of the first of the queue while that one sleeps. A writer is
-//!            inside alone. While a name is in the word, nobody who comes goes ahead of it.
-//! Ordering:  an epoch's reads are complete before its lock is released, and its writes are ordered
-//!            ahead of the release (`an_epoch_without_flush_is_caught`); a writer takes the word in
-//!            one step (`a_target_that_is_taken_in_two_steps_is_caught`); a reader that has come
-//!            too late withdraws (`a_reader_that_stays_is_caught`); whoever makes room lets the
-//!            first of the queue in (`a_queue_that_nobody_lets_in_is_caught`).
-//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued: +1
-//!            atomic for a reader that withdraws, the queue's cost, 1 load and 1 atomic to leave
-//!            the name, and 1 atomic and 1 signal of whoever lets it in.
-//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
-//!            writers + 1 reader and 1 writer + 2 readers, near and far; 2 ranks x 2 rounds; a
-//!            death; 8 ranks, PCT depth 3.
+//!            is inside, and the name of the sleeping first of the queue, which none overtakes.
+//! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_is_taken_in_two_steps_is_caught`,
+//!            `a_reader_that_stays_is_caught`, `a_queue_that_nobody_lets_in_is_caught`.
+//! Cost:      alone: lock 1 atomic, unlock 1 atomic behind the data, which is its flush. Queued:
+//!            also the queue's cost, 2 atomics, 1 load, 1 signal, and 1 atomic of a reader.
+//! Checked:   `farside check 'epoch/direct*'`: 3 ranks x 1 round exhaustively, near and far; 2
+//!            ranks x 2 rounds; a death; 8 ranks, PCT depth 3.
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
 use farside_sync::lock::frame::{Handle, Patience, Right, Site};
 use farside_sync::lock::queue::{self, Queue};
 
+use crate::mode::Mode;
 use crate::variant::Variant;
-use crate::window::Mode;
 
 // The word and what its owner waits on lie a cache line apart.
 pub(crate) const WORDS: usize = 16;
@@ -50,7 +40,7 @@ const HEAD: u64 = ((1 << 25) - 1) << HEAD_SHIFT;
 /// The first of the queue wants to share.
 const HEAD_SHARES: u64 = 1 << 50;
 
-/// How often the first of a queue looks at a word that is near before it sleeps.
+/// The number of looks of the first of a queue at a near word before it sleeps.
 const POLLS: u32 = 100;
 
 /// The locks of all targets of a window, as one rank uses them.
@@ -88,7 +78,7 @@ impl Direct {
         self.wait_for::<V>(context, target, mode)
     }
 
-    /// The loss of a member matters to those who find the target taken: whoever was lost may have
+    /// The loss of a member matters to origins that find the target taken: the lost member may have
     /// it for ever.
     #[cold]
     #[inline(never)]
@@ -96,7 +86,7 @@ impl Direct {
         self.handle.check_losses(context, || &self.site)?;
         self.queue(context, target, mode)
             .map_err(|error| Handle::explain(context, error, self.site.members()))?;
-        // Who has waited may have got the lock after a loss, from one who had it before.
+        // The lock may have been passed on after a loss, by an origin that had it before.
         let alive = self.handle.check_losses(context, || &self.site);
         alive.inspect_err(|_| drop(self.leave::<V>(context, target, mode)))
     }
@@ -112,11 +102,12 @@ impl Direct {
             .map_err(|error| Handle::explain(context, error, self.site.members()))
     }
 
-    /// Takes the target if nobody is in the way.
+    /// Takes the target if nothing is in the way.
     #[inline(always)]
     fn take<V: Variant>(&self, context: &Context, target: Rank, mode: Mode) -> Result<bool> {
         let word = self.site.at(target, WORD);
         match mode {
+            // [PASSIVE08 section 3.1, figure 1(a)]
             Mode::Exclusive if V::TAKES_AT_ONCE => Ok(context.compare_swap(word, 0, WRITER)? == 0),
             Mode::Exclusive => {
                 let is_free = context.load(word)? == 0;
@@ -162,7 +153,7 @@ impl Direct {
             }
             let paused = self.site.relax(context);
             seen = context.load(word)?;
-            // What happened before a departure counts: who left may have done its part.
+            // Progress before a departure counts: the departed rank may have released the lock.
             if admitted(seen, mode).is_none() {
                 paused?;
             }

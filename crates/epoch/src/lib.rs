@@ -30,10 +30,10 @@
 //! .unwrap();
 //! ```
 //!
-//! How passive epochs work is the window's [`Design`]. In all of them the loss of a member is an
-//! error for whoever waits for it, or asks for a lock afterwards. The rules of epochs are checked,
-//! unless [`Options::checking`] says otherwise: who breaks one gets an error that names it
-//! ([`Fault`]).
+//! The [`Design`] of a window determines how its passive epochs work. In all designs the loss of a
+//! member is an error for every rank that waits for it, or asks for a lock afterwards. The rules of
+//! epochs are checked, unless [`Options::checking`] says otherwise: a call that breaks one returns
+//! an error that names it ([`Fault`]).
 //!
 //! A table from MPI's names to these is in `docs/epochs.md`.
 //!
@@ -42,15 +42,19 @@
 //! from the same lines.
 
 mod active;
+mod answer;
 mod backoff;
 mod direct;
-mod ledger;
+mod epoch_state;
+mod fault;
 mod message;
+mod mode;
 mod two_sided;
 #[doc(hidden)]
 pub mod variant;
 mod window;
 
 pub use backoff::LockAgent;
-pub use ledger::Fault;
-pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Mode, Op, Options, Put, Request, Window};
+pub use fault::Fault;
+pub use mode::Mode;
+pub use window::{Design, Fetched, Get, MESSAGE_BYTES, Op, Options, Put, Request, Window};

@@ -3,26 +3,18 @@
 //!
 //! Paper:     [PASSIVE08] sections 3 and 4, the existing design that direct passive is compared
 //!            with.
-//! Differs:   what does not fit into one message follows a message that asks for the lock, as in
-//!            MPICH2, which MVAPICH2 is made of: once that is granted, the data goes directly, as
-//!            the large messages of an MPI library do, and a second message releases the lock and
-//!            is waited for. A flush inside an epoch does the same.
-//! State:     a place for a message and one for a reply for each pair of ranks, with a number each;
+//! Differs:   an epoch that does not fit into one message asks for the lock first, as in MPICH2,
+//!            and then transfers directly. A flush inside an epoch does the same.
+//! State:     a slot for a message and one for a reply for each pair of ranks, with a number each;
 //!            the holders and the queue of a target in that rank's own variables.
-//! Invariant: one message of a pair is under way at a time. A target grants in the order in which
-//!            requests came to it, an exclusive lock to one alone. Who waits for a reply serves
-//!            others meanwhile, so that ranks that wait for each other go on.
-//! Ordering:  what a target has done has landed before its reply
-//!            (`an_epoch_without_flush_is_caught`); locks exclude each other
-//!            (`a_target_that_grants_everything_is_caught`); a waiting rank serves
-//!            (`a_target_that_is_deaf_is_caught`).
+//! Invariant: one message of a pair is under way at a time; a target grants in the order of
+//!            arrival, an exclusive lock to one origin alone.
+//! Ordering:  `an_epoch_without_flush_is_caught`, `a_target_that_grants_everything_is_caught`,
+//!            `a_target_that_is_deaf_is_caught`.
 //! Cost:      an epoch in one message: 1 put with a signal each way, and the target once. Otherwise
-//!            1 put with a signal and 1 signal for the lock, the transfers, and 1 put with a signal
-//!            and 1 signal for the unlock: the target twice. A call that serves: 1 load of own
-//!            memory for each member.
-//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively with 3 writers, 2
-//!            writers + 1 reader and 1 writer + 2 readers; with large transfers; a death; 8 ranks,
-//!            PCT depth 3.
+//!            1 put with a signal and 1 signal for the lock, the transfers, and again for unlock.
+//! Checked:   `farside check 'epoch/two-sided*'`: 3 ranks x 1 round exhaustively; with large
+//!            transfers; a death; 8 ranks, PCT depth 3.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -31,15 +23,16 @@ use std::rc::Rc;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{AwaitedWord, Context, Place, Team, Window};
 
+use crate::answer::AnswerSlot;
 use crate::message::Operation;
+use crate::mode::Mode;
 use crate::variant::Variant;
-use crate::window::{Mode, Slot};
 
 const HEADER_BYTES: usize = 16;
 /// Rounds of a barrier: more ranks than that many doublings do not exist.
 const ROUNDS: usize = 32;
 
-/// What a message asks for.
+/// The kinds of messages.
 const EPOCH: u8 = 1;
 const LOCK: u8 = 2;
 const UNLOCK: u8 = 3;
@@ -56,24 +49,24 @@ pub(crate) struct TwoSided<'t> {
     sent: Box<[Cell<u64>]>,
     taken: Box<[Cell<u64>]>,
     barriers: Cell<u64>,
-    desk: RefCell<Desk>,
+    lock_queue: RefCell<LockQueue>,
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
     /// For how long the library is busy with a request, on machines that do not tell by themselves.
     library_ns: u64,
-    /// What a message, or a reply, has room for: header and all.
+    /// The size of a slot for a message or a reply, with its header.
     slot_bytes: usize,
 }
 
-/// Who has, and who wants, this rank's own part.
+/// The origins that have this rank's own part, and those that wait for it.
 #[derive(Default)]
-struct Desk {
+struct LockQueue {
     holders: usize,
     is_exclusive: bool,
-    /// Those who wait, with the beginnings of their messages.
+    /// The waiting members, with the headers of their messages.
     waiting: VecDeque<(usize, [u8; HEADER_BYTES])>,
 }
 
-/// What this rank has queued for a target.
+/// The operations that this rank has queued for a target.
 struct Epoch<'t> {
     mode: Mode,
     /// The lock was asked for by itself, and granted: operations go directly.
@@ -81,8 +74,11 @@ struct Epoch<'t> {
     operations: Vec<Queued<'t>>,
 }
 
-/// An operation, and where its answer goes.
-pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
+/// An operation that is queued for a target, and the slot that its answer goes to, if it has one.
+pub(crate) struct Queued<'t> {
+    pub(crate) operation: Operation,
+    pub(crate) answer: Option<Rc<dyn AnswerSlot<'t> + 't>>,
+}
 
 impl<'t> TwoSided<'t> {
     pub(crate) fn new(
@@ -101,7 +97,7 @@ impl<'t> TwoSided<'t> {
             sent: (0..count).map(|_| Cell::new(0)).collect(),
             taken: (0..count).map(|_| Cell::new(0)).collect(),
             barriers: Cell::new(0),
-            desk: RefCell::default(),
+            lock_queue: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
             library_ns,
             slot_bytes,
@@ -119,7 +115,7 @@ impl<'t> TwoSided<'t> {
             Some(Epoch { mode, is_granted: false, operations: Vec::new() });
     }
 
-    /// Whether operations for a member are queued at the moment.
+    /// Returns whether operations for a member are queued at the moment.
     pub(crate) fn queues(&self, member: usize) -> bool {
         self.epochs.borrow()[member].as_ref().is_some_and(|epoch| !epoch.is_granted)
     }
@@ -153,7 +149,8 @@ impl<'t> TwoSided<'t> {
         Ok(std::mem::take(&mut epoch.operations))
     }
 
-    /// Whether what is queued for a member fits into one message, and its answers into one reply.
+    /// Returns whether the operations queued for a member fit into one message, and their answers
+    /// into one reply.
     pub(crate) fn fits(&self, member: usize) -> bool {
         let epochs = self.epochs.borrow();
         let Some(epoch) = &epochs[member] else {
@@ -161,7 +158,7 @@ impl<'t> TwoSided<'t> {
         };
         let room = self.slot_bytes - HEADER_BYTES;
         let sum = |bytes: fn(&Operation) -> usize| {
-            epoch.operations.iter().map(|(op, _)| bytes(op)).sum::<usize>()
+            epoch.operations.iter().map(|queued| bytes(&queued.operation)).sum::<usize>()
         };
         sum(Operation::message_bytes) <= room && sum(Operation::reply_bytes) <= room
     }
@@ -186,24 +183,25 @@ impl<'t> TwoSided<'t> {
         }
         self.send::<V>(context, memory, member, EPOCH, epoch.mode, &epoch.operations)?;
         self.await_reply::<V>(context, memory, member)?;
-        let bytes: usize = epoch.operations.iter().map(|(op, _)| op.reply_bytes()).sum();
+        let bytes: usize =
+            epoch.operations.iter().map(|queued| queued.operation.reply_bytes()).sum();
         let mut reply = vec![0; bytes];
         if bytes > 0 {
             context.get(self.reply_slot(context.rank(), member), &mut reply)?;
         }
         let mut rest = reply.as_slice();
-        for (operation, slot) in &epoch.operations {
-            let (answer, tail) = rest.split_at(operation.reply_bytes());
+        for queued in &epoch.operations {
+            let (answer, tail) = rest.split_at(queued.operation.reply_bytes());
             rest = tail;
-            if let Some(slot) = slot {
+            if let Some(slot) = &queued.answer {
                 slot.fill(answer)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until a word of this rank's own satisfies `until`, and serves those whose requests
-    /// come meanwhile.
+    /// Waits until a word of this rank's own satisfies `until`, and serves the requests that come
+    /// meanwhile.
     pub(crate) fn wait<V: Variant>(
         &self,
         context: &Context,
@@ -228,7 +226,7 @@ impl<'t> TwoSided<'t> {
         }
     }
 
-    /// Serves those whose requests have come.
+    /// Serves the requests that have come.
     pub(crate) fn serve<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         for member in 0..self.members.len() {
             let number = context.load(self.request(context.rank(), member))?;
@@ -251,10 +249,10 @@ impl<'t> TwoSided<'t> {
         let mut header = [0; HEADER_BYTES];
         context.get(self.slot(context.rank(), member), &mut header)?;
         if header[0] == UNLOCK {
-            self.desk.borrow_mut().release();
+            self.lock_queue.borrow_mut().release();
             self.reply(context, member, &[])?;
         } else {
-            self.desk.borrow_mut().waiting.push_back((member, header));
+            self.lock_queue.borrow_mut().waiting.push_back((member, header));
         }
         self.grant::<V>(context, memory)
     }
@@ -277,22 +275,22 @@ impl<'t> TwoSided<'t> {
         Ok(())
     }
 
-    /// Lets in those at the front of the queue who may go in.
+    /// Grants the lock to the members at the front of the queue that may have it now.
     fn grant<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         loop {
-            let Some(&(member, header)) = self.desk.borrow().waiting.front() else {
+            let Some(&(member, header)) = self.lock_queue.borrow().waiting.front() else {
                 return Ok(());
             };
             let is_exclusive = header[1] != 0;
-            if V::EXCLUDES && !self.desk.borrow().admits(is_exclusive) {
+            if V::EXCLUDES && !self.lock_queue.borrow().admits(is_exclusive) {
                 return Ok(());
             }
-            self.desk.borrow_mut().waiting.pop_front();
+            self.lock_queue.borrow_mut().waiting.pop_front();
             if self.library_ns > 0 {
                 context.work(self.library_ns);
             }
             if header[0] == LOCK {
-                self.desk.borrow_mut().hold(is_exclusive);
+                self.lock_queue.borrow_mut().hold(is_exclusive);
                 self.reply(context, member, &[])?;
                 continue;
             }
@@ -340,7 +338,7 @@ impl<'t> TwoSided<'t> {
         // The place of the message is free again when the one before was answered.
         self.await_reply::<V>(context, memory, member)?;
         let mut message = vec![0; HEADER_BYTES];
-        operations.iter().for_each(|(operation, _)| operation.encode(&mut message));
+        operations.iter().for_each(|queued| queued.operation.encode(&mut message));
         let bytes = (message.len() - HEADER_BYTES) as u64;
         (message[0], message[1]) = (what, u8::from(mode == Mode::Exclusive));
         message[8..HEADER_BYTES].copy_from_slice(&bytes.to_le_bytes());
@@ -390,7 +388,7 @@ impl<'t> TwoSided<'t> {
     }
 }
 
-impl Desk {
+impl LockQueue {
     fn admits(&self, is_exclusive: bool) -> bool {
         self.holders == 0 || !(self.is_exclusive || is_exclusive)
     }

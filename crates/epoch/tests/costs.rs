@@ -1,11 +1,12 @@
-//! What an epoch costs, as the headers of the protocols say.
+//! The costs of an epoch, as the headers of the protocols state them.
 
 use farside::counting::Counts;
 use farside::epoch::{Design, Mode, Options, Window};
 use farside::observed::Kind;
 use farside::{Local, Rank, Result};
 
-/// Counts what rank 0 does to rank 1 in one epoch with one put, of a window where nobody else is.
+/// Counts the operations of rank 0 on rank 1 in one epoch with one put, of a window that no other
+/// rank uses.
 fn counted(design: Design, mode: Mode, bytes: usize) -> [u64; 4] {
     let counts = Counts::new(2);
     let seen = counts.clone();

@@ -244,7 +244,7 @@ fn a_target_that_computes_is_not_needed() {
                 }
                 world.signal(done.at(Rank(1), 0), 1)?;
             } else {
-                // Computes, and calls nothing that could serve anybody: it looks at a word of its
+                // Computes, and calls nothing that could serve a request: it looks at a word of its
                 // own memory.
                 while world.load(done.at(Rank(1), 0))? == 0 {
                     std::hint::spin_loop();

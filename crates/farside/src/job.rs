@@ -46,6 +46,8 @@ pub const NODES: &str = "FARSIDE_NODES";
 /// The environment variable that says who executes far operations, likewise.
 pub const SERVER: &str = "FARSIDE_SERVER";
 /// The environment variable that says for how many seconds a node may be silent, likewise.
+pub const PEER_TIMEOUT: &str = "FARSIDE_PEER_TIMEOUT";
+/// The former name of [`PEER_TIMEOUT`], which is still accepted.
 pub const PATIENCE: &str = "FARSIDE_PATIENCE";
 /// The environment variable that says which of a host's addresses others can reach, likewise: an
 /// address, or a network such as `10.1.0.0/16`.
@@ -140,7 +142,7 @@ pub struct Options {
     /// Which provider of libfabric, and what it executes itself: see [`farside_ofi::Settings`].
     pub provider: Option<String>,
     /// How long a node may be silent before it counts as lost.
-    pub patience: Option<Duration>,
+    pub peer_timeout: Option<Duration>,
 }
 
 impl Options {
@@ -166,7 +168,7 @@ impl Options {
             nodes: None,
             server: None,
             provider: variable(PROVIDER),
-            patience: None,
+            peer_timeout: None,
         })
     }
 }

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use crate::frames::encode;
 
-/// So much may wait to be written before those who can wait have to.
+/// The number of bytes that may wait to be written before senders that can wait have to.
 const FULL: usize = 1 << 20;
 
-/// Where messages are put; a thread writes them, in order. The last part of it to be dropped does
-/// not end the thread: [`Outbox::close`] does.
+/// A queue of messages that a thread writes, in order. Dropping its last handle does not end the
+/// thread: [`Outbox::close`] does.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     shared: Arc<Shared>,
@@ -30,11 +30,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Whether the thread writes what it has taken.
+    /// True while the thread writes what it has taken.
     writing: bool,
     /// Nothing more will come.
     closed: bool,
-    /// Nobody reads any more.
+    /// The reader is gone.
     broken: bool,
 }
 
@@ -141,14 +141,14 @@ impl Outbox {
     }
 }
 
-/// Where events of many threads arrive.
+/// A queue in which the events of many threads arrive.
 pub(crate) struct Mailbox<T> {
     receiver: Receiver<T>,
     /// Readable when something has arrived.
     pub(crate) bell: UnixStream,
 }
 
-/// Where a thread puts events.
+/// A sender of events to a mailbox.
 pub(crate) struct Slot<T> {
     sender: Sender<T>,
     bell: Arc<UnixStream>,
@@ -170,7 +170,7 @@ pub(crate) fn mailbox<T>() -> std::io::Result<(Slot<T>, Mailbox<T>)> {
 }
 
 impl<T> Slot<T> {
-    /// False if nobody will ever look.
+    /// Puts an event; returns false if the mailbox is gone.
     pub(crate) fn put(&self, event: T) -> bool {
         let sent = self.sender.send(event).is_ok();
         let _ = (&*self.bell).write(b"x");
@@ -179,7 +179,7 @@ impl<T> Slot<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// What has arrived.
+    /// Returns the events that have arrived.
     pub(crate) fn take(&mut self) -> Vec<T> {
         let mut buffer = [0; 64];
         while matches!(self.bell.read(&mut buffer), Ok(1..)) {}

@@ -1,7 +1,7 @@
 //! The daemon of a host: starts the ranks of its node, watches them, and does what the launcher
 //! says over standard input.
 //!
-//! Whatever becomes of the launcher, nothing is left here: when standard input ends, everything
+//! Nothing is left here, whatever becomes of the launcher: when standard input ends, everything
 //! ends.
 
 use std::fs::File;
@@ -15,24 +15,24 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::course::until;
-use crate::crew::{Crew, Started};
 use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
+use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
+use crate::policy::until;
 use crate::signals::{ENDING, Signals};
 use crate::{Launch, processes, system};
 
-/// How often the interface is asked which nodes are silent.
+/// The interval at which the interface is asked which nodes are silent.
 const LOOK: Duration = Duration::from_millis(200);
 /// A launcher that does not answer the news of a silent node for so long is out of reach: it is
 /// this node that was cut off.
 const CUT_OFF: Duration = Duration::from_secs(30);
-/// How long the last words may take.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The time that the last messages may take.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a daemon does, from its beginning to its end, and the status with which it exits. To be
-/// called by a program that was started with the argument `__node`.
+/// Runs a daemon from its beginning to its end, and returns its exit status. To be called by a
+/// program that was started with the argument `__node`.
 pub fn node() -> Result<u8, String> {
     processes::adopt_orphans();
     processes::allow_many_files();
@@ -65,7 +65,7 @@ pub fn node() -> Result<u8, String> {
         Ok(()) | Err(End::Gone) => Ok(0),
         Err(End::Failed(why)) => {
             daemon.outbox.push(&ToLauncher::Failed(why));
-            daemon.outbox.wait_until_written(Instant::now() + LAST_WORDS);
+            daemon.outbox.wait_until_written(Instant::now() + END_TIMEOUT);
             // The launcher has been told why.
             Ok(1)
         }
@@ -78,7 +78,7 @@ enum Heard {
     Gone,
 }
 
-/// Why a daemon ends before its time.
+/// The reason why a daemon ends early.
 enum End {
     /// The launcher is gone, or has called it off.
     Gone,
@@ -87,7 +87,7 @@ enum End {
 
 struct Daemon {
     mail: Mailbox<Heard>,
-    /// What was heard and not yet dealt with, in order.
+    /// Messages that were received and not yet dealt with, in order.
     heard: Vec<Heard>,
     signals: Signals,
     outbox: Outbox,
@@ -130,13 +130,13 @@ impl Daemon {
         };
         let launch = launch(&plan).map_err(|error| failed(&error))?;
         let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: plan.mends_lines };
-        let Started { crew, forwarder, input } =
-            Crew::start(&launch, &host, sink).map_err(|error| failed(&error))?;
+        let Started { local_ranks, forwarder, input } =
+            LocalRanks::start(&launch, &host, sink).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Started);
         let watch = Watch {
             daemon: self,
             host: &host,
-            crew,
+            local_ranks,
             forwarder: Some(forwarder),
             feed: input.map(Feed::new),
             taking: false,
@@ -171,7 +171,7 @@ impl Daemon {
     }
 }
 
-/// What the ranks of this node are started with.
+/// Returns the launch of the ranks of this node.
 fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
     let own = std::env::current_exe().ok();
     let ranks = plan.ranks_of_nodes.get(plan.node as usize).copied().unwrap_or(0);
@@ -179,7 +179,7 @@ fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
     launch.environment.clone_from(&plan.environment);
     launch.is_own_process = true;
     launch.interactive = plan.input;
-    launch.keeper = own;
+    launch.reaper = own;
     Ok(launch)
 }
 
@@ -187,10 +187,10 @@ fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
 struct Watch<'a> {
     daemon: &'a mut Daemon,
     host: &'a Host,
-    crew: Crew<'a>,
+    local_ranks: LocalRanks<'a>,
     forwarder: Option<Forwarder>,
     feed: Option<Feed>,
-    /// Whether the launcher waits to hear that input was taken.
+    /// True while the launcher waits to hear that input was taken.
     taking: bool,
     /// The nodes that were reported as silent.
     lost: Vec<u32>,
@@ -198,20 +198,20 @@ struct Watch<'a> {
     reported: Option<Instant>,
 }
 
-/// Whether to go on.
+/// The next action of the loop.
 #[derive(PartialEq, Eq)]
 enum Then {
     GoOn,
     /// The launcher has said that it is over.
     Stop,
-    /// There is nobody to do this for.
+    /// The launcher is gone.
     Leave,
 }
 
 impl Watch<'_> {
     fn run(mut self) -> Result<(), End> {
         let then = self.watch();
-        self.crew.clean_up();
+        self.local_ranks.clean_up();
         match then? {
             Then::Stop => {
                 self.flush();
@@ -223,7 +223,7 @@ impl Watch<'_> {
 
     fn watch(&mut self) -> Result<Then, End> {
         loop {
-            let mut polled: Vec<PollFd<'_>> = self.crew.polled().collect();
+            let mut polled: Vec<PollFd<'_>> = self.local_ranks.polled().collect();
             let ranks = polled.len();
             polled.push(PollFd::new(&self.daemon.mail.bell, PollFlags::IN));
             polled.push(PollFd::new(&self.daemon.signals.pipe, PollFlags::IN));
@@ -233,7 +233,7 @@ impl Watch<'_> {
                     .map(|forwarder| PollFd::new(&forwarder.news, PollFlags::IN)),
             );
             polled.extend(self.feed.as_ref().filter(|feed| !feed.is_idle()).map(Feed::polled));
-            // Nobody tells us when a node falls silent: the interface has to be asked.
+            // The interface does not report when a node falls silent: it has to be asked.
             match rustix::event::poll(&mut polled, until(Some(Instant::now() + LOOK)).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(End::Failed(system("poll")(errno).to_string())),
@@ -245,7 +245,7 @@ impl Watch<'_> {
             let fed = happened.len() > ranks + 2 + usize::from(self.forwarder.is_some())
                 && happened[happened.len() - 1];
             // Ranks may have ended because a node is silent: that is told first.
-            let ends = self.crew.reap(&happened[..ranks]);
+            let ends = self.local_ranks.reap(&happened[..ranks]);
             self.report_silence();
             for end in ends {
                 let cause = end.cause.map(Loss::to_bits);
@@ -292,7 +292,7 @@ impl Watch<'_> {
                 ToNode::Signal(number) => {
                     Signal::from_named_raw(number)
                         .into_iter()
-                        .for_each(|signal| self.crew.signal(signal));
+                        .for_each(|signal| self.local_ranks.signal(signal));
                 }
                 ToNode::Input(bytes) => match &mut self.feed {
                     Some(feed) => {
@@ -328,7 +328,7 @@ impl Watch<'_> {
 
     fn hear_forwarder(&mut self) -> Then {
         match self.forwarder.as_mut().map(Forwarder::hear) {
-            // Nobody reads the channel any more.
+            // The channel has no reader any more.
             Some(News::Broken) => return Then::Leave,
             Some(News::Drained(rank)) => {
                 self.daemon.outbox.push(&ToLauncher::Drained { rank: rank.0 })

@@ -1,4 +1,4 @@
-//! What a launcher and the daemons of its hosts say to each other, as bytes.
+//! The messages between a launcher and the daemons of its hosts, as bytes.
 //!
 //! A message is its length, four bytes, the least significant first, and then what `postcard` makes
 //! of it. Before its first message, a daemon says a line of text: a shell that greets its users on
@@ -15,7 +15,7 @@ use farside::{ExitCause, PeerState};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a daemon's first line begins with; its version follows.
+/// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
@@ -23,12 +23,12 @@ pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What a launcher says.
+/// A message of the launcher.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToNode {
-    /// What to do; comes first.
+    /// The task of the daemon; comes first.
     Plan(Box<Plan>),
-    /// Where all interfaces are.
+    /// The addresses of all interfaces.
     Meet(Vec<Interface>),
     /// Start the ranks.
     Start,
@@ -50,7 +50,7 @@ pub(crate) enum ToNode {
     Stop,
 }
 
-/// What a daemon says.
+/// A message of a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToLauncher {
     /// Its interface is here.
@@ -68,7 +68,7 @@ pub(crate) enum ToLauncher {
         how: ExitCause,
         #[serde(with = "FateText")]
         peer_state: PeerState,
-        /// Likewise.
+        /// The loss because of which it has ended.
         cause: Option<u64>,
     },
     /// Rank 0 has taken the last piece of its input.
@@ -104,14 +104,14 @@ impl Interface {
     }
 }
 
-/// What a daemon is to do.
+/// The task of a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) job: JobPlan,
     pub(crate) node: u32,
     pub(crate) ranks_of_nodes: Vec<u32>,
     pub(crate) secret: [u8; 16],
-    /// What the user calls this host, and the others.
+    /// The names of all hosts, as the user calls them.
     pub(crate) hosts: Vec<String>,
     /// Its address, if the user has given one.
     pub(crate) address: Option<IpAddr>,
@@ -120,9 +120,9 @@ pub(crate) struct Plan {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Not a path, which would have to be text to travel.
     pub(crate) directory: OsString,
-    /// Whether rank 0 gets standard input.
+    /// True if rank 0 gets standard input.
     pub(crate) input: bool,
-    /// Whether a last line that lacks its end gets one.
+    /// True if a last line that lacks its end gets one.
     pub(crate) mends_lines: bool,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct JobPlan {
     cores: Option<u32>,
     server: Option<String>,
     provider: Option<String>,
-    patience: Option<Duration>,
+    peer_timeout: Option<Duration>,
 }
 
 impl JobPlan {
@@ -149,7 +149,7 @@ impl JobPlan {
             cores: options.cores,
             server: options.server.clone(),
             provider: options.provider.clone(),
-            patience: options.patience,
+            peer_timeout: options.peer_timeout,
         }
     }
 }
@@ -164,13 +164,13 @@ impl Plan {
         options.cores = self.job.cores;
         options.server.clone_from(&self.job.server);
         options.provider.clone_from(&self.job.provider);
-        options.patience = self.job.patience;
+        options.peer_timeout = self.job.peer_timeout;
         let (node, ranks_of_nodes, secret) = (self.node, self.ranks_of_nodes.clone(), self.secret);
         Ok(NodePlan { options, node, ranks_of_nodes, secret, bind })
     }
 }
 
-/// How [`ExitCause`] travels.
+/// [`ExitCause`] as it travels.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ExitCause")]
 enum EndedText {
@@ -183,7 +183,7 @@ enum EndedText {
     Vanished,
 }
 
-/// How [`PeerState`] travels.
+/// [`PeerState`] as it travels.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "PeerState")]
 enum FateText {
@@ -287,7 +287,7 @@ mod tests {
                 cores: None,
                 server: job.1.clone(),
                 provider: job.1,
-                patience: job.3,
+                peer_timeout: job.3,
             },
             node: node.0,
             ranks_of_nodes: node.1,

@@ -1,4 +1,4 @@
-//! Which hosts a job spans, and how each of them is reached.
+//! The hosts of a job, and the commands that reach them.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use farside::{Error, Result};
 
-/// How a host is reached if nothing else is said.
+/// The default command that reaches a host.
 pub const RSH: &str = "ssh {host}";
-/// What stands for the host in a template.
+/// The placeholder of the host in a template.
 const HOST: &str = "{host}";
 /// The word that starts a daemon.
 const NODE: &str = "__node";
@@ -34,9 +34,9 @@ pub struct Hosts {
 /// One host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What is put into the template.
+    /// The name that is put into the template.
     pub(crate) name: String,
-    /// Where the other hosts reach it, if that was said.
+    /// The address under which the other hosts reach it, if one was given.
     pub(crate) address: Option<IpAddr>,
     pub(crate) ranks: u32,
 }
@@ -75,33 +75,33 @@ impl Hosts {
         Ok(Hosts { entries, rsh, program: None, start_timeout: Duration::from_secs(30) })
     }
 
-    /// How a host is reached: a command that runs another one there, with `{host}` for its name. It
-    /// is split into words as a shell does.
+    /// Sets the command that reaches a host: it runs another one there, and has `{host}` for its
+    /// name. It is split into words as a shell does.
     pub fn rsh(mut self, template: &str) -> Result<Hosts> {
         self.rsh = split(template)?;
         Ok(self)
     }
 
-    /// Where the `farside` program is on the hosts; by default where the running one is here.
+    /// Sets the path of the `farside` program on the hosts; by default that of the running one.
     #[must_use]
     pub fn program(mut self, program: PathBuf) -> Hosts {
         self.program = Some(program);
         self
     }
 
-    /// How long the hosts may take until all are ready.
+    /// Sets the time that the hosts may take until all are ready.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Hosts {
         self.start_timeout = timeout;
         self
     }
 
-    /// How many ranks there are together.
+    /// Returns the number of ranks of all hosts together.
     pub fn ranks(&self) -> u32 {
         self.entries.iter().map(|entry| entry.ranks).sum()
     }
 
-    /// What the host is called in messages: where a name occurs twice, with its node.
+    /// Returns the name of a host in messages: where a name occurs twice, with its node.
     pub(crate) fn label(&self, node: usize) -> String {
         let name = &self.entries[node].name;
         let same = self.entries.iter().filter(|entry| entry.name == *name).count();
@@ -284,7 +284,7 @@ mod tests {
         let hosts = Hosts::parse("a", None).unwrap();
         let command = hosts.command(0, own);
         assert_eq!(command[..2], ["ssh", "a"]);
-        // What ssh gives to the shell of the host, which says what it has understood.
+        // The shell of the host, which ssh starts, prints what it has understood.
         let line = format!("printf '%s\\n' {}", command[2].to_str().unwrap());
         let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", own.display()));

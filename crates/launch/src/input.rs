@@ -21,19 +21,19 @@ impl Feed {
         self.waiting.extend_from_slice(bytes);
     }
 
-    /// Whether all was passed on.
+    /// Returns whether all was passed on.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What becomes ready when some can be passed on.
+    /// Returns what becomes ready when more can be passed on.
     pub(crate) fn polled(&self) -> PollFd<'_> {
         PollFd::new(&self.pipe, PollFlags::OUT)
     }
 
-    /// Passes some of it on; false when there is nobody who reads it.
+    /// Passes some of it on; returns false when the reader is gone.
     pub(crate) fn pump(&mut self) -> bool {
-        // What is ready for writing takes at least this much without blocking.
+        // A pipe that is ready for writing takes at least this much without blocking.
         let part = self.waiting.len().min(4096);
         match self.pipe.write(&self.waiting[..part]) {
             Ok(count) => {
@@ -45,7 +45,8 @@ impl Feed {
     }
 }
 
-/// Whether standard input may be read: a terminal stops those who read it in the background.
+/// Returns whether standard input may be read: a terminal stops processes that read it in the
+/// background.
 pub(crate) fn may_read_stdin() -> bool {
     match rustix::termios::tcgetpgrp(std::io::stdin()) {
         Ok(foreground) => foreground == rustix::process::getpgrp(),

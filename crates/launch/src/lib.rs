@@ -5,8 +5,8 @@
 //! hears of a death at once, and tells the other ranks; should the launcher itself be killed, the
 //! system kills the ranks.
 //!
-//! Where a job spans hosts, a daemon on each of them does the same for the ranks of its node, and
-//! the launcher talks to the daemons over their standard input and output.
+//! If a job spans hosts, a daemon on each of them does the same for the ranks of its node, and the
+//! launcher talks to the daemons over their standard input and output.
 //!
 //! ```no_run
 //! let report = farside_launch::Launch::new("target/release/my-program", 4)?.argument("--size=100").run()?;
@@ -15,17 +15,17 @@
 //! ```
 
 mod channel;
-mod course;
-mod crew;
+mod cluster;
 mod daemon;
-mod fleet;
 mod frames;
 mod hosts;
 mod input;
-mod keeper;
+mod local_ranks;
 mod mark;
 mod output;
+mod policy;
 mod processes;
+mod reaper;
 mod remote;
 mod signals;
 mod supervisor;
@@ -40,9 +40,9 @@ use farside::{ExitCause, Rank};
 
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
-pub use keeper::keep;
+pub use reaper::reap;
 
-/// Why a job could not be started or watched.
+/// The reason why a job could not be started or watched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be started.
@@ -52,7 +52,7 @@ pub enum Error {
         program: OsString,
         /// As which rank.
         rank: Rank,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// The job's memory could not be made, or its description is wrong.
@@ -61,25 +61,25 @@ pub enum Error {
     /// The ranks cannot start in this directory.
     #[error("cannot go to the directory {}: {error}", .directory.display())]
     Directory {
-        /// Which one.
+        /// The directory.
         directory: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// A host could not be made part of the job.
     #[error("host {host}: {why}")]
     Host {
-        /// Which one.
+        /// The host.
         host: String,
-        /// Why not, and what to do about it.
+        /// The reason, and the way out.
         why: String,
     },
     /// The system refused something that the launcher needs.
     #[error("{what}: {error}{}", files_advice(.error))]
     System {
-        /// What was asked for.
+        /// The call that was refused.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
@@ -122,12 +122,12 @@ fn job_advice(error: &farside::Error) -> &'static str {
     }
 }
 
-/// What becomes of the ranks' output.
+/// The destination of the ranks' output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// It is written on line by line; with `labels`, each line says which rank it is from.
     Forward {
-        /// Whether to say so.
+        /// True for labels.
         labels: bool,
     },
     /// Standard output is kept for the report; standard error is written on.
@@ -146,20 +146,19 @@ pub struct Launch {
     pub(crate) grace: Duration,
     pub(crate) keep_going: bool,
     pub(crate) interactive: bool,
-    /// Whether this process is there for the job alone, and may end everything that descends from
-    /// it.
+    /// True if this process exists for the job alone, and may end everything that descends from it.
     pub(crate) is_own_process: bool,
-    pub(crate) keeper: Option<PathBuf>,
+    pub(crate) reaper: Option<PathBuf>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) hosts: Option<Hosts>,
 }
 
-/// How a rank failed.
+/// The failure of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// Who.
+    /// The rank.
     pub rank: Rank,
-    /// How it ended.
+    /// The cause of its end.
     pub how: ExitCause,
 }
 
@@ -170,26 +169,25 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Zero, or the status of the first rank that failed: 128 and the signal's number if a signal
     /// ended it, or if one asked the job to end and no rank failed; 124 if time was up.
     pub status: i32,
-    /// Who failed, in the order in which it was noticed.
+    /// The ranks that failed, in the order in which it was noticed.
     pub failures: Vec<Failure>,
-    /// What the ranks wrote to standard output, if it was captured: whole lines, one rank's in its
-    /// order.
+    /// The ranks' standard output, if it was captured: whole lines, one rank's in its order.
     pub stdout: Vec<u8>,
-    /// Whether time was up.
+    /// True if time was up.
     pub timed_out: bool,
     /// The hosts that were lost, in the order in which it was noticed.
     pub hosts_lost: Vec<String>,
 }
 
 impl Report {
-    /// Why the job has failed, as its launcher would say it: that its time was up, or who failed
-    /// first.
+    /// Returns the reason why the job has failed, as its launcher would say it: that its time was
+    /// up, or which rank failed first.
     pub fn failure(&self) -> String {
         match self.failures.first() {
             _ if self.timed_out => "its time was up".to_owned(),
@@ -213,7 +211,7 @@ impl Launch {
             keep_going: false,
             interactive: false,
             is_own_process: false,
-            keeper: None,
+            reaper: None,
             directory: None,
             hosts: None,
         })
@@ -247,7 +245,7 @@ impl Launch {
         self
     }
 
-    /// What becomes of the output; by default it is captured.
+    /// Sets the destination of the output; by default it is captured.
     #[must_use]
     pub fn output(mut self, output: Output) -> Launch {
         self.output = output;
@@ -261,7 +259,8 @@ impl Launch {
         self
     }
 
-    /// How long the other ranks may go on after one has failed, to end with errors of their own.
+    /// Sets the time for which the other ranks may go on after one has failed, to end with errors
+    /// of their own.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Launch {
         self.grace = grace;
@@ -307,11 +306,11 @@ impl Launch {
         self
     }
 
-    /// A program that calls [`keep`] when it is started with the argument `__keep`: it ends the
+    /// A program that calls [`reap`] when it is started with the argument `__keep`: it ends the
     /// job's processes should the launcher be killed.
     #[must_use]
-    pub fn keeper(mut self, program: PathBuf) -> Launch {
-        self.keeper = Some(program);
+    pub fn reaper(mut self, program: PathBuf) -> Launch {
+        self.reaper = Some(program);
         self
     }
 
@@ -328,7 +327,7 @@ impl Launch {
         }
         match &self.hosts {
             None => supervisor::run(&self),
-            Some(hosts) => fleet::run(&self, hosts),
+            Some(hosts) => cluster::run(&self, hosts),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The name that the processes of a job bear in their environment. However they move in the tree of
-//! processes, they are found by it: children in sessions of their own, whose parents are gone.
+//! The mark that the processes of a job bear in their environment. They are found by it wherever
+//! they move in the tree of processes: in sessions of their own, and after their parents are gone.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use farside::job::MARK;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// What stands between the names of jobs, of which one has started the next.
+/// The separator between the marks of nested jobs.
 const BETWEEN: u8 = b'/';
 
 /// The name of one job.
@@ -19,13 +19,13 @@ impl Mark {
     /// A name that no other job has.
     pub(crate) fn new() -> Mark {
         let mut random = [0; 8];
-        // Where there is no chance, the number of the launcher has to do.
+        // Where there is no random number, the number of the launcher has to do.
         let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
         Mark { name: format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(random)) }
     }
 
-    /// What the processes of the job bear: this name behind that of the job, if any, which this one
-    /// is part of.
+    /// Returns the value that the processes of the job bear: this mark behind that of the enclosing
+    /// job, if there is one.
     pub(crate) fn value(&self) -> OsString {
         let mut value = std::env::var_os(MARK).unwrap_or_default();
         if !value.is_empty() {

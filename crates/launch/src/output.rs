@@ -1,4 +1,4 @@
-//! The ranks' output, line by line, on a thread of its own: whoever reads it may be slow, and the
+//! The ranks' output, line by line, on a thread of its own: its reader may be slow, and the
 //! launcher must not be.
 
 use std::io::{Read, Write};
@@ -13,25 +13,25 @@ use crate::Output;
 use crate::channel::Outbox;
 use crate::frames::ToLauncher;
 
-/// How much of a stream is still read after the job is over: what a pipe can hold, and not what a
-/// process that got away still writes.
+/// The number of bytes of a stream that are still read after the job is over: the contents of a
+/// pipe, and not the output of a process that got away.
 const REST_MAX: usize = 1 << 20;
 
 /// The thread that passes output on.
 pub(crate) struct Forwarder {
     thread: JoinHandle<Vec<u8>>,
-    /// What the thread is asked for.
+    /// Requests to the thread.
     orders: UnixStream,
     /// Becomes readable when the thread has something to say, or is done.
     pub(crate) news: UnixStream,
 }
 
-/// What a forwarder has to say.
+/// A report of the forwarder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Nobody reads our output any more.
+    /// The reader of our output is gone.
     Broken,
-    /// What this rank had written when that was asked for was passed on.
+    /// The output of this rank up to the request was passed on.
     Drained(Rank),
     /// All was passed on.
     Done,
@@ -65,7 +65,7 @@ impl Forwarder {
         send(&self.orders, STOP, Rank(0));
     }
 
-    /// What was captured. Only after [`News::Done`], or this may take long.
+    /// Returns the captured output. Only after [`News::Done`], or this may take long.
     pub(crate) fn finish(self) -> Vec<u8> {
         // The thread does nothing that panics; should it, what it had captured is gone.
         self.thread.join().unwrap_or_default()
@@ -79,7 +79,7 @@ const BROKEN: u8 = b'b';
 
 fn send(mut to: &UnixStream, word: u8, rank: Rank) {
     let [a, b, c, d] = rank.0.to_le_bytes();
-    // If the other end is gone, there is nobody to tell.
+    // If the other end is gone, there is no reader to tell.
     let _ = to.write_all(&[word, a, b, c, d]);
 }
 
@@ -222,7 +222,7 @@ impl Stream {
     }
 }
 
-/// Where lines go.
+/// The destination of lines.
 pub(crate) enum Sink {
     /// To our own output, each with the number of its rank if `labels` are wanted.
     Terminal { labels: bool },
@@ -266,8 +266,8 @@ impl Sink {
         }
     }
 
-    /// Whether a last line that lacks its end gets one: with labels, or when lines of many ranks
-    /// are kept, it would swallow the next one.
+    /// Returns whether a last line that lacks its end gets one: with labels, or when lines of many
+    /// ranks are kept, it would swallow the next one.
     pub(crate) fn mends_lines(&self) -> bool {
         match self {
             Sink::Terminal { labels } => *labels,
@@ -276,7 +276,7 @@ impl Sink {
         }
     }
 
-    /// What was kept.
+    /// Returns the lines that were kept.
     pub(crate) fn kept(self) -> Vec<u8> {
         match self {
             Sink::Kept(kept) => kept,
@@ -294,7 +294,7 @@ pub(crate) fn write_line(
     write_patiently(to, line)
 }
 
-/// Writes all of it, also to a file that somebody has set not to block.
+/// Writes all bytes, also to a file that was set not to block.
 fn write_patiently(to: &mut (impl Write + AsFd), mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(to.as_fd(), bytes) {

@@ -58,10 +58,10 @@ pub(crate) fn start(
     Ok(Process { rank, child, handle })
 }
 
-/// What a rank's process does before it becomes the program. It is a copy of a process whose other
-/// threads may have held any lock, that of the allocator among them.
+/// Prepares a rank's process before it becomes the program. It is a copy of a process in which
+/// another thread may have held any lock, that of the allocator among them.
 fn prepare(file: BorrowedFd<'_>, parent: Pid) -> std::io::Result<()> {
-    // The job's file is inherited by ranks and by nobody else.
+    // The job's file is inherited by ranks alone.
     rustix::io::fcntl_setfd(file, FdFlags::empty())?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // A launcher that died before this line will not be noticed by the line before.
@@ -100,13 +100,13 @@ pub(crate) fn signal_group(group: Pid, signal: Signal) {
 pub(crate) fn allow_many_files() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = limit.maximum;
-    // Where the system refuses, a job that is too large says so when it runs out.
+    // If the system refuses, a job that is too large says so when it runs out.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
 }
 
 /// Becomes the parent of whatever the ranks leave behind, so that it can be found.
 pub(crate) fn adopt_orphans() {
-    // Where the system refuses, orphans outside of the job's group go unnoticed, and nothing else
+    // If the system refuses, orphans outside of the job's group go unnoticed, and nothing else
     // changes.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }

@@ -16,11 +16,11 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 use crate::channel::{Outbox, Slot};
-use crate::course::until;
 use crate::frames::{GREETING, ToLauncher, VERSION, decode};
 use crate::output::{Sink, write_line};
+use crate::policy::until;
 
-/// How much a host may say before its daemon does.
+/// The number of bytes that a host may print before its daemon does.
 const PREAMBLE_MAX: u64 = 1 << 20;
 /// A line of a host that is longer is passed on in pieces.
 const LINE_MAX: u64 = 64 * 1024;
@@ -33,7 +33,7 @@ pub(crate) struct Remote {
     handle: OwnedFd,
     pub(crate) outbox: Outbox,
     pub(crate) state: State,
-    /// Where its interface is.
+    /// The address of its interface.
     pub(crate) address: Option<crate::frames::Interface>,
     /// Its ranks that have not ended.
     pub(crate) running: Vec<Rank>,
@@ -49,7 +49,7 @@ pub(crate) struct Goal {
     pub(crate) ranks: Vec<Rank>,
 }
 
-/// How far a host has come.
+/// The progress of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Asked,
@@ -77,7 +77,7 @@ pub(crate) enum What {
     Quiet,
 }
 
-/// Where the output of all hosts goes.
+/// The destination of the output of all hosts.
 pub(crate) struct Printer {
     sink: Mutex<Sink>,
     busy: AtomicUsize,
@@ -99,12 +99,13 @@ impl Printer {
         printed
     }
 
-    /// Whether somebody is writing right now: then a host may have said more than we know.
+    /// Returns whether a thread is writing right now: then a host may have said more than was read.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst) > 0
     }
 
-    /// What was kept. A sink that somebody writes to, to a reader that stalls, keeps nothing.
+    /// Returns the lines that were kept. A sink that is being written to a stalled reader keeps
+    /// nothing.
     pub(crate) fn kept(&self) -> Vec<u8> {
         let sink = self
             .sink
@@ -115,8 +116,8 @@ impl Printer {
 }
 
 impl Remote {
-    /// Reaches for a host, in the process group `group` if there is one already. What happens there
-    /// is put into `slot`.
+    /// Reaches for a host, in the process group `group` if there is one already. Its events are put
+    /// into `slot`.
     pub(crate) fn start(
         goal: Goal,
         group: Option<Pid>,
@@ -133,8 +134,8 @@ impl Remote {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // What a terminal sends to its foreground must not end it: the ranks have to be asked
-            // first.
+            // The signals of a terminal to its foreground must not end it: the ranks have to be
+            // asked first.
             .process_group(group.map_or(0, |group| group.as_raw_nonzero().get()))
             .spawn()
             .map_err(&failed)?;
@@ -192,7 +193,7 @@ impl Remote {
         Pid::from_child(&self.child)
     }
 
-    /// How the program that reaches the host has ended, if it does before this time.
+    /// Returns the exit status of the program that reaches the host, if it ends before this time.
     pub(crate) fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
             if let Ok(status @ Some(_)) = self.child.try_wait() {
@@ -208,7 +209,7 @@ impl Remote {
 
     /// Ends the program that reaches the host.
     pub(crate) fn kill(&mut self) {
-        // What has ended already needs no ending.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -220,7 +221,7 @@ impl Remote {
     }
 }
 
-/// What a thread needs that reads what a host says.
+/// The state of a thread that reads from a host.
 #[derive(Clone)]
 struct Reader {
     node: usize,
@@ -244,8 +245,8 @@ impl Reader {
         self.tell(What::Ended(why));
     }
 
-    /// Reads up to the daemon's first line. What the host says before is passed on: start-up files
-    /// of shells are talkative.
+    /// Reads up to the daemon's first line. Lines before it are passed on: start-up files of shells
+    /// are talkative.
     fn greet(&self, from: &mut impl BufRead) -> Result<(), Option<String>> {
         let mut from = from.take(PREAMBLE_MAX);
         loop {
@@ -306,7 +307,7 @@ impl Reader {
 
     fn say(&self, line: &[u8]) {
         let end: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-        // If nobody reads it, there is nobody to tell.
+        // If standard error has no reader, there is nothing else to try.
         let _ = write_line(
             &mut std::io::stderr().lock(),
             &format!("{}: ", self.label),

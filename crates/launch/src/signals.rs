@@ -14,7 +14,7 @@ const FORWARDED: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1,
 /// Those that are left alone where they are ignored: `nohup` does so, and shells without job
 /// control do.
 const RESPECTED: [i32; 2] = [SIGHUP, SIGTSTP];
-/// The one that asks to be stopped, until somebody lets us go on.
+/// The signal that asks to be stopped, until another lets us go on.
 pub(crate) const STOPPING: i32 = SIGTSTP;
 /// Those that ask for the end.
 pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
@@ -37,7 +37,7 @@ impl Signals {
         {
             let flag = Arc::default();
             let waker = waker.try_clone().map_err(refused)?;
-            // The flag first: whoever is woken finds it set.
+            // The flag first: a thread that is woken finds it set.
             signals
                 .registered
                 .push(signal_hook::flag::register(number, Arc::clone(&flag)).map_err(refused)?);
@@ -65,7 +65,7 @@ fn ignored() -> impl Fn(i32) -> bool {
     move |number| mask >> (number - 1) & 1 == 1
 }
 
-/// Stops this process until somebody lets it go on.
+/// Stops this process until a signal lets it go on.
 pub(crate) fn stop() {
     // Sent to this thread, so that it is stopped when this returns; the system stops all others
     // with it.

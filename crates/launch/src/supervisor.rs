@@ -4,10 +4,10 @@ use farside::job::Host;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
-use crate::course::{Course, until};
-use crate::crew::{Crew, Started};
 use crate::input::{Feed, may_read_stdin, read_stdin};
+use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
+use crate::policy::{Policy, until};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Launch, Report, processes, system};
 
@@ -23,26 +23,27 @@ pub(crate) fn run(launch: &Launch) -> Result<Report, Error> {
         processes::allow_many_files();
     }
     let mut signals = if launch.interactive { Some(Signals::new()?) } else { None };
-    let Started { crew, forwarder, input } = Crew::start(launch, &host, Sink::new(launch.output))?;
+    let Started { local_ranks, forwarder, input } =
+        LocalRanks::start(launch, &host, Sink::new(launch.output))?;
     let mut supervisor = Supervisor {
-        crew,
-        course: Course::new(launch),
+        local_ranks,
+        policy: Policy::new(launch),
         forwarder: Some(forwarder),
         captured: Vec::new(),
         input: input.map(Feed::new),
     };
-    supervisor.course.begin();
+    supervisor.policy.begin();
     let watched = supervisor.watch(&mut signals);
-    supervisor.crew.clean_up();
+    supervisor.local_ranks.clean_up();
     supervisor.flush_output(signals);
-    supervisor.course.say_rest();
+    supervisor.policy.say_rest();
     watched?;
-    Ok(supervisor.course.report(supervisor.captured))
+    Ok(supervisor.policy.report(supervisor.captured))
 }
 
 struct Supervisor<'a> {
-    crew: Crew<'a>,
-    course: Course<'a>,
+    local_ranks: LocalRanks<'a>,
+    policy: Policy<'a>,
     forwarder: Option<Forwarder>,
     captured: Vec<u8>,
     input: Option<Feed>,
@@ -51,9 +52,9 @@ struct Supervisor<'a> {
 impl Supervisor<'_> {
     /// Watches until all ranks have ended.
     fn watch(&mut self, signals: &mut Option<Signals>) -> Result<(), Error> {
-        while !self.crew.is_empty() {
+        while !self.local_ranks.is_empty() {
             let stdin = std::io::stdin();
-            let mut polled: Vec<PollFd<'_>> = self.crew.polled().collect();
+            let mut polled: Vec<PollFd<'_>> = self.local_ranks.polled().collect();
             let ranks = polled.len();
             polled.extend(
                 self.forwarder
@@ -68,7 +69,7 @@ impl Supervisor<'_> {
                 true => PollFd::new(&stdin, PollFlags::IN),
                 false => input.polled(),
             }));
-            match rustix::event::poll(&mut polled, until(self.course.next()).as_ref()) {
+            match rustix::event::poll(&mut polled, until(self.policy.next()).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(system("poll")(errno)),
             }
@@ -82,37 +83,37 @@ impl Supervisor<'_> {
                 self.pass_input_on();
             }
             if let Some(signals) = signals.as_mut().filter(|_| signalled.first() == Some(&true)) {
-                signals.take().into_iter().for_each(|number| self.obey(number));
+                signals.take().into_iter().for_each(|number| self.forward_signal(number));
             }
             if news.first() == Some(&true) {
                 self.hear();
             }
-            for end in self.crew.reap(ended) {
-                self.course.ended(end.rank, end.how, end.peer_state);
+            for end in self.local_ranks.reap(ended) {
+                self.policy.ended(end.rank, end.how, end.peer_state);
                 match &mut self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
-                    None => self.course.drained(end.rank),
+                    None => self.policy.drained(end.rank),
                 }
             }
-            if let Some(signal) = self.course.keep_time(|| self.crew.running()) {
-                self.crew.signal(signal);
+            if let Some(signal) = self.policy.due_signal(|| self.local_ranks.running()) {
+                self.local_ranks.signal(signal);
             }
         }
         Ok(())
     }
 
-    /// Somebody has sent this process a signal.
-    fn obey(&mut self, number: i32) {
+    /// Passes a signal that was sent to this process on to the ranks.
+    fn forward_signal(&mut self, number: i32) {
         if number == STOPPING {
-            self.crew.signal(Signal::STOP);
-            self.course.pause();
-            self.crew.signal(Signal::CONT);
-        } else if let Some(signal) = self.course.asked(number) {
-            self.crew.signal(signal);
+            self.local_ranks.signal(Signal::STOP);
+            self.policy.pause();
+            self.local_ranks.signal(Signal::CONT);
+        } else if let Some(signal) = self.policy.asked(number) {
+            self.local_ranks.signal(signal);
         }
     }
 
-    /// Moves some of standard input on, until there is no more, or nobody who reads it.
+    /// Moves some of standard input on, until there is no more, or no reader.
     fn pass_input_on(&mut self) {
         let Some(input) = &mut self.input else {
             return;
@@ -130,8 +131,8 @@ impl Supervisor<'_> {
     /// The forwarder has something to say.
     fn hear(&mut self) {
         match self.forwarder.as_mut().map(Forwarder::hear) {
-            Some(News::Broken) => self.course.output_broke(),
-            Some(News::Drained(rank)) => self.course.drained(rank),
+            Some(News::Broken) => self.policy.output_broke(),
+            Some(News::Drained(rank)) => self.policy.drained(rank),
             Some(News::Done) => {
                 let forwarder = self.forwarder.take();
                 self.captured = forwarder.map(Forwarder::finish).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Supervisor<'_> {
 
     /// Waits until all output was passed on; when the job was ended rather than done, not for long.
     fn flush_output(&mut self, mut signals: Option<Signals>) {
-        let patience = self.course.was_cut_short().then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let wait_max = self.policy.was_cut_short().then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
         let Some(forwarder) = &mut self.forwarder else {
             return;
         };
@@ -153,7 +154,7 @@ impl Supervisor<'_> {
             polled
                 .extend(signals.as_ref().map(|signals| PollFd::new(&signals.pipe, PollFlags::IN)));
             let polled_well = matches!(
-                rustix::event::poll(&mut polled, patience.as_ref()),
+                rustix::event::poll(&mut polled, wait_max.as_ref()),
                 Ok(1..) | Err(rustix::io::Errno::INTR)
             );
             let news = !polled[0].revents().is_empty();
@@ -165,7 +166,7 @@ impl Supervisor<'_> {
                     break;
                 }
                 Some(News::Broken) => output_lost = true,
-                Some(News::Drained(rank)) => self.course.drained(rank),
+                Some(News::Drained(rank)) => self.policy.drained(rank),
                 None => {}
             }
             let told_to_end = signals
@@ -176,7 +177,7 @@ impl Supervisor<'_> {
             }
         }
         if output_lost {
-            self.course.note_lost_output();
+            self.policy.note_lost_output();
         }
     }
 }

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Pid;
 
-/// How a program is run in a namespace, for `farside run --rsh`.
+/// The command that runs a program in a namespace, for `farside run --rsh`.
 pub const RSH: &str = "ip netns exec {host}";
 
-/// What the names of all namespaces begin with; the number of the process follows that made them.
+/// The beginning of all names of namespaces; the number of the process that made them follows.
 const PREFIX: &str = "farside-";
 /// The interface that each namespace has, beside the loopback.
 const INTERFACE: &str = "eth0";
@@ -40,8 +40,8 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// So many namespaces. Where they cannot be made, this says so, loudly, and gives none; where
-    /// nobody reads what tests say, that is with `CI=true`, it is a failure.
+    /// Makes so many namespaces. If they cannot be made, it says so, loudly, and returns none; in
+    /// CI (`CI=true`), where that would go unnoticed, it fails.
     pub fn wanted(count: u8) -> Option<Namespaces> {
         match Namespaces::new(count) {
             Ok(namespaces) => Some(namespaces),

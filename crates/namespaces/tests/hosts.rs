@@ -3,7 +3,7 @@
 
 use farside_namespaces::Namespaces;
 
-/// Whether packets get from one namespace to another.
+/// Returns whether packets get from one namespace to another.
 fn reaches(hosts: &Namespaces, from: usize, to: usize) -> bool {
     // A neighbour that answers gets into the table of the link: no program is needed that sends and
     // listens.
@@ -23,7 +23,7 @@ fn reaches(hosts: &Namespaces, from: usize, to: usize) -> bool {
         if table.contains("FAILED") {
             return false;
         }
-        // sleep: the kernel tells nobody when it has given up on a neighbour.
+        // sleep: the kernel does not notify when it has given up on a neighbour.
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("the neighbour {address} neither answers nor fails to");

@@ -76,7 +76,7 @@ impl Directory {
         let written = self.memory.put(at::KEY, &key.bytes());
         debug_assert!(written);
         self.store(at::SERVER, settings.server.code());
-        self.store(at::PATIENCE_MS, settings.patience.as_millis() as u64);
+        self.store(at::PATIENCE_MS, settings.peer_timeout.as_millis() as u64);
         self.store(at::NODE, node.0.into());
         if network.len() as u64 > at::NETWORK_BYTES {
             let (value, limit) = (network.len() as u64, at::NETWORK_BYTES);
@@ -149,8 +149,8 @@ impl Directory {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        let patience = Duration::from_millis(self.load(at::PATIENCE_MS));
-        Settings { server: Server::from_code(self.load(at::SERVER)), patience }
+        let peer_timeout = Duration::from_millis(self.load(at::PATIENCE_MS));
+        Settings { server: Server::from_code(self.load(at::SERVER)), peer_timeout }
     }
 
     /// Where a node's interface listens.

@@ -71,12 +71,12 @@ pub struct Settings {
     /// Who executes far operations, and how it waits for them.
     pub server: Server,
     /// How long a node may be silent before it is given up.
-    pub patience: Duration,
+    pub peer_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { server: Server::default(), patience: Duration::from_secs(10) }
+        Settings { server: Server::default(), peer_timeout: Duration::from_secs(10) }
     }
 }
 

@@ -184,7 +184,7 @@ impl Station {
             origin,
             routes,
             heard_ns: vec![now_ns(); nodes as usize],
-            patience: self.settings.patience,
+            patience: self.settings.peer_timeout,
             asked_ns: now_ns(),
             given_up: vec![false; nodes as usize],
             came_ns: now_ns(),

@@ -3,7 +3,7 @@
 //! A [`Watched`] memory is a second mapping of memory that is shared anyway. Each of its pages may
 //! be untouchable, readable or writable; an access that is not allowed runs a handler on the thread
 //! that made it, which allows it, and then the access is made. The first mapping stays as it is:
-//! through it, pages are brought up to date while nobody can touch them through the second.
+//! through it, pages are brought up to date while they cannot be touched through the second.
 //!
 //! There are two [`Method`]s: userfaultfd, which tells of missing and write-protected pages by a
 //! signal of its own and keeps one mapping in one piece; and protections of mappings, which work
@@ -20,7 +20,7 @@ use std::fmt;
 
 pub use mapping::Watched;
 
-/// How pages are watched.
+/// The method of watching pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// By userfaultfd.
@@ -29,7 +29,7 @@ pub enum Method {
     Protect,
 }
 
-/// What may be done with a page.
+/// The accesses that a page allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Allowed {
@@ -41,16 +41,16 @@ pub enum Allowed {
     Writing,
 }
 
-/// What an access tried.
+/// An access that was not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The page, counted from the start of the memory.
     pub page: usize,
-    /// Whether it was a write, if that is known.
+    /// True for a write, if that is known.
     pub is_write: Option<bool>,
 }
 
-/// What deals with faults.
+/// A handler of faults.
 ///
 /// # Safety
 ///
@@ -62,13 +62,13 @@ pub unsafe trait Handler {
     fn handle(&self, fault: Fault);
 }
 
-/// Why memory cannot be watched.
+/// The reason why memory cannot be watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{call} failed with error {errno}")]
 pub struct Error {
     /// The system call.
     pub call: &'static str,
-    /// What it said.
+    /// The error of the system.
     pub errno: i32,
 }
 
@@ -92,7 +92,7 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// Whether the system lets this process watch memory by userfaultfd.
+/// Returns whether the system lets this process watch memory by userfaultfd.
 pub fn has_userfault() -> bool {
     userfault::Userfault::open().is_ok()
 }

@@ -20,7 +20,7 @@ enum Watch {
     Protect,
     Userfault {
         fd: Userfault,
-        /// What each page of the mapping allows now.
+        /// The accesses that each page of the mapping allows now.
         states: Mutex<Vec<Allowed>>,
         /// The first mapping, through which a page is made to exist.
         first: NonNull<u8>,
@@ -55,7 +55,7 @@ impl Watched {
             _ => return Err(Error::last("mremap")),
         };
         let unmapped = |error: Error| {
-            // SAFETY: it was mapped just now, and nobody knows of it.
+            // SAFETY: it was mapped just now, and no other code knows of it.
             unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
             error
         };
@@ -95,12 +95,12 @@ impl Watched {
         Ok(())
     }
 
-    /// Where it starts.
+    /// Returns the first address.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// How pages are watched.
+    /// Returns the method of watching pages.
     pub fn method(&self) -> Method {
         match self.watch {
             Watch::Protect => Method::Protect,
@@ -108,8 +108,8 @@ impl Watched {
         }
     }
 
-    /// From now on this may be done with `count` pages from `first` on. By userfaultfd, pages that
-    /// nobody has touched may have to be allowed again when they are.
+    /// Sets the accesses that `count` pages from `first` on allow. By userfaultfd, pages that were
+    /// never touched may have to be allowed again when they are.
     pub fn allow(&self, first: usize, count: usize, what: Allowed) -> Result<(), Error> {
         let (start, bytes) = (first * self.page_bytes, count * self.page_bytes);
         if start + bytes > self.bytes {
@@ -135,7 +135,7 @@ impl Watched {
     }
 
     fn protect(&self, start: usize, bytes: usize, protection: i32) -> Result<(), Error> {
-        // SAFETY: inside of this mapping, which nobody relies on to allow anything.
+        // SAFETY: inside of this mapping, which is not relied on to allow anything.
         match unsafe { libc::mprotect(self.base.as_ptr().add(start).cast(), bytes, protection) } {
             0 => Ok(()),
             _ => Err(Error::last("mprotect")),
@@ -146,7 +146,7 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         *self.armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
-        // SAFETY: this mapping is its own, and whoever has pointers into it has borrowed this.
+        // SAFETY: the mapping belongs to this, and all pointers into it borrow this.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

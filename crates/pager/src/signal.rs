@@ -1,4 +1,4 @@
-//! Faults as signals: whose memory it is, and what to do when it is nobody's.
+//! Faults as signals: the lookup of the watched memory, and the way of signals that belong to none.
 //!
 //! A signal has no argument but an address, so which memory is watched must be known to the process
 //! as a whole. This is the one place of farside that keeps such a table; it is read without locks.
@@ -8,15 +8,15 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::{Error, Fault, Handler};
 
-/// How many memories a process can watch at a time.
+/// The number of memories that a process can watch at a time.
 const SLOTS: usize = 1024;
 
-/// A memory that is watched. Nobody's if its end is zero.
+/// A watched memory. Free if its end is zero.
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
     page_bytes: AtomicUsize,
-    /// The thread whose faults are dealt with.
+    /// The thread whose faults are handled.
     thread: AtomicU64,
     handler: AtomicPtr<HandlerCell>,
 }
@@ -35,7 +35,7 @@ static TABLE: [Slot; SLOTS] = [const {
 }; SLOTS];
 /// Held while the table is changed.
 static CHANGES: Mutex<()> = Mutex::new(());
-/// Who dealt with the two signals before.
+/// The previous handlers of the two signals.
 static BEFORE: OnceLock<[(i32, libc::sigaction); 2]> = OnceLock::new();
 
 /// A memory in the table.
@@ -66,7 +66,7 @@ impl Armed {
             std::mem::transmute::<&(dyn Handler + '_), &(dyn Handler + 'static)>(handler)
         };
         slot.handler.store(Box::into_raw(Box::new(HandlerCell(handler))), Ordering::Relaxed);
-        // What was stored before belongs to this slot once its end is known.
+        // The fields stored before belong to this slot once its end is known.
         slot.end.store(start + bytes, Ordering::Release);
         Ok(Armed { slot })
     }
@@ -133,7 +133,7 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     pass_on(signal, info, context);
 }
 
-/// Whether the address is in memory that this thread watches; then its handler has run.
+/// Runs the handler if the address is in memory that this thread watches; returns whether it is.
 fn deal_with(address: usize, is_write: Option<bool>) -> bool {
     let here = |slot: &&Slot| {
         let end = slot.end.load(Ordering::Acquire);
@@ -155,8 +155,7 @@ fn deal_with(address: usize, is_write: Option<bool>) -> bool {
     true
 }
 
-/// It is not ours: whoever dealt with the signal before does so, and if nobody did, the process
-/// ends as it should.
+/// Passes a foreign signal to its previous handler; without one, the process ends as it should.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().and_then(|all| all.iter().find(|(known, _)| *known == signal));
     match before {
@@ -189,7 +188,7 @@ fn say(text: &str) {
     let _ = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Whether the access that faulted was a write, where the processor tells.
+/// Returns whether the access that faulted was a write, where the processor tells.
 ///
 /// # Safety
 ///

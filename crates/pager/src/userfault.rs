@@ -76,7 +76,7 @@ impl Userfault {
         if fd < 0 {
             return Err(Error::last("userfaultfd"));
         }
-        // SAFETY: it is open, and nobody else has it.
+        // SAFETY: it is open, and has no other owner.
         let userfault = Userfault { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } };
         let features = FEATURE_SIGBUS | FEATURE_MINOR_SHMEM | FEATURE_WP_SHMEM;
         userfault.ask(
@@ -128,7 +128,7 @@ impl Userfault {
             let len = bytes as u64;
             match (was, what) {
                 (_, Allowed::Nothing) => {
-                    // SAFETY: of the second mapping, which nobody reads now; the pages themselves
+                    // SAFETY: of the second mapping, which is not read now; the pages themselves
                     // stay where they are.
                     let done = unsafe {
                         libc::madvise(base.as_ptr().add(start).cast(), bytes, libc::MADV_DONTNEED)
@@ -137,8 +137,7 @@ impl Userfault {
                         return Err(Error::last("madvise"));
                     }
                 }
-                // Whoever touches a page that is absent asks again; so many need not be made
-                // present ahead.
+                // An access to an absent page faults again; so many need not be made present ahead.
                 (Allowed::Nothing, _) if run.len() > 1 => continue,
                 (Allowed::Nothing, _) => {
                     // SAFETY: inside of the first mapping. A page exists once it was read.

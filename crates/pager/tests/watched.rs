@@ -73,7 +73,7 @@ fn accesses_that_are_not_allowed_are_told_of_once() {
         let byte = |page: usize, at: usize| unsafe {
             watched.base().add(page * page_bytes() + at).as_ptr()
         };
-        // SAFETY: as above; nobody else touches it.
+        // SAFETY: as above; no other code touches it.
         let (load, store) = (
             |page, at| unsafe { byte(page, at).read_volatile() },
             |page, at, value| unsafe { byte(page, at).write_volatile(value) },

@@ -1,4 +1,4 @@
-//! The inherited socket to the launcher, read with patience: a launcher that does not answer is an
+//! The inherited socket to the launcher, read until the deadline: a launcher that does not answer is an
 //! error and no hang.
 
 use std::fs::File;
@@ -8,23 +8,23 @@ use std::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::{Error, Patience, Result};
+use crate::{Error, Result, StartDeadline};
 
 /// A longer message is none.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct Channel {
     socket: File,
-    /// What was read and not yet asked for.
-    ahead: Vec<u8>,
-    patience: Rc<Patience>,
-    /// What to call it in errors.
+    /// Bytes that were read and not yet asked for.
+    buffered: Vec<u8>,
+    deadline: Rc<StartDeadline>,
+    /// The name of the socket in errors.
     name: String,
 }
 
 impl Channel {
     /// The socket with this number, which the launcher has left open for this process.
-    pub(crate) fn inherited(number: RawFd, patience: &Rc<Patience>) -> Result<Channel> {
+    pub(crate) fn inherited(number: RawFd, deadline: &Rc<StartDeadline>) -> Result<Channel> {
         let name = format!("the launcher's socket (PMI_FD={number})");
         let closed = |error: std::io::Error| {
             Error(format!(
@@ -46,8 +46,8 @@ impl Channel {
             .map_err(|errno| closed(errno.into()))?;
         Ok(Channel {
             socket: File::from(socket),
-            ahead: Vec::new(),
-            patience: Rc::clone(patience),
+            buffered: Vec::new(),
+            deadline: Rc::clone(deadline),
             name,
         })
     }
@@ -61,8 +61,8 @@ impl Channel {
     /// The next line, without its end.
     pub(crate) fn line(&mut self) -> Result<String> {
         loop {
-            if let Some(end) = self.ahead.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.ahead.drain(..=end).collect();
+            if let Some(end) = self.buffered.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.buffered.drain(..=end).collect();
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             self.read_some()?;
@@ -74,15 +74,15 @@ impl Channel {
         if count > MESSAGE_BYTES_MAX {
             return Err(Error(format!("{} announces a message of {count} bytes", self.name)));
         }
-        while self.ahead.len() < count {
+        while self.buffered.len() < count {
             self.read_some()?;
         }
-        let bytes: Vec<u8> = self.ahead.drain(..count).collect();
+        let bytes: Vec<u8> = self.buffered.drain(..count).collect();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn read_some(&mut self) -> Result<()> {
-        let pause = self.patience.pause(&format!("an answer of {}", self.name))?;
+        let pause = self.deadline.pause(&format!("an answer of {}", self.name))?;
         let timeout =
             Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
         match rustix::event::poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
@@ -96,11 +96,11 @@ impl Channel {
                 "{} was closed: the launcher is gone, or has ended the job",
                 self.name
             ))),
-            Ok(read) if self.ahead.len() + read > MESSAGE_BYTES_MAX => {
+            Ok(read) if self.buffered.len() + read > MESSAGE_BYTES_MAX => {
                 Err(Error(format!("{} says too much without an end", self.name)))
             }
             Ok(read) => {
-                self.ahead.extend_from_slice(&buffer[..read]);
+                self.buffered.extend_from_slice(&buffer[..read]);
                 Ok(())
             }
             Err(error)

@@ -1,5 +1,5 @@
-//! What a launcher tells the processes that it has started, and how they tell each other where they
-//! are.
+//! Clients of the process management interfaces: a process learns its rank from its launcher, and
+//! exchanges addresses with the others.
 //!
 //! Launchers of clusters speak one of three protocols, and all three offer the same: a process
 //! learns which rank it is and of how many, it puts values under keys, a fence makes what all have
@@ -9,20 +9,20 @@
 //! - PMI-2, likewise with lengths: `srun --mpi=pmi2`;
 //! - PMIx, a library that talks to a server: Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix`.
 //!
-//! [`recognise`] finds out from the environment who has started this process; [`Launcher::open`]
-//! talks to it. The crate knows nothing of farside: neither ranks' memory nor fabrics.
+//! [`recognise`] finds the launcher of this process from the environment; [`Launcher::open`] talks
+//! to it. The crate knows nothing of farside: neither ranks' memory nor fabrics.
 
 mod channel;
-mod patience;
 mod pmi1;
 mod pmi2;
 mod pmix;
 mod recognise;
 mod siblings;
+mod start_deadline;
 
-pub use patience::Patience;
 pub use pmix::library_version;
 pub use recognise::{Environment, Launcher, recognise};
+pub use start_deadline::StartDeadline;
 
 /// The environment variable that says which protocol to speak, where that is not plain: `pmi1`,
 /// `pmi2`, `pmix`, or `none` for a process that is to be alone.
@@ -30,21 +30,21 @@ pub const PROTOCOL: &str = "FARSIDE_PMI";
 /// The environment variable that says where the PMIx library is.
 pub const PMIX_LIBRARY: &str = "FARSIDE_PMIX_LIBRARY";
 
-/// Why a launcher could not be talked to, and what to do about it.
+/// The reason why a launcher could not be talked to, and the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(pub String);
 
-/// What every call here returns.
+/// The result of every call here.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A conversation with the launcher.
 ///
 /// Keys and values consist of letters, digits and `.-_`; a key is put once, by one process.
 pub trait Session {
-    /// Which of the job's processes this is.
+    /// Returns the rank of this process.
     fn rank(&self) -> u32;
-    /// How many there are.
+    /// Returns the number of processes.
     fn size(&self) -> u32;
     /// The longest value.
     fn value_bytes_max(&self) -> usize;

@@ -4,7 +4,7 @@
 use crate::channel::{Channel, field, negotiate};
 use crate::{Error, Result, Session};
 
-/// What every server takes; the protocol has no question for it.
+/// The length that every server takes; the protocol has no question for it.
 const VALUE_BYTES_MAX: usize = 1000;
 
 pub(crate) struct Pmi2 {

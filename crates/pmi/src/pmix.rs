@@ -7,13 +7,13 @@ use std::ptr::{null, null_mut};
 use std::rc::Rc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-use crate::{Error, PMIX_LIBRARY, Patience, Result, Session};
+use crate::{Error, PMIX_LIBRARY, Result, Session, StartDeadline};
 
-/// Where the library is looked for, in this order. The number is that of its binary interface,
-/// which versions 3 to 5 share.
+/// The names under which the library is looked for, in this order. The number is that of its binary
+/// interface, which versions 3 to 5 share.
 const LIBRARIES: [&str; 2] = ["libpmix.so.2", "libpmix.so"];
 
-/// What of the library's interface is used, as its headers declare it.
+/// The part of the library's interface that is used, as its headers declare it.
 mod abi {
     use std::ffi::{c_char, c_int, c_void};
 
@@ -166,24 +166,24 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// A thread on which the library is called. What it does when its server or another process is gone
-/// is not told: a call that does not return is given up, and the thread with it.
+/// A thread on which the library is called. The library does not say what it does when its server
+/// or another process is gone: a call that does not return is given up, and the thread with it.
 struct Caller {
     calls: Sender<Box<dyn FnOnce() + Send>>,
-    patience: Rc<Patience>,
+    deadline: Rc<StartDeadline>,
     /// The call that was given up.
-    stuck_in: Cell<Option<&'static str>>,
+    unanswered: Cell<Option<&'static str>>,
 }
 
 impl Caller {
-    fn start(patience: &Rc<Patience>) -> Result<Caller> {
+    fn start(deadline: &Rc<StartDeadline>) -> Result<Caller> {
         let (calls, wanted) = channel::<Box<dyn FnOnce() + Send>>();
         let run = move || wanted.into_iter().for_each(|call| call());
         let thread = std::thread::Builder::new().name("farside-pmix".into()).spawn(run);
         thread.map_err(|error| {
             Error(format!("cannot start the thread that calls the PMIx library: {error}"))
         })?;
-        Ok(Caller { calls, patience: Rc::clone(patience), stuck_in: Cell::new(None) })
+        Ok(Caller { calls, deadline: Rc::clone(deadline), unanswered: Cell::new(None) })
     }
 
     fn call<T: Send + 'static>(
@@ -191,16 +191,17 @@ impl Caller {
         name: &'static str,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        if let Some(stuck_in) = self.stuck_in.get() {
-            return Err(Error(format!("{name}: {stuck_in} has not returned")));
+        if let Some(unanswered) = self.unanswered.get() {
+            return Err(Error(format!("{name}: {unanswered} has not returned")));
         }
         let (sender, answer) = channel();
         let gone = || Error(format!("{name}: the thread that calls the PMIx library has ended"));
-        // Nobody waits for the answer to a call that was given up.
+        // The answer to a call that was given up is dropped.
         let call = move || drop(sender.send(call()));
         self.calls.send(Box::new(call)).map_err(|_| gone())?;
         loop {
-            let pause = self.patience.pause(name).inspect_err(|_| self.stuck_in.set(Some(name)))?;
+            let pause =
+                self.deadline.pause(name).inspect_err(|_| self.unanswered.set(Some(name)))?;
             match answer.recv_timeout(pause) {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -218,9 +219,9 @@ pub(crate) struct Pmix {
 }
 
 impl Pmix {
-    pub(crate) fn open(named: Option<&str>, patience: &Rc<Patience>) -> Result<Pmix> {
+    pub(crate) fn open(named: Option<&str>, deadline: &Rc<StartDeadline>) -> Result<Pmix> {
         let library = Library::load(named)?;
-        let caller = Caller::start(patience)?;
+        let caller = Caller::start(deadline)?;
         let init = library.init;
         let (status, me) = caller.call("PMIx_Init", move || {
             let mut me = abi::Proc { space: [0; 256], rank: 0 };
@@ -262,9 +263,9 @@ impl Pmix {
         Err(Error(format!("{call}: {text} ({status})")))
     }
 
-    /// What is left of the time for the start, for a server that keeps time as well.
+    /// Returns the time that is left for the start, for a server that keeps time as well.
     fn seconds_left(&self) -> c_int {
-        self.caller.patience.seconds_left().min(c_int::MAX as u64) as c_int
+        self.caller.deadline.seconds_left().min(c_int::MAX as u64) as c_int
     }
 
     fn look_up(&self, of: &abi::Proc, key: &str) -> Result<Found> {
@@ -387,7 +388,7 @@ impl Session for Pmix {
 
     fn finish(self: Box<Self>) -> Result<()> {
         let finalize = self.library.finalize;
-        // SAFETY: takes no further information. The library counts who uses it in this process.
+        // SAFETY: takes no further information. The library counts its users in this process.
         let status = self.caller.call("PMIx_Finalize", move || unsafe { finalize(null(), 0) })?;
         self.check(status, "PMIx_Finalize")
     }

@@ -1,5 +1,5 @@
-//! Who has started this process: read from the environment, and nothing is guessed where it is half
-//! set.
+//! The launcher of this process, read from the environment: an environment that is half set is an
+//! error, and no reason to guess.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::channel::Channel;
 use crate::pmi1::Pmi1;
 use crate::pmi2::Pmi2;
 use crate::pmix::Pmix;
-use crate::siblings::Family;
-use crate::{Error, PMIX_LIBRARY, PROTOCOL, Patience, Result, Session};
+use crate::siblings::JobProcesses;
+use crate::{Error, PMIX_LIBRARY, PROTOCOL, Result, Session, StartDeadline};
 
 /// Numbers of steps from here on stand for the batch script, for shells of `salloc` and the like.
 const STEPS_MAX: u32 = 0xffff_fff0;
@@ -24,7 +24,7 @@ pub enum Launcher {
     Pmi1 {
         /// The number of the socket.
         socket: i32,
-        /// Which process this is.
+        /// The rank of this process.
         rank: u32,
         /// Of how many.
         size: u32,
@@ -33,14 +33,14 @@ pub enum Launcher {
     Pmi2 {
         /// The number of the socket.
         socket: i32,
-        /// What the launcher calls the job.
+        /// The launcher's name of the job.
         job: String,
-        /// Which process this is.
+        /// The rank of this process.
         rank: u32,
     },
     /// It has a PMIx server.
     Pmix {
-        /// Where the library is, if the user says so.
+        /// The path of the library, if the user has set it.
         library: Option<String>,
     },
 }
@@ -83,12 +83,13 @@ pub fn recognise(environment: Environment<'_>) -> Result<Option<Launcher>> {
     Ok(None)
 }
 
-/// Tasks of one step that know nothing of each other are hardly what somebody wanted.
+/// Refuses tasks of one step that know nothing of each other: hardly what the user wanted.
 fn refuse_bare_slurm(environment: Environment<'_>) -> Result<()> {
     let number = |name: &str| environment(name).and_then(|text| text.parse::<u32>().ok());
     let task = number("SLURM_PROCID");
     // A batch script is task 0, and so is a shell of salloc; neither is in a step that has a number
-    // of its own. Whatever they start finds how many tasks the job has, and is none of them.
+    // of its own. A program that they start finds the number of tasks of the job, and is none of
+    // them.
     let is_in_step = task.is_some_and(|task| task > 0)
         || number("SLURM_STEP_ID").is_some_and(|step| step < STEPS_MAX);
     let (name, tasks) = match number("SLURM_STEP_NUM_TASKS") {
@@ -165,30 +166,30 @@ impl std::fmt::Display for Launcher {
 
 impl Launcher {
     /// A start that begins now and may take this long, which users change with this variable.
-    pub fn patience(
+    pub fn start_deadline(
         &self,
         limit: Duration,
         variable: &'static str,
         environment: Environment<'_>,
-    ) -> Rc<Patience> {
-        let family = match self {
-            Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => Family::of_pmi(environment),
-            Launcher::Pmix { .. } => Family::of_pmix(environment),
+    ) -> Rc<StartDeadline> {
+        let processes = match self {
+            Launcher::Pmi1 { .. } | Launcher::Pmi2 { .. } => JobProcesses::of_pmi(environment),
+            Launcher::Pmix { .. } => JobProcesses::of_pmix(environment),
         };
-        Patience::new(limit, variable, family)
+        StartDeadline::new(limit, variable, processes)
     }
 
     /// Begins to talk to it. All that is said to it together may take as long as the start may: a
     /// fence takes as long as the slowest process takes to come.
-    pub fn open(&self, patience: &Rc<Patience>) -> Result<Box<dyn Session>> {
+    pub fn open(&self, deadline: &Rc<StartDeadline>) -> Result<Box<dyn Session>> {
         match self {
             Launcher::Pmi1 { socket, rank, size } => {
-                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, patience)?, *rank, *size)?))
+                Ok(Box::new(Pmi1::open(Channel::inherited(*socket, deadline)?, *rank, *size)?))
             }
             Launcher::Pmi2 { socket, job, rank } => {
-                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, patience)?, job, *rank)?))
+                Ok(Box::new(Pmi2::open(Channel::inherited(*socket, deadline)?, job, *rank)?))
             }
-            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), patience)?)),
+            Launcher::Pmix { library } => Ok(Box::new(Pmix::open(library.as_deref(), deadline)?)),
         }
     }
 }
@@ -259,7 +260,8 @@ mod tests {
         assert!(refused(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")]).contains("task 1 of 4"));
         let first = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")];
         assert!(refused(&[first[0], first[1], ("SLURM_STEP_ID", "0")]).contains("task 0 of 4"));
-        // What a batch script and a shell of salloc find, which start this program without srun.
+        // The environment of a batch script or a shell of salloc, which start this program without
+        // srun.
         assert_eq!(found(&first), Ok(None));
         assert_eq!(found(&[first[0], first[1], ("SLURM_STEP_ID", "4294967290")]), Ok(None));
         assert_eq!(found(&[first[1]]), Ok(None));

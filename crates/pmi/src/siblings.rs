@@ -1,61 +1,61 @@
-//! Which processes of a job are on this machine, found where the system lists them.
+//! The processes of a job on this machine, found in the system's list.
 //!
-//! No protocol tells who is missing at a fence. But a launcher's daemon is the parent of all ranks
-//! of its machine, and tells each in its environment which rank it is, and how many there are. So
-//! a rank that a daemon has started and that is none of its children any more is gone. Where that
-//! cannot be seen (a launcher that says less, ranks in spaces of process numbers of their own)
-//! nothing is concluded.
+//! No protocol names the ranks that are missing at a fence. But a launcher's daemon is the parent
+//! of all ranks of its machine, and tells each its rank in its environment, and the number of
+//! ranks. So a rank that a daemon has started and that is none of its children any more is gone. If
+//! that cannot be seen (a launcher that says less, ranks in PID namespaces of their own) nothing is
+//! concluded.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use crate::Environment;
-use crate::patience::ranks_are;
+use crate::start_deadline::ranks_are;
 
 /// The processes that a launcher has started for a job, as each of them can tell them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Family {
+pub(crate) struct JobProcesses {
     /// The variable that says which rank a process is.
     rank_variable: &'static str,
     rank: String,
     /// A variable that all ranks of the job have alike, and no others.
     job: (&'static str, Option<String>),
-    /// How many ranks there are.
+    /// The number of ranks.
     size: Option<u32>,
-    /// How many of them the daemon of this machine has started.
+    /// The number of ranks that the daemon of this machine has started.
     here: Option<u32>,
     /// The process that has started them.
     daemon: Option<u32>,
 }
 
-/// Who is there.
+/// The ranks that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Census {
     present: BTreeSet<u32>,
-    /// Whether the daemon has children that are about to become ranks.
+    /// True if the daemon has children that are about to become ranks.
     is_growing: bool,
 }
 
-impl Family {
+impl JobProcesses {
     /// The ranks of a PMIx launcher.
-    pub(crate) fn of_pmix(environment: Environment<'_>) -> Family {
+    pub(crate) fn of_pmix(environment: Environment<'_>) -> JobProcesses {
         let job = ("PMIX_NAMESPACE", environment("PMIX_NAMESPACE"));
         let (size, here) = match environment("OMPI_COMM_WORLD_LOCAL_SIZE") {
             Some(here) => (number(environment("OMPI_COMM_WORLD_SIZE")), here.parse().ok()),
             None => of_slurm(environment),
         };
-        Family::new("PMIX_RANK", environment("PMIX_RANK"), job, size, here)
+        JobProcesses::new("PMIX_RANK", environment("PMIX_RANK"), job, size, here)
     }
 
     /// The ranks of a launcher that speaks PMI-1 or PMI-2.
-    pub(crate) fn of_pmi(environment: Environment<'_>) -> Family {
+    pub(crate) fn of_pmi(environment: Environment<'_>) -> JobProcesses {
         let job = ("PMI_JOBID", environment("PMI_JOBID"));
         let (size, here) = match environment("MPI_LOCALNRANKS") {
             Some(here) => (number(environment("PMI_SIZE")), here.parse().ok()),
             None => of_slurm(environment),
         };
-        Family::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
+        JobProcesses::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
     }
 
     fn new(
@@ -64,30 +64,30 @@ impl Family {
         job: (&'static str, Option<String>),
         size: Option<u32>,
         here: Option<u32>,
-    ) -> Family {
+    ) -> JobProcesses {
         let rank = rank.unwrap_or_default();
-        let mut family = Family { rank_variable, rank, job, size, here, daemon: None };
-        family.daemon = family.daemon();
-        family
+        let mut processes = JobProcesses { rank_variable, rank, job, size, here, daemon: None };
+        processes.daemon = processes.daemon();
+        processes
     }
 
-    /// What this process is called in messages.
+    /// Returns the name of this process in messages.
     pub(crate) fn me(&self) -> String {
         format!("rank {}", self.rank)
     }
 
-    /// Who is waited for.
+    /// Returns the name of all ranks in messages.
     pub(crate) fn everybody(&self) -> String {
         self.size.map_or("all ranks".to_owned(), |size| format!("all {size} ranks"))
     }
 
-    /// What only the processes of this job and machine agree on.
+    /// Returns a name on which the processes of this job and machine agree, and no others.
     pub(crate) fn name(&self) -> String {
         let job = self.job.1.as_deref().unwrap_or_default();
         format!("farside-start-{job}-{}", self.daemon.unwrap_or_else(std::process::id))
     }
 
-    /// Looks who is there, as far as that can be seen.
+    /// Looks for the ranks of this machine, as far as they can be seen.
     pub(crate) fn census(&self) -> Option<Census> {
         let daemon = self.daemon?;
         let mut census = Census { present: BTreeSet::new(), is_growing: false };
@@ -97,8 +97,8 @@ impl Family {
         {
             match self.rank_of(process.pid) {
                 Some(rank) => _ = census.present.insert(rank),
-                // A copy of the daemon that has not become a rank yet, or one that nobody may look
-                // at.
+                // A copy of the daemon that has not become a rank yet, or a process that may not be
+                // looked at.
                 None => {
                     census.is_growing |=
                         self::program(process.pid).is_none_or(|own| Some(own) == program)
@@ -108,14 +108,14 @@ impl Family {
         Some(census)
     }
 
-    /// Who was gone at an earlier look and is gone still, in words. Those who have ended since then
-    /// may have given up for the same reason, and are not named.
+    /// Describes the ranks that were gone at an earlier look and are gone still. Ranks that have
+    /// ended since then may have given up for the same reason, and are not named.
     pub(crate) fn gone_for_good(&self, before: &Census, now: &Census) -> Option<String> {
         let has_come = !now.present.is_subset(&before.present);
         if has_come || now.is_growing { None } else { self.gone(before) }
     }
 
-    /// Who of those that were started here is gone, in words.
+    /// Describes the ranks that were started here and are gone.
     pub(crate) fn gone(&self, census: &Census) -> Option<String> {
         let missing = self.missing(census)?;
         match (&missing[..], self.size) {
@@ -136,7 +136,7 @@ impl Family {
         }
     }
 
-    /// What was found, in words.
+    /// Describes a census.
     pub(crate) fn describe(&self, census: &Census) -> String {
         match self.gone(census) {
             Some(gone) => gone,
@@ -192,7 +192,7 @@ impl Family {
     }
 }
 
-/// What Slurm says of a step: its tasks, and those of this node if it is the only one.
+/// Reads the description of a Slurm step: its tasks, and those of this node if it is the only one.
 fn of_slurm(environment: Environment<'_>) -> (Option<u32>, Option<u32>) {
     let tasks = number(environment("SLURM_STEP_NUM_TASKS"));
     (tasks, tasks.filter(|_| number(environment("SLURM_STEP_NUM_NODES")) == Some(1)))
@@ -229,8 +229,8 @@ fn program(pid: u32) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn family(size: Option<u32>, here: Option<u32>) -> Family {
-        Family::new("NO_SUCH_RANK", Some("0".into()), ("NO_SUCH_JOB", None), size, here)
+    fn processes(size: Option<u32>, here: Option<u32>) -> JobProcesses {
+        JobProcesses::new("NO_SUCH_RANK", Some("0".into()), ("NO_SUCH_JOB", None), size, here)
     }
 
     fn census(present: &[u32]) -> Census {
@@ -239,28 +239,28 @@ mod tests {
 
     #[test]
     fn who_is_missing_is_named_where_all_ranks_are_here() {
-        let family = family(Some(4), Some(4));
-        assert_eq!(family.gone(&census(&[0, 1, 2, 3])), None);
-        assert!(family.gone(&census(&[0, 2, 3])).unwrap().starts_with("rank 1 is gone"));
-        assert!(family.gone(&census(&[2])).unwrap().starts_with("ranks 0, 1, 3 are gone"));
-        assert_eq!(family.gone(&Census { is_growing: true, ..census(&[0]) }), None);
+        let processes = processes(Some(4), Some(4));
+        assert_eq!(processes.gone(&census(&[0, 1, 2, 3])), None);
+        assert!(processes.gone(&census(&[0, 2, 3])).unwrap().starts_with("rank 1 is gone"));
+        assert!(processes.gone(&census(&[2])).unwrap().starts_with("ranks 0, 1, 3 are gone"));
+        assert_eq!(processes.gone(&Census { is_growing: true, ..census(&[0]) }), None);
     }
 
     #[test]
     fn who_is_missing_is_counted_where_some_ranks_are_elsewhere() {
-        let family = family(Some(8), Some(4));
-        assert_eq!(family.gone(&census(&[4, 5, 6, 7])), None);
+        let processes = processes(Some(8), Some(4));
+        assert_eq!(processes.gone(&census(&[4, 5, 6, 7])), None);
         assert_eq!(
-            family.gone(&census(&[4, 7])).unwrap(),
+            processes.gone(&census(&[4, 7])).unwrap(),
             "of the 4 ranks of this machine, 2 are gone"
         );
     }
 
     #[test]
     fn who_gives_up_because_of_another_is_not_named() {
-        let family = family(Some(4), Some(4));
+        let processes = processes(Some(4), Some(4));
         let gone =
-            |before: &[u32], now: &[u32]| family.gone_for_good(&census(before), &census(now));
+            |before: &[u32], now: &[u32]| processes.gone_for_good(&census(before), &census(now));
         assert!(gone(&[0, 2, 3], &[2, 3]).unwrap().starts_with("rank 1 is gone"));
         assert_eq!(gone(&[0, 1, 2, 3], &[2, 3]), None);
         // The launcher has not started all of them yet.
@@ -269,13 +269,13 @@ mod tests {
 
     #[test]
     fn nothing_is_concluded_from_nothing() {
-        assert_eq!(family(Some(4), None).gone(&census(&[0])), None);
-        assert_eq!(family(None, None).gone(&census(&[])), None);
+        assert_eq!(processes(Some(4), None).gone(&census(&[0])), None);
+        assert_eq!(processes(None, None).gone(&census(&[])), None);
     }
 
     #[test]
     fn the_parent_is_who_has_started_this_process() {
         let parent = process(std::process::id()).map(|process| process.parent);
-        assert_eq!(family(None, None).daemon, parent.filter(|&parent| parent > 1));
+        assert_eq!(processes(None, None).daemon, parent.filter(|&parent| parent > 1));
     }
 }

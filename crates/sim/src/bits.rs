@@ -11,7 +11,7 @@ pub struct Bits {
 const LOW: usize = 4;
 
 impl Bits {
-    /// Whether a step is in the set.
+    /// Returns whether a step is in the set.
     pub fn contains(&self, step: usize) -> bool {
         let word = match step / 64 {
             at @ 0..LOW => self.low[at],
@@ -41,7 +41,7 @@ impl Bits {
         self.high.iter_mut().zip(&other.high).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
-    /// Whether a step is in both sets.
+    /// Returns whether the two sets have a step in common.
     pub(crate) fn meets(&self, other: &Bits) -> bool {
         let both = |(mine, theirs): (&u64, &u64)| mine & theirs != 0;
         self.low.iter().zip(&other.low).any(both) || self.high.iter().zip(&other.high).any(both)

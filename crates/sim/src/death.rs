@@ -1,21 +1,22 @@
 //! Mishaps: ranks die, and what they had under way lands or is lost.
 //!
 //! The operations of a dead rank are like letters in the post: each may still arrive, or not, as
-//! the oracle says. One that a fence or a signal puts after another never arrives without it. Gets
-//! are gone, since nobody is there to read, and so are its calls: agents do nothing for the dead.
-//! What others had under way *to* the dead rank is over: they get an error, as on every fabric.
-//! Calls are to a node, and go on with the next of its ranks; one that the dead may have been at
-//! work on ends with an error, or does not, as the oracle says.
+//! the oracle says. One that a fence or a signal puts after another never arrives without it. The
+//! gets of a dead rank are gone, since there is no reader left, and so are its calls: agents do
+//! nothing for the dead. Operations that others had under way *to* the dead rank fail, as on every
+//! fabric. Calls are to a node, and go on with the next of its ranks; a call that the dead rank may
+//! have been executing ends with an error, or does not, as the oracle says.
 
 use std::rc::Rc;
 
 use farside_fabric::{Error, ExitCause, Node, PeerState, Rank, SegmentId};
 
 use crate::event::{Access, Event, EventId, What};
-use crate::machine::{Doing, Flight, Machine};
+use crate::flight::Flight;
+use crate::machine::{Doing, Machine};
 use crate::store::Body;
 
-/// How a rank ends that the oracle kills.
+/// The exit cause of a rank that the oracle kills.
 const KILLED: ExitCause = ExitCause::Signal(9);
 
 /// A segment that no rank has: the fate of each operation of the dead stands there, so that landing
@@ -23,8 +24,8 @@ const KILLED: ExitCause = ExitCause::Signal(9);
 const FATES: SegmentId = SegmentId(u64::MAX);
 
 impl Machine {
-    /// Everybody alive may die, and what the dead had under way may vanish.
-    pub(crate) fn add_mishaps(&self, events: &mut Vec<Event>) {
+    /// Adds the deaths that are possible, and the vanishing of operations of dead ranks.
+    pub(crate) fn add_faults(&self, events: &mut Vec<Event>) {
         for flight in self.flights.iter().filter(|flight| self.is_dead(flight.id.rank)) {
             let accesses = Some(Rc::from([fate_of(flight.id)]));
             events.push(Event {
@@ -43,7 +44,7 @@ impl Machine {
                 what: What::Interrupt(runner),
             });
         }
-        if self.mishaps.deaths > 0 {
+        if self.fault_model.deaths > 0 {
             let alive = self
                 .members
                 .iter()
@@ -59,9 +60,9 @@ impl Machine {
         self.store.peer_state(rank) == PeerState::Lost(KILLED)
     }
 
-    /// A rank dies. Its fiber has to be ended by who calls this.
+    /// Makes a rank die. The caller must end its fiber.
     pub(crate) fn die(&mut self, rank: Rank) {
-        self.mishaps.deaths = self.mishaps.deaths.saturating_sub(1);
+        self.fault_model.deaths = self.fault_model.deaths.saturating_sub(1);
         let node = self.store.topology.node_of(rank);
         let ran_handlers = self.runner(node) == Ok(rank);
         self.member(rank).doing = Doing::Over;
@@ -70,7 +71,7 @@ impl Machine {
         for mut flight in all {
             let own = flight.id.rank == rank;
             if matches!(flight.body, Body::Call { .. }) && !own {
-                self.pass_on(flight, (rank, node), ran_handlers);
+                self.pass_on(flight, rank, node, ran_handlers);
             } else if flight.target == rank {
                 if !own {
                     self.fail(&flight, rank);
@@ -88,7 +89,7 @@ impl Machine {
 
     /// A call is to a node: if that is the dead rank's, the next rank of the node goes on with it,
     /// if there is one.
-    fn pass_on(&mut self, mut flight: Flight, (dead, node): (Rank, Node), ran_handlers: bool) {
+    fn pass_on(&mut self, mut flight: Flight, dead: Rank, node: Node, ran_handlers: bool) {
         let is_there = matches!(flight.body, Body::Call { node: called, .. } if called == node);
         if is_there && self.runner(node).is_err() {
             return self.fail(&flight, dead);
@@ -105,18 +106,17 @@ impl Machine {
         match (flight.posted, flight.by_agent) {
             (true, true) => {}
             (true, false) => self.store.fail_later(flight.id.rank, dead, error),
-            (false, _) => self.store.answer(flight.whole(), 0, Err(error)),
+            (false, _) => self.store.answer(flight.whole, 0, Err(error)),
         }
     }
 
-    /// An operation of a dead rank comes to nothing, and so does all that was to come after it.
-    /// Likewise a call that a dead rank was at work on: its caller is told, and no other was being
-    /// executed.
+    /// Drops an operation of a dead rank, and everything that was ordered after it. A call that a
+    /// dead rank was executing is dropped likewise: its caller gets an error, and no other call was
+    /// being executed.
     pub(crate) fn vanish(&mut self, id: EventId, step: Option<usize>) {
         let called =
             self.flights.iter().find(|flight| flight.id == id && flight.runner_died.is_some());
-        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole(), flight.runner_died))
-        {
+        if let Some((whole, Some(rank))) = called.map(|flight| (flight.whole, flight.runner_died)) {
             self.flights.retain(|flight| flight.id != id);
             self.flights.iter_mut().for_each(|flight| flight.runner_died = None);
             self.store.answer(whole, 0, Err(Error::RankLost { rank, how: KILLED }));
@@ -128,7 +128,7 @@ impl Machine {
         if let Some(at) = rest.iter().position(|flight| flight.id == id) {
             gone.push(rest.remove(at));
         }
-        // Who was posted later stands further back.
+        // Flights that were posted later stand further back.
         for flight in rest {
             let goes = gone.iter().any(|earlier| earlier.holds_back(&flight));
             if goes { gone.push(flight) } else { self.flights.push(flight) }

@@ -1,4 +1,4 @@
-//! What the ports of a simulation are plugged into: a machine that decides when things happen.
+//! The engine behind the ports of a simulation: it decides when things happen.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,13 +25,13 @@ pub(crate) trait Engine {
     ) -> EventId;
     /// Orders what a rank posted before ahead of what it posts later, to the same target.
     fn fence(&mut self, rank: Rank);
-    /// Whether a rank may post another operation.
+    /// Returns whether a rank may post another operation.
     fn has_room(&self, rank: Rank) -> bool;
-    /// Whether all that a rank posted to another has landed.
+    /// Returns whether all that a rank posted to another has landed.
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool;
     /// The reply of an operation, if it has come.
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>>;
-    /// Gives up on an operation whose reply nobody will ask for, since its buffer is gone.
+    /// Gives up an operation whose reply is not awaited any more, since its buffer is gone.
     fn cancel(&mut self, rank: Rank, given_up: Ticket);
     /// A rank has ended.
     fn depart(&mut self, rank: Rank, lost: Option<ExitCause>);
@@ -39,14 +39,14 @@ pub(crate) trait Engine {
     fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
         self.store().count_landings(node).map(Some)
     }
-    /// Which condition of a wait holds already, if the machine need not be asked when that is
-    /// noticed.
+    /// Returns the condition of a wait that holds already, and its value, if the engine need not
+    /// decide when the rank notices it.
     fn holds_already(&self, _wait: &Wait<'_>) -> Option<(usize, u64)> {
         None
     }
     /// The rank's own time.
     fn now_ns(&self, rank: Rank) -> u64;
-    /// How often a rank had to send something again.
+    /// Returns the number of messages that a rank had to send again.
     fn repeats(&self, _rank: Rank) -> u64 {
         0
     }

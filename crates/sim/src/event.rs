@@ -8,21 +8,21 @@ use farside_fabric::{Atomic, HandlerId, Node, Rank, SegmentId, Word};
 /// Names an event: the rank that caused it, and its number among that rank's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
-    /// Who caused it.
+    /// The rank that caused it.
     pub rank: Rank,
     /// Its number among that rank's.
     pub serial: u32,
 }
 
 // Numbers of events that are no operations.
-const UNHEARD: u32 = 1 << 29;
+const UNNOTICED: u32 = 1 << 29;
 const WAITS: u32 = 1 << 30;
 const VANISHINGS: u32 = 1 << 31;
 const DEATH: u32 = u32::MAX;
 
 impl EventId {
-    /// A rank's look at its word, when so many of its looks have been good. However often
-    /// somebody's departure disturbs it, it stays the same event.
+    /// Names a rank's look at its word, after so many successful looks. The name stays the same
+    /// however often departures of other ranks disturb the wait.
     pub(crate) fn wait(rank: Rank, number: u32) -> EventId {
         EventId { rank, serial: WAITS | number }
     }
@@ -38,15 +38,15 @@ impl EventId {
         is.then_some(EventId { serial: self.serial & !VANISHINGS, ..self })
     }
 
-    /// A plain put lands, and whoever waits for its word sleeps on.
-    pub(crate) fn unheard(of: EventId) -> EventId {
-        EventId { serial: UNHEARD | of.serial, ..of }
+    /// Names the landing of a plain put that does not wake the rank that waits for its word.
+    pub(crate) fn unnoticed(of: EventId) -> EventId {
+        EventId { serial: UNNOTICED | of.serial, ..of }
     }
 
-    /// The operation that nobody hears of, if that is what this event is.
-    pub(crate) fn is_unheard(self) -> Option<EventId> {
-        let is = self.serial & (UNHEARD | WAITS | VANISHINGS) == UNHEARD;
-        is.then_some(EventId { serial: self.serial & !UNHEARD, ..self })
+    /// Returns the put that wakes no waiter, if that is what this event is.
+    pub(crate) fn as_unnoticed(self) -> Option<EventId> {
+        let is = self.serial & (UNNOTICED | WAITS | VANISHINGS) == UNNOTICED;
+        is.then_some(EventId { serial: self.serial & !UNNOTICED, ..self })
     }
 
     /// A rank dies.
@@ -62,20 +62,20 @@ impl EventId {
 /// Bytes that an event touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Whose memory.
+    /// The rank that owns the memory.
     pub rank: Rank,
-    /// Which segment.
+    /// The segment.
     pub segment: SegmentId,
     /// The first byte.
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// Whether it writes.
+    /// True for a write.
     pub writes: bool,
 }
 
 impl Access {
-    /// Whether the order of two accesses matters. That of two landings that are counted does not:
+    /// Returns whether the order of two accesses matters. That of two counted landings does not:
     /// they add up.
     pub fn conflicts(&self, other: &Access) -> bool {
         (self.writes || other.writes)
@@ -92,14 +92,15 @@ impl Access {
 pub struct Event {
     /// Its name.
     pub id: EventId,
-    /// What it touches; `None` if that is not known beforehand, which conflicts with everything.
+    /// The bytes that it touches; `None` if they are not known beforehand, which conflicts with
+    /// everything.
     pub accesses: Option<Rc<[Access]>>,
-    /// What it is, for people to read.
+    /// A description for people to read.
     pub what: What,
 }
 
 impl Event {
-    /// Whether the order of two events matters.
+    /// Returns whether the order of two events matters.
     pub fn conflicts(&self, other: &Event) -> bool {
         match (&self.accesses, &other.accesses) {
             (Some(a), Some(b)) => a.iter().any(|a| b.iter().any(|b| a.conflicts(b))),
@@ -108,7 +109,7 @@ impl Event {
     }
 }
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// A put of so many bytes lands at a rank.
@@ -124,7 +125,7 @@ pub enum What {
     /// A waiter sees that its word is as it should be.
     Wait,
     /// A put or an accumulate lands at a rank that sleeps, and does not wake it.
-    Unheard(Rank),
+    Unnoticed(Rank),
     /// The rank dies.
     Death,
     /// Something that a dead rank had under way to another comes to nothing.
@@ -143,7 +144,7 @@ impl fmt::Display for Event {
             What::Atomic(op, _) => write!(f, "{}{}", Operation(op), self.place()),
             What::Call(handler, node) => write!(f, "call of handler {} at {node}", handler.0),
             What::Wait => write!(f, "sees its word{}", self.place()),
-            What::Unheard(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
+            What::Unnoticed(to) => write!(f, "put lands{}, and {to} sleeps on", self.place()),
             What::Death => write!(f, "DIES"),
             What::Vanish(to) => write!(f, "something posted to {to} is lost with it"),
             What::Interrupt(runner) => write!(f, "call is interrupted by the end of {runner}"),
@@ -152,7 +153,7 @@ impl fmt::Display for Event {
 }
 
 impl Event {
-    /// Where it touches memory, for people to read.
+    /// Describes the bytes that it touches.
     fn place(&self) -> String {
         match self.accesses.as_deref() {
             Some([first, rest @ ..]) => {

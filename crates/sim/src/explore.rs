@@ -8,11 +8,11 @@ mod search;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::crew::Program;
 use crate::event::Event;
+use crate::fibers::Program;
 use crate::run::{Oracle, Run, Simulation, Verdict};
 
-/// Which schedules are tried.
+/// A choice of the schedules to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// All that differ, or all that there are.
@@ -21,12 +21,12 @@ pub enum Policy {
     Random,
     /// Random ones of a kind that finds bugs of a given depth with a known probability.
     Pct {
-        /// How many ordering constraints the bugs that are looked for need.
+        /// The number of ordering constraints that a bug needs to show.
         depth: u32,
     },
 }
 
-/// Whether to leave out schedules that differ from others in the order of independent events only.
+/// The treatment of schedules that differ from others in the order of independent events only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Leave them out: dynamic partial-order reduction with source sets and sleep sets
@@ -67,33 +67,33 @@ impl fmt::Display for Policy {
     }
 }
 
-/// How far an exploration has come.
+/// The progress of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// How many runs were made.
+    /// The number of runs so far.
     pub runs: u64,
-    /// How many of them were given up because they would have repeated others.
+    /// The number of runs that were given up because they would have repeated others.
     pub pruned: u64,
-    /// How many steps were made, all in all.
+    /// The number of steps of all runs together.
     pub steps: u64,
-    /// How many steps the last run had.
+    /// The number of steps of the last run.
     pub depth: usize,
-    /// How many steps the longest run had.
+    /// The number of steps of the longest run.
     pub depth_max: usize,
 }
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// How many runs were made.
+    /// The number of runs.
     pub runs: u64,
-    /// How many of them were given up because they would have repeated others.
+    /// The number of runs that were given up because they would have repeated others.
     pub pruned: u64,
-    /// How many steps were made, all in all.
+    /// The number of steps of all runs together.
     pub steps: u64,
-    /// How many steps the longest run had.
+    /// The number of steps of the longest run.
     pub depth_max: usize,
-    /// Whether every schedule that differs was tried.
+    /// True if every schedule that differs was tried.
     pub complete: bool,
     /// The first failure.
     pub failure: Option<Failure>,
@@ -102,11 +102,11 @@ pub struct Report {
 /// A failure, and how to see it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// A description of the problem.
     pub problem: String,
     /// The schedule: give it to [`replay`].
     pub schedule: String,
-    /// What happened, step by step.
+    /// The events of the run, step by step.
     pub trace: Vec<Event>,
 }
 

@@ -7,17 +7,18 @@ use std::thread::ThreadId;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use farside_fabric::Wait;
 
-/// How long a fiber's stack is. Protocols and tests need a fraction of it; what is not touched
-/// costs nothing.
+use crate::parked_wait::ParkedWait;
+
+/// The size of a fiber's stack. Protocols and tests need a fraction of it; untouched pages cost
+/// nothing.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Why a fiber stopped.
+/// The reason why a fiber has paused.
 #[derive(Clone, Copy)]
 pub(crate) enum Pause {
     /// It waits, as described.
-    Wait(*const Wait<'static>),
+    Wait(ParkedWait),
     /// It waits until what it posted to this rank has landed.
     Flush(u32),
     /// It polls, and has seen nothing new.
@@ -30,13 +31,13 @@ pub(crate) enum Pause {
     Prepared,
 }
 
-/// Why a fiber goes on.
+/// The reason why a fiber goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resume {
     /// It starts, or what it waited for has happened: which condition was satisfied, by which
     /// value.
     Go(usize, u64),
-    /// Somebody has departed.
+    /// A rank has departed.
     Departure,
     /// Its time is up.
     TimedOut,
@@ -70,7 +71,7 @@ struct Shifted {
     skipped: usize,
 }
 
-/// How far the thing with this number is shifted, in bytes: by whole pairs of cache lines within a
+/// Returns the shift of the object with this number, in bytes: whole pairs of cache lines within a
 /// page.
 pub(crate) fn shift(number: usize) -> usize {
     const LINES: usize = 128;
@@ -154,8 +155,8 @@ impl Drop for Fiber {
 pub(crate) struct Switch {
     yielder: Cell<Option<*const Yielder<Resume, Pause>>>,
     home: ThreadId,
-    /// Where the fiber's stack begins and ends. Atomic, since whoever is not at home has to find
-    /// that out here.
+    /// The first and the last address of the fiber's stack. Atomic, since a caller on another
+    /// thread has to find out here that it is not at home.
     stack: (AtomicUsize, AtomicUsize),
 }
 
@@ -165,10 +166,10 @@ impl Switch {
         Rc::new(Switch { yielder: Cell::new(None), home: std::thread::current().id(), stack })
     }
 
-    /// Whether the caller is on the thread that runs the simulation.
+    /// Returns whether the caller is on the thread that runs the simulation.
     ///
-    /// Asking for the thread takes longer than much of what is asked for here. But stacks never
-    /// leave their thread, so who stands on the fiber's is at home.
+    /// Asking the system for the thread takes longer than most calls from here. But stacks never
+    /// leave their thread, so a caller on the fiber's stack is at home.
     #[inline]
     pub(crate) fn is_home(&self) -> bool {
         let here = 0u8;

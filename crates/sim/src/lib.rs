@@ -3,7 +3,7 @@
 //! Nothing here knows a protocol. A rank runs until it has to wait; every operation that it starts
 //! is then *in flight*, and lands when the oracle says so, in any order that the memory model
 //! allows. Waiting for a word is an event, too: a waiter looks at its word at a moment of the
-//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: nobody
+//! oracle's choice, so it may miss a value that was there for a while. A deadlock is exact: no rank
 //! can run, and nothing is in flight.
 //!
 //! - [`Timed`]: runs a program in virtual time, on a machine as a [`Profile`] describes it;
@@ -13,34 +13,37 @@
 //!   reduction), random ones, one given again.
 //!
 //! Lost messages need no event of their own: below the waist they are sent again, which is to say
-//! that they are late, and that is what the order of landing covers. What is not modelled: threads
-//! of a rank (a fiber has one), time-outs while something else can happen, and the accesses that a
-//! rank makes to its own memory directly, which happen at once and are not seen by the exploration.
+//! that they are late, and that is what the order of landing covers. Not modelled are threads of a
+//! rank (a fiber has one), time-outs while something else can happen, and the accesses that a rank
+//! makes to its own memory directly, which happen at once and are not seen by the exploration.
 
 mod bits;
-mod crew;
+mod deadlock;
 mod death;
 mod engine;
 mod event;
 pub mod explore;
 mod fiber;
+mod fibers;
+mod flight;
+mod handler_agent;
+mod landing;
 mod machine;
 mod maps;
 mod memory;
+mod parked_wait;
 mod port;
 mod prefetch;
 pub mod profile;
-mod reach;
 mod run;
 mod sleep;
 mod store;
-mod stuck;
+mod tearing;
 mod timed;
-mod torn;
 
 pub use bits::Bits;
-pub use crew::{Program, Start};
 pub use event::{Access, Event, EventId, What};
+pub use fibers::{Program, Start};
 pub use profile::Profile;
 pub use run::{Oracle, Run, Simulation, Step, Verdict};
 pub use timed::{Resent, Timed, Timing};

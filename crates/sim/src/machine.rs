@@ -1,12 +1,11 @@
-//! The simulated machine: memory, operations in flight, who waits for what.
+//! The simulated machine: memory, operations in flight, and waiting ranks.
 //!
-//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. What
-//! happens next, which operation lands or which waiter looks at its word, is an [`Event`] that
-//! somebody else picks. Landing is a step of its own, so posted operations land in any order that
-//! the memory model allows: fences and signals hold back what must come later, nothing else does.
+//! A rank that starts an operation puts it *in flight*, and goes on until it has to wait. The next
+//! step, the landing of an operation or a waiter's look at its word, is an [`Event`] that the
+//! oracle picks. Landing is a step of its own, so posted operations land in any order that the
+//! memory model allows: fences and signals hold back what must come later, nothing else does.
 
 use std::cell::RefCell;
-use std::hash::{Hash, Hasher};
 
 use farside_fabric::{
     Event as Awaited, ExitCause, Node, PeerState, Rank, Reply, Result, Ticket, Topology, Wait,
@@ -16,46 +15,22 @@ use crate::bits::Bits;
 use crate::engine::Engine;
 use crate::event::{Access, Event, EventId, What};
 use crate::fiber::{Pause, Resume};
-use crate::reach::Posted;
-use crate::store::{Body, Outcome, Store, ticket, word_access};
-use crate::torn::parts;
+use crate::flight::Flight;
+use crate::parked_wait::ParkedWait;
+use crate::store::{Body, Store, ticket, word_access};
+use crate::tearing::parts;
 
-/// An operation in flight, or a part of one.
-pub(crate) struct Flight {
-    pub(crate) id: EventId,
-    /// The operation that it is a part of; itself, if it is not torn.
-    whole: EventId,
-    pub(crate) target: Rank,
-    /// How many fences its rank had done when it was posted.
-    epoch: u32,
-    /// Whether a fence before it holds it back.
-    fenced: bool,
-    /// Another operation that must land first, and the steps at which it did.
-    after: Option<EventId>,
-    after_steps: Vec<usize>,
-    pub(crate) posted: bool,
-    /// Whether a handler posted it: no flush or fence of its rank speaks of it.
-    pub(crate) by_agent: bool,
-    /// Of a call: who may have been at work on it when it died.
-    pub(crate) runner_died: Option<Rank>,
-    pub(crate) body: Body,
-    /// Its landing.
-    pub(crate) event: Event,
-    /// The steps that its rank knew of when it came about, once that was noted.
-    pub(crate) known: Option<Bits>,
-}
-
-/// What a rank is doing.
+/// The activity of a rank.
 pub(crate) enum Doing {
     /// It can run.
     Runs(Resume),
     /// It waits; its look at the word is an event of this name.
-    Waits { wait: *const Wait<'static>, id: EventId },
+    Waits { wait: ParkedWait, id: EventId },
     /// It waits until all that it posted to a rank has landed.
     Flushes(Rank),
     /// It waits until fewer of its posted operations are in flight.
     NeedsRoom,
-    /// It polls, and goes on when something that it has read was changed, or somebody departs.
+    /// It polls, and goes on when something that it has read was changed, or a rank departs.
     Relaxes { departures: u32 },
     /// It is done with its preparations.
     Prepared,
@@ -65,36 +40,36 @@ pub(crate) enum Doing {
 
 pub(crate) struct Member {
     pub(crate) doing: Doing,
-    /// How many of its looks at its words were good.
+    /// The number of successful looks at its words.
     looks: u32,
-    /// Whether it sleeps: a plain put has changed its word since it began to wait, and nobody has
-    /// woken it.
+    /// True while it sleeps: a plain put has changed its word since it began to wait, and nothing
+    /// has woken it.
     pub(crate) asleep: bool,
     /// The steps that it knew of when it began the wait that it is in.
     pub(crate) known: Bits,
     epoch: u32,
-    /// How often its waits have timed out since memory changed for the last time.
+    /// The version of memory at its last time-out, and the number of time-outs since then.
     time_outs: (u64, u32),
-    /// What it has read since it last relaxed, and before that; and whether somebody has changed it
-    /// since.
-    reads: Vec<(Access, u64)>,
-    reads_before: Vec<(Access, u64)>,
-    stale: bool,
-    /// How often it has relaxed in a row without reading anything.
+    /// The accesses that it has read since it last relaxed, and before that; and whether another
+    /// rank has changed them since.
+    pub(crate) reads: Vec<(Access, u64)>,
+    pub(crate) reads_before: Vec<(Access, u64)>,
+    pub(crate) stale: bool,
+    /// The number of times in a row that it has relaxed without reading anything.
     pauses: u32,
-    /// Posted operations of this rank that have landed: to whom, after how many fences, at which
-    /// step.
-    landed: Vec<(Rank, u32, usize)>,
+    /// Posted operations of this rank that have landed: the target, the number of fences before,
+    /// and the step.
+    pub(crate) landed: Vec<(Rank, u32, usize)>,
     /// Steps that it learned of through the last event.
     pub(crate) learned: RefCell<Vec<usize>>,
 }
 
-/// What may happen beside what the ranks do.
+/// The failures that may happen beside what the ranks do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Mishaps {
-    /// How many ranks may die.
+pub(crate) struct FaultModel {
+    /// The number of ranks that may die.
     pub(crate) deaths: u32,
-    /// Whether long puts and gets are torn.
+    /// True if long puts and gets are torn.
     pub(crate) torn: bool,
 }
 
@@ -103,11 +78,11 @@ pub(crate) struct Machine {
     pub(crate) store: Store,
     pub(crate) members: Vec<Member>,
     pub(crate) flights: Vec<Flight>,
-    /// What may still happen.
-    pub(crate) mishaps: Mishaps,
+    /// The faults that may still happen.
+    pub(crate) fault_model: FaultModel,
     /// Grows whenever memory changes.
-    version: u64,
-    /// What the word held that the last atomic has changed.
+    pub(crate) version: u64,
+    /// The value that the last atomic found in its word.
     pub(crate) held: Option<u64>,
 }
 
@@ -155,7 +130,7 @@ impl Engine for Machine {
                 known,
             }
         };
-        match self.mishaps.torn.then(|| parts(&body)).flatten() {
+        match self.fault_model.torn.then(|| parts(&body)).flatten() {
             None => self.flights.push(new(whole, body)),
             Some(parts) => {
                 for part in parts {
@@ -193,8 +168,8 @@ impl Engine for Machine {
         self.store.poll(rank, asked, 0)
     }
 
-    /// What was given up has no buffer any more. A get is gone with it; everything else happens all
-    /// the same.
+    /// Gives up an operation whose buffer is gone. A get is gone with it; everything else happens
+    /// all the same.
     fn cancel(&mut self, rank: Rank, given_up: Ticket) {
         self.store.forget(rank, given_up);
         self.flights.retain(|flight| {
@@ -202,9 +177,9 @@ impl Engine for Machine {
         });
     }
 
-    /// Whoever leaves in order is seen to have left when nothing else can happen. To the others it
-    /// would make no difference before: its memory can be used, and only who waits for it in vain
-    /// is told.
+    /// A rank that leaves in order is seen to have left when nothing else can happen. To the others
+    /// it would make no difference before: its memory can be used, and only ranks that wait for it
+    /// in vain are told.
     fn depart(&mut self, rank: Rank, lost: Option<ExitCause>) {
         self.member(rank).doing = Doing::Over;
         // Buffers of a fiber that is gone must not be written any more.
@@ -220,33 +195,8 @@ impl Engine for Machine {
     }
 }
 
-impl Flight {
-    pub(crate) fn is_posted_by(&self, rank: Rank) -> bool {
-        self.posted && !self.by_agent && self.id.rank == rank
-    }
-
-    /// The operation that it is, or is a part of.
-    pub(crate) fn whole(&self) -> EventId {
-        self.whole
-    }
-
-    pub(crate) fn is_get(&self) -> bool {
-        matches!(self.body, Body::Get { .. })
-    }
-
-    /// Whether this one, while it is in flight, holds another back.
-    pub(crate) fn holds_back(&self, later: &Flight) -> bool {
-        Some(self.whole) == later.after
-            || (later.fenced
-                && !later.by_agent
-                && self.is_posted_by(later.id.rank)
-                && self.target == later.target
-                && self.epoch < later.epoch)
-    }
-}
-
 impl Machine {
-    pub(crate) fn new(topology: Topology, root_bytes: u64, mishaps: Mishaps) -> Machine {
+    pub(crate) fn new(topology: Topology, root_bytes: u64, fault_model: FaultModel) -> Machine {
         let member = |_| Member {
             doing: Doing::Runs(Resume::Go(0, 0)),
             looks: 0,
@@ -263,14 +213,14 @@ impl Machine {
         };
         let members = (0..topology.ranks()).map(member).collect();
         let store = Store::new(topology, root_bytes);
-        Machine { store, members, flights: Vec::new(), mishaps, version: 1, held: None }
+        Machine { store, members, flights: Vec::new(), fault_model, version: 1, held: None }
     }
 
     pub(crate) fn member(&mut self, rank: Rank) -> &mut Member {
         &mut self.members[rank.index()]
     }
 
-    /// Everybody sees who has left; says whether there was anybody new.
+    /// Makes all departures visible; returns whether there was a new one.
     pub(crate) fn publish_departures(&mut self) -> bool {
         let mut news = false;
         for rank in (0..self.members.len() as u32).map(Rank) {
@@ -282,37 +232,6 @@ impl Machine {
             }
         }
         news
-    }
-
-    /// What a handler at `node` has posted to other nodes is in flight from now on.
-    fn launch_for_agent(&mut self, runner: Rank, all: Vec<Posted>) {
-        let mut previous = None;
-        for Posted { target, body, after_previous } in all {
-            let id = self.store.next_id(runner);
-            let after = previous.filter(|_| after_previous);
-            previous = Some(id);
-            let event = Event {
-                id,
-                accesses: body.accesses(target).map(Into::into),
-                what: body.what(target),
-            };
-            let flight = Flight {
-                id,
-                whole: id,
-                target,
-                epoch: 0,
-                fenced: false,
-                after,
-                after_steps: Vec::new(),
-                posted: true,
-                by_agent: true,
-                runner_died: None,
-                body,
-                event,
-                known: None,
-            };
-            self.flights.push(flight);
-        }
     }
 
     /// Notes why a rank paused.
@@ -328,22 +247,22 @@ impl Machine {
             Pause::Relax => {
                 let member = self.member(rank);
                 let reads = std::mem::take(&mut member.reads);
-                // Who has read nothing since it last relaxed does not poll: it lets time pass, and
-                // need not be held up for that.
+                // A rank that has read nothing since it last relaxed does not poll: it lets time
+                // pass, and need not be held up for that.
                 if reads.is_empty() && member.pauses < PAUSES_MAX {
                     member.pauses += 1;
                     member.doing = Doing::Runs(Resume::Go(0, 0));
                     return;
                 }
                 member.pauses = 0;
-                // Who has read something new may do something else now. Who has not would only read
-                // the same again.
+                // A rank that has read something new may do something else now. Otherwise it would
+                // only read the same again.
                 let news =
                     std::mem::replace(&mut member.stale, false) || reads != member.reads_before;
                 member.reads_before = reads;
                 if news { Doing::Runs(Resume::Go(0, 0)) } else { Doing::Relaxes { departures } }
             }
-            // What a rank does for itself is no event, and takes no time that anybody could notice.
+            // Local work is no event, and takes no time that another rank could notice.
             Pause::Work(_ns) => Doing::Runs(Resume::Go(0, 0)),
             Pause::NeedsRoom => Doing::NeedsRoom,
             Pause::Prepared => Doing::Prepared,
@@ -357,9 +276,7 @@ impl Machine {
         for rank in (0..self.members.len() as u32).map(Rank) {
             let resume = match self.members[rank.index()].doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
-                    // to.
-                    let wait = unsafe { &*wait };
+                    let wait = wait.get();
                     match wait.event {
                         Awaited::Done(asked) if self.store.reply_at(rank, asked).is_some() => {
                             Some(Resume::Go(0, 0))
@@ -396,10 +313,10 @@ impl Machine {
         }
     }
 
-    /// What is known of an event that is about to happen: the steps that its rank knew of when it
-    /// came about, and those that a fence or a signal demands.
+    /// Returns the steps that must come before an event that is about to happen: those that its
+    /// rank knew of when it came about, and those that a fence or a signal demands.
     pub(crate) fn causes(&self, id: EventId, before: impl Fn(usize, &mut Bits)) -> Bits {
-        let of = id.is_unheard().unwrap_or(id);
+        let of = id.as_unnoticed().unwrap_or(id);
         let Some(flight) = self.flights.iter().find(|flight| flight.id == of) else {
             return match self.members[id.rank.index()].doing {
                 Doing::Waits { id: waits, .. } if waits == id => {
@@ -427,7 +344,7 @@ impl Machine {
         self.members[rank].learned.take()
     }
 
-    /// Everything that can happen next: operations, the oldest first; waits; mishaps.
+    /// Everything that can happen next: operations, the oldest first; waits; faults.
     pub(crate) fn enabled(&self) -> Vec<Event> {
         let mut events: Vec<Event> = self
             .flights
@@ -439,8 +356,7 @@ impl Machine {
             let Doing::Waits { wait, id } = member.doing else {
                 continue;
             };
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            let wait = unsafe { &*wait };
+            let wait = wait.get();
             if let Awaited::Words(conditions) = wait.event
                 && member.sees(wait).is_some()
             {
@@ -449,37 +365,31 @@ impl Machine {
                 events.push(Event { id, accesses: Some(accesses), what: What::Wait });
             }
         }
-        self.add_unheard(&mut events);
-        self.add_mishaps(&mut events);
+        self.add_unnoticed(&mut events);
+        self.add_faults(&mut events);
         events
     }
 
     /// The wait that an event would end, if it is a look at a word.
-    pub(crate) fn wait_of(&self, id: EventId) -> Option<*const Wait<'static>> {
+    pub(crate) fn wait_of(&self, id: EventId) -> Option<ParkedWait> {
         match self.members[id.rank.index()].doing {
             Doing::Waits { wait, id: waits } if waits == id => Some(wait),
             _ => None,
         }
     }
 
-    /// Whether an event is possible now.
+    /// Returns whether an event is possible now.
     pub(crate) fn may_happen(&self, id: EventId) -> bool {
-        let of = id.vanishes().or(id.is_unheard()).unwrap_or(id);
+        let of = id.vanishes().or(id.as_unnoticed()).unwrap_or(id);
         if id.is_death() || self.flights.iter().any(|flight| flight.id == of) {
             return true;
         }
         match self.members[id.rank.index()].doing {
             Doing::Waits { wait, id: waits } => {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                waits == id && self.members[id.rank.index()].sees(unsafe { &*wait }).is_some()
+                waits == id && self.members[id.rank.index()].sees(wait.get()).is_some()
             }
             _ => false,
         }
-    }
-
-    fn may_land(&self, flight: &Flight) -> bool {
-        let may_be_held_back = flight.after.is_some() || (flight.fenced && flight.epoch > 0);
-        !(may_be_held_back && self.flights.iter().any(|earlier| earlier.holds_back(flight)))
     }
 
     /// Makes an event happen, as a step of that number if it counts. A death must be followed by
@@ -492,7 +402,7 @@ impl Machine {
         if let Some(of) = id.vanishes() {
             return self.vanish(of, step);
         }
-        let of = id.is_unheard().unwrap_or(id);
+        let of = id.as_unnoticed().unwrap_or(id);
         if let Some(at) = self.flights.iter().position(|flight| flight.id == of) {
             if of != id {
                 self.put_to_sleep(at);
@@ -503,8 +413,7 @@ impl Machine {
             return;
         }
         let seen = match self.members[id.rank.index()].doing {
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            Doing::Waits { wait, .. } => holds(unsafe { &*wait }),
+            Doing::Waits { wait, .. } => holds(wait.get()),
             _ => None,
         };
         let member = self.member(id.rank);
@@ -515,7 +424,7 @@ impl Machine {
         }
     }
 
-    /// Who runs the handlers of a node, or why nobody does.
+    /// Returns the rank that runs the handlers of a node, or the reason why there is none.
     pub(crate) fn runner(&self, node: Node) -> Result<Rank> {
         self.store.topology.first_left(node, |rank| match self.store.peer_state(rank) {
             // The others have not seen it yet.
@@ -526,87 +435,13 @@ impl Machine {
         })
     }
 
-    fn land(&mut self, flight: Flight, step: Option<usize>) {
-        let (origin, target) = (flight.id.rank, flight.target);
-        let (runner, outcome) = match flight.body {
-            Body::Call { node, .. } => match self.runner(node) {
-                Ok(runner) => (runner, self.store.execute(origin, target, &flight.body)),
-                Err(error) => (target, Outcome { reply: Err(error), posted: Vec::new() }),
-            },
-            _ => (target, self.store.execute(origin, target, &flight.body)),
-        };
-        self.wake_by(target, &flight.body);
-        // What was torn has landed with its last part.
-        if flight.is_posted_by(origin)
-            && !self.flights.iter().any(|other| other.whole == flight.whole)
-        {
-            let counted = self.store.count_landing(origin, target, &flight.body);
-            counted.into_iter().for_each(|rank| self.member(rank).asleep = false);
-        }
-        self.note_accesses(origin, &flight, &outcome.reply);
-        if let Some(step) = step {
-            if flight.is_posted_by(origin) {
-                self.member(origin).landed.push((target, flight.epoch, step));
-            } else if !flight.by_agent {
-                self.member(origin).learned.borrow_mut().push(step);
-            }
-            for later in self.flights.iter_mut().filter(|later| later.after == Some(flight.whole)) {
-                later.after_steps.push(step);
-            }
-        }
-        self.launch_for_agent(runner, outcome.posted);
-        let is_last = || self.flights.iter().all(|other| other.whole != flight.whole);
-        match (flight.posted, outcome.reply) {
-            (true, Err(error)) if !flight.by_agent => self.store.fail_later(origin, target, error),
-            (true, _) => {}
-            (false, reply) if reply.is_err() || is_last() => {
-                self.store.answer(flight.whole, 0, reply)
-            }
-            (false, _) => {}
-        }
-    }
-
-    /// Who polls what was just written has something new to read.
-    fn note_accesses(&mut self, origin: Rank, flight: &Flight, reply: &Result<Reply>) {
-        let accesses = flight.event.accesses.as_deref();
-        let mut changes =
-            accesses.is_none_or(|accesses| accesses.iter().any(|access| access.writes));
-        if let (Body::Atomic { at, op }, Ok(Reply::Word(held))) = (&flight.body, reply) {
-            self.held = u64::try_from(*held).ok();
-            changes = op.apply(at.width, *held) != *held;
-        }
-        if changes {
-            self.version += 1;
-            for (rank, member) in self.members.iter_mut().enumerate() {
-                let read = |(access, _): &(Access, u64)| {
-                    accesses.is_none_or(|all| all.iter().any(|other| other.conflicts(access)))
-                };
-                let known = member.reads.iter().chain(&member.reads_before);
-                member.stale |= rank != origin.index() && known.into_iter().any(read);
-            }
-        }
-        // Nobody reads anything by what it has posted.
-        if flight.posted {
-            return;
-        }
-        let digest = digest(&flight.body, reply);
-        let reads = accesses
-            .into_iter()
-            .flatten()
-            .map(|access| (Access { writes: false, ..*access }, digest));
-        self.member(origin).reads.extend(reads);
-    }
-
-    /// When nothing can happen: the time of some wait passes, or somebody polls once more, unless
-    /// that was without effect too often. Says who goes on.
+    /// When nothing can happen: lets the time of some wait pass, or some rank poll once more,
+    /// unless that was without effect too often. Returns the rank that goes on.
     pub(crate) fn time_out(&mut self) -> Option<usize> {
         let version = self.version;
         for (rank, member) in self.members.iter_mut().enumerate() {
             let resume = match member.doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits { wait, .. } if unsafe { &*wait }.timeout.is_some() => {
-                    Resume::TimedOut
-                }
+                Doing::Waits { wait, .. } if wait.get().timeout.is_some() => Resume::TimedOut,
                 Doing::Relaxes { .. } => Resume::Go(0, 0),
                 _ => continue,
             };
@@ -624,16 +459,16 @@ impl Machine {
     }
 }
 
-/// How often a rank may look again, or its time run out, while nothing changes: a program may give
-/// up after a few times.
+/// The number of time-outs or polls of a rank while nothing changes: a program may give up after a
+/// few.
 const TIME_OUTS_MAX: u32 = 16;
 
-/// How many posted operations a rank may have in flight; the next one waits.
+/// The number of posted operations that a rank may have in flight; the next one waits.
 const POSTED_MAX: usize = 64;
-/// How often in a row a rank may relax without having read anything.
+/// The number of times in a row that a rank may relax without having read anything.
 const PAUSES_MAX: u32 = 10_000;
 
-/// Which of a wait's conditions holds now, and by which value.
+/// Returns the index of a wait's condition that holds now, and the value that satisfies it.
 pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
     let Awaited::Words(conditions) = wait.event else {
         return None;
@@ -642,20 +477,4 @@ pub(crate) fn holds(wait: &Wait<'_>) -> Option<(usize, u64)> {
         let value = condition.memory.look(condition.at.offset, condition.at.width)?.load();
         (condition.until)(value).then_some((which, value))
     })
-}
-
-/// What a rank has learned by an operation, as a number: the same if it has learned the same.
-fn digest(body: &Body, result: &Result<Reply>) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    match (body, result) {
-        (_, Ok(Reply::Word(held))) => held.hash(&mut hasher),
-        (_, Ok(Reply::Bytes(bytes))) => bytes.hash(&mut hasher),
-        (Body::Get { pieces, into, .. }, Ok(Reply::None)) => {
-            let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
-            // SAFETY: the operation has just written that many bytes there.
-            unsafe { std::slice::from_raw_parts(*into, bytes as usize) }.hash(&mut hasher);
-        }
-        _ => {}
-    }
-    hasher.finish()
 }

@@ -1,8 +1,8 @@
-//! What the system allows a process to map: a stack for each simulated rank.
+//! The limit on mappings of a process: each simulated rank has a stack.
 
 /// A stack and the guard at its end: two mappings for each rank.
 const MAPS_OF_EACH: u64 = 2;
-/// What else a process has mapped, generously.
+/// An upper bound on the other mappings of a process.
 const MAPS_OF_OTHERS: u64 = 1000;
 /// So few ranks have room everywhere.
 const FEW: u32 = 4096;

@@ -13,6 +13,7 @@ use farside_fabric::{
 use crate::engine::{Engine, Shared};
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume, Switch};
+use crate::parked_wait::ParkedWait;
 use crate::store::{Body, CALL_BYTES, ticket};
 
 /// One rank's connection to a simulated job.
@@ -235,7 +236,8 @@ impl<E: Engine> Fabric for Port<E> {
         if let Some((which, value)) = held {
             return Ok(Wake::Ready { which, value });
         }
-        let wait = std::ptr::from_ref(wait).cast::<Wait<'static>>();
+        // SAFETY: this fiber pauses here, in the call that borrows the wait, until it is resumed.
+        let wait = unsafe { ParkedWait::new(wait) };
         Ok(match self.pause(Pause::Wait(wait))? {
             Resume::Go(which, value) => Wake::Ready { which, value },
             Resume::Departure => Wake::Departure,

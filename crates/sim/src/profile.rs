@@ -17,22 +17,23 @@ use crate::timed;
 pub struct Profile {
     /// Its name, as `--sim` takes it.
     pub name: String,
-    /// What machine it is.
+    /// A description of the machine.
     pub machine: String,
     /// The papers that measured on it, as `docs/papers.md` calls them.
     #[serde(default)]
     pub papers: Vec<String>,
-    /// How ranks are arranged and what communication at each level costs, the widest level first.
+    /// The arrangement of ranks and the cost of communication at each level, the widest level
+    /// first.
     pub level: Vec<Level>,
-    /// What the network interface needs for the operations that it carries out.
+    /// The costs of operations that the network interface carries out.
     pub interface: BTreeMap<String, Figure>,
-    /// What the agent, a thread of the host, needs for those that it carries out.
+    /// The costs of operations that the agent, a thread of the host, carries out.
     pub agent: BTreeMap<String, Figure>,
-    /// What sharing memory costs.
+    /// The costs of sharing memory.
     pub processor: BTreeMap<String, Figure>,
-    /// What a rank is like.
+    /// The properties of a rank.
     pub rank: BTreeMap<String, Figure>,
-    /// What is irregular.
+    /// The irregularities: jitter and loss.
     pub noise: BTreeMap<String, Figure>,
     /// Published results on this machine.
     #[serde(default)]
@@ -45,23 +46,23 @@ pub struct Profile {
 pub struct Level {
     /// Its name; one is `machine`, one is `node`.
     pub name: String,
-    /// How many ranks one element of it holds; the machine holds all.
+    /// The number of ranks in one element of it; the machine holds all.
     pub ranks: Option<Figure>,
-    /// Who carries out an operation between two ranks that share no narrower element.
+    /// The carrier of operations between two ranks that share no narrower element.
     pub carrier: Carrier,
     /// From the end of sending to the arrival.
     pub latency_ns: Figure,
-    /// How long the sender's processor is busy.
+    /// The time for which the sender's processor is busy.
     pub send_ns: Figure,
-    /// How long its processor is busy when the reply comes.
+    /// The time for which its processor is busy when the reply comes.
     pub receive_ns: Figure,
-    /// How long the sending interface is busy with a message.
+    /// The time for which the sending interface is busy with a message.
     pub gap_ns: Figure,
     /// And with each byte of it.
     pub byte_ps: Figure,
 }
 
-/// Who carries out an operation at its target.
+/// The part of a machine that carries out operations at their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
@@ -79,17 +80,17 @@ pub enum Carrier {
 pub struct Figure {
     /// The number.
     pub is: f64,
-    /// How it was found.
+    /// The way in which it was found.
     pub kind: Origin,
-    /// Where.
+    /// The place where it was found.
     pub source: String,
 }
 
-/// How a number was found.
+/// The way in which a number was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Somebody measured and published it.
+    /// It was measured and published.
     Published,
     /// It was set so that one published result comes out.
     Calibrated,
@@ -101,9 +102,9 @@ pub enum Origin {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// What was measured.
+    /// A description of the measurement.
     pub what: String,
-    /// Which benchmark measures the same.
+    /// The benchmark that measures the same.
     pub bench: String,
     /// The result as a time.
     pub value_ns: Option<f64>,
@@ -111,14 +112,14 @@ pub struct Point {
     pub value_ratio: Option<f64>,
     /// The result as a rate.
     pub value_per_s: Option<f64>,
-    /// Where it is published.
+    /// The publication.
     pub source: String,
-    /// Whether a number of this profile was set by it.
+    /// Calibration if a number of this profile was set by it.
     #[serde(rename = "use")]
     pub role: Role,
 }
 
-/// What a published result is used for.
+/// The use of a published result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -175,7 +176,7 @@ impl Profile {
             })?;
             let read =
                 Profile::parse(&text).and_then(|profile| timed::check(&profile).map(|()| profile));
-            // The error of a text does not know whose it is.
+            // The error of a text does not name the file.
             return read.map_err(|error| match error {
                 Error::Misuse(why) => Error::Misuse(format!("{name}: {why}")),
                 other => other,
@@ -208,7 +209,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The same machine with somebody else to carry out far operations: `nic`, the interface; or a
+    /// Returns the same machine with another carrier of far operations: `nic`, the interface; or a
     /// thread of the target's host, which looks for messages all the time (`host-poll`), for a
     /// while before it sleeps (`host-spin-block`), or sleeps at once (`host-block`). The first two
     /// have a processor of their own; one that sleeps at once shares the rank's, as far as the
@@ -253,8 +254,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// How so many ranks are arranged on this machine: in blocks, each element filled before the
-    /// next.
+    /// Returns the arrangement of so many ranks on this machine: in blocks, each element filled
+    /// before the next.
     pub fn topology(&self, ranks: u32) -> Result<Topology> {
         let level = |level: &Level| {
             let each = level.ranks.as_ref().map_or(ranks, |each| each.is as u32).max(1);
@@ -271,7 +272,7 @@ pub(crate) fn figure(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64
     whole(figure, name)
 }
 
-/// Likewise; zero if it is not there.
+/// Returns a number of a table, in the unit of its name; zero if it is not there.
 pub(crate) fn optional(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64> {
     if table.contains_key(name) { figure(table, name) } else { Ok(0) }
 }

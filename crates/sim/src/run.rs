@@ -6,10 +6,10 @@ use std::rc::Rc;
 use farside_fabric::{Condition, Event as Awaited, Rank, Topology, Wait};
 
 use crate::bits::Bits;
-use crate::crew::{Crew, Program};
 use crate::event::{Access, Event, EventId};
 use crate::fiber::{Resume, Stacks};
-use crate::machine::{Doing, Machine, Mishaps};
+use crate::fibers::{Fibers, Program};
+use crate::machine::{Doing, FaultModel, Machine};
 use crate::store::word_access;
 
 /// Chooses what happens next.
@@ -18,8 +18,8 @@ pub trait Oracle {
     /// it.
     fn pick(&mut self, events: &[Event]) -> Option<usize>;
 
-    /// Whether each step is to say what must come before it, which takes time and memory that grow
-    /// with the square of the run's length.
+    /// Returns whether each step is to say what must come before it. That takes time and memory
+    /// which grow with the square of the run's length.
     fn wants_order(&self) -> bool {
         false
     }
@@ -28,17 +28,17 @@ pub trait Oracle {
 /// A step of a run.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What happened.
+    /// The event.
     pub event: Event,
     /// The steps that must come before it, as far as the order matters; index into the run.
     pub before: Bits,
     /// Of those, the ones that caused it to be possible at all: they cannot come after it.
     pub causes: Bits,
-    /// What the word held before, if the event was an atomic.
+    /// The value that the word held before, if the event was an atomic.
     held: Option<u64>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Every rank has done what it should.
@@ -54,9 +54,9 @@ pub enum Verdict {
 /// A run.
 #[derive(Debug)]
 pub struct Run {
-    /// How it ended.
+    /// The way in which it ended.
     pub verdict: Verdict,
-    /// What happened, after the preparations.
+    /// The steps after the preparations.
     pub steps: Vec<Step>,
     /// Waits that might have been over sooner.
     pub(crate) late: Vec<LateWait>,
@@ -68,7 +68,7 @@ pub struct Run {
 pub(crate) struct LateWait {
     /// The step that changed the word.
     pub(crate) changed: usize,
-    /// How many steps there were when the wait began.
+    /// The number of steps when the wait began.
     pub(crate) began: usize,
 }
 
@@ -78,15 +78,22 @@ pub struct Simulation {
     root_bytes: u64,
     stacks: Rc<Stacks>,
     steps_max: usize,
-    mishaps: Mishaps,
+    fault_model: FaultModel,
     processors: Option<u32>,
 }
 
 impl Simulation {
     /// Ranks as `topology` has them, each with a first segment of `root_bytes`.
     pub fn new(topology: Topology, root_bytes: u64) -> Simulation {
-        let (stacks, mishaps) = (Rc::default(), Mishaps::default());
-        Simulation { topology, root_bytes, stacks, steps_max: 100_000, mishaps, processors: None }
+        let (stacks, fault_model) = (Rc::default(), FaultModel::default());
+        Simulation {
+            topology,
+            root_bytes,
+            stacks,
+            steps_max: 100_000,
+            fault_model,
+            processors: None,
+        }
     }
 
     /// Gives up a run that takes more steps than this.
@@ -96,12 +103,12 @@ impl Simulation {
         self
     }
 
-    /// Lets up to so many ranks die, each at any step. What a dead rank had posted lands or
-    /// vanishes, as the oracle says; the others hear of the death at once. Dead ranks do not make a
-    /// run fail, but a survivor that waits for ever does, and so does one that returns an error.
+    /// Lets up to so many ranks die, each at any step. Operations that a dead rank had posted land
+    /// or vanish, as the oracle says; the others hear of the death at once. Dead ranks do not make
+    /// a run fail, but a survivor that waits for ever does, and so does one that returns an error.
     #[must_use]
     pub fn deaths(mut self, deaths: u32) -> Simulation {
-        self.mishaps.deaths = deaths;
+        self.fault_model.deaths = deaths;
         self
     }
 
@@ -109,7 +116,7 @@ impl Simulation {
     /// tearing as the memory model allows, except inside of words.
     #[must_use]
     pub fn torn(mut self, torn: bool) -> Simulation {
-        self.mishaps.torn = torn;
+        self.fault_model.torn = torn;
         self
     }
 
@@ -132,23 +139,23 @@ impl Simulation {
         oracle: &mut dyn Oracle,
         beginning: Vec<Step>,
     ) -> Run {
-        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.mishaps);
+        let mut machine = Machine::new(self.topology.clone(), self.root_bytes, self.fault_model);
         machine.store.processors = self.processors.unwrap_or(self.topology.ranks());
         let machine = Rc::new(RefCell::new(machine));
-        let crew = match Crew::new(&self.topology, self.root_bytes, &self.stacks, program, &machine)
-        {
-            Ok(crew) => crew,
-            Err(problem) => {
-                return Run {
-                    verdict: Verdict::Failed(problem),
-                    steps: Vec::new(),
-                    late: Vec::new(),
-                };
-            }
-        };
+        let fibers =
+            match Fibers::new(&self.topology, self.root_bytes, &self.stacks, program, &machine) {
+                Ok(fibers) => fibers,
+                Err(problem) => {
+                    return Run {
+                        verdict: Verdict::Failed(problem),
+                        steps: Vec::new(),
+                        late: Vec::new(),
+                    };
+                }
+            };
         let mut driver = Driver {
             machine,
-            crew,
+            fibers,
             at: 0,
             given: beginning.len(),
             steps: beginning,
@@ -163,24 +170,24 @@ impl Simulation {
     }
 }
 
-/// How often fibers may run before anything happens. Who never stops asking, whatever it is told,
-/// does not wait.
+/// The number of times that fibers may run before an event happens. A rank that goes on polling
+/// regardless of what it finds does not wait.
 const RESUMES_MAX: usize = 100_000;
 
 struct Driver {
     machine: Rc<RefCell<Machine>>,
-    crew: Crew,
-    /// What has happened, and before that was repeated, what is going to.
+    fibers: Fibers,
+    /// The steps so far, and while the beginning is repeated, those to come.
     steps: Vec<Step>,
-    /// How many steps were made.
+    /// The number of steps so far.
     at: usize,
-    /// How many steps are the same as in an earlier run.
+    /// The number of steps that are the same as in an earlier run.
     given: usize,
     /// For each rank, the steps that it knows of.
     clocks: Vec<Bits>,
     late: Vec<LateWait>,
     prepared: bool,
-    /// Whether steps say what must come before them.
+    /// True if steps say what must come before them.
     ordered: bool,
 }
 
@@ -190,7 +197,7 @@ impl Driver {
             if !self.run_fibers() {
                 return Verdict::TooLong;
             }
-            if let Some(problem) = self.crew.failure() {
+            if let Some(problem) = self.fibers.failure() {
                 return Verdict::Failed(problem);
             }
             if self.prepared && self.at < self.given {
@@ -203,7 +210,7 @@ impl Driver {
                 return Verdict::TooLong;
             }
             let events = self.machine.borrow().enabled();
-            // Nobody has to die.
+            // A death is never necessary.
             if events.iter().all(|event| event.id.is_death()) {
                 match self.nothing_happens() {
                     None => continue,
@@ -231,8 +238,8 @@ impl Driver {
         None
     }
 
-    /// Nobody can do anything: the preparations are over, or the run is, or time passes, or all is
-    /// stuck.
+    /// No event is possible: the preparations are over, or the run is, or time passes, or the ranks
+    /// are in a deadlock.
     fn nothing_happens(&mut self) -> Option<Verdict> {
         let mut machine = self.machine.borrow_mut();
         let is =
@@ -249,9 +256,9 @@ impl Driver {
             }
             return None;
         }
-        // That others leave would wake it, too; but nobody may count on that.
-        if machine.somebody_oversleeps() {
-            return Some(Verdict::Failed(format!("deadlock: {}", machine.stuck())));
+        // The departure of others would wake it, too; but a program may not count on that.
+        if machine.has_missed_wakeup() {
+            return Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report())));
         }
         if machine.publish_departures() {
             return None;
@@ -264,11 +271,12 @@ impl Driver {
                 }
                 None
             }
-            None => Some(Verdict::Failed(format!("deadlock: {}", machine.stuck()))),
+            None => Some(Verdict::Failed(format!("deadlock: {}", machine.deadlock_report()))),
         }
     }
 
-    /// Runs all that can run, until everybody waits; false if that is not to be expected.
+    /// Runs all ranks that can run, until every one waits; returns false if that is not to be
+    /// expected.
     fn run_fibers(&mut self) -> bool {
         for _ in 0..RESUMES_MAX {
             self.machine.borrow_mut().settle();
@@ -283,12 +291,12 @@ impl Driver {
                 return true;
             };
             self.learn(rank);
-            let pause = self.crew.resume(rank, resume);
+            let pause = self.fibers.resume(rank, resume);
             if let Some(pause) = pause {
                 self.machine.borrow_mut().pause(Rank(rank as u32), pause);
             }
             if self.ordered && self.prepared {
-                // What it flushed without having to wait.
+                // It may have found a flush complete without having to wait.
                 self.learn(rank);
                 self.note_issued(rank);
             }
@@ -296,7 +304,7 @@ impl Driver {
         false
     }
 
-    /// Whoever goes on because of something knows of it, and of all that came before it.
+    /// Adds the steps that a rank has learned of, and all that came before them, to its clock.
     fn learn(&mut self, rank: usize) {
         let learned = self.machine.borrow_mut().learned(rank);
         for known in learned.into_iter().filter(|_| self.ordered) {
@@ -317,13 +325,7 @@ impl Driver {
         if let Doing::Waits { wait, .. } = member.doing {
             member.known.clone_from(&self.clocks[rank]);
             if self.at > self.given {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                note_late(
-                    &self.steps[..self.at],
-                    unsafe { &*wait },
-                    &self.clocks[rank],
-                    &mut self.late,
-                );
+                note_late(&self.steps[..self.at], wait.get(), &self.clocks[rank], &mut self.late);
             }
         }
     }
@@ -339,8 +341,7 @@ impl Driver {
             let known = |step: usize, causes: &mut Bits| causes.extend(&self.steps[step].before);
             causes = self.machine.borrow().causes(event.id, known);
             if let Some(wait) = self.machine.borrow().wait_of(event.id) {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                note_enabling(&self.steps, unsafe { &*wait }, &mut causes);
+                note_enabling(&self.steps, wait.get(), &mut causes);
             }
             before = causes.clone();
             for (earlier, step) in self.steps.iter().enumerate().rev() {
@@ -360,12 +361,13 @@ impl Driver {
         let at = at.filter(|_| self.ordered);
         self.machine.borrow_mut().happen(id, at);
         if id.is_death() {
-            self.crew.kill(id.rank.index());
+            self.fibers.kill(id.rank.index());
         }
         let Some(at) = at else {
             return;
         };
-        // What a handler has posted knows of the call that it was run for, and of no more.
+        // An operation that a handler has posted depends on the call that the handler ran for, and
+        // on no more.
         for flight in self
             .machine
             .borrow_mut()
@@ -422,7 +424,7 @@ fn note_late(steps: &[Step], wait: &Wait<'_>, clock: &Bits, late: &mut Vec<LateW
 }
 
 impl Step {
-    /// Whether it changes a word that somebody waits for.
+    /// Returns whether it changes the word of a condition.
     fn changes(&self, condition: &Condition<'_>) -> bool {
         let look = word_access(condition.at, false);
         self.event
@@ -431,7 +433,7 @@ impl Step {
             .is_none_or(|all| all.iter().any(|access| access.conflicts(&look)))
     }
 
-    /// What a word that it changes held before, if that is known.
+    /// Returns the value that a word held before this step changed it, if that is known.
     fn held_at(&self, condition: &Condition<'_>) -> Option<u64> {
         let look = word_access(condition.at, true);
         let is_only = |all: &[Access]| match all {

@@ -1,29 +1,30 @@
-//! Sleep: who waits for a word is woken by atomics and signals, and by nothing else.
+//! Sleep: a rank that waits for a word is woken by atomics and signals, and by nothing else.
 //!
 //! A waiter looks at its word before it sleeps, so a put that landed before is seen. One that lands
 //! while it waits may find it still looking, or asleep: both are events, and after the second the
-//! waiter looks no more until somebody wakes it (`docs/memory-model.md`, *Waking*). What a handler
-//! writes wakes all whom it concerns.
+//! waiter looks no more until it is woken (`docs/memory-model.md`, *Waking*). The writes of a
+//! handler wake all waiters that they concern.
 
 use farside_fabric::{Event as Awaited, Rank, Wait};
 
 use crate::event::{Access, Event, EventId, What};
-use crate::machine::{Doing, Flight, Machine, Member, holds};
+use crate::flight::Flight;
+use crate::machine::{Doing, Machine, Member, holds};
 use crate::store::{Body, word_access};
 
 impl Member {
-    /// Which condition of its wait it sees to hold, and by which value. Who sleeps sees nothing.
+    /// Returns the condition of its wait that it sees to hold, and the value. A sleeping rank sees
+    /// nothing.
     pub(crate) fn sees(&self, wait: &Wait<'_>) -> Option<(usize, u64)> {
         if self.asleep { None } else { holds(wait) }
     }
 
-    /// Whether it waits for a word among these bytes.
+    /// Returns whether it waits for a word among these bytes.
     fn waits_for(&self, accesses: &[Access]) -> bool {
         let Doing::Waits { wait, .. } = self.doing else {
             return false;
         };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        let Awaited::Words(conditions) = (unsafe { &*wait }).event else {
+        let Awaited::Words(conditions) = wait.get().event else {
             return false;
         };
         let meets = |look: Access| accesses.iter().any(|access| access.conflicts(&look));
@@ -32,24 +33,24 @@ impl Member {
 }
 
 impl Flight {
-    /// What a plain put or an accumulate will change: nobody is woken by that.
-    fn quiet_accesses(&self) -> Option<Vec<Access>> {
-        let is_quiet = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
-        if is_quiet { self.body.accesses(self.target) } else { None }
+    /// Returns the bytes that a plain put or an accumulate will change, which wakes no waiter.
+    fn silent_accesses(&self) -> Option<Vec<Access>> {
+        let is_silent = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
+        if is_silent { self.body.accesses(self.target) } else { None }
     }
 }
 
 impl Machine {
-    /// Puts that would change a word which somebody waits for may also land while it sleeps.
-    pub(crate) fn add_unheard(&self, events: &mut Vec<Event>) {
-        // Mostly nobody puts where somebody waits.
+    /// Adds the landings of puts that find the waiter of their word asleep.
+    pub(crate) fn add_unnoticed(&self, events: &mut Vec<Event>) {
+        // Puts to words that are waited for are rare.
         let is_wait =
             |member: &Member| matches!(member.doing, Doing::Waits { .. }) && !member.asleep;
         if !self.members.iter().any(is_wait) {
             return;
         }
         for flight in &self.flights {
-            let Some(accesses) = flight.quiet_accesses() else {
+            let Some(accesses) = flight.silent_accesses() else {
                 continue;
             };
             let target = &self.members[flight.target.index()];
@@ -57,7 +58,7 @@ impl Machine {
                 && target.waits_for(&accesses)
                 && events.iter().any(|event| event.id == flight.id)
             {
-                let (id, what) = (EventId::unheard(flight.id), What::Unheard(flight.target));
+                let (id, what) = (EventId::unnoticed(flight.id), What::Unnoticed(flight.target));
                 events.push(Event { id, what, ..flight.event.clone() });
             }
         }
@@ -69,8 +70,7 @@ impl Machine {
         self.member(target).asleep = true;
     }
 
-    /// An operation has landed: whoever waits for what it has changed is awake, unless it was a
-    /// plain put.
+    /// Wakes the ranks that wait for what an operation has changed, unless it was a plain put.
     pub(crate) fn wake_by(&mut self, target: Rank, body: &Body) {
         let accesses = match body {
             Body::Atomic { op, .. } if op.writes() => body.accesses(target),
@@ -84,13 +84,12 @@ impl Machine {
         }
     }
 
-    /// Whether somebody sleeps although its word is as it should be, and has no time limit that
-    /// would wake it.
-    pub(crate) fn somebody_oversleeps(&self) -> bool {
+    /// Returns whether some rank sleeps although its word is as it should be, and has no time limit
+    /// that would wake it.
+    pub(crate) fn has_missed_wakeup(&self) -> bool {
         self.members.iter().filter(|member| member.asleep).any(|member| match member.doing {
             Doing::Waits { wait, .. } => {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                let wait = unsafe { &*wait };
+                let wait = wait.get();
                 wait.timeout.is_none() && holds(wait).is_some()
             }
             _ => false,

@@ -1,5 +1,5 @@
-//! What a simulated machine holds, whatever decides when things happen: memory, handlers, replies,
-//! fates; and how an operation is carried out.
+//! The state of a simulated machine, without any notion of time: memory, handlers, replies,
+//! departures; and the execution of operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use rustc_hash::FxHashMap;
 
 use crate::event::{Access, EventId, What};
 use crate::fiber::shift;
+use crate::handler_agent::{HandlerAgent, Posted};
 use crate::memory::Memory;
-use crate::reach::{Posted, Reach};
 
-/// What an operation in flight will do.
+/// An operation in flight.
 pub(crate) enum Body {
     Put { segment: SegmentId, pieces: Vec<Piece>, bytes: Vec<u8> },
     Get { segment: SegmentId, pieces: Vec<Piece>, into: *mut u8 },
@@ -26,10 +26,10 @@ pub(crate) enum Body {
     Call { node: Node, handler: HandlerId, bytes: Vec<u8> },
 }
 
-/// What carrying out an operation came to.
+/// The result of executing an operation.
 pub(crate) struct Outcome {
     pub(crate) reply: Result<Reply>,
-    /// What a handler has posted to other nodes.
+    /// The operations that a handler has posted to other nodes.
     pub(crate) posted: Vec<Posted>,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct Outcome {
 type Answer = (u64, Result<Reply>);
 
 /// One rank's part of a segment: at hand, and for others to keep.
-struct Kept {
+struct Part {
     mapped: Mapped,
     memory: Arc<Memory>,
 }
 
-/// What belongs to one rank.
-struct Holding {
-    /// How many events it has caused.
+/// The state of one rank.
+struct RankState {
+    /// The number of events that it has caused.
     serial: u32,
     /// The replies of its operations, and when they come.
     replies: Vec<(Ticket, Option<Answer>)>,
@@ -52,21 +52,21 @@ struct Holding {
     late_errors: BTreeMap<Rank, Error>,
 }
 
-/// What a simulated machine holds.
+/// The state of a simulated machine.
 pub(crate) struct Store {
     pub(crate) topology: Arc<Topology>,
     pub(crate) failures: Arc<FailureCounters>,
-    /// How many ranks of a node can run at the same time.
+    /// The number of ranks of a node that can run at the same time.
     pub(crate) processors: u32,
-    holdings: Vec<Holding>,
+    rank_states: Vec<RankState>,
     departures: Vec<Departure>,
-    /// How many departures each rank has got over.
+    /// The number of departures that each rank has got over.
     got_over: Vec<u32>,
     /// The parts of every segment, by rank.
-    segments: FxHashMap<SegmentId, Vec<Option<Kept>>>,
+    segments: FxHashMap<SegmentId, Vec<Option<Part>>>,
     /// Each rank's copies of them.
     handlers: HashMap<(Rank, HandlerId), Handler>,
-    /// Whether landings are counted on any node.
+    /// True if landings are counted on any node.
     counting: bool,
 }
 
@@ -76,16 +76,17 @@ pub(crate) const CALL_BYTES: u64 = 4096;
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
         let failures: Arc<FailureCounters> = Arc::default();
-        let holding = |_| Holding { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
+        let rank_state =
+            |_| RankState { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
         let ranks = topology.ranks();
         // The first segments are used at the same places by all ranks at a time.
-        let root = |rank: u32| Some(Kept::new(root_bytes, shift(rank as usize), &failures));
+        let root = |rank: u32| Some(Part::new(root_bytes, shift(rank as usize), &failures));
         let root = (0..ranks).map(root).collect();
         Store {
             topology: Arc::new(topology),
             failures,
             processors: ranks,
-            holdings: (0..ranks).map(holding).collect(),
+            rank_states: (0..ranks).map(rank_state).collect(),
             departures: vec![Departure::of(PeerState::Alive); ranks as usize],
             got_over: vec![0; ranks as usize],
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
@@ -100,7 +101,7 @@ impl Store {
 
     pub(crate) fn departure(&self, rank: Rank) -> Departure {
         let known = self.departures[rank.index()];
-        // What a rank has noted is the cause of its end when it has ended.
+        // The cause that a rank has noted is the cause of its end once it has ended.
         if known.order == 0 { Departure::of(known.peer_state) } else { known }
     }
 
@@ -121,10 +122,10 @@ impl Store {
         if bytes > LIMIT {
             return Err(Error::OutOfMemory { asked: bytes, free: LIMIT, limit: LIMIT });
         }
-        let ranks = self.holdings.len();
+        let ranks = self.rank_states.len();
         let parts =
             self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
-        parts[rank.index()] = Some(Kept::new(bytes, 0, &self.failures));
+        parts[rank.index()] = Some(Part::new(bytes, 0, &self.failures));
         Ok(())
     }
 
@@ -143,20 +144,20 @@ impl Store {
         self.find(rank, segment).map(|kept| &kept.mapped)
     }
 
-    /// The same for somebody who keeps it.
+    /// Returns a rank's part of a segment as a mapping to keep.
     pub(crate) fn open(&self, rank: Rank, segment: SegmentId) -> Result<Mapped> {
         self.find(rank, segment).map(|kept| kept.memory.mapped())
     }
 
-    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Kept> {
-        if rank.index() >= self.holdings.len() {
-            return Err(Error::UnknownRank { rank, ranks: self.holdings.len() as u32 });
+    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Part> {
+        if rank.index() >= self.rank_states.len() {
+            return Err(Error::UnknownRank { rank, ranks: self.rank_states.len() as u32 });
         }
         let part = self.segments.get(&segment).and_then(|parts| parts[rank.index()].as_ref());
         part.ok_or(Error::NoSegment { rank, segment })
     }
 
-    /// Where the word of an atomic is, as a hint: it may be gone by the time it is used.
+    /// Returns the address of an atomic's word, as a hint: it may be gone by the time it is used.
     pub(crate) fn hint(&self, body: &Body) -> *const u8 {
         match body {
             Body::Atomic { at, .. } => {
@@ -174,19 +175,20 @@ impl Store {
 
     /// A name for the next event of a rank.
     pub(crate) fn next_id(&mut self, rank: Rank) -> EventId {
-        let holding = &mut self.holdings[rank.index()];
-        holding.serial += 1;
-        EventId { rank, serial: holding.serial }
+        let rank_state = &mut self.rank_states[rank.index()];
+        rank_state.serial += 1;
+        EventId { rank, serial: rank_state.serial }
     }
 
-    /// Whether a region is all there, and its pieces.
+    /// Returns the pieces of a region, after checking that all of it exists.
     pub(crate) fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         self.check_alive(region.rank)?;
-        self.pieces_kept(region)
+        self.pieces_on_node(region)
     }
 
-    /// Likewise, for a handler of the region's node: memory stays when its rank is lost.
-    pub(crate) fn pieces_kept(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
+    /// Returns the pieces of a region for a handler of its node: memory stays when its rank is
+    /// lost.
+    pub(crate) fn pieces_on_node(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         region.check(self.memory(region.rank, region.segment)?.bytes())?;
         let mut pieces = Vec::new();
         region.shape.for_each(|piece| pieces.push(piece));
@@ -195,11 +197,11 @@ impl Store {
 
     pub(crate) fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
         self.check_alive(at.rank)?;
-        self.check_word_kept(at, op)
+        self.check_word_on_node(at, op)
     }
 
-    /// Likewise, for a handler of the word's node.
-    pub(crate) fn check_word_kept(&self, at: Word, op: Atomic) -> Result<()> {
+    /// Checks a word for a handler of its node.
+    pub(crate) fn check_word_on_node(&self, at: Word, op: Atomic) -> Result<()> {
         op.check(at.width)?;
         at.check(self.memory(at.rank, at.segment)?.bytes())
     }
@@ -208,7 +210,7 @@ impl Store {
     #[inline]
     pub(crate) fn check_alive(&self, rank: Rank) -> Result<()> {
         self.topology.check(rank)?;
-        // Mostly nobody is lost, and then nobody's fate has to be looked up.
+        // Usually no rank is lost, and then there is nothing to look up.
         if self.failures.losses.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
@@ -222,26 +224,26 @@ impl Store {
 
     /// A rank expects the reply of an operation.
     pub(crate) fn expect(&mut self, id: EventId) {
-        self.holdings[id.rank.index()].replies.push((ticket(id), None));
+        self.rank_states[id.rank.index()].replies.push((ticket(id), None));
     }
 
     /// The reply of an operation comes at `at_ns`, unless it was given up meanwhile.
     pub(crate) fn answer(&mut self, id: EventId, at_ns: u64, reply: Result<Reply>) {
-        let replies = &mut self.holdings[id.rank.index()].replies;
+        let replies = &mut self.rank_states[id.rank.index()].replies;
         if let Some((_, held)) = replies.iter_mut().find(|(known, _)| *known == ticket(id)) {
             *held = Some((at_ns, reply));
         }
     }
 
-    /// Forgets an operation whose reply nobody will ask for.
+    /// Forgets an operation whose reply is not awaited any more.
     pub(crate) fn forget(&mut self, rank: Rank, given_up: Ticket) {
-        self.holdings[rank.index()].replies.retain(|(known, _)| *known != given_up);
+        self.rank_states[rank.index()].replies.retain(|(known, _)| *known != given_up);
     }
 
-    /// When the reply of an operation comes, as far as that is known; an operation that is not
-    /// known has come to its end long ago.
+    /// Returns the time at which the reply of an operation comes, as far as it is known; an unknown
+    /// operation has ended long ago.
     pub(crate) fn reply_at(&self, rank: Rank, asked: Ticket) -> Option<u64> {
-        let replies = &self.holdings[rank.index()].replies;
+        let replies = &self.rank_states[rank.index()].replies;
         match replies.iter().find(|(known, _)| *known == asked) {
             None => Some(0),
             Some((_, held)) => held.as_ref().map(|(at_ns, _)| *at_ns),
@@ -249,7 +251,7 @@ impl Store {
     }
 
     pub(crate) fn poll(&mut self, rank: Rank, asked: Ticket, now_ns: u64) -> Result<Option<Reply>> {
-        let replies = &mut self.holdings[rank.index()].replies;
+        let replies = &mut self.rank_states[rank.index()].replies;
         let Some(at) = replies.iter().position(|(known, _)| *known == asked) else {
             return Err(Error::Misuse(format!(
                 "{asked:?} names no operation that is under way from {rank}"
@@ -265,11 +267,11 @@ impl Store {
 
     /// A posted operation failed: its rank hears of it when it flushes.
     pub(crate) fn fail_later(&mut self, origin: Rank, target: Rank, error: Error) {
-        self.holdings[origin.index()].late_errors.entry(target).or_insert(error);
+        self.rank_states[origin.index()].late_errors.entry(target).or_insert(error);
     }
 
     pub(crate) fn late_error(&mut self, origin: Rank, target: Rank) -> Option<Error> {
-        self.holdings[origin.index()].late_errors.remove(&target)
+        self.rank_states[origin.index()].late_errors.remove(&target)
     }
 
     /// A rank has left, or was lost.
@@ -315,8 +317,8 @@ impl Store {
         Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
     }
 
-    /// A posted operation has landed: counts it if it is of those that count. Returns whose count
-    /// has changed.
+    /// Counts the landing of a posted operation, if it is of those that count. Returns the rank
+    /// that holds the count.
     pub(crate) fn count_landing(
         &mut self,
         origin: Rank,
@@ -392,9 +394,9 @@ impl Store {
                 // The next one's copy, if the one before is gone.
                 let runner = self.topology.first_left(*node, |rank| self.peer_state(rank))?;
                 let mut run = self.handlers.remove(&(runner, *handler)).ok_or(no_handler)?;
-                let reach = Reach::new(self, *node);
-                let reply = run(&reach, origin, bytes);
-                *posted = reach.into_posted();
+                let agent = HandlerAgent::new(self, *node);
+                let reply = run(&agent, origin, bytes);
+                *posted = agent.into_posted();
                 self.handlers.insert((runner, *handler), run);
                 if reply.len() as u64 > CALL_BYTES {
                     let value = reply.len() as u64;
@@ -411,7 +413,7 @@ impl Store {
 }
 
 impl Body {
-    /// What it will touch at `target`; `None` if that is not known beforehand.
+    /// Returns the bytes that it will touch at `target`; `None` if they are not known beforehand.
     pub(crate) fn accesses(&self, target: Rank) -> Option<Vec<Access>> {
         let all = |segment: SegmentId, pieces: &[Piece], writes: bool| {
             let access = |piece: &Piece| Access {
@@ -426,7 +428,7 @@ impl Body {
         match self {
             Body::Put { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Get { segment, pieces, .. } => all(*segment, pieces, false),
-            // Sums commute, but who reads in between sees the difference.
+            // Sums commute, but a read in between sees the difference.
             Body::Sum { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
             Body::Call { .. } => None,
@@ -444,7 +446,7 @@ impl Body {
         }
     }
 
-    /// How many bytes it takes to its target, beside the address.
+    /// Returns the number of bytes that it takes to its target, beside the address.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => {
@@ -455,7 +457,7 @@ impl Body {
         }
     }
 
-    /// What it is, for a trace.
+    /// Returns its kind, for a trace.
     pub(crate) fn kind(&self, fetching: bool) -> Kind {
         match self {
             Body::Put { .. } => Kind::Put,
@@ -481,7 +483,7 @@ impl Body {
         segment.0.rotate_left(32) ^ (offset / 64)
     }
 
-    /// What it is, for people to read.
+    /// Returns a description for people to read.
     pub(crate) fn what(&self, target: Rank) -> What {
         match self {
             Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target),
@@ -493,10 +495,10 @@ impl Body {
     }
 }
 
-impl Kept {
-    fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Kept {
+impl Part {
+    fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Part {
         let memory = Memory::new(bytes, skipped, failures);
-        Kept { mapped: memory.mapped(), memory }
+        Part { mapped: memory.mapped(), memory }
     }
 }
 

@@ -1,10 +1,10 @@
-//! How a rank asks for a lock.
+//! The ways in which a rank asks for a lock.
 
 use std::time::Duration;
 
 use farside::{Error, Rank, Result, World};
 
-/// How a rank asks for a lock. Rank 0 always waits until it has it.
+/// The way in which a rank asks for a lock. Rank 0 always waits until it has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Style {
     /// All wait until they have it.
@@ -34,7 +34,7 @@ impl Style {
     }
 }
 
-/// How long to wait.
+/// The time to wait.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
     /// Without a limit.
@@ -65,7 +65,7 @@ pub(super) fn ask<G>(
     }
 }
 
-/// What was got in time.
+/// Returns the guard, if the lock was acquired in time.
 pub(super) fn in_time<G>(asked: Result<G>) -> Result<Option<G>> {
     match asked {
         Err(Error::TimedOut { .. }) => Ok(None),

@@ -14,7 +14,7 @@ pub fn separates<B: 'static>(
     move |setup| {
         let (make, barrier, rounds) = (make.clone(), barrier.clone(), u64::from(setup.rounds));
         Subject::new(program(
-            move |world| Ok((make(world)?, Separation.furnish(world)?)),
+            move |world| Ok((make(world)?, Separation.prepare(world)?)),
             move |world, (state, gate)| {
                 for round in 1..=rounds {
                     gate.comes(world, round)?;

@@ -1,4 +1,4 @@
-//! Ranks that die: whatever the moment, nobody else waits for ever.
+//! Ranks that die: no survivor waits for ever, whatever the moment.
 
 use farside::sim::program;
 use farside::{Atomic, Node, Rank};
@@ -47,8 +47,8 @@ fn counter(setup: &Setup) -> Subject {
     ))
 }
 
-/// Ranks have a handler count. Whose process runs it may leave early, or die: the next goes on, and
-/// each number was given once.
+/// Ranks have a handler count. The rank whose process runs it may leave early, or die: the next
+/// goes on, and each number was given once.
 fn calls(setup: &Setup) -> Subject {
     let (history, rounds) = (History::new(), setup.rounds);
     let cleared = history.clone();

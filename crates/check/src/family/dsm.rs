@@ -10,7 +10,7 @@ use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 use programs as run;
 
-/// How often each does what is to be done.
+/// The number of rounds of each rank.
 type Rounds = u32;
 
 /// Two words on each page, so that little makes a page of several writers.
@@ -64,7 +64,7 @@ fn three() -> Setup {
     Setup::new(3)
 }
 
-/// What locks promise.
+/// The promises of locks.
 fn locks() -> Vec<Check> {
     let original = from_rank_0(tree());
     vec![
@@ -115,7 +115,7 @@ fn locks() -> Vec<Check> {
     ]
 }
 
-/// What barriers promise, of all ranks and of some, and whether they reclaim or not.
+/// The promises of barriers, of all ranks and of some, with and without reclaiming.
 fn barriers() -> Vec<Check> {
     let twice = || three().rounds(2);
     let original = from_rank_0(tree());
@@ -166,7 +166,7 @@ fn barriers() -> Vec<Check> {
     ]
 }
 
-/// What is left when somebody dies.
+/// The promises to survivors of a death.
 fn deaths() -> Vec<Check> {
     vec![
         right(

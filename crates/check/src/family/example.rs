@@ -44,7 +44,7 @@ pub fn exclusive<L: Lock>(lock: L) -> impl Fn(&Setup) -> Subject {
         let (lock, rounds, room) = (lock.clone(), setup.rounds, MutualExclusion::default());
         let make = lock.clone();
         Subject::new(program(
-            move |world| Ok((make.make(world)?, room.furnish(world)?)),
+            move |world| Ok((make.make(world)?, room.prepare(world)?)),
             move |world, (handle, room)| {
                 for _ in 0..rounds {
                     lock.acquire(world, &handle)?;
@@ -61,10 +61,10 @@ pub fn exclusive<L: Lock>(lock: L) -> impl Fn(&Setup) -> Subject {
 pub fn fair<L: Queue>(lock: L, bound: u32) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (lock, rounds, watch) = (lock.clone(), setup.rounds, BoundedBypass::new(bound));
-        let (make, furnished) = (lock.clone(), watch.clone());
+        let (make, prepared) = (lock.clone(), watch.clone());
         Subject::new(program(
             move |world| {
-                furnished.furnish(world);
+                prepared.prepare(world);
                 make.make(world)
             },
             move |world, handle| {

@@ -20,13 +20,13 @@ struct Litmus {
     ranks: u32,
     topology: Option<&'static str>,
     torn: bool,
-    /// What the ranks see together, one after the other: exactly this.
+    /// The observations of all ranks, one after the other: exactly these are possible.
     outcomes: &'static [&'static str],
-    /// What a rank does; it tells what it has seen.
+    /// The program of a rank; it returns what it has observed.
     rank: fn(&World, &Words) -> Result<String>,
 }
 
-/// How many words each rank has.
+/// The number of words of each rank.
 const WORDS: usize = 4;
 
 impl Litmus {
@@ -116,7 +116,7 @@ fn message_passing(
     gets(world, words, &[0, 1])
 }
 
-/// The same with the flag at rank 1.
+/// Message passing with the flag at rank 1.
 fn message_passing_apart(
     world: &World,
     words: &Words,
@@ -511,7 +511,7 @@ fn waited(w: &World, x: &Words) -> Result<String> {
     Ok(w.wait(x.at(w.rank(), 0), |flag| flag != 0)?.to_string())
 }
 
-/// All litmus tests. Those whose promise is wrong must be caught.
+/// Returns all litmus tests. Those with a wrong promise must be caught.
 pub fn checks() -> Vec<Check> {
     let wrong = [
         Litmus::new(

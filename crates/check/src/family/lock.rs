@@ -23,7 +23,7 @@ fn exclusive(
     move |setup| {
         let (make, rounds, room) = (make.clone(), setup.rounds, MutualExclusion::default());
         Subject::new(program(
-            move |world| Ok((make(world)?, room.furnish(world)?)),
+            move |world| Ok((make(world)?, room.prepare(world)?)),
             move |world, (lock, room)| {
                 for _ in 0..rounds {
                     let Some(guard) = ask(world, style, |limit| request(&lock, world, limit))?
@@ -51,10 +51,10 @@ fn fair(
     move |setup| {
         let (make, rounds, watch) = (make.clone(), setup.rounds, BoundedBypass::new(bound));
         let is_overtaken = Rc::new(Cell::new(false));
-        let (furnished, cleared) = (watch.clone(), is_overtaken.clone());
+        let (prepared, cleared) = (watch.clone(), is_overtaken.clone());
         Subject::new(program(
             move |world| {
-                furnished.reset(2);
+                prepared.reset(2);
                 cleared.set(false);
                 make(world)
             },

@@ -11,16 +11,16 @@ use farside::{Error, FixedMap, HashMap, Rank, Result, World, rw};
 use crate::check::{Check, Setup, Subject};
 use crate::property::{History, Promise, Specification};
 
-/// What a map holds: values of two words, which are alike, so that a torn one is noticed.
+/// The contents of a map: values of two equal words, so that a torn one is noticed.
 struct Entries;
 
-/// What is asked of a map, by the number of the key.
+/// An operation on a map, by the number of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Get(usize),
     Insert(usize, u64),
     Remove(usize),
-    /// Splits a bucket; nobody can tell.
+    /// Splits a bucket, which no operation can tell.
     Split,
 }
 use Ask::{Get, Insert, Remove, Split};
@@ -47,12 +47,12 @@ impl Specification for Entries {
     }
 }
 
-/// What each rank does in a round, and what rank 0 does before, which is not explored.
+/// The operations of each rank in a round, and those of rank 0 before, which are not explored.
 #[derive(Debug, Clone, Copy)]
 struct Script {
     before: &'static [Ask],
     ranks: &'static [&'static [Ask]],
-    /// Whether each rank's requests are batches of one kind.
+    /// True if each rank's requests are batches of one kind.
     batches: bool,
 }
 
@@ -198,7 +198,7 @@ const WRITE: Script = Script {
     ranks: &[&[Insert(1, 2)], &[Get(0)], &[Remove(0)]],
     batches: false,
 };
-/// A reader, who sees an entry come and go.
+/// A reader sees an entry come and go.
 const TWICE: Script = Script {
     before: &[Insert(0, 1)],
     ranks: &[&[Insert(0, 2), Remove(0)], &[Get(0), Get(0)]],
@@ -225,7 +225,7 @@ const MANY_BATCHES: Script = Script {
     ranks: &[&[Insert(0, 2), Insert(1, 2)], &[Insert(1, 3), Insert(0, 3)], &[Get(0), Get(1)]],
     ..BATCHES
 };
-/// Who survives reads all that there was, and changes it.
+/// The survivor reads all entries, and changes them.
 const DEATH: Script = Script {
     before: &[Insert(0, 1)],
     ranks: &[&[Get(0), Insert(0, 3), Get(0)], &[Insert(0, 2)]],
@@ -332,7 +332,7 @@ fn rights() -> Vec<Check> {
     ]
 }
 
-/// What is wrong on purpose.
+/// The variants that are wrong on purpose.
 fn mutants() -> Vec<Check> {
     let mortal = || Setup::new(2).deaths(1);
     vec![

@@ -68,7 +68,7 @@ fn visits(
         let totals = Totals::default();
         let counted = totals.clone();
         let program = program(
-            move |world| Ok((make(world)?, library.furnish(world)?)),
+            move |world| Ok((make(world)?, library.prepare(world)?)),
             move |world, (lock, library)| {
                 for _ in 0..rounds {
                     for role in roles[world.rank().index() % roles.len()].chars() {

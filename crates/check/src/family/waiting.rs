@@ -1,8 +1,8 @@
-//! How often somebody who waits for a lock is passed by others.
+//! The number of times that a rank which waits for a lock is passed by others.
 //!
-//! Locks say through their variant when a request has taken its place ([`Variant::waits`]). That is
-//! a moment which no outsider could tell, and after which the bounds that a lock promises hold. It
-//! touches a word that those who go in and out touch, too: so every order of these events is
+//! Locks report through their variant when a request has taken its place ([`Variant::waits`]). That
+//! is a moment which no outsider could tell, and after which the bounds that a lock promises hold.
+//! It touches a word that ranks touch which go in and out, too: so every order of these events is
 //! explored.
 
 use std::cell::RefCell;
@@ -15,17 +15,17 @@ use farside::{Context, Lock, Rank, Result, RwLock, Words, World};
 use crate::check::{Setup, Subject};
 use crate::property::{BoundedBypass, Counted, InARow};
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Read,
     Write,
 }
 
-/// A promise to those who wait.
+/// A promise to waiting ranks.
 pub(super) trait Rule {
     /// Forgets everything, for a run.
-    fn furnish(&self, world: &World);
+    fn prepare(&self, world: &World);
     /// A rank stands there from now on.
     fn waits(&self, rank: Rank, standing: Standing);
     /// A rank has the lock.
@@ -34,7 +34,7 @@ pub(super) trait Rule {
     fn goes_out(&self, rank: Rank, mode: Mode);
 }
 
-/// Nobody is overtaken more than so often in all, once it stands in a queue of this level or a
+/// No rank is overtaken more than so often in all, once it stands in a queue of this level or a
 /// wider one.
 pub(super) struct Overtaken {
     watch: BoundedBypass,
@@ -53,8 +53,8 @@ impl Overtaken {
 }
 
 impl Rule for Overtaken {
-    fn furnish(&self, world: &World) {
-        self.watch.furnish(world);
+    fn prepare(&self, world: &World) {
+        self.watch.prepare(world);
     }
     fn waits(&self, rank: Rank, standing: Standing) {
         if !matches!(standing, Standing::Queued(level) if level < self.level) {
@@ -67,7 +67,7 @@ impl Rule for Overtaken {
     fn goes_out(&self, _rank: Rank, _mode: Mode) {}
 }
 
-/// T_L: so many ranks of an element in a row, while somebody of another stands in the widest queue.
+/// T_L: so many ranks of an element in a row, while a rank of another stands in the widest queue.
 pub(super) struct Locality {
     watch: InARow,
     /// The name of the elements' level.
@@ -87,7 +87,7 @@ impl Locality {
 }
 
 impl Rule for Locality {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         let levels = world.topology().levels();
         let level = levels.iter().find(|level| level.name == self.name);
         self.watch
@@ -116,11 +116,11 @@ impl WritersInARow {
 }
 
 impl Rule for WritersInARow {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         self.0.reset(vec![0; world.size() as usize]);
     }
     fn waits(&self, rank: Rank, standing: Standing) {
-        // Who waits for the exclusive lock instead has the bound of that.
+        // A reader that waits for the exclusive lock instead has the bound of that.
         match standing {
             Standing::ShutOut => self.0.waits(rank),
             _ => self.0.is_served(rank),
@@ -143,14 +143,14 @@ impl Rule for WritersInARow {
 /// T_R: so many readers of one counter while a writer stands in the widest queue.
 pub(super) struct ReadersInARow {
     watch: InARow,
-    /// How many ranks share a counter.
+    /// The number of ranks that share a counter.
     t_dc: u32,
     /// The level of the widest queue.
     widest: usize,
 }
 
 impl ReadersInARow {
-    /// As many as T_R, and each of those who share the counter, if it has asked already.
+    /// As many as T_R, and each rank that shares the counter, if it has asked already.
     pub(super) fn at_most(t_r: u32, t_dc: u32, widest: usize) -> ReadersInARow {
         let watch = InARow::new("T_R", "readers of one counter", Counted::All, t_r + t_dc);
         ReadersInARow { watch, t_dc, widest }
@@ -158,7 +158,7 @@ impl ReadersInARow {
 }
 
 impl Rule for ReadersInARow {
-    fn furnish(&self, world: &World) {
+    fn prepare(&self, world: &World) {
         self.watch.reset((0..world.size()).map(|rank| rank / self.t_dc).collect());
     }
     fn waits(&self, rank: Rank, standing: Standing) {
@@ -180,10 +180,10 @@ impl Rule for ReadersInARow {
     }
 }
 
-/// Those who watch the ranks of a run.
+/// The rules that watch the ranks of a run.
 type Rules = Rc<[Box<dyn Rule>]>;
 
-/// What one rank needs to tell the rules what happens.
+/// One rank's connection to the rules.
 #[derive(Clone)]
 struct Watch {
     rules: Rules,
@@ -199,7 +199,7 @@ impl Watch {
     /// Watches the lock of this rank from now on. Collective.
     fn new(world: &World, rules: &Rules) -> Result<Watch> {
         let watch = Watch { rules: rules.clone(), words: Rc::new(world.words(1)?) };
-        rules.iter().for_each(|rule| rule.furnish(world));
+        rules.iter().for_each(|rule| rule.prepare(world));
         WATCHES.with_borrow_mut(|all| {
             all.resize(world.size() as usize, None);
             all[world.rank().index()] = Some(watch.clone());
@@ -250,7 +250,7 @@ macro_rules! watched {
 watched! {
     /// The right one.
     Watched;
-    /// Keeps the lock inside an element for as long as anybody there wants it.
+    /// Keeps the lock inside an element for as long as a rank there wants it.
     WithoutTL: KEEPS_T_L;
     /// Passes the lock from writer to writer for as long as there are any.
     WithoutTW: KEEPS_T_W;

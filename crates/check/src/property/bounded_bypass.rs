@@ -1,4 +1,4 @@
-//! Bounded bypass: who has asked is not overtaken more than so often, by anybody or by all
+//! Bounded bypass: a rank that has asked is not overtaken more than so often, by one rank or by all
 //! together.
 
 use std::cell::RefCell;
@@ -6,8 +6,7 @@ use std::rc::Rc;
 
 use farside::{Error, Rank, Result, World};
 
-/// Counts who overtakes whom. All ranks of a run share it; [`BoundedBypass::furnish`] it anew for
-/// each.
+/// Counts overtaking. All ranks of a run share it; [`BoundedBypass::prepare`] it anew for each.
 ///
 /// ```
 /// # use farside::Rank;
@@ -22,19 +21,19 @@ use farside::{Error, Rank, Result, World};
 #[derive(Clone)]
 pub struct BoundedBypass {
     bound: u32,
-    /// Whether the bound is for all others together.
+    /// True if the bound is for all others together.
     in_all: bool,
     /// For each rank that has asked, how often each of the others has entered since.
     overtaken: Rc<RefCell<Vec<Option<Vec<u32>>>>>,
 }
 
 impl BoundedBypass {
-    /// Nobody may be overtaken more than `bound` times by any other rank.
+    /// Allows at most `bound` overtakings of a rank by any one other rank.
     pub fn new(bound: u32) -> BoundedBypass {
         BoundedBypass { bound, in_all: false, overtaken: Rc::default() }
     }
 
-    /// Nobody may be overtaken more than `bound` times, by all others together.
+    /// Allows at most `bound` overtakings of a rank by all others together.
     ///
     /// ```
     /// # use farside::Rank;
@@ -51,7 +50,7 @@ impl BoundedBypass {
     }
 
     /// Forgets everything, for a run.
-    pub fn furnish(&self, world: &World) {
+    pub fn prepare(&self, world: &World) {
         self.reset(world.size());
     }
 

@@ -1,20 +1,20 @@
-//! Thresholds: how many of one group go in while somebody of another waits.
+//! Thresholds: the number of entries of one group while a rank of another waits.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use farside::{Error, Rank, Result};
 
-/// Whom a threshold counts together.
+/// The entries that a threshold counts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Those of one group that follow each other, while somebody outside of the group waits.
+    /// Entries of one group that follow each other, while a rank outside of the group waits.
     Row,
-    /// All of one group, whoever comes between.
+    /// All entries of one group, with any others between them.
     All,
 }
 
-/// Counts who goes in while others wait. All ranks of a run share it; [`InARow::reset`] it anew for
+/// Counts entries while others wait. All ranks of a run share it; [`InARow::reset`] it anew for
 /// each.
 ///
 /// ```
@@ -34,7 +34,7 @@ pub enum Counted {
 pub struct InARow {
     /// The threshold's name.
     name: &'static str,
-    /// Who is counted, for people to read.
+    /// The counted ranks, for people to read.
     whom: &'static str,
     counted: Counted,
     bound: u32,
@@ -51,8 +51,8 @@ struct State {
 }
 
 impl InARow {
-    /// At most `bound` of one group may go in while somebody waits. Whoever is inside when the wait
-    /// begins is one of them.
+    /// Allows at most `bound` entries of one group while a rank waits. A rank that is inside when
+    /// the wait begins is one of them.
     pub fn new(name: &'static str, whom: &'static str, counted: Counted, bound: u32) -> InARow {
         InARow { name, whom, counted, bound, state: Rc::default() }
     }
@@ -79,12 +79,12 @@ impl InARow {
         state.waiting[rank.index()] = Some(counts);
     }
 
-    /// A rank waits no more, and is none of those who are counted.
+    /// A rank waits no more, and its entry is not counted.
     pub fn is_served(&self, rank: Rank) {
         self.state.borrow_mut().waiting[rank.index()] = None;
     }
 
-    /// One of those who are counted goes in.
+    /// A counted rank goes in.
     pub fn goes_in(&self, rank: Rank) -> Result<()> {
         self.is_served(rank);
         let mut state = self.state.borrow_mut();

@@ -12,22 +12,22 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// What an object does when nobody disturbs it.
+/// The sequential behaviour of an object.
 pub trait Specification {
-    /// What it holds.
+    /// Its state.
     type State: Clone + Eq + Hash;
-    /// What can be asked of it.
+    /// The operations on it.
     type Operation: Clone + Debug;
-    /// What it answers.
+    /// Its answers.
     type Answer: PartialEq + Clone + Debug;
 
-    /// What it holds at first.
+    /// Returns its initial state.
     fn initial(&self) -> Self::State;
     /// Does an operation.
     fn apply(&self, state: &mut Self::State, operation: &Self::Operation) -> Self::Answer;
 }
 
-/// What was asked of an object, by whom, and what it answered. All ranks of a run share it.
+/// The operations on an object, their ranks, and their answers. All ranks of a run share it.
 ///
 /// ```
 /// use farside_check::property::{History, Specification};
@@ -60,7 +60,7 @@ pub struct History<O, A> {
 struct Entry<O, A> {
     operation: O,
     called: u64,
-    /// What came back, and when.
+    /// The answer, and its time.
     answered: Option<(u64, A)>,
 }
 
@@ -104,7 +104,8 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
     /// Something was asked and answered, between two times of a clock that all ranks share: for
     /// what was written down in a real run.
     pub fn record(&self, operation: O, answer: A, time: std::ops::Range<u64>) {
-        // What ends and what begins at the same reading of the clock may have overlapped.
+        // Operations of which one ends and one begins at the same reading of the clock may have
+        // overlapped.
         let answered = Some((time.end.saturating_add(1), answer));
         self.entries.borrow_mut().push(Entry { operation, called: time.start, answered });
     }
@@ -115,7 +116,7 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
         *time
     }
 
-    /// Whether there is an order of the operations that explains all answers; otherwise all of
+    /// Checks that some order of the operations explains all answers; otherwise returns all of
     /// them, in the order of their calls.
     pub fn check<S: Specification<Operation = O, Answer = A>>(
         &self,
@@ -138,7 +139,8 @@ impl<O: Clone + Debug, A: PartialEq + Clone + Debug> History<O, A> {
     }
 }
 
-/// Whether the operations that are not in `done` can come after those, which have led to `state`.
+/// Returns whether the operations that are not in `done` can come after those, which have led to
+/// `state`.
 fn explains<S: Specification>(
     entries: &[Entry<S::Operation, S::Answer>],
     specification: &S,
@@ -153,7 +155,7 @@ fn explains<S: Specification>(
     if !tried.insert((done, state.clone())) {
         return false;
     }
-    // Whatever comes next was called before any of the rest had answered.
+    // The next operation was called before any of the rest had answered.
     let first_answer =
         open().filter_map(|(_, entry)| entry.answered.as_ref()).map(|(time, _)| *time).min();
     open().filter(|(_, entry)| first_answer.is_none_or(|first| entry.called < first)).any(

@@ -1,17 +1,17 @@
-//! What can be promised, by name.
+//! The names of promises.
 
 use std::fmt;
 
-/// What a protocol promises, and a wrong variant breaks.
+/// A promise of a protocol, which a wrong variant breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
-    /// Those who exclude each other are never inside together.
+    /// Ranks that exclude each other are never inside together.
     Exclusion,
-    /// What was written before is seen by whoever comes after.
+    /// Writes are seen by every rank that comes after them.
     Visibility,
-    /// Nobody waits for ever.
+    /// No rank waits for ever.
     Progress,
-    /// Who waits is overtaken a bounded number of times.
+    /// A waiting rank is overtaken a bounded number of times.
     Fairness,
     /// The lock leaves an element of the topology after T_L passings while another waits.
     Locality,
@@ -19,7 +19,7 @@ pub enum Promise {
     WritersInARow,
     /// At most T_R readers of a counter go in while a writer waits.
     ReadersInARow,
-    /// Nobody is past a barrier, or an epoch, before all have come to it.
+    /// No rank is past a barrier, or an epoch, before all have come to it.
     Separation,
     /// All that was seen can be explained by one order of operations that each took effect at once.
     Linearizability,

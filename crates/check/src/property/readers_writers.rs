@@ -1,12 +1,12 @@
-//! Readers-writers exclusion: a writer is alone, readers may be together, and nobody sees half of
-//! what was written.
+//! Readers-writers exclusion: a writer is alone, readers may be together, and no reader sees half
+//! of what was written.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use farside::{Error, Place, Rank, Result, Words, World};
 
-/// A library. All ranks of a run share it; [`ReadersWriters::furnish`] it anew for each.
+/// A library. All ranks of a run share it; [`ReadersWriters::prepare`] it anew for each.
 #[derive(Clone)]
 pub struct ReadersWriters {
     words: usize,
@@ -15,7 +15,7 @@ pub struct ReadersWriters {
     written: Rc<Cell<u64>>,
 }
 
-/// What a rank needs for its visits: a record of words that must always be the same.
+/// The state of one rank's visits: a record of words that must always be the same.
 pub struct Library {
     watch: ReadersWriters,
     record: Words,
@@ -33,7 +33,7 @@ impl ReadersWriters {
     }
 
     /// An empty library. Collective.
-    pub fn furnish(&self, world: &World) -> Result<Library> {
+    pub fn prepare(&self, world: &World) -> Result<Library> {
         self.readers.set(0);
         self.writer.set(None);
         self.written.set(0);
@@ -67,7 +67,7 @@ impl Library {
         watch.readers.set(watch.readers.get() + 1);
         watch.meets(me, false)?;
         let seen = (0..watch.words).map(|index| world.get_value(self.word(world, index)));
-        // Who finds that the record is lost with its rank is not inside any more.
+        // A rank that finds the record lost with its owner is not inside any more.
         let leave = || watch.readers.set(watch.readers.get() - 1);
         let seen = seen.collect::<Result<Vec<u64>>>().inspect_err(|_| leave())?;
         watch.meets(me, false)?;

@@ -1,4 +1,4 @@
-//! Separation: nobody leaves a barrier before all have come to it.
+//! Separation: no rank leaves a barrier before all have come to it.
 
 use farside::{Error, Rank, Result, Words, World};
 
@@ -6,14 +6,14 @@ use farside::{Error, Rank, Result, Words, World};
 #[derive(Clone, Copy, Default)]
 pub struct Separation;
 
-/// What a rank needs at the gate: a word of its own that says which round it is in.
+/// The state of one rank at the gate: a word of its own that says which round it is in.
 pub struct Gate {
     rounds: Words,
 }
 
 impl Separation {
-    /// A gate that nobody has passed. Collective.
-    pub fn furnish(&self, world: &World) -> Result<Gate> {
+    /// Makes a gate that no rank has passed. Collective.
+    pub fn prepare(&self, world: &World) -> Result<Gate> {
         Ok(Gate { rounds: world.words(1)? })
     }
 }

@@ -36,7 +36,7 @@ fn every_survivor_names_the_killed_rank(launcher: Launcher) {
             .env(DELAY, delay_us.to_string())
             .env(FAILS, "1")
             .env("FARSIDE_NODES", nodes.to_string())
-            .env("FARSIDE_PATIENCE", "1"));
+            .env("FARSIDE_PEER_TIMEOUT", "1"));
         for survivor in (0..RANKS).filter(|&rank| rank != victim) {
             let begin = format!("rank {survivor}: churn-{kind}: ");
             let line =

@@ -109,7 +109,7 @@ fn survivors_of_other_nodes_hear_of_a_death() {
         // Of two nodes, a rank that serves nobody; and the first of each, which takes its node's
         // interface with it.
         for death in [("put", 1), ("nothing", 3), ("nothing", 0), ("barrier", 2)] {
-            survivors(Launcher::Hydra, death, &[("FARSIDE_NODES", "2"), ("FARSIDE_PATIENCE", "1")]);
+            survivors(Launcher::Hydra, death, &[("FARSIDE_NODES", "2"), ("FARSIDE_PEER_TIMEOUT", "1")]);
         }
     }
 }
@@ -200,7 +200,7 @@ fn without_a_launcher_there_is_one_rank_whatever_the_fabric() {
 
 #[test]
 fn a_variable_that_is_misspelt_is_named_once() {
-    let (name, meant) = ("FARSIDE_PATEINCE", "FARSIDE_PATIENCE");
+    let (name, meant) = ("FARSIDE_PEER_TIMOUT", "FARSIDE_PEER_TIMEOUT");
     let mut jobs = vec![alone(&[(name, "3")])];
     for launcher in [Launcher::Hydra, Launcher::OpenMpi]
         .into_iter()

@@ -13,30 +13,34 @@
 
 use farside_fabric::Result;
 
-use super::Crew;
-use crate::core::Core;
+use super::BarrierMembers;
+use crate::coherence::Coherence;
 use crate::time::Time;
 use crate::variant::Variant;
 
 const MANAGER: usize = 0;
 
-pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Result<bool> {
-    if crew.me != MANAGER {
-        let said = (core.storage_kib(), &core.seen.clone());
-        core.check_in(crew, MANAGER, said, |rank| crew.tells(rank, |rank| rank == crew.me))?;
-        return core.await_release(crew, MANAGER);
+pub(super) fn meet<V: Variant>(
+    coherence: &mut Coherence<'_, V>,
+    group: &BarrierMembers<'_>,
+) -> Result<bool> {
+    if group.me != MANAGER {
+        let said = (coherence.storage_kib(), &coherence.intervals.seen.clone());
+        coherence
+            .check_in(group, MANAGER, said, |rank| group.tells(rank, |rank| rank == group.me))?;
+        return coherence.await_release(group, MANAGER);
     }
-    let mut storage_kib = core.storage_kib();
-    let mut times: Vec<Time> = Vec::with_capacity(crew.members.len());
-    for member in 1..crew.members.len() {
-        let said = core.await_check_in(crew, member)?;
+    let mut storage_kib = coherence.storage_kib();
+    let mut times: Vec<Time> = Vec::with_capacity(group.ranks.len());
+    for member in 1..group.ranks.len() {
+        let said = coherence.await_check_in(group, member)?;
         storage_kib = storage_kib.max(said.storage_kib);
         times.push(said.common);
-        core.hear(crew, said.intervals)?;
+        coherence.hear(group, said.intervals)?;
     }
-    let reclaims = core.reclaims(crew, storage_kib);
+    let reclaims = coherence.reclaims(group, storage_kib);
     for (member, knows) in (1..).zip(&times) {
-        core.release(crew, member, reclaims, knows)?;
+        coherence.release(group, member, reclaims, knows)?;
     }
     Ok(reclaims)
 }

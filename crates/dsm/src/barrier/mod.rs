@@ -6,8 +6,8 @@ mod tree;
 
 use farside_fabric::{Error, Rank, Result};
 
+use crate::coherence::Coherence;
 use crate::config::BarrierKind;
-use crate::core::Core;
 use crate::interval::Interval;
 use crate::memory::Way;
 use crate::message::{Reader, Writer};
@@ -15,15 +15,15 @@ use crate::time::Time;
 use crate::variant::Variant;
 
 /// Who takes part in a barrier: logical ids are places in the list.
-pub(crate) struct Crew<'a> {
-    members: &'a [Rank],
+pub(crate) struct BarrierMembers<'a> {
+    ranks: &'a [Rank],
     me: usize,
     /// Whether these are all ranks of the job.
     is_everybody: bool,
 }
 
-impl<'a> Crew<'a> {
-    pub(crate) fn new(members: &'a [Rank], me: Rank, ranks: u32) -> Result<Crew<'a>> {
+impl<'a> BarrierMembers<'a> {
+    pub(crate) fn new(members: &'a [Rank], me: Rank, ranks: u32) -> Result<BarrierMembers<'a>> {
         let ascend = members.is_sorted_by(|one, next| one < next)
             && members.last().is_none_or(|last| last.0 < ranks);
         if !ascend {
@@ -35,7 +35,7 @@ impl<'a> Crew<'a> {
         let at = members
             .binary_search(&me)
             .map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
-        Ok(Crew { members, me: at, is_everybody: members.len() == ranks as usize })
+        Ok(BarrierMembers { ranks: members, me: at, is_everybody: members.len() == ranks as usize })
     }
 
     /// What a member tells of the write notices that it knows: when all ranks of the job meet,
@@ -55,21 +55,21 @@ struct CheckIn {
     intervals: Vec<Interval>,
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// Meets the others; returns whether storage is to be reclaimed.
-    pub(crate) fn meet(&mut self, crew: &Crew<'_>) -> Result<bool> {
-        if crew.members.len() == 1 {
+    pub(crate) fn meet(&mut self, group: &BarrierMembers<'_>) -> Result<bool> {
+        if group.ranks.len() == 1 {
             return Ok(self.storage() > self.config.storage_limit);
         }
         match self.config.barrier {
-            BarrierKind::Central => central::meet(self, crew),
-            BarrierKind::Tree => tree::meet(self, crew),
+            BarrierKind::Central => central::meet(self, group),
+            BarrierKind::Tree => tree::meet(self, group),
         }
     }
 
     fn check_in(
         &mut self,
-        crew: &Crew<'_>,
+        group: &BarrierMembers<'_>,
         to: usize,
         (storage_kib, common): (u32, &Time),
         tells: impl Fn(u32) -> bool,
@@ -79,45 +79,51 @@ impl<V: Variant> Core<'_, V> {
         writer.number(self.allocations);
         writer.time(common);
         self.write_lacking(&Time::default(), tells, &mut writer);
-        self.send(Way::Up, crew.members[to], crew.members, writer.bytes())
+        self.send(Way::Up, group.ranks[to], group.ranks, writer.bytes())
     }
 
-    fn await_check_in(&mut self, crew: &Crew<'_>, from: usize) -> Result<CheckIn> {
-        let message = self.receive(Way::Up, crew.members[from], crew.members)?;
+    fn await_check_in(&mut self, group: &BarrierMembers<'_>, from: usize) -> Result<CheckIn> {
+        let message = self.receive(Way::Up, group.ranks[from], group.ranks)?;
         let mut reader = Reader::new(&message);
         let (storage_kib, allocations, common) =
             (reader.number()?, reader.number()?, reader.time()?);
         let intervals = self.read_intervals(reader)?;
         let said = CheckIn { storage_kib, common, allocations, intervals };
-        if crew.is_everybody && said.allocations != self.allocations {
+        if group.is_everybody && said.allocations != self.allocations {
             return Err(Error::Disagreement {
                 what: "the ranks disagree on what was allocated in shared memory".into(),
                 mine: format!("{:#x}", self.allocations),
-                rank: crew.members[from],
+                rank: group.ranks[from],
                 theirs: format!("{:#x}", said.allocations),
             });
         }
         Ok(said)
     }
 
-    fn release(&mut self, crew: &Crew<'_>, to: usize, reclaims: bool, knows: &Time) -> Result<()> {
+    fn release(
+        &mut self,
+        group: &BarrierMembers<'_>,
+        to: usize,
+        reclaims: bool,
+        knows: &Time,
+    ) -> Result<()> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
         self.write_lacking(knows, |_| true, &mut writer);
-        self.send(Way::Down, crew.members[to], crew.members, writer.bytes())
+        self.send(Way::Down, group.ranks[to], group.ranks, writer.bytes())
     }
 
-    fn await_release(&mut self, crew: &Crew<'_>, from: usize) -> Result<bool> {
-        let message = self.receive(Way::Down, crew.members[from], crew.members)?;
+    fn await_release(&mut self, group: &BarrierMembers<'_>, from: usize) -> Result<bool> {
+        let message = self.receive(Way::Down, group.ranks[from], group.ranks)?;
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
         let intervals = self.read_intervals(reader)?;
-        self.hear(crew, intervals)?;
+        self.hear(group, intervals)?;
         Ok(reclaims)
     }
 
-    fn hear(&mut self, crew: &Crew<'_>, intervals: Vec<Interval>) -> Result<()> {
-        match crew.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
+    fn hear(&mut self, group: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
+        match group.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
             true => self.learn_with_all(intervals),
             false => self.learn(intervals),
         }
@@ -135,23 +141,23 @@ impl<V: Variant> Core<'_, V> {
         u32::try_from(self.storage().div_ceil(1024)).unwrap_or(u32::MAX)
     }
 
-    fn reclaims(&self, crew: &Crew<'_>, storage_kib: u32) -> bool {
-        crew.is_everybody && u64::from(storage_kib) * 1024 > self.config.storage_limit
+    fn reclaims(&self, group: &BarrierMembers<'_>, storage_kib: u32) -> bool {
+        group.is_everybody && u64::from(storage_kib) * 1024 > self.config.storage_limit
     }
 }
 
-impl<V: Variant> Core<'_, V> {
+impl<V: Variant> Coherence<'_, V> {
     /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
-    pub(crate) fn pass(&mut self, crew: &Crew<'_>) -> Result<()> {
+    pub(crate) fn pass(&mut self, group: &BarrierMembers<'_>) -> Result<()> {
         self.close()?;
-        let reclaims = self.meet(crew)?;
-        if !crew.is_everybody {
+        let reclaims = self.meet(group)?;
+        if !group.is_everybody {
             return Ok(());
         }
         if self.config.check_races {
             self.look_for_races()?;
         }
         self.begin_epoch();
-        if reclaims { self.reclaim(crew) } else { Ok(()) }
+        if reclaims { self.reclaim(group) } else { Ok(()) }
     }
 }

@@ -16,35 +16,39 @@
 
 use farside_fabric::Result;
 
-use super::Crew;
-use crate::core::Core;
+use super::BarrierMembers;
+use crate::coherence::Coherence;
 use crate::time::Time;
 use crate::variant::Variant;
 
-pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Result<bool> {
-    let (me, count) = (crew.me, crew.members.len());
-    let mut storage_kib = core.storage_kib();
+pub(super) fn meet<V: Variant>(
+    coherence: &mut Coherence<'_, V>,
+    group: &BarrierMembers<'_>,
+) -> Result<bool> {
+    let (me, count) = (group.me, group.ranks.len());
+    let mut storage_kib = coherence.storage_kib();
     let mut times: Vec<Time> = Vec::new();
     for child in children(me, count) {
-        let said = core.await_check_in(crew, child)?;
+        let said = coherence.await_check_in(group, child)?;
         storage_kib = storage_kib.max(said.storage_kib);
         times.push(said.common);
-        core.hear(crew, said.intervals)?;
+        coherence.hear(group, said.intervals)?;
     }
     let reclaims = match parent(me) {
-        None => core.reclaims(crew, storage_kib),
+        None => coherence.reclaims(group, storage_kib),
         Some(parent) => {
-            let common = times.iter().fold(core.seen.clone(), |all, time| all.common(time));
-            core.check_in(crew, parent, (storage_kib, &common), |rank| {
-                crew.tells(rank, |rank| is_below(rank, me))
+            let common =
+                times.iter().fold(coherence.intervals.seen.clone(), |all, time| all.common(time));
+            coherence.check_in(group, parent, (storage_kib, &common), |rank| {
+                group.tells(rank, |rank| is_below(rank, me))
             })?;
-            core.await_release(crew, parent)?
+            coherence.await_release(group, parent)?
         }
     };
     // The largest subtree first: it takes longest.
     for (at, child) in children(me, count).enumerate() {
         let knows = if V::TELLS_SUBTREES_APART { &times[at] } else { &times[times.len() - 1 - at] };
-        core.release(crew, child, reclaims, knows)?;
+        coherence.release(group, child, reclaims, knows)?;
     }
     Ok(reclaims)
 }

@@ -1,8 +1,8 @@
-//! Windows: who has a part, how long it is, which design their passive epochs have.
+//! Windows: their members, the length of each part, and the design of their passive epochs.
 
-mod ends;
 mod operations;
 mod request;
+mod synchronization;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,32 +13,23 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Plain, Team, Window as Memory};
 
 use crate::active::Active;
+use crate::answer::AnswerSlot;
 use crate::backoff::{self, Backoff, LockAgent};
 use crate::direct::{self, Direct};
-use crate::ledger::Ledger;
+use crate::epoch_state::EpochState;
 use crate::message::Operation;
 use crate::two_sided::TwoSided;
 use crate::variant::{Right, Variant};
 
 pub use operations::{Op, Request};
-pub(crate) use request::Slot;
 pub use request::{Fetched, Get, Put};
 
-/// How a target is locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Others may have it in this mode at the same time.
-    Shared,
-    /// Nobody else has it.
-    Exclusive,
-}
-
-/// How passive epochs work.
+/// The design of passive epochs.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum Design {
-    /// The origins lock a target by themselves, and operations are issued at once; who has to wait
-    /// queues.
+    /// The origins lock a target by themselves, and operations are issued at once; origins that
+    /// have to wait queue.
     #[default]
     Direct,
     /// The design that \[PASSIVE08\] publishes: exclusive mode polls with growing pauses, shared
@@ -50,13 +41,13 @@ pub enum Design {
         /// For how long the target's library is busy with a request, in nanoseconds: on simulated
         /// machines, which know nothing of it. Zero elsewhere.
         library_ns: u64,
-        /// What fits into one message. An epoch that does not asks for the lock first.
+        /// The size of one message. An epoch that does not fit asks for the lock first.
         message_bytes: usize,
     },
 }
 
-/// What fits into one message of a two-sided window, if nothing else is said: as much as MPI
-/// libraries send without asking first.
+/// The default message size of a two-sided window: as much as MPI libraries send without asking
+/// first.
 pub const MESSAGE_BYTES: usize = 16 << 10;
 
 impl Design {
@@ -73,18 +64,18 @@ impl Design {
     }
 }
 
-/// How a window is made. Every member says the same, except for the displacement unit.
+/// The options of a window. Every member passes the same, except for the displacement unit.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Options {
-    /// How passive epochs work.
+    /// The design of passive epochs.
     pub design: Design,
-    /// How many bytes a displacement of this member's part counts.
+    /// The number of bytes that a displacement of this member's part counts.
     pub unit: u64,
-    /// Whether the rules of epochs are checked.
+    /// True if the rules of epochs are checked.
     pub checking: bool,
-    /// How many operations with an answer may be under way, if fewer than the fabric allows;
-    /// further ones are queued, and issued as soon as possible.
+    /// The number of operations with an answer that may be under way, if fewer than the fabric
+    /// allows; further ones are queued, and issued as soon as possible.
     pub outstanding: Option<u32>,
     #[doc(hidden)]
     pub polls: Option<u32>,
@@ -114,7 +105,7 @@ impl Options {
         Options { unit: bytes, ..self }
     }
 
-    /// Whether the rules of epochs are checked.
+    /// Sets whether the rules of epochs are checked.
     #[must_use]
     pub fn checking(self, checking: bool) -> Options {
         Options { checking, ..self }
@@ -142,13 +133,13 @@ pub struct Window<'t, V: Variant = Right> {
     context: &'t Context,
     memory: Memory<u8>,
     parts: Box<[Part]>,
-    /// Which of the members a rank is.
+    /// The member number of each rank.
     members: Box<[u32]>,
     passive: Passive<'t>,
     active: Active,
-    ledger: Ledger,
+    state: EpochState,
     outstanding: usize,
-    /// Whether there may be operations with an answer that nobody has waited for.
+    /// True if there may be operations with an answer that was not waited for.
     has_answers: Cell<bool>,
     /// Operations with an answer: those under way, and those that wait until there are fewer.
     underway: RefCell<VecDeque<(Rank, Answer<'t>)>>,
@@ -162,10 +153,10 @@ struct Part {
     bytes: u64,
 }
 
-type Answer<'t> = Rc<dyn Slot<'t> + 't>;
+type Answer<'t> = Rc<dyn AnswerSlot<'t> + 't>;
 
 /// A rank that is no member.
-const NOBODY: u32 = u32::MAX;
+const NOT_A_MEMBER: u32 = u32::MAX;
 
 enum Passive<'t> {
     Direct(Direct),
@@ -255,7 +246,7 @@ impl<'t, V: Variant> Window<'t, V> {
         };
         let parts: Box<[Part]> =
             says.chunks_exact(2).zip(team.members()).map(part).collect::<Result<_>>()?;
-        let mut members: Box<[u32]> = vec![NOBODY; context.size() as usize].into();
+        let mut members: Box<[u32]> = vec![NOT_A_MEMBER; context.size() as usize].into();
         for (index, rank) in team.members().iter().enumerate() {
             members[rank.index()] = index as u32;
         }
@@ -285,7 +276,7 @@ impl<'t, V: Variant> Window<'t, V> {
             members,
             passive,
             active,
-            ledger: Ledger::new(team.size(), options.checking),
+            state: EpochState::new(team.size(), options.checking),
             outstanding: options.outstanding.unwrap_or(allowed).clamp(1, allowed) as usize,
             has_answers: Cell::new(false),
             underway: RefCell::default(),
@@ -300,12 +291,12 @@ impl<'t, V: Variant> Window<'t, V> {
         self.team.members()
     }
 
-    /// How many bytes a member's part has.
+    /// Returns the number of bytes of a member's part.
     pub fn bytes(&self, rank: Rank) -> Result<usize> {
         self.memory.len(rank)
     }
 
-    /// How many bytes a displacement of a member's part counts.
+    /// Returns the number of bytes that a displacement of a member's part counts.
     pub fn unit(&self, rank: Rank) -> Result<u64> {
         Ok(self.parts[self.member(rank)?].unit)
     }
@@ -334,11 +325,11 @@ impl<'t, V: Variant> Window<'t, V> {
     fn dismantle(self) -> Result<(Memory<u8>, Team<'t>)> {
         self.check_idle("the end of the window")?;
         self.context.flush_all()?;
-        if self.ledger.checks() {
-            self.active.meet(self.context)?;
+        if self.state.checks() {
+            self.active.announce_fence(self.context)?;
         }
         self.barrier()?;
-        if self.ledger.checks() {
+        if self.state.checks() {
             self.active.check_groups(self.context)?;
         }
         match self.passive {
@@ -350,11 +341,11 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok((self.memory, self.team))
     }
 
-    /// Which of the members a rank is.
+    /// Returns the member number of a rank.
     #[inline]
     fn member(&self, rank: Rank) -> Result<usize> {
         match self.members.get(rank.index()) {
-            Some(&NOBODY) => Err(Error::NotAMember { rank, of: "window" }),
+            Some(&NOT_A_MEMBER) => Err(Error::NotAMember { rank, of: "window" }),
             Some(&member) => Ok(member as usize),
             None => Err(Error::UnknownRank { rank, ranks: self.context.size() }),
         }

@@ -1,4 +1,4 @@
-//! What can be done within an epoch.
+//! The operations of an epoch.
 
 use std::rc::Rc;
 
@@ -7,12 +7,14 @@ use farside_rma::{AtomicWord, Integer, Place, Plain, Summand};
 use zerocopy::IntoBytes;
 
 use super::{Fetched, Get, Passive, Put, Window};
-use crate::ledger::Effect;
+use crate::epoch_state::Effect;
 use crate::message::Operation;
+use crate::mode::Mode;
+use crate::two_sided::{Queued, TwoSided};
 use crate::variant::Variant;
-use crate::window::{Answer, Mode};
+use crate::window::Answer;
 
-/// What a fetching atomic does to the word: the operations of `MPI_Fetch_and_op` on integers.
+/// The effect of a fetching atomic on the word: the operations of `MPI_Fetch_and_op` on integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Op {
@@ -51,7 +53,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whose part it is for.
+    /// Returns the target.
     pub fn target(&self) -> Rank {
         self.target
     }
@@ -71,8 +73,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            return two_sided
-                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None));
+            let operation = Operation::Put { at: offset, bytes: bytes.to_vec() };
+            return two_sided.queue(member, Queued { operation, answer: None });
         }
         self.context.put(bytes, self.memory.at(target, offset as usize))
     }
@@ -137,7 +139,7 @@ impl<'t, V: Variant> Window<'t, V> {
         }
         if let Some(two_sided) = self.queuing(member) {
             let operation = Operation::Sum { at: offset, sum: scale.sum(), bytes: bytes.to_vec() };
-            return two_sided.queue(member, (operation, None));
+            return two_sided.queue(member, Queued { operation, answer: None });
         }
         self.context.accumulate(scale, data, self.memory.at(target, offset as usize).cast())
     }
@@ -203,8 +205,8 @@ impl<'t, V: Variant> Window<'t, V> {
         let bytes = data.as_bytes();
         let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Put)?;
         if let Some(two_sided) = self.queuing(member) {
-            two_sided
-                .queue(member, (Operation::Put { at: offset, bytes: bytes.to_vec() }, None))?;
+            let operation = Operation::Put { at: offset, bytes: bytes.to_vec() };
+            two_sided.queue(member, Queued { operation, answer: None })?;
         } else if self.context.topology().same_node(target, self.context.rank()) {
             self.context.put(bytes, self.memory.at(target, offset as usize))?;
         } else {
@@ -261,7 +263,7 @@ impl<'t, V: Variant> Window<'t, V> {
         let me = self.context.rank();
         let member = self.member(me)?;
         let offset = self.offset(me, member, at, bytes)?;
-        self.ledger.enter_own(member, (offset, bytes), writes)?;
+        self.state.enter_own(member, &(offset..offset + bytes), writes)?;
         Ok(self.memory.at(me, offset as usize).cast())
     }
 
@@ -295,12 +297,12 @@ impl<'t, V: Variant> Window<'t, V> {
         answer: Answer<'t>,
     ) -> Result<()> {
         match self.queuing(member) {
-            Some(two_sided) => two_sided.queue(member, (operation, Some(answer))),
+            Some(two_sided) => two_sided.queue(member, Queued { operation, answer: Some(answer) }),
             None => self.issue(target, &operation, Some(&answer)),
         }
     }
 
-    /// Waits for one answer. What is queued is sent for that.
+    /// Waits for one answer. Queued operations are sent for that.
     fn await_answer(&self, target: Rank, answer: &Answer<'t>) -> Result<()> {
         let member = self.member(target)?;
         if self.queuing(member).is_some() {
@@ -316,13 +318,13 @@ impl<'t, V: Variant> Window<'t, V> {
         self.start_queued()
     }
 
-    /// Whether an operation may be done now; gives the member and the byte that it begins at.
+    /// Checks that an operation is allowed now; returns the member and the first byte.
     #[inline]
     fn enter(&self, target: Rank, at: u64, bytes: u64, effect: Effect) -> Result<(usize, u64)> {
         let member = self.member(target)?;
         let offset = self.offset(target, member, at, bytes)?;
-        self.ledger.enter(member, target, (offset, bytes), effect)?;
-        if self.ledger.all_locked.get() && self.ledger.lock_of(member).is_none() {
+        self.state.enter(member, target, offset..offset + bytes, effect)?;
+        if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
             self.take_lock(member, target, Mode::Shared)?;
         }
         Ok((member, offset))
@@ -340,9 +342,9 @@ impl<'t, V: Variant> Window<'t, V> {
         Ok(offset)
     }
 
-    /// Where operations for a member are queued at the moment, if they are.
+    /// Returns the queue of a member's operations, if they are queued at the moment.
     #[inline]
-    fn queuing(&self, member: usize) -> Option<&crate::two_sided::TwoSided<'t>> {
+    fn queuing(&self, member: usize) -> Option<&TwoSided<'t>> {
         match &self.passive {
             Passive::TwoSided(two_sided) if two_sided.queues(member) => Some(two_sided),
             _ => None,

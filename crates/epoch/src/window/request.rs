@@ -6,24 +6,11 @@ use std::rc::Rc;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{AtomicWord as Word, Context, Fetch, Place, Plain, Transfer};
 
-use crate::ledger::Fault;
+use crate::answer::AnswerSlot;
+use crate::fault::Fault;
 use crate::message::elements;
 
-/// An operation whose answer is awaited, whatever its type.
-pub(crate) trait Slot<'t> {
-    /// Starts it directly.
-    fn start(&self, context: &'t Context, at: Place<'_, u8>) -> Result<()>;
-    /// Whether its answer is there. Keeps it.
-    fn is_done(&self) -> Result<bool>;
-    /// Waits for its answer, and keeps it.
-    fn finish(&self) -> Result<()>;
-    /// Whether its answer tells of the target's memory, rather than of its own buffer.
-    fn reads(&self) -> bool;
-    /// Its answer has come in a message.
-    fn fill(&self, bytes: &[u8]) -> Result<()>;
-}
-
-/// What an operation is about to bring back.
+/// An operation under way that will return an answer.
 pub(crate) trait Underway<A> {
     fn is_done(&mut self) -> Result<bool>;
     fn wait(self: Box<Self>) -> Result<A>;
@@ -60,7 +47,7 @@ pub(crate) struct Ticket<'t, A> {
     reads: bool,
     start: Option<Start<'t, A>>,
     decode: Decode<A>,
-    /// How many bytes of an answer in a message count.
+    /// The number of bytes of an answer in a message that count.
     bytes: usize,
     state: RefCell<State<'t, A>>,
 }
@@ -89,7 +76,8 @@ impl<'t, A> Ticket<'t, A> {
         target: Rank,
         reads: bool,
         start: Start<'t, A>,
-        (decode, bytes): (Decode<A>, usize),
+        decode: Decode<A>,
+        bytes: usize,
     ) -> Rc<Ticket<'t, A>> {
         Rc::new(Ticket {
             target,
@@ -125,7 +113,7 @@ impl<'t, A> Ticket<'t, A> {
     }
 }
 
-impl<'t, A> Slot<'t> for Ticket<'t, A> {
+impl<'t, A> AnswerSlot<'t> for Ticket<'t, A> {
     fn start(&self, context: &'t Context, at: Place<'_, u8>) -> Result<()> {
         if let Some(start) = &self.start {
             *self.state.borrow_mut() = State::Underway(start(context, at)?);
@@ -178,7 +166,7 @@ macro_rules! handle {
                 self.ticket.take()
             }
 
-            /// Whom it is asked of.
+            /// Returns the target.
             pub fn target(&self) -> Rank {
                 self.ticket.target
             }
@@ -215,7 +203,7 @@ impl<'t, T: Plain> Get<'t, T> {
             Ok(Box::new(context.read_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
         });
         let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
-        Get { ticket: Ticket::queued(target, true, start, (decode, bytes)) }
+        Get { ticket: Ticket::queued(target, true, start, decode, bytes) }
     }
 }
 
@@ -228,7 +216,7 @@ impl<'t, T: Plain> Put<'t, T> {
             Ok(Box::new(context.write_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
         });
         let decode = |_: &[u8], _| Err(Error::Misuse("a put has no answer in a message".into()));
-        Put { ticket: Ticket::queued(target, false, start, (decode, bytes)) }
+        Put { ticket: Ticket::queued(target, false, start, decode, bytes) }
     }
 }
 
@@ -242,6 +230,6 @@ impl<'t, C: Word> Fetched<'t, C> {
             bits.map(C::from_bits)
                 .map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
         };
-        Fetched { ticket: Ticket::queued(target, true, start, (decode, 16)) }
+        Fetched { ticket: Ticket::queued(target, true, start, decode, 16) }
     }
 }

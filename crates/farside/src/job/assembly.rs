@@ -36,7 +36,7 @@ use crate::job::watch::Watch;
 use crate::job::{Host, Kind, NETWORK, START_TIMEOUT, address, enter, environment, variable};
 
 /// How long the start of a job may take, if nothing else is said. It is meant for hosts that do not
-/// answer: a rank whose process is gone is found much earlier (`farside_pmi::Patience`).
+/// answer: a rank whose process is gone is found much earlier (`farside_pmi::StartDeadline`).
 const START: Duration = Duration::from_secs(60);
 /// How long an interface is kept after the last rank has left, in case a farewell has to be
 /// answered once more: longer than any farewell waits before it is repeated.
@@ -46,8 +46,8 @@ const FAILURE: &str = "failed: ";
 
 /// Joins the job that `launcher` has started this process for.
 pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
-    let patience = launcher.patience(start_timeout()?, START_TIMEOUT, &variable);
-    let session = launcher.open(&patience).map_err(|error| Error::Join(error.to_string()))?;
+    let deadline = launcher.start_deadline(start_timeout()?, START_TIMEOUT, &variable);
+    let session = launcher.open(&deadline).map_err(|error| Error::Join(error.to_string()))?;
     let mut board = Board::new(session);
     let me = board.me();
     if me == Rank(0) {
@@ -62,12 +62,12 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
     let neighbours = plan.neighbours(me);
     match made {
         Some(made) => {
-            let processes = made.offer.hand_out(&neighbours, made.host.file(me), &patience)?;
+            let processes = made.offer.hand_out(&neighbours, made.host.file(me), &deadline)?;
             let job = made.host.memory(me);
             attend(&plan, me, job, &processes, Some(made.host))
         }
         None => {
-            let (file, processes) = fetch(&note.socket, me, &neighbours, &patience)?;
+            let (file, processes) = fetch(&note.socket, me, &neighbours, &deadline)?;
             attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
         }
     }

@@ -66,10 +66,11 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(job::SERVER, "under another launcher: who executes far operations; as `--server`"),
     user(
-        job::PATIENCE,
+        job::PEER_TIMEOUT,
         "under another launcher: how many seconds a node may be silent before it counts as lost, \
-         10; as `--patience`",
+         10; as `--peer-timeout`",
     ),
+    user(job::PATIENCE, "the former name of `FARSIDE_PEER_TIMEOUT`"),
     user(
         job::NETWORK,
         "under another launcher: the address of this host that the others can reach, or a network \

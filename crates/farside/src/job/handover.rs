@@ -13,7 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_pmi::Patience;
+use farside_pmi::StartDeadline;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -55,12 +55,12 @@ impl Offer {
         &self,
         neighbours: &[Rank],
         file: BorrowedFd<'_>,
-        patience: &Patience,
+        deadline: &StartDeadline,
     ) -> Result<Processes> {
         let mut come: Vec<Option<(UnixStream, Pid)>> =
             neighbours.iter().skip(1).map(|_| None).collect();
         while let Some(missing) = come.iter().position(Option::is_none) {
-            let pause = patience.pause("handing the memory of this node to its \
+            let pause = deadline.pause("handing the memory of this node to its \
                                         ranks").map_err(|error| {
                 Error::Join(format!(
                     "{} of this node has not come for its memory; has its process ended, or does \
@@ -127,7 +127,7 @@ pub(crate) fn fetch(
     name: &str,
     me: Rank,
     neighbours: &[Rank],
-    patience: &Patience,
+    deadline: &StartDeadline,
 ) -> Result<(OwnedFd, Processes)> {
     let maker = neighbours[0];
     let gone = |error: std::io::Error| {
@@ -146,7 +146,7 @@ pub(crate) fn fetch(
     stream.write_all(&me.0.to_le_bytes()).map_err(gone)?;
     // When the maker has the last of its neighbours, all is said at once.
     loop {
-        let pause = patience
+        let pause = deadline
             .pause("the hand-over of this node's memory")
             .map_err(|error| gone(std::io::Error::other(error.to_string())))?;
         let timeout =
@@ -204,12 +204,12 @@ mod tests {
 
     use super::*;
 
-    fn for_ms(ms: u64) -> Rc<Patience> {
+    fn for_ms(ms: u64) -> Rc<StartDeadline> {
         let launcher = Launcher::Pmi1 { socket: -1, rank: 0, size: 2 };
-        launcher.patience(Duration::from_millis(ms), "A_VARIABLE", &|_| None)
+        launcher.start_deadline(Duration::from_millis(ms), "A_VARIABLE", &|_| None)
     }
 
-    fn soon() -> Rc<Patience> {
+    fn soon() -> Rc<StartDeadline> {
         for_ms(10_000)
     }
 

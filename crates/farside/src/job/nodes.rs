@@ -199,8 +199,8 @@ fn station(
     config.cores = options.cores.unwrap_or(config.cores);
     let defaults = Settings::default();
     let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
-    let patience = options.patience.unwrap_or(defaults.patience);
-    if patience.is_zero() {
+    let peer_timeout = options.peer_timeout.unwrap_or(defaults.peer_timeout);
+    if peer_timeout.is_zero() {
         return Err(Error::Misuse(
             "a node cannot be given up at once; allow it some time to answer".into(),
         ));
@@ -216,5 +216,5 @@ fn station(
         }
         Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
     };
-    Station::create_over(config, node, key, Settings { server, patience }, network)
+    Station::create_over(config, node, key, Settings { server, peer_timeout }, network)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result, Topology};
 
-use crate::job::{FABRIC, Kind, NODES, Options, PATIENCE, SERVER, TOPOLOGY};
+use crate::job::{FABRIC, Kind, NODES, Options, PATIENCE, PEER_TIMEOUT, SERVER, TOPOLOGY};
 
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     pub(crate) memory: Option<u64>,
     pub(crate) server: Option<String>,
     pub(crate) provider: Option<String>,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) peer_timeout: Option<Duration>,
     /// The node of each rank.
     pub(crate) node_of: Vec<u32>,
     /// The host of each node; none if one machine plays all of them.
@@ -87,18 +87,20 @@ impl Plan {
     ) -> Result<Plan> {
         let ranks = cards.len() as u32;
         let options = Options::new(ranks)?;
-        let split = wish(
+        let split = read_variable(
             environment,
             NODES,
             &format!("a number of nodes, 1 to the {ranks} ranks"),
             |text| text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks),
         )?;
-        let patience = wish(environment, PATIENCE, "a number of seconds", |text| {
+        let is_set = |name: &&str| environment(name).is_some();
+        let name = [PEER_TIMEOUT, PATIENCE].into_iter().find(is_set).unwrap_or(PEER_TIMEOUT);
+        let peer_timeout = read_variable(environment, name, "a number of seconds", |text| {
             let seconds = text
                 .parse::<f64>()
                 .ok()
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            seconds.filter(|patience| !patience.is_zero())
+            seconds.filter(|timeout| !timeout.is_zero())
         })?;
         let server = environment(SERVER);
         server.as_deref().map(crate::job::check_server).transpose()?;
@@ -147,7 +149,7 @@ impl Plan {
             memory,
             server,
             provider,
-            patience,
+            peer_timeout,
             cores,
             hosts,
             node_of,
@@ -182,7 +184,7 @@ impl Plan {
             nodes: None,
             server: self.server.clone(),
             provider: self.provider.clone(),
-            patience: self.patience,
+            peer_timeout: self.peer_timeout,
         }
     }
 
@@ -197,7 +199,7 @@ impl Plan {
         lines.extend(self.server.iter().map(|server| format!("server {server}")));
         lines.extend(self.provider.iter().map(|provider| format!("provider {provider}")));
         lines.extend(
-            self.patience.iter().map(|patience| format!("patience {}", patience.as_millis())),
+            self.peer_timeout.iter().map(|timeout| format!("patience {}", timeout.as_millis())),
         );
         lines.push(format!("nodes {}", runs(&self.node_of)));
         lines.extend(self.hosts.iter().map(|host| format!("host {host}")));
@@ -214,7 +216,7 @@ impl Plan {
             memory: None,
             server: None,
             provider: None,
-            patience: None,
+            peer_timeout: None,
             node_of: Vec::new(),
             hosts: Vec::new(),
             cores: Vec::new(),
@@ -234,7 +236,7 @@ impl Plan {
                 "memory" => plan.memory = Some(number()?),
                 "server" => plan.server = Some(value.to_owned()),
                 "provider" => plan.provider = Some(value.to_owned()),
-                "patience" => plan.patience = Some(Duration::from_millis(number()?)),
+                "patience" => plan.peer_timeout = Some(Duration::from_millis(number()?)),
                 "nodes" => plan.node_of = from_runs(value).ok_or_else(|| damaged(line))?,
                 "host" => plan.hosts.push(value.to_owned()),
                 "cores" => plan.cores = from_runs(value).ok_or_else(|| damaged(line))?,
@@ -245,8 +247,8 @@ impl Plan {
     }
 }
 
-/// What a variable asks for, if it is set.
-fn wish<T>(
+/// Reads the value of a variable, if it is set.
+fn read_variable<T>(
     environment: &dyn Fn(&str) -> Option<String>,
     name: &str,
     expected: &str,
@@ -358,9 +360,9 @@ mod tests {
 
     #[test]
     fn a_plan_survives_its_way_over_the_board() {
-        let variables = [(NODES, "3"), (SERVER, "nic-block"), (PATIENCE, "1.5")];
+        let variables = [(NODES, "3"), (SERVER, "nic-block"), (PEER_TIMEOUT, "1.5")];
         let plan = plan(&["a"; 8], &variables).unwrap();
-        assert_eq!(plan.patience, Some(Duration::from_millis(1500)));
+        assert_eq!(plan.peer_timeout, Some(Duration::from_millis(1500)));
         assert_eq!(Plan::decode(&plan.encode()), Ok(plan));
         assert!(Plan::decode("nonsense").is_err());
         assert!(Plan::decode("secret 00").is_err());
@@ -374,6 +376,7 @@ mod tests {
         assert!(refused(&["a", "b"], FABRIC, "shm").contains("FARSIDE_FABRIC=shm"));
         assert!(refused(&["a", "b"], NODES, "2").contains("spans 2"));
         assert!(refused(&["a", "a"], NODES, "3").contains("\"3\""));
+        assert!(refused(&["a", "a"], PEER_TIMEOUT, "0").contains(PEER_TIMEOUT));
         assert!(refused(&["a", "a"], PATIENCE, "0").contains(PATIENCE));
         assert!(refused(&["a", "a"], SERVER, "butler").contains("butler"));
     }

@@ -37,7 +37,7 @@ fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
         let mut config = farside_shm::Config::new(topology.clone(), farside_rma::root_bytes(RANKS));
         config.arena_bytes = 64 << 20;
         // A machine that is busy with the attack is not to be taken for a dead one.
-        let settings = Settings { patience: Duration::from_secs(60), ..Settings::default() };
+        let settings = Settings { peer_timeout: Duration::from_secs(60), ..Settings::default() };
         Station::create(config, Node(node), key.clone(), settings, host(77, test, node))
     };
     let stations = (0..NODES).map(create).collect::<Result<Vec<Station>>>()?;

@@ -2,15 +2,8 @@
 //!
 //! Paper:   Burckhardt, Kothari, Musuvathi, Nagarakatte: *A randomized scheduler with probabilistic
 //!          guarantees of finding bugs*, 2010.
-//! Differs: what the paper calls a thread is here one event in flight. An operation is independent
-//!          of its rank from the moment it was posted, as a thread is from the one that started it;
-//!          so each event gets a random priority of its own when it first becomes possible, and the
-//!          possible event with the highest priority happens. At `depth - 1` random steps the event
-//!          that is about to happen falls below all others, for good. A rank is never held up as a
-//!          whole, only through the reply or the word that it waits for. The length of a run, which
-//!          the paper assumes to be known, is that of the longest so far. The guarantee of the
-//!          paper, a bug of depth d is found with probability 1 / (n k^(d-1)) at least, then holds
-//!          with n as the number of events, not of threads.
+//! Differs: the paper's thread is one event in flight, and the length of a run is that of the
+//!          longest so far: `README.md`.
 
 use std::collections::HashMap;
 
@@ -27,7 +20,7 @@ pub(super) struct Pct {
     /// At which steps the first event falls, the last step first.
     changes: Vec<usize>,
     falls: usize,
-    /// Who dies, and when.
+    /// The step of each death, and its event.
     deaths: Vec<(usize, EventId)>,
     steps: usize,
     at: usize,
@@ -39,7 +32,7 @@ const PRIORITIES: usize = 1 << 40;
 const CHANGES_MAX: usize = 1 << 16;
 
 impl Pct {
-    /// A run of a seed, for bugs of a depth, in a program whose runs have up to `steps` steps.
+    /// Prepares a run of a seed, for bugs of a depth, in a program of up to `steps` steps.
     pub(super) fn new(seed: u64, run: u64, depth: u32, steps: usize) -> Pct {
         let mut numbers = Numbers::new(seed, run);
         let count = (depth as usize - 1).min(CHANGES_MAX);

@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// How many steps there are, on average, before somebody dies.
+/// The average number of steps before a rank dies.
 const DEATHS_ONE_IN: usize = 24;
 
 /// At each step one of the possible events, each as likely as the others; deaths are rarer, or they

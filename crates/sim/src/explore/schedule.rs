@@ -25,7 +25,7 @@ pub(super) fn encode(picks: &[usize]) -> String {
             }
         }
     }
-    // What is missing at the end is zeros.
+    // Picks that are missing at the end are zeros.
     text
 }
 

@@ -2,25 +2,14 @@
 //!
 //! Paper:   Abdulla, Aronsson, Jonsson, Sagonas: *Optimal dynamic partial order reduction*, 2014:
 //!          source sets (section 5) and sleep sets, without wakeup trees.
-//! Differs: every operation in flight, and every look of a waiter at its word, is a process of its
-//!          own with one event. Most of them, once possible, stay so until they happen; the paper
-//!          assumes it of all. Those that do not are added where they could have happened: an event
-//!          that is possible at a step and not after it any more (a look at a word that changes
-//!          again, a landing or a vanishing of what a dead rank posted) is tried instead of that
-//!          step, too; and where a wait begins after its word has changed, and would have been over
-//!          with what the word held before, the other order is tried as if the wait had happened
-//!          (Flanagan, Godefroid: *Dynamic partial-order reduction for model checking software*,
-//!          2005, consider the next event of every process in every state for the same reason).
-//!          Deaths are in conflict with everything, and are tried at every step. Who is resumed
-//!          without an event of its own, because what it polls has changed or somebody has
-//!          departed, is not thought to depend on the cause: that adds orders that turn out to be
-//!          impossible, and loses none.
+//! Differs: every operation in flight, and every look of a waiter at its word, is a process with
+//!          one event. Events that become impossible, late waits and deaths: `README.md`.
 //! Checked: `reduction_loses_no_outcome`: random programs, explored with and without reduction.
 
 use super::{Progress, Reduction, Report, failure_of};
 use crate::bits::Bits;
-use crate::crew::Program;
 use crate::event::{Event, EventId};
+use crate::fibers::Program;
 use crate::run::{LateWait, Oracle, Run, Simulation, Step, Verdict};
 
 /// Tries every schedule, unless `go_on` says that it is enough.
@@ -66,15 +55,15 @@ struct Search {
 }
 
 struct Node {
-    /// What could happen here.
+    /// The events that are possible here.
     enabled: Vec<Event>,
-    /// Which of them happens in the current run.
+    /// The event that happens in the current run.
     chosen: EventId,
-    /// Which of them have to be tried.
+    /// The events that have to be tried.
     wanted: Vec<EventId>,
-    /// Which were tried before the current one.
+    /// The events that were tried before the current one.
     done: Vec<EventId>,
-    /// Which need not be tried, because what comes of it was seen elsewhere.
+    /// The events that need not be tried, because their consequences were seen elsewhere.
     asleep: Vec<EventId>,
 }
 
@@ -135,8 +124,8 @@ impl Search {
         self.nodes[..steps.min(self.nodes.len())].iter().filter_map(pick).collect()
     }
 
-    /// What was possible at the last node, and is not any more although it did not happen, has to
-    /// be tried there.
+    /// Wants every event that was possible at the last node, did not happen, and is not possible
+    /// any more: it has to be tried there.
     fn want_what_is_over(&mut self, events: &[Event]) {
         let Some(node) = self.nodes.last_mut().filter(|_| self.reduction == Reduction::Sources)
         else {
@@ -153,8 +142,8 @@ impl Search {
         over.into_iter().for_each(|id| node.want(id));
     }
 
-    /// What was tried before at the last node stays asleep after its event, unless the event is in
-    /// conflict with it.
+    /// Returns the events that stay asleep: those tried before at the last node, unless its event
+    /// conflicts with them.
     fn asleep_after_last(&self, events: &[Event]) -> Vec<EventId> {
         let (Some(node), Reduction::Sources) = (self.nodes.last(), self.reduction) else {
             return Vec::new();
@@ -206,13 +195,14 @@ impl Search {
             // One that needs another of these does not come first.
             if !steps[step].before.meets(&sequence) {
                 let id = steps[step].event.id;
-                // A put that nobody heard of was an ordinary one before somebody waited for it.
-                let id = if node.event(id).is_some() { id } else { id.is_unheard().unwrap_or(id) };
+                // A put that wakes no waiter was an ordinary one before the wait began.
+                let id =
+                    if node.event(id).is_some() { id } else { id.as_unnoticed().unwrap_or(id) };
                 if node.is_known(id) {
                     return;
                 }
-                // One that could not happen here, a wait whose word was not yet right, cannot be
-                // tried.
+                // An event that could not happen here, such as a look at a word that was not yet
+                // right, cannot be tried.
                 if node.event(id).is_some() {
                     first = Some(id);
                 }

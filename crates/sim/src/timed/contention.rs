@@ -2,8 +2,8 @@
 //! those that come while an earlier one is dealt with raise one signal together, and only the first
 //! of them is taken.
 //!
-//! Who sent it hears nothing, and sends it again when its timer has run out. What was sent to the
-//! same rank later waits behind it, as it would in any protocol that delivers in order.
+//! The sender hears nothing, and sends again when its timer has run out. Later messages to the same
+//! rank wait behind it, as they would in any protocol that delivers in order.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,44 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Profile, figure};
 
-/// How often operations were sent again.
+/// The number of times that operations of one kind were sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resent {
-    /// Who sent.
+    /// The sender.
     pub origin: Rank,
-    /// To whom.
+    /// The receiver.
     pub target: Rank,
-    /// What.
+    /// The kind of operation.
     pub kind: Kind,
     /// To which segment; a call goes to none.
     pub segment: Option<SegmentId>,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
-/// From whom to whom, which kind of operation, and in which segment, if in any.
-type Flow = (Rank, Rank, u64, Option<SegmentId>);
+/// An operation on its way, as far as resending counts it.
+#[derive(Clone, Copy)]
+pub(super) struct Flow {
+    pub(super) origin: Rank,
+    pub(super) target: Rank,
+    pub(super) kind: Kind,
+    /// The segment that the operation touches; a call touches none.
+    pub(super) segment: Option<SegmentId>,
+}
+
+/// The key of a flow: origin, target, number of the kind, segment.
+type FlowKey = (Rank, Rank, u64, Option<SegmentId>);
 
 pub(super) struct Contention {
-    /// How many messages may wait while one is dealt with, if others are lost.
+    /// The number of messages that may wait while one is dealt with, if others are lost.
     pending_max: Option<u64>,
-    /// How long a sender waits, and how much longer at most until its timer is looked at.
+    /// The time for which a sender waits, and how much longer at most until its timer is looked at.
     timer_ns: u64,
     tick_ns: u64,
     state: u64,
     /// Until when what one rank sends another waits.
     waits_ns: FxHashMap<(Rank, Rank), u64>,
-    resent: BTreeMap<Flow, (Kind, u64)>,
+    resent: BTreeMap<FlowKey, (Kind, u64)>,
 }
 
 impl Contention {
@@ -59,14 +69,9 @@ impl Contention {
 
     /// A message has arrived where so many others are being dealt with, or wait. If it is lost, or
     /// behind one that is, returns when it comes again.
-    pub(super) fn comes_again_ns(
-        &mut self,
-        (origin, target): (Rank, Rank),
-        (kind, segment): (Kind, Option<SegmentId>),
-        others: u64,
-        now_ns: u64,
-    ) -> Option<u64> {
+    pub(super) fn resend_ns(&mut self, flow: Flow, others: u64, now_ns: u64) -> Option<u64> {
         let pending_max = self.pending_max?;
+        let Flow { origin, target, kind, .. } = flow;
         // A get overtakes, and nothing waits behind it.
         let is_ordered = kind != Kind::Get;
         if is_ordered && let Some(&waits_ns) = self.waits_ns.get(&(origin, target)) {
@@ -79,26 +84,22 @@ impl Contention {
             return None;
         }
         let again_ns = now_ns + self.timer_ns + self.tick();
-        self.count((origin, target), (kind, segment), 1);
+        self.count(flow, 1);
         if is_ordered {
             self.waits_ns.insert((origin, target), again_ns);
         }
         Some(again_ns)
     }
 
-    pub(super) fn count(
-        &mut self,
-        (origin, target): (Rank, Rank),
-        (kind, segment): (Kind, Option<SegmentId>),
-        times: u64,
-    ) {
+    /// Counts an operation that was resent so many times.
+    pub(super) fn count(&mut self, flow: Flow, times: u64) {
         if times > 0 {
-            self.resent.entry((origin, target, kind as u64, segment)).or_insert((kind, 0)).1 +=
-                times;
+            let key = (flow.origin, flow.target, flow.kind as u64, flow.segment);
+            self.resent.entry(key).or_insert((flow.kind, 0)).1 += times;
         }
     }
 
-    /// How often a rank had to send again.
+    /// Returns the number of messages that a rank had to send again.
     pub(super) fn repeats(&self, rank: Rank) -> u64 {
         let own = self
             .resent
@@ -122,7 +123,8 @@ impl Contention {
         self.resent.iter().map(resent).collect()
     }
 
-    /// Timers are looked at once a tick, and nobody's ticks come when another's do.
+    /// Returns the time until the sender's next tick: timers are looked at once a tick, and the
+    /// ticks of different senders do not coincide.
     fn tick(&mut self) -> u64 {
         self.state = self
             .state

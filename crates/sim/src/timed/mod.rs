@@ -1,12 +1,13 @@
 //! Measuring: a program runs once, in virtual time, on a machine as a [`Profile`] describes it.
 
-mod ahead;
-mod clockwork;
 mod contention;
-mod lanes;
+mod event_engine;
+mod links;
+mod member;
 mod network;
-mod notes;
+mod prefetch;
 mod queue;
+mod record;
 mod waiting;
 
 use std::cell::RefCell;
@@ -16,12 +17,12 @@ use std::time::{Duration, Instant};
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Result, Topology};
 
-use self::clockwork::{Clockwork, Next};
 use self::contention::Contention;
 pub use self::contention::Resent;
+use self::event_engine::{EventEngine, Next};
 use self::network::Network;
-use crate::crew::{Crew, Program};
 use crate::fiber::Stacks;
+use crate::fibers::{Fibers, Program};
 use crate::profile::Profile;
 use crate::store::Store;
 
@@ -35,25 +36,26 @@ pub struct Timed {
     limit_ns: u64,
 }
 
-/// What a run in virtual time came to. Preparations do not count.
+/// The result of a run in virtual time, without the preparations.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// How long it took.
+    /// The virtual time that it took.
     pub virtual_ns: u64,
-    /// How many operations were carried out.
+    /// The number of operations.
     pub operations: u64,
-    /// How often a rank had to wait: for a word, for a reply, or for what it had posted.
+    /// The number of times that a rank had to wait: for a word, for a reply, or for its posted
+    /// operations.
     pub waits: u64,
-    /// How long the machine that simulates it took.
+    /// The real time that the simulation took.
     pub real: Duration,
-    /// How many bytes they moved.
+    /// The number of bytes that the operations moved.
     pub bytes: u64,
     /// A number that is the same if, and as good as only if, the same operations were carried out
     /// at the same times.
     pub hash: u64,
-    /// Which operations had to be sent again, because they or their replies were lost.
+    /// The operations that had to be sent again, because they or their replies were lost.
     pub resent: Vec<Resent>,
-    /// What every rank did, if that was wanted.
+    /// The operations and waits of every rank, if a trace was asked for.
     pub slices: Vec<Slice>,
 }
 
@@ -93,34 +95,34 @@ impl Timed {
         self
     }
 
-    /// Runs a program. Fails with what the first rank that failed said, or with who waits for what
-    /// if nothing can happen any more.
+    /// Runs a program. Fails with the message of the first rank that failed, or with a report of
+    /// the waiting ranks if nothing can happen any more.
     pub fn run(&self, program: &Program) -> Result<std::result::Result<Timing, String>> {
         let store = Store::new(self.topology.clone(), self.root_bytes);
         let network = Network::new(&self.profile, &self.topology, self.seed)?;
         let contention = Contention::new(&self.profile, self.seed)?;
         let machine =
-            Rc::new(RefCell::new(Clockwork::new(store, network, contention, self.traced)));
+            Rc::new(RefCell::new(EventEngine::new(store, network, contention, self.traced)));
         let stacks: Rc<Stacks> = Rc::default();
-        let outcome = Crew::new(&self.topology, self.root_bytes, &stacks, program, &machine)
-            .and_then(|mut crew| self.drive(&machine, &mut crew));
+        let outcome = Fibers::new(&self.topology, self.root_bytes, &stacks, program, &machine)
+            .and_then(|mut fibers| self.drive(&machine, &mut fibers));
         Ok(outcome)
     }
 
     fn drive(
         &self,
-        machine: &RefCell<Clockwork>,
-        crew: &mut Crew,
+        machine: &RefCell<EventEngine>,
+        fibers: &mut Fibers,
     ) -> std::result::Result<Timing, String> {
         let (mut begin_ns, mut began) = (0, Instant::now());
         loop {
-            let next = machine.borrow_mut().next(crew);
+            let next = machine.borrow_mut().next(fibers);
             match next {
                 Next::Run(rank, resume) => {
-                    let pause = crew.resume(rank, resume);
+                    let pause = fibers.resume(rank, resume);
                     if let Some(pause) = pause {
                         machine.borrow_mut().pause(rank, pause);
-                    } else if let Some(problem) = crew.failure() {
+                    } else if let Some(problem) = fibers.failure() {
                         return Err(problem);
                     }
                 }
@@ -129,15 +131,16 @@ impl Timed {
                     if machine.is_over() {
                         break;
                     }
-                    begin_ns =
-                        machine.begin().ok_or_else(|| format!("deadlock: {}", machine.stuck()))?;
+                    begin_ns = machine
+                        .begin()
+                        .ok_or_else(|| format!("deadlock: {}", machine.deadlock_report()))?;
                     began = Instant::now();
                 }
             }
             if machine.borrow().now_ns() > self.limit_ns {
-                let stuck = machine.borrow().stuck();
+                let report = machine.borrow().deadlock_report();
                 return Err(format!(
-                    "no end after {} s of virtual time: {stuck}",
+                    "no end after {} s of virtual time: {report}",
                     self.limit_ns / 1_000_000_000
                 ));
             }

@@ -1,4 +1,4 @@
-//! The network model: what an operation costs, and who is busy with it.
+//! The network model: the cost of an operation, and the parts of the machine that are busy with it.
 //!
 //! LogGP for each level of the topology, and three kinds of carriers that work off one operation
 //! after the other: the network interface of a node, its agent, and, for ranks that share memory,
@@ -11,7 +11,7 @@ use farside_fabric::{Error, Rank, Result, Topology};
 use crate::profile::{Carrier, Profile, figure, optional, whole};
 use crate::store::Body;
 
-/// The model of a machine, with its state: who is busy until when.
+/// The model of a machine, with its state: until when each part is busy.
 pub(crate) struct Network {
     /// For each level of the topology, and at last for a rank's operations on its own memory.
     routes: Vec<Costs>,
@@ -19,28 +19,29 @@ pub(crate) struct Network {
     agent: Service,
     agent_spin_ns: u64,
     agent_wake_ns: u64,
-    /// How much of the agent's time is taken from the ranks of its node.
+    /// The share of the agent's time that is taken from the ranks of its node.
     agent_steals_pct: u64,
-    /// Likewise of the time that it takes to wake.
+    /// The share of its wake-up time that is taken from the ranks of its node.
     wake_steals_pct: u64,
     line_ns: u64,
     pub(crate) notice_ns: u64,
     pub(crate) outstanding: u32,
     noise: Noise,
     nodes: Vec<Busy>,
-    /// For each node, when its agent is done with what it has accepted, where anybody asks.
+    /// For each node, the times at which its agent is done with the operations that it has
+    /// accepted, if the profile limits them.
     agents: Vec<VecDeque<u64>>,
     remembers: bool,
     /// For each rank, the line of its memory that was used last, and until when.
     lines: Vec<(u64, u64)>,
 }
 
-/// Which way an operation takes: the level of the topology that both ranks share, or none if they
-/// are one.
+/// The route of an operation: the level of the topology that both ranks share, or the last entry if
+/// they are one.
 #[derive(Clone, Copy)]
 pub(crate) struct Route(u8);
 
-/// What communication at a level costs.
+/// The costs of communication at a level.
 #[derive(Clone, Copy)]
 struct Costs {
     carrier: Carrier,
@@ -51,7 +52,7 @@ struct Costs {
     byte_ps: u64,
 }
 
-/// What a carrier needs for an operation.
+/// The time that a carrier needs for an operation.
 struct Service {
     put_ns: u64,
     get_ns: u64,
@@ -66,17 +67,17 @@ struct Busy {
     sending_ns: u64,
     receiving_ns: u64,
     agent_ns: u64,
-    /// How much of the ranks' time the agent has taken, all in all.
+    /// The time that the agent has taken from the ranks, all in all.
     stolen_ns: u64,
 }
 
-/// When an operation that was sent is where.
+/// The times of an operation that was sent.
 pub(crate) struct Sent {
     /// The sender can go on.
     pub(crate) free_ns: u64,
     /// It arrives.
     pub(crate) arrives_ns: u64,
-    /// How often it was lost on the way.
+    /// The number of times that it was lost on the way.
     pub(crate) lost: u64,
 }
 
@@ -127,7 +128,7 @@ impl Network {
         })
     }
 
-    /// Which way an operation of one rank on another's memory takes.
+    /// Returns the route of an operation of one rank on another's memory.
     pub(crate) fn route(&self, topology: &Topology, origin: Rank, target: Rank) -> Route {
         let own = self.routes.len() - 1;
         Route(if origin == target { own } else { topology.shared_level(origin, target) } as u8)
@@ -143,7 +144,7 @@ impl Network {
         self.send_by_interface(route, node, ready_ns, bytes)
     }
 
-    /// The same for an agent, whose time was counted already.
+    /// Sends an operation of an agent, whose time was counted already.
     pub(crate) fn send_by_interface(
         &mut self,
         route: Route,
@@ -207,8 +208,8 @@ impl Network {
         }
     }
 
-    /// When the reply, or the acknowledgement, of an operation that was carried out at `done_ns` is
-    /// back. And how often it was lost on the way.
+    /// Returns the time at which the reply, or the acknowledgement, of an operation that was
+    /// carried out at `done_ns` is back, and the number of times that it was lost on the way.
     pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> (u64, u64) {
         let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
@@ -218,12 +219,13 @@ impl Network {
         (done_ns + travel_ns + costs.bytes_ns(bytes) + costs.receive_ns, lost)
     }
 
-    /// Whether an operation is a message between nodes.
+    /// Returns whether an operation is a message between nodes.
     pub(crate) fn is_message(&self, route: Route) -> bool {
         self.costs(route).carrier != Carrier::Processor
     }
 
-    /// When what comes with an operation that was carried out is carried out, too.
+    /// Returns the time at which an operation is carried out that comes in one message with
+    /// another.
     pub(crate) fn carried_out(&self, route: Route, node: usize, at_ns: u64) -> u64 {
         let busy = &self.nodes[node];
         at_ns.max(if self.costs(route).carrier == Carrier::Agent {
@@ -233,7 +235,7 @@ impl Network {
         })
     }
 
-    /// How many operations the agent that is to carry out another one has not done yet.
+    /// Returns the number of operations that the agent on this route has accepted and not done yet.
     pub(crate) fn waiting(&mut self, route: Route, node: usize, at_ns: u64) -> u64 {
         if self.costs(route).carrier != Carrier::Agent {
             return 0;
@@ -245,7 +247,7 @@ impl Network {
         ends_ns.len() as u64
     }
 
-    /// How much of the ranks' time the agent of a node has taken, all in all.
+    /// Returns the time that the agent of a node has taken from the ranks, all in all.
     pub(crate) fn stolen_ns(&self, node: usize) -> u64 {
         self.nodes[node].stolen_ns
     }
@@ -291,8 +293,7 @@ impl Service {
     }
 }
 
-/// What is irregular: a generator of numbers that are the same for the same seed, for ever
-/// (splitmix64).
+/// A generator of irregularities, the same for the same seed, for ever (splitmix64).
 struct Noise {
     state: u64,
     jitter_pct: u64,

@@ -1,19 +1,19 @@
-//! What is to happen, in the order of time.
+//! The queue of future events, in the order of time.
 //!
 //! A wheel with a slot for every nanosecond of the near future, where an entry is put in and taken
-//! out in a few steps however many there are. What lies beyond waits in a heap until the wheel has
+//! out in a few steps however many there are. Later entries wait in a heap until the wheel has
 //! turned that far.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many entries are looked at before their time has come.
+/// The number of entries that are looked at before their time has come.
 const AHEAD: usize = 24;
 /// And how far ahead of the next one. Most of what is made later comes later than that, and need
 /// not be sorted in among the upcoming.
 const AHEAD_NS: u64 = 64;
-/// How many nanoseconds the wheel shows: one bit of a word for each, and one of `filled` for each
-/// word.
+/// The number of nanoseconds that the wheel shows: one bit of a word for each, and one of `filled`
+/// for each word.
 const SPAN: usize = 64 * u128::BITS as usize;
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -26,14 +26,14 @@ pub(crate) struct Queue<E> {
     from_ns: u64,
     /// The slots of the wheel: the first and the last entry of each.
     slots: Box<[(u32, u32)]>,
-    /// Which slots have entries, and which words of that have bits.
+    /// A bit for each slot with entries, and a bit for each word of those that is not zero.
     occupied: [u64; SPAN / 64],
     filled: u128,
     /// The entries of the wheel, and which comes next in its slot; or in the list of places that
     /// are free, which begins at `free`.
     places: Vec<(E, u32)>,
     free: u32,
-    /// What comes after all that the wheel shows.
+    /// The entries after all that the wheel shows.
     later: BinaryHeap<Reverse<(u64, u64, E)>>,
     made: u64,
 }
@@ -175,7 +175,7 @@ impl<E: Copy + Ord> Queue<E> {
 mod tests {
     use super::*;
 
-    /// The same numbers for the same seed.
+    /// Returns numbers that are the same for the same seed.
     fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             seed = seed

@@ -1,9 +1,11 @@
-//! Waiting in virtual time: for words, for replies, until a deadline, or until somebody departs.
+//! Waiting in virtual time: for words, for replies, until a deadline, or until a rank departs.
 
-use farside_fabric::{Event as Awaited, Rank, Wait, Word};
+use farside_fabric::{Event as Awaited, Rank, Word};
 
-use super::clockwork::{Clockwork, Doing, Entry, Go, Hints, Member, Watched};
+use super::event_engine::{Entry, EventEngine};
+use super::member::{Doing, Go, Hints, Member, Watched};
 use crate::machine::holds;
+use crate::parked_wait::ParkedWait;
 
 /// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,20 +23,19 @@ impl Tick {
     }
 }
 
-impl Clockwork {
-    pub(super) fn wait(&mut self, rank: usize, wait: *const Wait<'static>) {
+impl EventEngine {
+    pub(super) fn wait(&mut self, rank: usize, wait: ParkedWait) {
         let clock_ns = self.members[rank].clock_ns;
         self.members[rank].doing = Doing::Waits(wait);
-        self.members[rank].hints = Hints { wait: wait.cast(), ..Hints::NONE };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        let wait = unsafe { &*wait };
+        self.members[rank].hints = Hints { wait: wait.address(), ..Hints::NONE };
+        let wait = wait.get();
         match wait.event {
             Awaited::Done(asked) => {
                 if let Some(reply_ns) = self.store.reply_at(Rank(rank as u32), asked) {
                     return self.schedule(rank, reply_ns, Go::Ready(0, 0));
                 }
             }
-            // Who looked and found that a condition holds does not come here.
+            // A rank whose condition holds already does not come here.
             Awaited::Words(conditions) => {
                 let member = &mut self.members[rank];
                 for (watched, word) in member.watched.iter_mut().zip(conditions) {
@@ -94,11 +95,10 @@ impl Clockwork {
         self.telling = false;
         let departures = self.store.departures();
         for rank in 0..self.members.len() {
-            if let Doing::Waits(wait) = self.members[rank].doing {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                if unsafe { &*wait }.known_departures != departures {
-                    self.schedule(rank, self.now_ns, Go::Departure);
-                }
+            if let Doing::Waits(wait) = self.members[rank].doing
+                && wait.get().known_departures != departures
+            {
+                self.schedule(rank, self.now_ns, Go::Departure);
             }
         }
     }
@@ -108,14 +108,13 @@ impl Clockwork {
         let Doing::Waits(wait) = self.members[rank].doing else {
             return;
         };
-        // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-        if let Some((which, value)) = holds(unsafe { &*wait }) {
+        if let Some((which, value)) = holds(wait.get()) {
             self.schedule(rank, at_ns + self.network.notice_ns, Go::Ready(which as u32, value));
         }
     }
 
-    /// Who waits for what, when nothing can happen any more.
-    pub(crate) fn stuck(&self) -> String {
+    /// Describes what every rank waits for, when nothing can happen any more.
+    pub(crate) fn deadlock_report(&self) -> String {
         const SHOWN: usize = 8;
         let waiting =
             self.members.iter().enumerate().filter_map(|(rank, member)| match member.doing {
@@ -128,8 +127,7 @@ impl Clockwork {
                 Doing::NeedsRoom => {
                     Some(format!("rank {rank} waits for one of its posted operations to land"))
                 }
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Doing::Waits(wait) => Some(crate::stuck::waiting(rank, unsafe { &*wait })),
+                Doing::Waits(wait) => Some(crate::deadlock::waiting(rank, wait.get())),
             });
         let all: Vec<String> = waiting.collect();
         let more = all.len().saturating_sub(SHOWN);
@@ -139,7 +137,7 @@ impl Clockwork {
 }
 
 impl Member {
-    /// Whether it may wait on this word.
+    /// Returns whether it may wait on this word.
     pub(super) fn may_wait_on(&self, at: Word) -> bool {
         let waits = matches!(self.doing, Doing::Waits(_));
         waits && (self.watches_more || self.watched.contains(&Watched::new(at.segment, at.offset)))

@@ -71,7 +71,7 @@ pub(super) fn false_sharing<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Re
     Ok(())
 }
 
-/// Everybody counts, under a lock.
+/// Every rank counts, under a lock.
 pub(super) fn counting<V: Variant>(dsm: &mut Dsm<'_, V>, rounds: u32) -> Result<()> {
     let all = words(dsm)?;
     for _ in 0..rounds {
@@ -137,7 +137,7 @@ pub(super) fn some<V: Variant>(dsm: &mut Dsm<'_, V>, _rounds: u32) -> Result<()>
     }
     if me > 0 {
         dsm.barrier_of(&[Rank(1), Rank(2)])?;
-        // What rank 0 told rank 1, too.
+        // The write that rank 0 told rank 1 of is seen, too.
         sees(dsm, 3)?;
     }
     dsm.barrier()?;

@@ -8,7 +8,7 @@ use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
 use crate::property::Promise;
 
-/// Everybody puts to everybody between fences, and finds what was put to itself and to its
+/// Every rank puts to every other between fences, and finds what was put to itself and to its
 /// neighbour.
 fn fences<V: Variant>(setup: &Setup) -> Subject {
     let rounds = u64::from(setup.rounds);

@@ -11,13 +11,13 @@ use farside_epoch::variant::{self, Right, Variant};
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
-/// What each rank does in a round, one letter for each epoch. `w` and `r` write and read under a
+/// The epochs of each rank in a round, one letter for each. `w` and `r` write and read under a
 /// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
 /// two-sided windows send in one message; `a` reads in an epoch of all targets; `W` and `R` do next
-/// to nothing, for designs whose calls have to do with everything.
+/// to nothing, for designs in which every call conflicts with everything.
 type Roles = &'static [&'static str];
 
-/// Which design, and how often the first of a queue looks before it sleeps.
+/// The design, and the number of looks of the first of a queue before it sleeps.
 #[derive(Clone, Copy)]
 enum Base {
     Direct(u32),
@@ -25,7 +25,7 @@ enum Base {
     TwoSided,
 }
 
-/// Who is inside. All ranks of a run share it.
+/// The ranks that are inside. All ranks of a run share it.
 #[derive(Clone, Default)]
 struct Watch {
     readers: Rc<Cell<u32>>,
@@ -63,7 +63,7 @@ fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
     Window::allocate_as(world, 16, options.unit(8))
 }
 
-/// Everybody visits the part of the last rank.
+/// Every rank visits the part of the last rank.
 fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (rounds, watch) = (setup.rounds, Watch::default());
@@ -76,8 +76,8 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
                     visit(world, &window, &watch, role)?;
                 }
             }
-            // Whoever serves others stays until they are done; an agent goes with the last rank of
-            // its node.
+            // A rank that serves others stays until they are done; an agent goes with the last rank
+            // of its node.
             match base {
                 Base::Backoff if world.topology().nodes() > 1 => world.barrier(),
                 Base::Direct(_) | Base::Backoff => Ok(()),
@@ -169,7 +169,7 @@ fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Re
             "the writer {me} reads {seen} where {written} was written"
         )));
     }
-    // Another look, so that whoever comes in meanwhile is met.
+    // Another look, so that a rank that comes in meanwhile is met.
     let again = window.get::<u64>(target, 1, 1)?;
     let flushed = window.flush(target).inspect_err(|_| watch.writer.set(None));
     flushed?;

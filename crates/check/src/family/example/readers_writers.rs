@@ -58,7 +58,7 @@ impl Counted {
         move |setup| {
             let (rounds, library) = (setup.rounds, ReadersWriters::new(2));
             Subject::new(program(
-                move |world| Ok((world.words(1)?, library.furnish(world)?)),
+                move |world| Ok((world.words(1)?, library.prepare(world)?)),
                 move |world, (words, library)| {
                     for _ in 0..rounds {
                         if world.rank().0 + 1 == world.size() {

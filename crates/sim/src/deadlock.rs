@@ -5,14 +5,12 @@ use farside_fabric::{Condition, Event as Awaited, Wait};
 use crate::machine::{Doing, Machine, Member};
 
 impl Machine {
-    /// Who waits for what, when nothing can happen any more.
-    pub(crate) fn stuck(&self) -> String {
+    /// Describes what every rank waits for, when no event is possible any more.
+    pub(crate) fn deadlock_report(&self) -> String {
         let line = |(rank, member): (usize, &Member)| {
             let what = match member.doing {
                 Doing::Waits { wait, .. } => {
-                    // SAFETY: the fiber that owns the wait is paused in the call that it passed it
-                    // to.
-                    let waiting = waiting(rank, unsafe { &*wait });
+                    let waiting = waiting(rank, wait.get());
                     let why =
                         if member.asleep { " and sleeps: a plain put wakes nobody" } else { "" };
                     return format!("{waiting}{why}");
@@ -30,7 +28,7 @@ impl Machine {
     }
 }
 
-/// What a rank waits for.
+/// Describes the wait of a rank.
 pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
     let word = |condition: &Condition<'_>| {
         let held = condition.memory.look(condition.at.offset, condition.at.width);

@@ -10,23 +10,23 @@ use farside::{ExitCause, Loss, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use crate::keeper::Keeper;
 use crate::mark::Mark;
 use crate::output::{Forwarder, Sink, Stream};
 use crate::processes::{self, Process};
+use crate::reaper::Reaper;
 use crate::{Error, Launch};
 
-pub(crate) struct Crew<'a> {
+pub(crate) struct LocalRanks<'a> {
     launch: &'a Launch,
     host: &'a Host,
     processes: Vec<Process>,
     group: Pid,
-    keeper: Option<Keeper>,
+    reaper: Option<Reaper>,
 }
 
-/// What came of starting a crew.
+/// The result of starting the local ranks.
 pub(crate) struct Started<'a> {
-    pub(crate) crew: Crew<'a>,
+    pub(crate) local_ranks: LocalRanks<'a>,
     /// Passes on what the ranks write.
     pub(crate) forwarder: Forwarder,
     /// Standard input of rank 0, if it is here and has one.
@@ -37,13 +37,13 @@ pub(crate) struct Started<'a> {
 pub(crate) struct End {
     pub(crate) rank: Rank,
     pub(crate) how: ExitCause,
-    /// What the job knew of it when it ended.
+    /// The state in which the job saw the rank when it ended.
     pub(crate) peer_state: PeerState,
     /// The loss because of which it has ended.
     pub(crate) cause: Option<Loss>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> LocalRanks<'a> {
     /// Starts the ranks that belong on this host.
     pub(crate) fn start(
         launch: &'a Launch,
@@ -51,23 +51,23 @@ impl<'a> Crew<'a> {
         sink: Sink,
     ) -> Result<Started<'a>, Error> {
         let mark = Mark::new();
-        let mut keeper =
-            launch.keeper.as_ref().and_then(|program| Keeper::start(program, Some(&mark)).ok());
+        let mut reaper =
+            launch.reaper.as_ref().and_then(|program| Reaper::start(program, Some(&mark)).ok());
         let mut processes: Vec<Process> = Vec::new();
         for rank in host.ranks() {
             let group = processes.first().map(|first| processes::pid(&first.child));
             match processes::start(launch, host, &mark, rank, group) {
                 Ok(process) => {
-                    if let (Some(keeper), None) = (&mut keeper, group) {
-                        keeper.watch_over(processes::pid(&process.child));
+                    if let (Some(reaper), None) = (&mut reaper, group) {
+                        reaper.watch_over(processes::pid(&process.child));
                     }
                     processes.push(process);
                 }
                 Err(error) => {
                     group.inspect(|&group| processes::signal_group(group, Signal::KILL));
                     processes.iter_mut().for_each(|process| drop(process.child.wait()));
-                    if let Some(keeper) = keeper {
-                        keeper.dismiss();
+                    if let Some(reaper) = reaper {
+                        reaper.dismiss();
                     }
                     return Err(error);
                 }
@@ -91,7 +91,11 @@ impl<'a> Crew<'a> {
             processes::signal_group(group, Signal::KILL);
             Error::System { what: "starting the thread for output", error }
         })?;
-        Ok(Started { crew: Crew { launch, host, processes, group, keeper }, forwarder, input })
+        Ok(Started {
+            local_ranks: LocalRanks { launch, host, processes, group, reaper },
+            forwarder,
+            input,
+        })
     }
 
     /// The ranks that still run.
@@ -103,13 +107,13 @@ impl<'a> Crew<'a> {
         self.processes.is_empty()
     }
 
-    /// What becomes readable when ranks end, one for each that runs.
+    /// Returns a descriptor for each running rank that becomes readable when the rank ends.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.processes.iter().map(|process| PollFd::new(&process.handle, PollFlags::IN))
     }
 
-    /// Which ranks have ended, where `happened` says what was readable. The other ranks are told at
-    /// once of those that had not left in order.
+    /// Returns the ranks that have ended, where `happened` says which descriptors were readable.
+    /// The other ranks are told at once of those that had not left in order.
     pub(crate) fn reap(&mut self, happened: &[bool]) -> Vec<End> {
         let mut happened = happened.iter();
         let mut gone = Vec::new();
@@ -145,24 +149,24 @@ impl<'a> Crew<'a> {
         processes::signal_group(self.group, signal);
     }
 
-    /// Whatever happened: nothing of the ranks is left afterwards.
+    /// Leaves nothing of the ranks behind, however the job went.
     pub(crate) fn clean_up(&mut self) {
         processes::signal_group(self.group, Signal::KILL);
         for process in &mut self.processes {
             let _ = process.child.wait();
         }
         if self.launch.is_own_process {
-            let keeper = self.keeper.as_ref().map(Keeper::pid);
-            processes::end_descendants(keeper);
+            let reaper = self.reaper.as_ref().map(Reaper::pid);
+            processes::end_descendants(reaper);
         }
         processes::end_group_for_good(self.group);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.dismiss();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.dismiss();
         }
     }
 }
 
-/// What an exit status says.
+/// Converts an exit status.
 pub(crate) fn ended(status: ExitStatus) -> ExitCause {
     match (status.signal(), status.code()) {
         (Some(signal), _) => ExitCause::Signal(signal),

@@ -1,20 +1,28 @@
-//! How epochs begin and end.
+//! Synchronization: the calls that begin, complete and end epochs.
 
 use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Place, WaitOptions};
 
-use super::{Mode, Passive, Window};
-use crate::ledger::Fault;
+use super::{Passive, Window};
+use crate::fault::Fault;
+use crate::mode::Mode;
+use crate::two_sided::TwoSided;
 use crate::variant::Variant;
 
-/// How long a rank waits for another in an active epoch before it looks whether that one can still
-/// come.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// The time for which a rank waits for another in an active epoch before it looks whether that one
+/// can still come.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// Who is waited for, what this rank has done, and what the other should be doing.
-type Wanted = (usize, &'static str, &'static str);
+/// The other side of an active epoch, for which this rank waits.
+struct Partner {
+    member: usize,
+    /// The call that this rank has made, as an error says it.
+    did: &'static str,
+    /// The call that the partner should make.
+    instead: &'static str,
+}
 
 impl<'t, V: Variant> Window<'t, V> {
     /// Begins a passive access epoch to one target, in the given mode.
@@ -24,7 +32,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     pub fn lock(&self, target: Rank, mode: Mode) -> Result<()> {
         let member = self.member(target)?;
-        self.ledger.check_lock(member, target, "lock")?;
+        self.state.check_lock(member, target, "lock")?;
         self.take_lock(member, target, mode)
     }
 
@@ -32,7 +40,7 @@ impl<'t, V: Variant> Window<'t, V> {
     #[inline]
     pub fn unlock(&self, target: Rank) -> Result<()> {
         let member = self.member(target)?;
-        let mode = self.ledger.lock_of(member).filter(|_| !self.ledger.all_locked.get());
+        let mode = self.state.lock_of(member).filter(|_| !self.state.all_locked.get());
         let mode = mode.ok_or(Fault::NotLocked { target })?;
         self.release_lock(member, target, mode)
     }
@@ -40,24 +48,24 @@ impl<'t, V: Variant> Window<'t, V> {
     /// Begins a passive access epoch to all members, in shared mode. Not collective. A target is
     /// locked when it is first used.
     pub fn lock_all(&self) -> Result<()> {
-        self.ledger.check_unlocked("lock_all")?;
-        self.ledger.end_idle_fence();
-        if self.ledger.fenced.get() {
+        self.state.check_unlocked("lock_all")?;
+        self.state.end_idle_fence();
+        if self.state.fenced.get() {
             return Err(Fault::StillOpen { call: "lock_all", open: "a fence epoch is open" }.into());
         }
-        self.ledger.all_locked.set(true);
+        self.state.all_locked.set(true);
         Ok(())
     }
 
     /// Ends an epoch of [`Window::lock_all`].
     pub fn unlock_all(&self) -> Result<()> {
-        if !self.ledger.all_locked.replace(false) {
+        if !self.state.all_locked.replace(false) {
             return Err(Fault::NotOpen { call: "unlock_all", begin: "lock_all" }.into());
         }
         // Every one is released, also after one has failed.
         let release =
             |member: usize| self.release_lock(member, self.members()[member], Mode::Shared);
-        self.ledger.locked().into_iter().map(release).fold(Ok(()), Result::and)
+        self.state.locked().into_iter().map(release).fold(Ok(()), Result::and)
     }
 
     /// Within a passive epoch: all operations on a target are complete, here and there.
@@ -66,7 +74,7 @@ impl<'t, V: Variant> Window<'t, V> {
         self.escalate(member)?;
         self.finish(Some(target))?;
         self.context.flush(target)?;
-        self.ledger.forget(member);
+        self.state.forget(member);
         Ok(())
     }
 
@@ -80,12 +88,12 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// [`Window::flush`] of all targets that are locked.
     pub fn flush_all(&self) -> Result<()> {
-        self.ledger.locked().into_iter().try_for_each(|member| self.flush(self.members()[member]))
+        self.state.locked().into_iter().try_for_each(|member| self.flush(self.members()[member]))
     }
 
     /// [`Window::flush_local`] of all targets that are locked.
     pub fn flush_local_all(&self) -> Result<()> {
-        self.ledger
+        self.state
             .locked()
             .into_iter()
             .try_for_each(|member| self.flush_local(self.members()[member]))
@@ -98,8 +106,8 @@ impl<'t, V: Variant> Window<'t, V> {
         self.context.flush(self.context.rank())
     }
 
-    /// Serves requests of others, in the two-sided design; otherwise does nothing, because nobody
-    /// needs it.
+    /// Serves requests of others, in the two-sided design; otherwise does nothing, because no other
+    /// rank needs it.
     pub fn progress(&self) -> Result<()> {
         match &self.passive {
             Passive::TwoSided(two_sided) => two_sided.serve::<V>(self.context, &self.memory),
@@ -138,15 +146,15 @@ impl<'t, V: Variant> Window<'t, V> {
     /// .unwrap();
     /// ```
     pub fn fence(&self) -> Result<()> {
-        self.meet("fence")?;
-        self.ledger.set_fenced(true);
+        self.complete_and_meet("fence")?;
+        self.state.set_fenced(true);
         Ok(())
     }
 
     /// Ends the fence epoch before it, and begins none (`MPI_MODE_NOSUCCEED`). Collective.
     pub fn last_fence(&self) -> Result<()> {
-        self.meet("last_fence")?;
-        self.ledger.set_fenced(false);
+        self.complete_and_meet("last_fence")?;
+        self.state.set_fenced(false);
         Ok(())
     }
 
@@ -174,39 +182,37 @@ impl<'t, V: Variant> Window<'t, V> {
     /// .unwrap();
     /// ```
     pub fn post(&self, origins: &[Rank]) -> Result<()> {
-        if self.ledger.posted.borrow().is_some() {
+        if self.state.posted.borrow().is_some() {
             return Err(Fault::StillOpen { call: "post", open: "an exposure epoch is open" }.into());
         }
-        self.ledger.end_idle_fence();
+        self.state.end_idle_fence();
         let origins = self.group(origins)?;
         self.active.post::<V>(self.context, &origins)?;
-        *self.ledger.posted.borrow_mut() = Some(origins);
+        *self.state.posted.borrow_mut() = Some(origins);
         Ok(())
     }
 
     /// Begins an access epoch to these targets; returns when they have posted theirs.
     pub fn start(&self, targets: &[Rank]) -> Result<()> {
-        self.ledger.check_unlocked("start")?;
-        self.ledger.end_idle_fence();
+        self.state.check_unlocked("start")?;
+        self.state.end_idle_fence();
         let targets = self.group(targets)?;
-        let awaited = self.active.start(self.context, &targets, self.ledger.checks())?;
+        let awaited = self.active.start(self.context, &targets, self.state.checks())?;
         if V::AWAITS_POSTS {
             for ((word, number), &member) in awaited.into_iter().zip(&targets) {
-                self.await_number(
-                    word,
-                    number,
-                    (member, "started an access epoch to", "posting one for it"),
-                )?;
+                let did = "started an access epoch to";
+                let instead = "posting one for it";
+                self.await_number(word, number, Partner { member, did, instead })?;
             }
         }
-        self.ledger.set_started(Some(targets));
+        self.state.set_started(Some(targets));
         Ok(())
     }
 
     /// Ends the access epoch of [`Window::start`]. Answers are there; what was put lands before the
     /// targets return from [`Window::wait`].
     pub fn complete(&self) -> Result<()> {
-        let targets = self.ledger.set_started(None);
+        let targets = self.state.set_started(None);
         let targets = targets.ok_or(Fault::NotOpen { call: "complete", begin: "start" })?;
         self.finish(None)?;
         self.active.complete::<V>(self.context, &targets)
@@ -214,25 +220,23 @@ impl<'t, V: Variant> Window<'t, V> {
 
     /// Ends the exposure epoch of [`Window::post`]: returns when its origins have completed.
     pub fn wait(&self) -> Result<()> {
-        let origins = self.ledger.posted.borrow_mut().take();
+        let origins = self.state.posted.borrow_mut().take();
         let origins = origins.ok_or(Fault::NotOpen { call: "wait", begin: "post" })?;
         if V::AWAITS_ORIGINS {
             let awaited = self.active.completions(self.context, &origins);
             for ((word, number), &member) in awaited.into_iter().zip(&origins) {
-                self.await_number(
-                    word,
-                    number,
-                    (member, "posted an exposure epoch for", "starting one to it"),
-                )?;
+                let did = "posted an exposure epoch for";
+                let instead = "starting one to it";
+                self.await_number(word, number, Partner { member, did, instead })?;
             }
         }
         Ok(())
     }
 
-    /// Whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
+    /// Returns whether [`Window::wait`] would return at once; if so, the exposure epoch is over.
     pub fn test(&self) -> Result<bool> {
         self.progress()?;
-        let is_over = match &*self.ledger.posted.borrow() {
+        let is_over = match &*self.state.posted.borrow() {
             None => return Err(Fault::NotOpen { call: "test", begin: "post" }.into()),
             Some(origins) => {
                 let awaited = self.active.completions(self.context, origins);
@@ -243,15 +247,15 @@ impl<'t, V: Variant> Window<'t, V> {
             }
         };
         if is_over {
-            self.ledger.posted.borrow_mut().take();
+            self.state.posted.borrow_mut().take();
         }
         Ok(is_over)
     }
 
     /// All epochs are over.
     pub(super) fn check_idle(&self, call: &'static str) -> Result<()> {
-        self.ledger.check_unlocked(call)?;
-        if self.ledger.posted.borrow().is_some() {
+        self.state.check_unlocked(call)?;
+        if self.state.posted.borrow().is_some() {
             return Err(Fault::StillOpen { call, open: "an exposure epoch is open" }.into());
         }
         self.finish(None)
@@ -262,14 +266,14 @@ impl<'t, V: Variant> Window<'t, V> {
     pub(super) fn take_lock(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         match &self.passive {
             Passive::Direct(direct) => direct.lock::<V>(self.context, target, mode)?,
-            other => return self.take_rival_lock(other, member, target, mode),
+            other => return self.take_other_lock(other, member, target, mode),
         }
-        self.ledger.set_lock(member, Some(mode));
+        self.state.set_lock(member, Some(mode));
         Ok(())
     }
 
     #[inline(never)]
-    fn take_rival_lock(
+    fn take_other_lock(
         &self,
         passive: &Passive<'t>,
         member: usize,
@@ -281,7 +285,7 @@ impl<'t, V: Variant> Window<'t, V> {
             Passive::TwoSided(two_sided) => two_sided.open(member, mode),
             Passive::Direct(_) => {}
         }
-        self.ledger.set_lock(member, Some(mode));
+        self.state.set_lock(member, Some(mode));
         // Local accesses under this rank's own lock cannot be queued.
         if target == self.context.rank() { self.escalate(member) } else { Ok(()) }
     }
@@ -293,7 +297,7 @@ impl<'t, V: Variant> Window<'t, V> {
             Passive::Direct(direct)
                 if !self.has_answers.get() && self.context.flushes_by_atomic(target) =>
             {
-                self.ledger.set_lock(member, None);
+                self.state.set_lock(member, None);
                 direct.unlock::<V>(self.context, target, mode)
             }
             Passive::TwoSided(two_sided) => self.close_two_sided(two_sided, member, target),
@@ -301,9 +305,9 @@ impl<'t, V: Variant> Window<'t, V> {
         }
     }
 
-    /// What was read must be here before others may write. What was written need not have landed:
-    /// in the direct design the release goes to the target right behind it, and when that is
-    /// answered, all is there.
+    /// Completes the operations on a target and releases its lock. Reads must be complete before
+    /// others may write. Writes need not have landed: in the direct design the release goes to the
+    /// target right behind them, and when that is answered, all is there.
     #[inline(never)]
     fn complete_and_release(&self, member: usize, target: Rank, mode: Mode) -> Result<()> {
         let completed = match &self.passive {
@@ -311,7 +315,7 @@ impl<'t, V: Variant> Window<'t, V> {
             Passive::Direct(_) => self.finish_reads(target).and(self.context.fence()),
             _ => self.finish(Some(target)).and(self.context.flush(target)),
         };
-        self.ledger.set_lock(member, None);
+        self.state.set_lock(member, None);
         // The lock is released even if something was lost, so that others find out, too.
         match &self.passive {
             Passive::Direct(direct) => direct.unlock::<V>(self.context, target, mode)?,
@@ -323,12 +327,7 @@ impl<'t, V: Variant> Window<'t, V> {
     }
 
     #[inline(never)]
-    fn close_two_sided(
-        &self,
-        two_sided: &crate::two_sided::TwoSided<'t>,
-        member: usize,
-        target: Rank,
-    ) -> Result<()> {
+    fn close_two_sided(&self, two_sided: &TwoSided<'t>, member: usize, target: Rank) -> Result<()> {
         if !two_sided.fits(member) {
             self.escalate(member)?;
         }
@@ -336,7 +335,7 @@ impl<'t, V: Variant> Window<'t, V> {
             self.finish(Some(target))?;
             self.context.flush(target)?;
         }
-        self.ledger.set_lock(member, None);
+        self.state.set_lock(member, None);
         two_sided.close::<V>(self.context, &self.memory, member)
     }
 
@@ -350,47 +349,43 @@ impl<'t, V: Variant> Window<'t, V> {
             return Ok(());
         }
         let target = self.members()[member];
-        for (operation, answer) in two_sided.escalate::<V>(self.context, &self.memory, member)? {
-            self.issue(target, &operation, answer.as_ref())?;
+        for queued in two_sided.escalate::<V>(self.context, &self.memory, member)? {
+            self.issue(target, &queued.operation, queued.answer.as_ref())?;
         }
         Ok(())
     }
 
     fn check_passive(&self, target: Rank, call: &'static str) -> Result<usize> {
         let member = self.member(target)?;
-        match self.ledger.lock_of(member).is_some() || self.ledger.all_locked.get() {
+        match self.state.lock_of(member).is_some() || self.state.all_locked.get() {
             true => Ok(member),
             false => Err(Fault::NotOpen { call, begin: "lock" }.into()),
         }
     }
 
     /// Completes all that was done, and waits for all members.
-    fn meet(&self, call: &'static str) -> Result<()> {
+    fn complete_and_meet(&self, call: &'static str) -> Result<()> {
         self.check_idle(call)?;
         if V::FLUSHES {
             self.context.flush_all()?;
         }
-        if self.ledger.checks() {
-            self.active.meet(self.context)?;
+        if self.state.checks() {
+            self.active.announce_fence(self.context)?;
             self.active.check_groups(self.context)?;
         }
         if V::MEETS { self.barrier() } else { Ok(()) }
     }
 
     /// Waits until one of this rank's own words has reached a number; serves others meanwhile,
-    /// where the design needs it. Whoever waits for long looks whether a member can still do what
-    /// it is waited for.
-    fn await_number(
-        &self,
-        word: Place<'_, u64>,
-        number: u64,
-        (member, did, instead): Wanted,
-    ) -> Result<()> {
+    /// where the design needs it. After a while it checks whether the partner can still do what it
+    /// is awaited for.
+    fn await_number(&self, word: Place<'_, u64>, number: u64, partner: Partner) -> Result<()> {
+        let Partner { member, did, instead } = partner;
         let until = |seen: u64| seen >= number;
         if let Passive::TwoSided(two_sided) = &self.passive {
             return two_sided.wait::<V>(self.context, &self.memory, word, until).map(drop);
         }
-        let timeout = self.ledger.checks().then_some(PATIENCE);
+        let timeout = self.state.checks().then_some(LOOK_AFTER);
         loop {
             match self.context.wait_among(
                 self.members(),
@@ -398,8 +393,8 @@ impl<'t, V: Variant> Window<'t, V> {
                 until,
                 WaitOptions { timeout, soon: true },
             ) {
-                Err(Error::TimedOut { .. }) if self.active.has_gone_on(self.context, member)? => {
-                    // What it did before it went on counts.
+                Err(Error::TimedOut { .. }) if self.active.has_passed(self.context, member)? => {
+                    // What the partner did before it went on counts.
                     if until(self.context.load(word)?) {
                         return Ok(());
                     }

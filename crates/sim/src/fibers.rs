@@ -14,8 +14,8 @@ use crate::maps;
 use crate::port::Port;
 use crate::prefetch;
 
-/// What a rank of a simulated program does: it prepares, calls [`Start::prepared`], and goes on
-/// with what is to be explored or measured.
+/// The body of a simulated rank: it prepares, calls [`Start::prepared`], and goes on with the part
+/// that is explored or measured.
 pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
 
 /// Marks the end of a rank's preparations.
@@ -25,39 +25,39 @@ pub struct Start {
 }
 
 impl Start {
-    /// Returns when all ranks are prepared. What happens before is not explored: the oldest event
+    /// Returns when all ranks are prepared. The preparations are not explored: the oldest event
     /// always comes first.
     pub fn prepared(&self) {
         self.switch.pause(Pause::Prepared);
     }
 
-    /// How many ranks were lost so far.
+    /// Returns the number of ranks that were lost so far.
     pub fn losses(&self) -> u32 {
         self.failures.losses.load(Ordering::SeqCst)
     }
 }
 
 /// The fibers of a run.
-pub(crate) struct Crew {
-    fibers: Vec<Fiber>,
-    /// Where the port of each rank is, and its way out: for the processor's caches alone.
+pub(crate) struct Fibers {
+    all: Vec<Fiber>,
+    /// The addresses of each rank's port and switch, for prefetching alone.
     hints: Vec<(*const u8, *const u8)>,
     failure: Rc<RefCell<Option<String>>>,
     over: Rc<Cell<bool>>,
 }
 
-impl Crew {
-    /// One fiber for each rank, each plugged into `machine`; nobody runs yet.
+impl Fibers {
+    /// Makes one fiber for each rank, each plugged into `machine`; none of them runs yet.
     pub(crate) fn new<E: Engine + 'static>(
         topology: &Topology,
         root_bytes: u64,
         stacks: &Rc<Stacks>,
         program: &Program,
         machine: &Shared<E>,
-    ) -> Result<Crew, String> {
+    ) -> Result<Fibers, String> {
         maps::check(topology.ranks())?;
-        let mut crew = Crew {
-            fibers: Vec::new(),
+        let mut fibers = Fibers {
+            all: Vec::new(),
             hints: Vec::new(),
             failure: Rc::default(),
             over: Rc::default(),
@@ -65,27 +65,27 @@ impl Crew {
         for rank in (0..topology.ranks()).map(Rank) {
             let switch = Switch::new();
             let port = Box::new(Port::new(rank, machine, &switch, root_bytes));
-            crew.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
-            let body = crew.body(rank, port, program.clone(), &switch, machine.clone());
+            fibers.hints.push(((&raw const *port).cast(), Rc::as_ptr(&switch).cast()));
+            let body = fibers.body(rank, port, program.clone(), &switch, machine.clone());
             let fiber = Fiber::new(stacks, &switch, body).map_err(|error| {
                 format!(
                     "no memory for the stack of {rank}: {error}; see `ulimit -v`, or simulate \
                          fewer ranks"
                 )
             })?;
-            crew.fibers.push(fiber);
+            fibers.all.push(fiber);
         }
-        Ok(crew)
+        Ok(fibers)
     }
 
     /// Runs a rank until it pauses; `None` when it has ended.
     pub(crate) fn resume(&mut self, rank: usize, resume: Resume) -> Option<Pause> {
-        self.fibers[rank].resume(resume)
+        self.all[rank].resume(resume)
     }
 
     /// Asks for what it takes to let a rank run.
     pub(crate) fn fetch(&self, rank: usize) {
-        prefetch::value(&self.fibers[rank]);
+        prefetch::value(&self.all[rank]);
         let (port, switch) = self.hints[rank];
         prefetch::lines(port, 2);
         prefetch::lines(switch, 1);
@@ -94,7 +94,7 @@ impl Crew {
     /// Ends a rank's fiber where it stands: it unwinds, and nothing that it does meanwhile counts.
     pub(crate) fn kill(&mut self, rank: usize) {
         self.over.set(true);
-        self.fibers[rank].end();
+        self.all[rank].end();
         self.over.set(false);
     }
 
@@ -139,11 +139,11 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Fibers {
     fn drop(&mut self) {
         // Fibers that are dropped in the middle unwind, and must not take that for a failure of
         // theirs.
         self.over.set(true);
-        self.fibers.clear();
+        self.all.clear();
     }
 }

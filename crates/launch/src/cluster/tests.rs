@@ -47,7 +47,7 @@ impl Puppets {
         std::fs::write(self.directory.join(name), bytes).unwrap();
     }
 
-    /// What a host says as soon as it is reached, after it has started its ranks.
+    /// Sets the messages of a host as soon as it is reached, after it has started its ranks.
     fn first(&self, host: &str, messages: &[ToLauncher]) {
         let address = Address::from("127.0.0.1:9".parse::<std::net::SocketAddr>().unwrap()).into();
         let mut bytes = format!("{GREETING}{VERSION}\n").into_bytes();
@@ -56,7 +56,7 @@ impl Puppets {
         self.write(&format!("first-{host}"), &bytes);
     }
 
-    /// What it says when it hears that a rank is lost.
+    /// Sets the messages of a host when it hears that a rank is lost.
     fn when_lost(&self, host: &str, messages: &[ToLauncher]) {
         let bytes: Vec<u8> = messages.iter().flat_map(encode).collect();
         self.write(&format!("when-lost-{host}"), &bytes);

@@ -1,4 +1,4 @@
-//! What an epoch protocol must do, and a known-wrong variant leaves out.
+//! The steps that an epoch protocol needs, and that known-wrong variants leave out.
 
 /// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones
 /// exist for the checker, which must find each of them out. A protocol is compiled from the same
@@ -8,13 +8,13 @@ pub trait Variant: 'static {
     const FLUSHES: bool = true;
     /// Takes a free target in one atomic step.
     const TAKES_AT_ONCE: bool = true;
-    /// A reader that has counted itself while somebody else comes first withdraws.
+    /// A reader that has counted itself while another origin comes first withdraws.
     const WITHDRAWS: bool = true;
-    /// Whoever leaves lets the first of the queue in, if it may go in now.
+    /// An origin that leaves grants the lock to the first of the queue, if it may have it now.
     const GRANTS: bool = true;
     /// The agent frees a shared target when the last reader has left, and not before.
     const COUNTS: bool = true;
-    /// A target grants a lock only to those who may have it together with its holders.
+    /// A target grants a lock only to origins that may have it together with its holders.
     const EXCLUDES: bool = true;
     /// Serves the requests of others while it waits for an answer to its own.
     const SERVES: bool = true;
@@ -24,7 +24,7 @@ pub trait Variant: 'static {
     const AWAITS_POSTS: bool = true;
     /// Ends an exposure epoch only when its origins have completed theirs.
     const AWAITS_ORIGINS: bool = true;
-    /// A fence lets nobody go on before all have come.
+    /// A fence returns only when all members have come.
     const MEETS: bool = true;
 }
 
@@ -54,6 +54,6 @@ farside_rma::wrong_variants! {
     WithoutAwaitingPosts: AWAITS_POSTS;
     /// Ends an exposure epoch whenever it likes.
     WithoutAwaitingOrigins: AWAITS_ORIGINS;
-    /// A fence that nobody waits at.
+    /// Returns from a fence before the others have come.
     WithoutMeeting: MEETS;
 }

@@ -1,27 +1,29 @@
 //! Looking ahead: what the next events need is fetched before their time.
 
-use super::clockwork::{Doing, Entry, Flight, Member};
-use super::lanes::Lanes;
-use crate::crew::Crew;
+use super::event_engine::{Entry, Flight};
+use super::links::Links;
+use super::member::{Doing, Member};
+use crate::fibers::Fibers;
 use crate::prefetch;
 
-/// How many lines of a rank's stack are used below its wait and above it: by the calls that led to
-/// the wait and those that will follow it; and further up, by the program and its world.
+/// The number of lines of a rank's stack that are used below its wait and above it, by the calls
+/// that led to the wait and those that will follow it; and further up, by the program and its
+/// world.
 const BELOW: usize = 7;
 const ABOVE: usize = 16;
 const FURTHER: usize = 18;
 /// And how many lines of its memory from a word on that it waits for.
 const NEARBY: usize = 3;
 
-/// What events need.
-pub(super) struct Ahead<'a> {
+/// The data that events need.
+pub(super) struct Prefetcher<'a> {
     pub(super) flights: &'a [Option<Flight>],
     pub(super) members: &'a [Member],
-    pub(super) lanes: &'a Lanes,
-    pub(super) crew: &'a Crew,
+    pub(super) links: &'a Links,
+    pub(super) fibers: &'a Fibers,
 }
 
-impl Ahead<'_> {
+impl Prefetcher<'_> {
     /// Fetches what an entry will need into the processor's caches: what it names first, and then
     /// what that leads to.
     pub(super) fn fetch(&self, entry: Entry, soon: u32) {
@@ -32,7 +34,7 @@ impl Ahead<'_> {
                     prefetch::lines(flight.word, 1);
                     prefetch::value(&self.members[flight.target.index()]);
                     prefetch::lines((&raw const self.members[flight.id.rank.index()]).cast(), 1);
-                    self.lanes.fetch(flight.id.rank, flight.target);
+                    self.links.fetch(flight.id.rank, flight.target);
                 }
             }
             (Entry::Arrives(index), _) => {
@@ -47,7 +49,7 @@ impl Ahead<'_> {
             }
             (Entry::Resumes(rank), 2) => {
                 prefetch::value(&self.members[rank as usize]);
-                self.crew.fetch(rank as usize);
+                self.fibers.fetch(rank as usize);
             }
             (Entry::Resumes(rank), 1) => {
                 let hints = &self.members[rank as usize].hints;

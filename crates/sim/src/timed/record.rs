@@ -1,13 +1,13 @@
-//! What a run in virtual time leaves behind: counts, a hash, a trace.
+//! The records of a run in virtual time: counts, a hash, a trace.
 
 use farside_fabric::tracing::Slice;
 use farside_fabric::{Operation, Rank};
 
-use super::clockwork::{Clockwork, Flight, Role};
+use super::event_engine::{EventEngine, Flight, Role};
 
-impl Clockwork {
+impl EventEngine {
     /// Counts an operation that was carried out, and writes it down if that is wanted.
-    pub(super) fn note(&mut self, flight: &Flight, done_ns: u64, back_ns: u64, bytes_back: u64) {
+    pub(super) fn record(&mut self, flight: &Flight, done_ns: u64, back_ns: u64, bytes_back: u64) {
         let bytes = flight.body.bytes() + bytes_back;
         let counted = &mut self.counted;
         counted.operations += 1;
@@ -35,7 +35,7 @@ impl Clockwork {
     }
 
     /// Writes down a wait that is over, if that is wanted.
-    pub(super) fn note_wait(&mut self, rank: u32, at_ns: u64) {
+    pub(super) fn record_wait(&mut self, rank: u32, at_ns: u64) {
         if let Some(slices) = &mut self.slices
             && let (begin_ns, Some(kind)) = self.paused[rank as usize]
             && at_ns > begin_ns

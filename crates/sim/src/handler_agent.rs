@@ -1,4 +1,4 @@
-//! What a handler can reach.
+//! The operations that a handler can execute or post.
 
 use std::cell::RefCell;
 
@@ -10,21 +10,21 @@ use crate::store::{Body, Store, atomic, packed};
 pub(crate) struct Posted {
     pub(crate) target: Rank,
     pub(crate) body: Body,
-    /// Whether it comes after the one posted before it, at the target.
+    /// True if it must land after the one posted before it.
     pub(crate) after_previous: bool,
 }
 
-/// What a handler can reach. What it does on its own node happens at once, as part of the call;
-/// what it posts to other nodes is under way when it returns.
-pub(crate) struct Reach<'a> {
+/// The reach of a handler. Its operations on its own node happen at once, as part of the call;
+/// those that it posts to other nodes are under way when it returns.
+pub(crate) struct HandlerAgent<'a> {
     store: &'a Store,
     node: Node,
     posted: RefCell<Vec<Posted>>,
 }
 
-impl<'a> Reach<'a> {
-    pub(crate) fn new(store: &'a Store, node: Node) -> Reach<'a> {
-        Reach { store, node, posted: RefCell::default() }
+impl<'a> HandlerAgent<'a> {
+    pub(crate) fn new(store: &'a Store, node: Node) -> HandlerAgent<'a> {
+        HandlerAgent { store, node, posted: RefCell::default() }
     }
 
     pub(crate) fn into_posted(self) -> Vec<Posted> {
@@ -37,7 +37,7 @@ impl<'a> Reach<'a> {
 
     fn check_word(&self, at: Word, op: Atomic) -> Result<()> {
         if self.is_here(at.rank) {
-            self.store.check_word_kept(at, op)
+            self.store.check_word_on_node(at, op)
         } else {
             self.store.check_word(at, op)
         }
@@ -45,7 +45,7 @@ impl<'a> Reach<'a> {
 
     fn pieces(&self, region: &Region<'_>) -> Result<Vec<Piece>> {
         if self.is_here(region.rank) {
-            self.store.pieces_kept(region)
+            self.store.pieces_on_node(region)
         } else {
             self.store.pieces(region)
         }
@@ -65,7 +65,7 @@ impl<'a> Reach<'a> {
     }
 }
 
-impl Agent for Reach<'_> {
+impl Agent for HandlerAgent<'_> {
     fn node(&self) -> Node {
         self.node
     }

@@ -1,5 +1,5 @@
-//! How a job goes on and ends: time, grace, failures, its status. Knows no process, so that it is
-//! the same on one host and on many.
+//! The policy of a job: its time limit, grace, failures and status. It knows no process, so that it
+//! is the same on one host and on many.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -15,32 +15,32 @@ use crate::{Failure, Launch, Report};
 const TIMED_OUT: i32 = 124;
 /// The status of a job whose output could not be written, as of a process that SIGPIPE has ended.
 const OUTPUT_LOST: i32 = 141;
-/// How long ranks may take to end after they were asked to.
+/// The time that ranks may take to end after they were asked to.
 const AFTER_TERM: Duration = Duration::from_secs(1);
-/// How long the news of a rank's end waits for its last lines, should nobody read them.
+/// The time for which the news of a rank's end waits for its last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-pub(crate) struct Course<'a> {
+pub(crate) struct Policy<'a> {
     launch: &'a Launch,
     failures: Vec<Failure>,
     hosts_lost: Vec<String>,
     status: i32,
     timed_out: bool,
-    /// The signal with which somebody has asked for the end, first.
+    /// The first signal that has asked for the end.
     asked_with: Option<i32>,
     /// Ends of ranks that are not told of yet: what the rank has written comes first.
     unsaid: Vec<(Rank, String, Instant)>,
-    /// When the time of the job is up.
+    /// The end of the job's time.
     deadline: Option<Instant>,
-    /// What is done to ranks that still run, and when.
+    /// The next signal to ranks that still run, and its time.
     ending: Option<(Instant, Signal)>,
-    /// Whether nobody reads our output any more.
+    /// True if our output has no reader any more.
     is_unread: bool,
 }
 
-impl<'a> Course<'a> {
-    pub(crate) fn new(launch: &'a Launch) -> Course<'a> {
-        Course {
+impl<'a> Policy<'a> {
+    pub(crate) fn new(launch: &'a Launch) -> Policy<'a> {
+        Policy {
             launch,
             failures: Vec::new(),
             hosts_lost: Vec::new(),
@@ -59,14 +59,14 @@ impl<'a> Course<'a> {
         self.deadline = self.launch.timeout.and_then(|time| Instant::now().checked_add(time));
     }
 
-    /// When there is something to be done, whatever happens before.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self) -> Option<Instant> {
         let unsaid = self.unsaid.first().map(|&(_, _, when)| when);
         [self.deadline, self.ending.map(|(when, _)| when), unsaid].into_iter().flatten().min()
     }
 
-    /// What all ranks that still run are to be sent now.
-    pub(crate) fn keep_time(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
+    /// Returns the signal that all running ranks are to be sent now.
+    pub(crate) fn due_signal(&mut self, running: impl Fn() -> Vec<Rank>) -> Option<Signal> {
         let now = Instant::now();
         let is_overdue = |when: Instant| when <= now;
         self.say_unsaid(|_, when| is_overdue(when));
@@ -86,25 +86,26 @@ impl<'a> Course<'a> {
         Some(signal)
     }
 
-    /// Somebody has sent the launcher this signal: what all ranks are to be sent.
+    /// Takes a signal that was sent to the launcher; returns the signal that all ranks are to be
+    /// sent.
     pub(crate) fn asked(&mut self, number: i32) -> Option<Signal> {
         let signal = Signal::from_named_raw(number)?;
         if !ENDING.contains(&number) {
             return Some(signal);
         }
-        // Who asks twice means it.
+        // A second request is urgent.
         let insists = matches!(self.ending, Some((_, Signal::KILL)));
         self.asked_with.get_or_insert(number);
         self.ending = Some((self.after_grace(), Signal::KILL));
         Some(if insists { Signal::KILL } else { signal })
     }
 
-    /// Somebody has sent the launcher this signal before there were ranks.
-    pub(crate) fn called_off(&mut self, number: i32) {
+    /// Takes a signal that was sent to the launcher before there were ranks.
+    pub(crate) fn cancelled(&mut self, number: i32) {
         self.asked_with.get_or_insert(number);
     }
 
-    /// Stops this process until somebody lets it go on. The job has no less time for it.
+    /// Stops this process until a signal lets it go on. The job has no less time for it.
     pub(crate) fn pause(&mut self) {
         let before = Instant::now();
         signals::stop();
@@ -114,7 +115,7 @@ impl<'a> Course<'a> {
     }
 
     /// A rank has ended like this, when `fate` was what the job knew of it. That is said when all
-    /// of its output was passed on, of which [`Course::drained`] tells.
+    /// of its output was passed on, of which [`Policy::drained`] tells.
     pub(crate) fn ended(&mut self, rank: Rank, how: ExitCause, peer_state: PeerState) {
         // It has left in order; or it is a program that never joined, such as `hostname`, and has
         // done nothing wrong.
@@ -127,7 +128,7 @@ impl<'a> Course<'a> {
         self.failed(&[rank], how);
     }
 
-    /// What a rank that has ended had written was passed on.
+    /// The output of a rank that has ended was passed on.
     pub(crate) fn drained(&mut self, rank: Rank) {
         self.say_unsaid(|one, _| one == rank);
     }
@@ -170,7 +171,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// When nobody reads our output any more, the job has lost its purpose.
+    /// Ends the job when its output has no reader any more.
     pub(crate) fn output_broke(&mut self) {
         self.note_lost_output();
         if self.ending.is_none() {
@@ -187,7 +188,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Whether the job was ended, rather than done: then nobody waits long for its output.
+    /// Returns whether the job was ended, rather than done: then its output is not waited for long.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.timed_out || self.asked_with.is_some()
     }
@@ -206,20 +207,20 @@ impl<'a> Course<'a> {
 
     pub(crate) fn say(&self, what: &str) {
         if self.launch.interactive && !self.is_unread {
-            // If nobody reads it, there is nobody to tell.
+            // If standard error has no reader, there is nothing else to try.
             let _ = writeln!(std::io::stderr(), "farside: {what}");
         }
     }
 
-    /// When ranks that still run have had their time; a time out of the clock's range is a day.
+    /// Returns the end of the grace period; a time out of the clock's range is a day.
     fn after_grace(&self) -> Instant {
         let now = Instant::now();
         now.checked_add(self.launch.grace).unwrap_or(now + Duration::from_secs(24 * 60 * 60))
     }
 }
 
-/// Whether nobody reads our output any more, as after `| head`: nothing to complain of, and neither
-/// are ranks that end because of it.
+/// Returns whether our output has no reader any more, as after `| head`: nothing to complain of,
+/// and neither are ranks that end because of it.
 fn is_unread() -> bool {
     let stdout = std::io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
@@ -233,7 +234,7 @@ fn list(ranks: &[Rank]) -> String {
     words.join(", ")
 }
 
-/// How long a loop may sleep until then.
+/// Returns the time left until then.
 pub(crate) fn until(when: Option<Instant>) -> Option<Timespec> {
     let left = when?.saturating_duration_since(Instant::now());
     Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() })

@@ -1,4 +1,5 @@
-//! How long a start may take: what is said while it lasts, and when it is given up.
+//! The deadline of a start: the messages while it lasts, and the conditions on which it is given
+//! up.
 //!
 //! A start ends well when all ranks have come. It is given up when its time is over, and before
 //! that as soon as it is known that a rank of this machine will not come, because its process is
@@ -12,50 +13,55 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::siblings::{Census, Family};
+use crate::siblings::{Census, JobProcesses};
 use crate::{Error, Result};
 
 /// After how long a start that has not come to an end is looked into, and spoken of.
 const LONG: Duration = Duration::from_secs(5);
-/// How often it is looked into from then on. A rank that two looks do not find is gone.
+/// The interval of looks from then on. A rank that two looks do not find is gone.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The time that one start may take, and what is done while it lasts.
-pub struct Patience {
+pub struct StartDeadline {
     began: Instant,
     limit: Duration,
-    /// What users change the limit with.
+    /// The variable with which users change the limit.
     variable: &'static str,
-    family: Family,
-    /// When the next look is due, after the start has begun.
+    processes: JobProcesses,
+    /// The time of the next look, after the start has begun.
     next_look: Cell<Duration>,
-    /// What the last look found.
+    /// The result of the last look.
     last: RefCell<Option<Census>>,
     /// Held by the one process of a machine that has spoken, so that no other does.
-    voice: RefCell<Option<UnixDatagram>>,
+    speaker: RefCell<Option<UnixDatagram>>,
 }
 
-impl Patience {
-    /// A start that begins now, of which `family` tells who else of it is on this machine.
-    pub(crate) fn new(limit: Duration, variable: &'static str, family: Family) -> Rc<Patience> {
-        Rc::new(Patience {
+impl StartDeadline {
+    /// Begins a start now, of which `processes` finds the other ranks of this machine.
+    pub(crate) fn new(
+        limit: Duration,
+        variable: &'static str,
+        processes: JobProcesses,
+    ) -> Rc<StartDeadline> {
+        Rc::new(StartDeadline {
             began: Instant::now(),
             limit,
             variable,
-            family,
+            processes,
             next_look: Cell::new(LONG),
             last: RefCell::new(None),
-            voice: RefCell::new(None),
+            speaker: RefCell::new(None),
         })
     }
 
-    /// How long to wait before this is asked again; an error when there is nothing left to wait
+    /// Returns the time to wait before asking again; an error when there is nothing left to wait
     /// for. `what` names what is waited for, as the subject of a sentence.
     pub fn pause(&self, what: &str) -> Result<Duration> {
         let waited = self.began.elapsed();
         if waited >= self.limit {
             let last = self.last.borrow();
-            let found = last.as_ref().map(|census| format!("; {}", self.family.describe(census)));
+            let found =
+                last.as_ref().map(|census| format!("; {}", self.processes.describe(census)));
             return Err(Error(format!(
                 "{what} has not come to an end within the {} s that a start may take; has one of \
                  the job's processes ended before it joined{}? {} changes the limit",
@@ -73,33 +79,33 @@ impl Patience {
             .max(Duration::from_millis(1)))
     }
 
-    /// The time that is left, for those who count in whole seconds.
+    /// Returns the time that is left, in whole seconds.
     pub(crate) fn seconds_left(&self) -> u64 {
         self.limit.saturating_sub(self.began.elapsed()).as_secs().max(1)
     }
 
-    /// Looks who of the job is on this machine.
+    /// Looks for the job's ranks on this machine.
     fn look(&self, waited: Duration) -> Result<()> {
-        let census = self.family.census();
+        let census = self.processes.census();
         let before = self.last.replace(census.clone());
         if let (Some(census), Some(before)) = (&census, &before)
-            && let Some(gone) = self.family.gone_for_good(before, census)
+            && let Some(gone) = self.processes.gone_for_good(before, census)
         {
             return Err(Error(format!(
                 "{gone}; the job cannot start, and the ranks that have come give up"
             )));
         }
-        if self.voice.borrow().is_none() && self.may_speak() {
+        if self.speaker.borrow().is_none() && self.is_speaker() {
             let found = census
-                .map_or(String::new(), |census| format!("; {}", self.family.describe(&census)));
-            // If nobody reads it, there is nobody to tell.
+                .map_or(String::new(), |census| format!("; {}", self.processes.describe(&census)));
+            // If standard error has no reader, there is nothing else to try.
             let _ = writeln!(
                 std::io::stderr(),
                 "farside: {} has waited {} s for {} to join{found}. The start is given up after {} \
                  s ({})",
-                self.family.me(),
+                self.processes.me(),
                 waited.as_secs(),
-                self.family.everybody(),
+                self.processes.everybody(),
                 self.limit.as_secs(),
                 self.variable
             );
@@ -107,12 +113,13 @@ impl Patience {
         Ok(())
     }
 
-    /// Whether no other process of this job and machine has spoken yet: a name can be taken once.
-    fn may_speak(&self) -> bool {
-        let address = SocketAddr::from_abstract_name(self.family.name());
+    /// Returns whether no other process of this job and machine has spoken yet: a name can be taken
+    /// once.
+    fn is_speaker(&self) -> bool {
+        let address = SocketAddr::from_abstract_name(self.processes.name());
         let taken = address.and_then(|address| UnixDatagram::bind_addr(&address));
         let is_free = taken.is_ok();
-        *self.voice.borrow_mut() = taken.ok();
+        *self.speaker.borrow_mut() = taken.ok();
         is_free
     }
 }

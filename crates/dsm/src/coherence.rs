@@ -1,26 +1,22 @@
-//! The coherence core: what a rank knows of its pages, and how it comes to know more. It knows no
-//! signals: a front end says which page is about to be read or written, and is told which pages may
-//! be.
+//! The coherence state of a rank: its pages, and the intervals and notices that it knows. It knows
+//! no signals: a front end says which page is about to be read or written, and is told which pages
+//! may be.
 //!
 //! Paper:     [BST97] section 2 and TreadMarks, on which it builds: lazy release consistency,
 //!            intervals, write notices, twins and diffs, several writers for each page.
-//! Differs:   diffs are made when an interval ends, into memory that others read without this
-//!            rank's help; a notice says where its diff is. A page that was written and has not
-//!            changed has no notice. Time is counted from the last meeting of all ranks on.
-//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since all have
-//!            met last; for each page the notices that were not applied.
-//! Invariant: a page is valid if it is there and no notice is pending for it. Whoever is past a
+//! Differs:   diffs are made when an interval ends, into memory that others read; a notice says
+//!            where its diff is. Time is counted from the last barrier of all ranks on.
+//! State:     on each rank a copy of the shared memory, its diffs, and the intervals since the last
+//!            barrier of all ranks; for each page the notices that were not applied.
+//! Invariant: a page is valid if there is a copy and no notice is pending for it. A rank past a
 //!            synchronization knows all notices of what happened before it.
-//! Ordering:  diffs are applied in an order that respects what happened before what
-//!            (`diffs_that_are_applied_backwards_are_caught`); every notice counts
-//!            (`a_notice_that_is_dropped_is_caught`); a twin is as old as its interval
-//!            (`a_twin_that_is_kept_is_caught`).
+//! Ordering:  `diffs_that_are_applied_backwards_are_caught`, `a_notice_that_is_dropped_is_caught`,
+//!            `a_twin_that_is_kept_is_caught`.
 //! Cost:      a fault on an invalid page 1 get for each diff that matters, all under way at once,
 //!            and 1 for the page if there is no copy.
 //! Checked:   3 ranks: message passing, store buffering, false sharing, chains of locks, barriers
 //!            of some, exhaustively; `farside check dsm`.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -31,16 +27,14 @@ use zerocopy::IntoBytes;
 use crate::config::{Config, Fetch, Start};
 use crate::diff::{self, Made};
 use crate::interval::{Interval, Notice};
-use crate::lock::Places;
-use crate::mail::Counts;
 use crate::memory::{Memory, check_room};
 use crate::message::Writer;
-use crate::race::Race;
+use crate::state::{Intervals, LockState, MessageCounts, Records, Stored};
 use crate::statistics::Statistics;
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// What may be done with a page.
+/// The accesses that a page allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     Nothing,
@@ -48,13 +42,13 @@ pub(crate) enum Allowed {
     Writing,
 }
 
-/// A front end, as the core sees it.
+/// A front end, as the coherence state sees it.
 pub(crate) trait Guard {
     /// From now on this may be done with `count` pages from `first` on.
     fn allow(&mut self, first: u32, count: u32, what: Allowed) -> Result<()>;
 }
 
-/// The front end of explicit accesses: nobody has to be told.
+/// The front end of explicit accesses, which enforces nothing.
 pub(crate) struct NoGuard;
 
 impl Guard for NoGuard {
@@ -64,18 +58,18 @@ impl Guard for NoGuard {
 }
 
 /// The way into the job: one of its own, where a rank may have several.
-pub(crate) enum Reach<'w> {
+pub(crate) enum ContextHandle<'w> {
     Borrowed(&'w Context),
     Owned(Box<Context>),
 }
 
-impl Deref for Reach<'_> {
+impl Deref for ContextHandle<'_> {
     type Target = Context;
 
     fn deref(&self) -> &Context {
         match self {
-            Reach::Borrowed(context) => context,
-            Reach::Owned(context) => context,
+            ContextHandle::Borrowed(context) => context,
+            ContextHandle::Owned(context) => context,
         }
     }
 }
@@ -83,14 +77,14 @@ impl Deref for Reach<'_> {
 /// A page, as one rank sees it.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Who has a copy, if this rank has none.
+    /// The rank that has a copy, if this rank has none.
     keeper: Option<Rank>,
     /// Notices that were not applied.
     pending: Vec<Pending>,
-    /// How it was when its first write of this interval came.
+    /// The contents before the first write of this interval.
     twin: Option<Box<[u32]>>,
     is_dirty: bool,
-    /// The last interval that wrote it, since storage was reclaimed: its order, and whose it was.
+    /// The last interval that wrote it, since storage was reclaimed: its order, and its rank.
     pub(crate) last: Option<(u32, u32)>,
 }
 
@@ -106,7 +100,7 @@ impl Page {
         self.keeper.is_none() && self.pending.is_empty()
     }
 
-    /// Forgets notices: who has no valid copy gets one from the keeper.
+    /// Forgets notices. A rank without a valid copy gets one from the keeper.
     pub(crate) fn reclaim(&mut self, keeper: Rank) {
         if !self.is_valid() {
             self.keeper = Some(keeper);
@@ -116,8 +110,8 @@ impl Page {
     }
 }
 
-pub(crate) struct Core<'w, V> {
-    pub(crate) reach: Reach<'w>,
+pub(crate) struct Coherence<'w, V> {
+    pub(crate) context: ContextHandle<'w>,
     pub(crate) me: Rank,
     pub(crate) ranks: u32,
     pub(crate) config: Config,
@@ -125,76 +119,50 @@ pub(crate) struct Core<'w, V> {
     pub(crate) page_words: usize,
     pub(crate) pages: Vec<Page>,
     dirty: Vec<u32>,
-    /// The intervals since all have met last, by rank.
-    pub(crate) known: BTreeMap<u32, Vec<Interval>>,
-    /// How many of each that are.
-    pub(crate) seen: Time,
-    /// The highest order that this rank has seen.
-    order: u32,
-    /// How often all have met.
-    pub(crate) epoch: u32,
-    /// How many words of diffs there are, and of notices that are pending.
-    pub(crate) used: usize,
-    pending: usize,
-    pub(crate) log_bytes: usize,
-    /// How far others' logs were read.
-    pub(crate) cursors: BTreeMap<u32, usize>,
-    pub(crate) places: Places,
-    pub(crate) counts: Counts,
+    pub(crate) intervals: Intervals,
+    pub(crate) stored: Stored,
+    pub(crate) lock_state: LockState,
+    pub(crate) messages: MessageCounts,
     pub(crate) handler: Option<HandlerId>,
     pub(crate) guard: Box<dyn Guard + 'w>,
-    pub(crate) statistics: Statistics,
-    /// How often the fabric had sent something again before.
-    repeats: u64,
-    pub(crate) races: Vec<Race>,
-    /// When barriers of all ranks were entered and left.
-    pub(crate) times: Vec<(u64, u64)>,
+    pub(crate) records: Records,
     /// A number that stands for all allocations so far.
     pub(crate) allocations: u32,
-    /// Why nothing works any more.
+    /// The error after which nothing works any more.
     failure: Option<Error>,
     scratch: Vec<u32>,
     variant: PhantomData<V>,
 }
 
-impl<'w, V: Variant> Core<'w, V> {
+impl<'w, V: Variant> Coherence<'w, V> {
     pub(crate) fn new(
-        reach: Reach<'w>,
+        context: ContextHandle<'w>,
         config: Config,
         memory: Memory,
         handler: Option<HandlerId>,
         guard: Box<dyn Guard + 'w>,
-    ) -> Core<'w, V> {
-        let (me, ranks) = (reach.rank(), reach.size());
+    ) -> Coherence<'w, V> {
+        let (me, ranks) = (context.rank(), context.size());
         let keeper = (config.start == Start::Original && me != Rank(0)).then_some(Rank(0));
         let count = config.bytes as usize / config.page_bytes;
-        Core {
+        Coherence {
             me,
             ranks,
             page_words: config.page_bytes / 4,
             pages: (0..count).map(|_| Page { keeper, ..Page::default() }).collect(),
             dirty: Vec::new(),
-            known: BTreeMap::new(),
-            seen: Time::default(),
-            order: 0,
-            epoch: V::EPOCHS_BEFORE,
-            used: 0,
-            pending: 0,
-            log_bytes: 0,
-            cursors: BTreeMap::new(),
-            places: Places::new(config.locks, V::TICKETS_BEFORE),
-            counts: Counts::new(ranks),
+            intervals: Intervals { epoch: V::EPOCHS_BEFORE, ..Intervals::default() },
+            stored: Stored::default(),
+            lock_state: LockState::new(config.locks, V::TICKETS_BEFORE),
+            messages: MessageCounts::new(ranks),
             handler,
             guard,
-            statistics: Statistics::default(),
-            repeats: reach.fabric().effort().repeats,
-            races: Vec::new(),
-            times: Vec::new(),
+            records: Records { repeats: context.fabric().effort().repeats, ..Records::default() },
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
             variant: PhantomData,
-            reach,
+            context,
             config,
             memory,
         }
@@ -210,16 +178,17 @@ impl<'w, V: Variant> Core<'w, V> {
         self.failure.get_or_insert(error).clone()
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     pub(crate) fn statistics(&self) -> Statistics {
-        let retransmitted = self.reach.fabric().effort().repeats.saturating_sub(self.repeats);
-        Statistics { retransmitted, ..self.statistics }
+        let retransmitted =
+            self.context.fabric().effort().repeats.saturating_sub(self.records.repeats);
+        Statistics { retransmitted, ..self.records.statistics }
     }
 
     /// Counts messages, and what they carry.
     pub(crate) fn count(&mut self, messages: u64, bytes: usize) {
-        self.statistics.messages += messages;
-        self.statistics.bytes += bytes as u64;
+        self.records.statistics.messages += messages;
+        self.records.statistics.bytes += bytes as u64;
     }
 
     /// Writes to memory of this rank that others read.
@@ -227,15 +196,15 @@ impl<'w, V: Variant> Core<'w, V> {
         if data.is_empty() {
             return Ok(());
         }
-        self.reach.put(data, place)?;
-        self.reach.flush(self.me)
+        self.context.put(data, place)?;
+        self.context.flush(self.me)
     }
 
     /// Time that handling a page takes, in virtual time.
-    fn works(&self, bytes: usize) {
+    fn charge_bytes(&self, bytes: usize) {
         let ns = bytes as u64 * self.config.work.byte_ps / 1000;
         if ns > 0 {
-            self.reach.work(ns);
+            self.context.work(ns);
         }
     }
 
@@ -244,8 +213,8 @@ impl<'w, V: Variant> Core<'w, V> {
         if self.pages[page as usize].is_valid() {
             return Ok(());
         }
-        self.statistics.read_faults += 1;
-        self.faults();
+        self.records.statistics.read_faults += 1;
+        self.charge_fault();
         self.validate(page)?;
         self.guard.allow(page, 1, Allowed::Reading)
     }
@@ -255,8 +224,8 @@ impl<'w, V: Variant> Core<'w, V> {
         if self.pages[page as usize].is_dirty {
             return Ok(());
         }
-        self.statistics.write_faults += 1;
-        self.faults();
+        self.records.statistics.write_faults += 1;
+        self.charge_fault();
         self.validate(page)?;
         let words = self.page_words;
         self.pages[page as usize].is_dirty = true;
@@ -265,15 +234,15 @@ impl<'w, V: Variant> Core<'w, V> {
             let mut twin: Box<[u32]> = vec![0; words].into();
             self.memory.copy.own().read(page as usize * words, &mut twin)?;
             self.pages[page as usize].twin = Some(twin);
-            self.statistics.twins += 1;
-            self.works(words * 4);
+            self.records.statistics.twins += 1;
+            self.charge_bytes(words * 4);
         }
         self.guard.allow(page, 1, Allowed::Writing)
     }
 
-    fn faults(&self) {
+    fn charge_fault(&self) {
         if self.config.work.fault_ns > 0 {
-            self.reach.work(self.config.work.fault_ns);
+            self.context.work(self.config.work.fault_ns);
         }
     }
 
@@ -286,7 +255,7 @@ impl<'w, V: Variant> Core<'w, V> {
             let written = fetched.and_then(|()| self.memory.copy.own().write(index * words, &copy));
             self.scratch = copy;
             written?;
-            self.statistics.cold_misses += 1;
+            self.records.statistics.cold_misses += 1;
             self.count(2, words * 4);
             self.pages[index].keeper = None;
         }
@@ -295,7 +264,7 @@ impl<'w, V: Variant> Core<'w, V> {
         }
         let mut pending = std::mem::take(&mut self.pages[index].pending);
         pending.sort_unstable_by_key(|pending| (pending.order, pending.rank));
-        // What comes before a diff of all words does not matter.
+        // [BST97 section 2], without the diffs before one of all words, which do not matter.
         let first = pending.iter().rposition(|pending| pending.notice.is_whole()).unwrap_or(0);
         if !V::ORDERS_DIFFS {
             pending[first..].reverse();
@@ -304,7 +273,7 @@ impl<'w, V: Variant> Core<'w, V> {
             .fetch_diffs(&pending[first..])
             .and_then(|diffs| self.apply(&pending[first..], &diffs));
         match applied {
-            Ok(()) => self.pending -= pending.len(),
+            Ok(()) => self.stored.pending_notices -= pending.len(),
             Err(_) => self.pages[index].pending = pending,
         }
         applied
@@ -315,7 +284,7 @@ impl<'w, V: Variant> Core<'w, V> {
         if self.config.fetch == Fetch::Call {
             return self.call_for(keeper, true, at, into);
         }
-        self.reach.get(self.memory.copy.at(keeper, at), into)
+        self.context.get(self.memory.copy.at(keeper, at), into)
     }
 
     /// All diffs, one after the other; all of them are under way at once.
@@ -339,7 +308,7 @@ impl<'w, V: Variant> Core<'w, V> {
             }
         } else {
             let diffs = &self.memory.diffs;
-            self.reach.scope(|scope| {
+            self.context.scope(|scope| {
                 for ((rank, at), part) in each {
                     // The scope waits for it.
                     let _ = scope.get_nb(diffs.at(rank, at), part)?;
@@ -349,14 +318,14 @@ impl<'w, V: Variant> Core<'w, V> {
         }
         let bytes = all.len() * 4;
         self.count(2 * pending.len() as u64, bytes);
-        self.statistics.diffs_applied += pending.len() as u64;
-        self.statistics.diff_bytes += bytes as u64;
+        self.records.statistics.diffs_applied += pending.len() as u64;
+        self.records.statistics.diff_bytes += bytes as u64;
         Ok(all)
     }
 
     fn apply(&mut self, pending: &[Pending], mut diffs: &[u32]) -> Result<()> {
         let words = self.page_words;
-        self.works(diffs.len() * 4);
+        self.charge_bytes(diffs.len() * 4);
         let copy = self.memory.copy.own();
         for Pending { notice, .. } in pending {
             let (diff, rest) = diffs.split_at(notice.stored_words(words));
@@ -381,17 +350,17 @@ impl<'w, V: Variant> Core<'w, V> {
         at: usize,
         into: &mut [u32],
     ) -> Result<()> {
-        let node = self.reach.topology().node_of(rank);
+        let node = self.context.topology().node_of(rank);
         let handler =
             self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
         let mut done = 0;
-        let most = (self.reach.fabric().caps().call_bytes_max as usize / 4).max(1);
+        let most = (self.context.fabric().caps().call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
             let segment =
                 if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };
             let asked =
                 [segment.0, u64::from(rank.0), (at + done) as u64 * 4, part.len() as u64 * 4];
-            let reply = self.reach.call(node, handler, asked.as_bytes())?;
+            let reply = self.context.call(node, handler, asked.as_bytes())?;
             let fits = reply.len() == part.len() * 4;
             if !fits {
                 return Err(Error::Misuse(format!(
@@ -421,7 +390,7 @@ impl<'w, V: Variant> Core<'w, V> {
             let entry = &mut self.pages[page as usize];
             entry.is_dirty = false;
             let Some(twin) = &entry.twin else { continue };
-            let at = (self.used + diffs.len()) as u32;
+            let at = (self.stored.diff_words + diffs.len()) as u32;
             match diff::make(twin, &self.scratch, &mut diffs) {
                 Made::Nothing => {}
                 Made::Runs(words) => notices.push(Notice { page, at, words: words as u32 }),
@@ -431,52 +400,57 @@ impl<'w, V: Variant> Core<'w, V> {
                 entry.twin = None;
             }
         }
-        self.works(dirty.len() * words * 4);
+        self.charge_bytes(dirty.len() * words * 4);
         allow_all(&mut *self.guard, &dirty, Allowed::Reading)?;
-        check_room("diffs", (self.used + diffs.len()) * 4, self.config.storage_max as usize)?;
-        self.put_own(self.memory.diffs.at(self.me, self.used), &diffs)?;
-        self.used += diffs.len();
-        self.statistics.diffs_made += notices.len() as u64;
+        check_room(
+            "diffs",
+            (self.stored.diff_words + diffs.len()) * 4,
+            self.config.storage_max as usize,
+        )?;
+        self.put_own(self.memory.diffs.at(self.me, self.stored.diff_words), &diffs)?;
+        self.stored.diff_words += diffs.len();
+        self.records.statistics.diffs_made += notices.len() as u64;
         if notices.is_empty() {
             return Ok(());
         }
-        self.order += 1;
-        let number = self.seen.of(self.me.0) + 1;
-        let seen = self.seen.iter().filter(|&(rank, _)| rank != self.me.0).collect();
+        self.intervals.order += 1;
+        let number = self.intervals.seen.of(self.me.0) + 1;
+        let seen = self.intervals.seen.iter().filter(|&(rank, _)| rank != self.me.0).collect();
         for notice in &notices {
-            self.pages[notice.page as usize].last = Some((self.order, self.me.0));
+            self.pages[notice.page as usize].last = Some((self.intervals.order, self.me.0));
         }
-        let interval = Interval { rank: self.me.0, number, order: self.order, seen, notices };
+        let interval =
+            Interval { rank: self.me.0, number, order: self.intervals.order, seen, notices };
         self.log(std::slice::from_ref(&interval))?;
         self.keep(interval);
         self.note_storage();
         Ok(())
     }
 
-    /// Hears of intervals of others, and passes them on to those who come for a lock.
+    /// Records intervals of others, and logs them for ranks that ask for a lock.
     pub(crate) fn learn(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
-        self.keep_news(&mut intervals)?;
+        self.retain_new(&mut intervals)?;
         self.log(&intervals)?;
-        self.heed(intervals)
+        self.record_notices(intervals)
     }
 
-    /// The same when all ranks meet: nobody comes for what everybody is told.
+    /// Records intervals at a barrier of all ranks: they need no log, because every rank is told.
     pub(crate) fn learn_with_all(&mut self, mut intervals: Vec<Interval>) -> Result<()> {
-        self.keep_news(&mut intervals)?;
-        self.heed(intervals)
+        self.retain_new(&mut intervals)?;
+        self.record_notices(intervals)
     }
 
-    fn heed(&mut self, intervals: Vec<Interval>) -> Result<()> {
+    fn record_notices(&mut self, intervals: Vec<Interval>) -> Result<()> {
         let mut invalid = Vec::new();
         for interval in intervals {
-            self.statistics.notices += interval.notices.len() as u64;
-            for &notice in interval.notices.iter().skip(usize::from(!V::HEEDS_NOTICES)) {
+            self.records.statistics.notices += interval.notices.len() as u64;
+            for &notice in interval.notices.iter().skip(usize::from(!V::RECORDS_NOTICES)) {
                 let page = &mut self.pages[notice.page as usize];
                 let by = (interval.order, interval.rank);
                 page.pending.push(Pending { order: by.0, rank: by.1, notice });
                 page.last = page.last.max(Some(by));
                 invalid.push(notice.page);
-                self.pending += 1;
+                self.stored.pending_notices += 1;
             }
             self.keep(interval);
         }
@@ -488,8 +462,8 @@ impl<'w, V: Variant> Core<'w, V> {
     }
 
     /// Of intervals, those that are new, each of which must be the next one of its rank.
-    fn keep_news(&self, intervals: &mut Vec<Interval>) -> Result<()> {
-        let (mut seen, mut wrong) = (self.seen.clone(), None);
+    fn retain_new(&self, intervals: &mut Vec<Interval>) -> Result<()> {
+        let (mut seen, mut wrong) = (self.intervals.seen.clone(), None);
         intervals.retain(|&Interval { rank, number, ref notices, .. }| {
             let next = seen.of(rank) + 1;
             if number > next || rank >= self.ranks {
@@ -508,29 +482,29 @@ impl<'w, V: Variant> Core<'w, V> {
         wrong.map_or(Ok(()), |wrong| Err(Error::Misuse(wrong)))
     }
 
-    /// Writes intervals to where those who come for a lock read them.
+    /// Writes intervals to the log, which ranks that ask for a lock read.
     fn log(&mut self, intervals: &[Interval]) -> Result<()> {
-        // Alone, nobody comes for them.
+        // A job of one rank, or without locks, has no readers of the log.
         if self.ranks == 1 || self.config.locks == 0 {
             return Ok(());
         }
         let mut writer = Writer::default();
         intervals.iter().for_each(|interval| interval.write(self.page_words, &mut writer));
         let bytes = writer.bytes();
-        check_room("write notices", self.log_bytes + bytes.len(), self.memory.log_bytes)?;
-        self.put_own(self.memory.log.at(self.me, self.log_bytes), bytes)?;
-        self.log_bytes += bytes.len();
+        check_room("write notices", self.stored.log_bytes + bytes.len(), self.memory.log_bytes)?;
+        self.put_own(self.memory.log.at(self.me, self.stored.log_bytes), bytes)?;
+        self.stored.log_bytes += bytes.len();
         Ok(())
     }
 
     /// Adds an interval to what is known.
     fn keep(&mut self, interval: Interval) {
-        self.order = self.order.max(interval.order);
-        self.seen.set(interval.rank, interval.number);
-        self.known.entry(interval.rank).or_default().push(interval);
+        self.intervals.order = self.intervals.order.max(interval.order);
+        self.intervals.seen.set(interval.rank, interval.number);
+        self.intervals.known.entry(interval.rank).or_default().push(interval);
     }
 
-    /// The intervals that somebody who knows `time` lacks, of the ranks that `of` names.
+    /// Returns the intervals, of the ranks that `of` names, that a rank which knows `time` lacks.
     pub(crate) fn lacking(&self, time: &Time, of: impl Fn(u32) -> bool) -> Writer {
         let mut writer = Writer::default();
         self.write_lacking(time, of, &mut writer);
@@ -538,7 +512,7 @@ impl<'w, V: Variant> Core<'w, V> {
     }
 
     pub(crate) fn write_lacking(&self, time: &Time, of: impl Fn(u32) -> bool, into: &mut Writer) {
-        for (&rank, intervals) in self.known.iter().filter(|&(&rank, _)| of(rank)) {
+        for (&rank, intervals) in self.intervals.known.iter().filter(|&(&rank, _)| of(rank)) {
             let knows = time.of(rank);
             for interval in intervals.iter().filter(|interval| interval.number > knows) {
                 interval.write(self.page_words, into);
@@ -546,22 +520,25 @@ impl<'w, V: Variant> Core<'w, V> {
         }
     }
 
-    /// How many bytes of diffs and notices are kept.
+    /// Returns the number of bytes of diffs and notices that are kept.
     pub(crate) fn storage(&self) -> u64 {
-        (self.used * 4 + self.pending * size_of::<Pending>() + self.log_bytes) as u64
+        (self.stored.diff_words * 4
+            + self.stored.pending_notices * size_of::<Pending>()
+            + self.stored.log_bytes) as u64
     }
 
     fn note_storage(&mut self) {
-        self.statistics.storage_peak = self.statistics.storage_peak.max(self.storage());
+        self.records.statistics.storage_peak =
+            self.records.statistics.storage_peak.max(self.storage());
     }
 
     /// All ranks have met, and know the same.
     pub(crate) fn begin_epoch(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1);
-        self.known.clear();
-        self.seen.clear();
-        self.cursors.clear();
-        self.log_bytes = 0;
+        self.intervals.epoch = self.intervals.epoch.wrapping_add(1);
+        self.intervals.known.clear();
+        self.intervals.seen.clear();
+        self.intervals.cursors.clear();
+        self.stored.log_bytes = 0;
     }
 
     /// Nothing can happen any more.
@@ -571,9 +548,9 @@ impl<'w, V: Variant> Core<'w, V> {
 
     /// All notices and diffs were thrown away.
     pub(crate) fn clear_storage(&mut self) {
-        self.used = 0;
-        self.pending = 0;
-        self.statistics.reclaims += 1;
+        self.stored.diff_words = 0;
+        self.stored.pending_notices = 0;
+        self.records.statistics.reclaims += 1;
     }
 }
 

@@ -11,23 +11,24 @@ use farside_fabric::{
     Wait,
 };
 
-use super::ahead::Ahead;
-use super::contention::Contention;
-use super::lanes::Lanes;
+use super::contention::{Contention, Flow};
+use super::links::Links;
+use super::member::{Doing, Go, Hints, Member, Watched};
 use super::network::{Network, Route, Sent};
+use super::prefetch::Prefetcher;
 use super::queue::Queue;
 use super::waiting::Tick;
-use crate::crew::Crew;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};
+use crate::fibers::Fibers;
+use crate::handler_agent::Posted;
 use crate::machine::holds;
-use crate::reach::Posted;
 use crate::store::{Body, Outcome, Store, ticket};
 
-/// How long it takes until ranks that wait hear of a departure.
+/// The time until waiting ranks hear of a departure.
 const DEPARTURE_NS: u64 = 1_000_000;
-/// What a rank that polls does between two looks.
+/// The time between two looks of a rank that polls.
 const RELAX_NS: u64 = 20;
 
 /// An operation in flight.
@@ -37,22 +38,24 @@ pub(super) struct Flight {
     pub(super) target: Rank,
     pub(super) route: Route,
     pub(super) role: Role,
-    /// Whether it comes with the one before it, in one message.
-    pub(super) rides: bool,
+    /// True if it comes with the one before it, in one message.
+    pub(super) piggybacked: bool,
     pub(super) sent_ns: u64,
-    /// Where its word is, as a hint.
+    /// The address of its word, as a hint.
     pub(super) word: *const u8,
     pub(super) body: Body,
 }
 
 impl Flight {
-    /// What it is, and to which segment it goes.
-    fn what(&self) -> (Kind, Option<SegmentId>) {
-        (self.body.kind(self.role == Role::Fetching), self.body.segment())
+    fn flow(&self) -> Flow {
+        let kind = self.body.kind(self.role == Role::Fetching);
+        Flow { origin: self.id.rank, target: self.target, kind, segment: self.body.segment() }
     }
 }
 
-/// Who cares for the end of an operation.
+const _: () = assert!(size_of::<Option<Flight>>() <= 192);
+
+/// The party that learns of the end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Its rank waits for the reply.
@@ -61,81 +64,6 @@ pub(super) enum Role {
     Posted,
     /// A handler posted it.
     ByAgent,
-}
-
-/// What a rank is doing.
-#[derive(Clone, Copy)]
-pub(super) enum Doing {
-    /// It will run when its entry of the queue comes.
-    Scheduled,
-    Waits(*const Wait<'static>),
-    Flushes(Rank),
-    NeedsRoom,
-    Prepared,
-    Over,
-}
-
-/// A rank. What every operation needs comes first, in one line of the processor's caches.
-#[repr(C, align(128))]
-pub(super) struct Member {
-    pub(super) doing: Doing,
-    /// Why it will run, once that is scheduled.
-    pub(super) go: Go,
-    /// Its own time.
-    pub(super) clock_ns: u64,
-    /// The words that it waits on, as far as there are no more.
-    pub(super) watched: [Watched; 2],
-    /// Posted operations that have not arrived, and fetching ones.
-    pub(super) posted: u32,
-    pub(super) fetching: u32,
-    pub(super) node: u32,
-    /// How many operations it has started.
-    serial: u32,
-    pub(super) watches_more: bool,
-    /// By when a timer will look at its wait, in ticks.
-    pub(super) timer: Tick,
-    /// When its wait is over; `u64::MAX` if it has no time limit.
-    pub(super) deadline_ns: u64,
-    /// While it works: how much of its host's time the agent had taken when it last looked;
-    /// otherwise `u64::MAX`.
-    pub(super) stolen_ns: u64,
-    pub(super) hints: Hints,
-}
-
-/// Where things are that a rank needs when it is looked at, or goes on: for the processor's caches
-/// alone.
-#[derive(Clone, Copy)]
-pub(super) struct Hints {
-    /// Its wait, which is on its stack.
-    pub(super) wait: *const u8,
-    /// The conditions of the wait, and what describes the memory that they are about.
-    pub(super) conditions: *const u8,
-    pub(super) memory: *const u8,
-    /// The first of their words. The next wait is often for one nearby.
-    pub(super) word: *const u8,
-}
-
-impl Hints {
-    pub(super) const NONE: Hints = Hints {
-        wait: std::ptr::null(),
-        conditions: std::ptr::null(),
-        memory: std::ptr::null(),
-        word: std::ptr::null(),
-    };
-}
-
-const _: () = assert!(size_of::<Member>() == 128 && size_of::<Option<Flight>>() <= 192);
-
-/// A word that is waited on, as a number: the same for the same word, and seldom for another.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Watched(u64);
-
-impl Watched {
-    pub(super) fn new(segment: SegmentId, offset: u64) -> Watched {
-        /// The largest word: whatever overlaps lies in one block of this size.
-        const BLOCK: u64 = 16;
-        Watched(segment.0.rotate_left(32) ^ (offset / BLOCK))
-    }
 }
 
 /// Something in the queue.
@@ -147,15 +75,7 @@ pub(super) enum Entry {
     Departures,
 }
 
-/// Why a rank resumes.
-#[derive(Clone, Copy)]
-pub(super) enum Go {
-    Ready(u32, u64),
-    Departure,
-    TimedOut,
-}
-
-/// What was counted.
+/// The counters of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) operations: u64,
@@ -165,12 +85,12 @@ pub(crate) struct Counted {
 }
 
 /// The machine.
-pub(crate) struct Clockwork {
+pub(crate) struct EventEngine {
     pub(super) store: Store,
     pub(super) network: Network,
     pub(super) contention: Contention,
     pub(super) members: Vec<Member>,
-    pub(super) lanes: Lanes,
+    pub(super) links: Links,
     pub(super) flights: Vec<Option<Flight>>,
     pub(super) free_flights: Vec<u32>,
     pub(super) queue: Queue<Entry>,
@@ -182,7 +102,7 @@ pub(crate) struct Clockwork {
     pub(super) paused: Vec<(u64, Option<Kind>)>,
 }
 
-/// What the driver is to do next.
+/// The next action of the driver.
 pub(crate) enum Next {
     /// Let a rank run.
     Run(usize, Resume),
@@ -190,13 +110,13 @@ pub(crate) enum Next {
     Nothing,
 }
 
-impl Clockwork {
+impl EventEngine {
     pub(super) fn new(
         store: Store,
         network: Network,
         contention: Contention,
         traced: bool,
-    ) -> Clockwork {
+    ) -> EventEngine {
         let member = |rank: u32| Member {
             doing: Doing::Scheduled,
             go: Go::Ready(0, 0),
@@ -213,9 +133,9 @@ impl Clockwork {
             hints: Hints::NONE,
         };
         let ranks = store.topology.ranks();
-        let mut clockwork = Clockwork {
+        let mut engine = EventEngine {
             members: (0..ranks).map(member).collect(),
-            lanes: Lanes::new(),
+            links: Links::new(),
             store,
             network,
             contention,
@@ -229,9 +149,9 @@ impl Clockwork {
             paused: vec![(0, None); if traced { ranks as usize } else { 0 }],
         };
         for rank in 0..ranks {
-            clockwork.push(0, Entry::Resumes(rank));
+            engine.push(0, Entry::Resumes(rank));
         }
-        clockwork
+        engine
     }
 
     /// The time that has come.
@@ -239,17 +159,21 @@ impl Clockwork {
         self.now_ns
     }
 
-    /// When the last rank was done.
+    /// Returns the time at which the last rank was done.
     pub(crate) fn ended_ns(&self) -> u64 {
         self.members.iter().map(|member| member.clock_ns).max().unwrap_or(0)
     }
 
     /// Lets things happen until a rank has to run.
-    pub(crate) fn next(&mut self, crew: &Crew) -> Next {
+    pub(crate) fn next(&mut self, fibers: &Fibers) -> Next {
         loop {
-            let ahead =
-                Ahead { flights: &self.flights, members: &self.members, lanes: &self.lanes, crew };
-            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| ahead.fetch(entry, soon))
+            let prefetcher = Prefetcher {
+                flights: &self.flights,
+                members: &self.members,
+                links: &self.links,
+                fibers,
+            };
+            let Some((at_ns, entry)) = self.queue.pop(|entry, soon| prefetcher.fetch(entry, soon))
             else {
                 return Next::Nothing;
             };
@@ -278,7 +202,7 @@ impl Clockwork {
                         Go::Departure => Resume::Departure,
                         Go::TimedOut => Resume::TimedOut,
                     };
-                    self.note_wait(rank, at_ns);
+                    self.record_wait(rank, at_ns);
                     return Next::Run(rank as usize, resume);
                 }
             }
@@ -292,12 +216,11 @@ impl Clockwork {
         self.counted.waits += u64::from(matches!(pause, Pause::Wait(_) | Pause::Flush(_)));
         if let Some(paused) = self.paused.get_mut(rank) {
             let kind = match pause {
-                // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-                Pause::Wait(wait) if matches!(unsafe { &*wait }.event, Awaited::Words(_)) => {
+                Pause::Wait(wait) if matches!(wait.get().event, Awaited::Words(_)) => {
                     Some(Kind::Wait)
                 }
                 Pause::Flush(_) => Some(Kind::Flush),
-                // The operation whose reply is waited for is in the trace already.
+                // The trace has the awaited operation already.
                 _ => None,
             };
             *paused = (clock_ns, kind);
@@ -318,12 +241,12 @@ impl Clockwork {
         }
     }
 
-    /// Whether every rank has ended.
+    /// Returns whether every rank has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.members.iter().all(|member| matches!(member.doing, Doing::Over))
     }
 
-    /// If everybody is prepared: all go on together, and counting begins. Returns the time.
+    /// If every rank is prepared: lets all go on together, starts counting, and returns the time.
     pub(crate) fn begin(&mut self) -> Option<u64> {
         if !self.members.iter().all(|member| matches!(member.doing, Doing::Prepared | Doing::Over))
         {
@@ -363,7 +286,7 @@ impl Clockwork {
         }
     }
 
-    fn take_off(&mut self, flight: Flight, arrives_ns: u64) {
+    fn add_flight(&mut self, flight: Flight, arrives_ns: u64) {
         let index = match self.free_flights.pop() {
             Some(index) => {
                 self.flights[index as usize] = Some(flight);
@@ -377,9 +300,9 @@ impl Clockwork {
         self.push(arrives_ns, Entry::Arrives(index));
     }
 
-    /// An operation has arrived: it takes effect, and whoever cares hears of it when it is done.
+    /// An operation has arrived: it takes effect, and its origin hears of it when it is done.
     fn arrives(&mut self, index: u32) {
-        if let Some(again_ns) = self.comes_again_ns(index) {
+        if let Some(again_ns) = self.resend_ns(index) {
             return self.push(again_ns, Entry::Arrives(index));
         }
         self.free_flights.push(index);
@@ -389,7 +312,7 @@ impl Clockwork {
         };
         let (origin, target) = (flight.id.rank, flight.target);
         let node = self.members[target.index()].node as usize;
-        let done_ns = match flight.rides {
+        let done_ns = match flight.piggybacked {
             true => self.network.carried_out(flight.route, node, self.now_ns),
             false => self.network.carry_out(flight.route, node, target, &flight.body, self.now_ns),
         };
@@ -400,8 +323,8 @@ impl Clockwork {
             _ => 0,
         };
         let (back_ns, lost) = self.network.back_ns(flight.route, done_ns, bytes_back);
-        self.contention.count((origin, target), flight.what(), lost);
-        self.note(&flight, done_ns, back_ns, bytes_back);
+        self.contention.count(flight.flow(), lost);
+        self.record(&flight, done_ns, back_ns, bytes_back);
         match flight.role {
             Role::Fetching => self.answer(&flight, back_ns, reply),
             Role::Posted => {
@@ -419,7 +342,7 @@ impl Clockwork {
                 self.look(rank.index(), done_ns);
             }
         } else {
-            // Who waits on one or two words need not be asked unless one of them was touched.
+            // A rank that waits on one or two words is looked at only if one of them was touched.
             let member = &self.members[target.index()];
             match flight.body {
                 Body::Atomic { at, .. } if !member.may_wait_on(at) => {}
@@ -433,8 +356,7 @@ impl Clockwork {
         self.store.answer(flight.id, back_ns, reply);
         self.members[origin].fetching -= 1;
         if let Doing::Waits(wait) = self.members[origin].doing
-            // SAFETY: the fiber that owns the wait is paused in the call that it passed it to.
-            && matches!(unsafe { &*wait }.event, Awaited::Done(asked) if asked == ticket(flight.id))
+            && matches!(wait.get().event, Awaited::Done(asked) if asked == ticket(flight.id))
         {
             self.schedule(origin, back_ns, Go::Ready(0, 0));
         }
@@ -447,9 +369,9 @@ impl Clockwork {
         }
         let member = &mut self.members[origin.index()];
         member.posted -= 1;
-        let lane = self.lanes.enter(origin, target, self.now_ns);
-        lane.posted -= 1;
-        lane.acknowledged_ns = lane.acknowledged_ns.max(back_ns);
+        let link = self.links.enter(origin, target, self.now_ns);
+        link.posted -= 1;
+        link.acknowledged_ns = link.acknowledged_ns.max(back_ns);
         match member.doing {
             Doing::Flushes(flushed) if flushed == target => {
                 self.go_on_if_flushed(origin.index(), target)
@@ -461,9 +383,9 @@ impl Clockwork {
     }
 
     fn go_on_if_flushed(&mut self, rank: usize, target: Rank) {
-        let lane = self.lanes.get(Rank(rank as u32), target);
-        if lane.posted == 0 {
-            self.schedule(rank, lane.acknowledged_ns, Go::Ready(0, 0));
+        let link = self.links.get(Rank(rank as u32), target);
+        if link.posted == 0 {
+            self.schedule(rank, link.acknowledged_ns, Go::Ready(0, 0));
         }
     }
 
@@ -477,7 +399,7 @@ impl Clockwork {
         }
     }
 
-    /// What a handler has posted to other nodes leaves when it is done.
+    /// The operations that a handler has posted to other nodes leave when it is done.
     fn launch_for_agent(&mut self, node: usize, all: Vec<Posted>, done_ns: u64) {
         let mut last_ns = 0;
         for Posted { target, body, after_previous } in all {
@@ -487,21 +409,19 @@ impl Clockwork {
             let id = self.members[leader.index()].next_id(leader);
             let route = self.network.route(&self.store.topology, leader, target);
             let sent = self.network.send_by_interface(route, node, done_ns, body.bytes());
-            self.contention.count((leader, target), (body.kind(false), body.segment()), sent.lost);
             let arrives_ns = sent.arrives_ns.max(if after_previous { last_ns } else { 0 });
             last_ns = arrives_ns;
             let word = self.store.hint(&body);
-            let role = Role::ByAgent;
-            let rides = false;
-            self.take_off(
-                Flight { id, target, route, role, rides, sent_ns: done_ns, word, body },
-                arrives_ns,
-            );
+            let (role, piggybacked) = (Role::ByAgent, false);
+            let flight =
+                Flight { id, target, route, role, piggybacked, sent_ns: done_ns, word, body };
+            self.contention.count(flight.flow(), sent.lost);
+            self.add_flight(flight, arrives_ns);
         }
     }
 }
 
-impl Engine for Clockwork {
+impl Engine for EventEngine {
     fn store(&mut self) -> &mut Store {
         &mut self.store
     }
@@ -518,21 +438,20 @@ impl Engine for Clockwork {
         let member = &mut self.members[origin.index()];
         let id = member.next_id(origin);
         let begin_ns = member.clock_ns;
-        let rides = after.is_some() && self.network.is_message(route);
-        let sent = match rides {
+        let piggybacked = after.is_some() && self.network.is_message(route);
+        let sent = match piggybacked {
             true => Sent { free_ns: begin_ns, arrives_ns: begin_ns, lost: 0 },
             false => self.network.send(route, member.node as usize, begin_ns, body.bytes()),
         };
-        self.contention.count((origin, target), (body.kind(!posted), body.segment()), sent.lost);
         member.clock_ns = sent.free_ns;
         let role = if posted { Role::Posted } else { Role::Fetching };
         let mut arrives_ns = sent.arrives_ns;
-        // Whatever was sent before to the same target arrives before; a get may overtake.
+        // Operations to the same target arrive in the order of sending; a get may overtake.
         if posted || !matches!(body, Body::Get { .. }) {
-            let lane = self.lanes.enter(origin, target, self.now_ns);
-            arrives_ns = arrives_ns.max(lane.arrives_ns);
-            lane.arrives_ns = arrives_ns;
-            lane.posted += u32::from(posted);
+            let link = self.links.enter(origin, target, self.now_ns);
+            arrives_ns = arrives_ns.max(link.arrives_ns);
+            link.arrives_ns = arrives_ns;
+            link.posted += u32::from(posted);
         }
         if posted {
             member.posted += 1;
@@ -541,10 +460,9 @@ impl Engine for Clockwork {
             self.store.expect(id);
         }
         let word = self.store.hint(&body);
-        self.take_off(
-            Flight { id, target, route, role, rides, sent_ns: begin_ns, word, body },
-            arrives_ns,
-        );
+        let flight = Flight { id, target, route, role, piggybacked, sent_ns: begin_ns, word, body };
+        self.contention.count(flight.flow(), sent.lost);
+        self.add_flight(flight, arrives_ns);
         id
     }
 
@@ -556,8 +474,8 @@ impl Engine for Clockwork {
     }
 
     fn is_flushed(&self, origin: Rank, target: Rank) -> bool {
-        let lane = self.lanes.get(origin, target);
-        lane.posted == 0 && lane.acknowledged_ns <= self.members[origin.index()].clock_ns
+        let link = self.links.get(origin, target);
+        link.posted == 0 && link.acknowledged_ns <= self.members[origin.index()].clock_ns
     }
 
     fn poll(&mut self, rank: Rank, asked: Ticket) -> Result<Option<Reply>> {
@@ -582,7 +500,7 @@ impl Engine for Clockwork {
         }
     }
 
-    /// Who looks at its memory sees what is there, and takes no time for it.
+    /// A look at own memory sees what is there, and takes no time.
     fn holds_already(&self, wait: &Wait<'_>) -> Option<(usize, u64)> {
         holds(wait)
     }
@@ -596,26 +514,18 @@ impl Engine for Clockwork {
     }
 }
 
-impl Member {
-    /// A name for the next operation of this rank.
-    fn next_id(&mut self, rank: Rank) -> EventId {
-        self.serial += 1;
-        EventId { rank, serial: self.serial }
-    }
-}
-
-impl Clockwork {
-    /// When an operation comes again that has arrived now and is lost.
-    fn comes_again_ns(&mut self, index: u32) -> Option<u64> {
+impl EventEngine {
+    /// Returns the time at which an operation that is lost on arrival comes again.
+    fn resend_ns(&mut self, index: u32) -> Option<u64> {
         let flight = self.flights[index as usize].as_ref()?;
-        let (origin, target) = (flight.id.rank, flight.target);
-        let what = flight.what();
-        let (node, route) = (self.members[target.index()].node as usize, flight.route);
-        let others = if flight.rides { 0 } else { self.network.waiting(route, node, self.now_ns) };
+        let flow = flight.flow();
+        let (node, route) = (self.members[flow.target.index()].node as usize, flight.route);
+        let others =
+            if flight.piggybacked { 0 } else { self.network.waiting(route, node, self.now_ns) };
         if flight.role == Role::ByAgent || !self.network.is_message(route) {
             return None;
         }
-        self.contention.comes_again_ns((origin, target), what, others, self.now_ns)
+        self.contention.resend_ns(flow, others, self.now_ns)
     }
 
     fn drop_flights(&mut self, rank: Rank, which: impl Fn(&Flight) -> bool) {

@@ -1,6 +1,8 @@
 //! The launcher's loop where a job spans hosts: a daemon on each of them watches its ranks, and
 //! this watches the daemons.
 
+mod partition;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -11,27 +13,29 @@ use farside::{ExitCause, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
+use self::partition::cut_off;
 use crate::channel::{Mailbox, Slot, mailbox};
-use crate::course::{Course, until};
-use crate::crew::ended;
 use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
-use crate::keeper::Keeper;
+use crate::local_ranks::ended;
 use crate::output::Sink;
+use crate::policy::{Policy, until};
+use crate::reaper::Reaper;
 use crate::remote::{Goal, News, Printer, Remote, State, What};
 use crate::signals::{ENDING, STOPPING, Signals};
 use crate::{Error, Hosts, Launch, Report, processes, system};
 
-/// How long to wait for more complaints after the first one about a silent node, before judging who
-/// it is that was cut off.
-const HEARING: Duration = Duration::from_secs(1);
-/// How long a daemon may take to say that its ranks have ended, after it was told to kill them.
+/// The time to wait for more complaints after the first one about a silent node, before the
+/// launcher decides which node was cut off.
+const COMPLAINT_PERIOD: Duration = Duration::from_secs(1);
+/// The time that a daemon may take to report that its ranks have ended, after it was told to kill
+/// them.
 const AFTER_KILL: Duration = Duration::from_secs(5);
-/// How long a host may say nothing before it counts as gone, when everything is over.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How long the word that ranks are to stop may take on its way, before this process stops.
+/// The time that a host may be silent before it counts as gone, when everything is over.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that the order to stop may take on its way to the ranks, before this process stops.
 const BEFORE_PAUSE: Duration = Duration::from_secs(1);
-/// How long a daemon may take to end when its channel is closed.
+/// The time that a daemon may take to end when its channel is closed.
 const AFTER_CLOSE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
@@ -40,19 +44,19 @@ pub(crate) fn run(launch: &Launch, hosts: &Hosts) -> Result<Report, Error> {
         processes::allow_many_files();
     }
     let signals = if launch.interactive { Some(Signals::new()?) } else { None };
-    let mut fleet = Fleet::new(launch, hosts, signals)?;
-    let result = fleet
+    let mut cluster = Cluster::new(launch, hosts, signals)?;
+    let result = cluster
         .start()
-        .and_then(|()| fleet.gather())
-        .and_then(|go| if go { fleet.watch() } else { Ok(()) });
-    fleet.finish(result.is_ok());
-    fleet.course.say_rest();
+        .and_then(|()| cluster.await_hosts())
+        .and_then(|go| if go { cluster.watch() } else { Ok(()) });
+    cluster.finish(result.is_ok());
+    cluster.policy.say_rest();
     result?;
-    let stdout = fleet.printer.kept();
-    Ok(fleet.course.report(stdout))
+    let stdout = cluster.printer.kept();
+    Ok(cluster.policy.report(stdout))
 }
 
-struct Fleet<'a> {
+struct Cluster<'a> {
     launch: &'a Launch,
     hosts: &'a Hosts,
     remotes: Vec<Remote>,
@@ -60,21 +64,21 @@ struct Fleet<'a> {
     slot: Slot<News>,
     signals: Option<Signals>,
     printer: Arc<Printer>,
-    course: Course<'a>,
-    keeper: Option<Keeper>,
+    policy: Policy<'a>,
+    reaper: Option<Reaper>,
     input: Input,
-    /// Why the job cannot start.
+    /// The reason why the job cannot start.
     trouble: Option<Error>,
-    /// When all hosts must have started their ranks, as long as they have not.
+    /// The time by which all hosts must have started their ranks, as long as they have not.
     start_deadline: Option<Instant>,
-    /// Whether they were told to.
+    /// True once the hosts were told to start their ranks.
     begun: bool,
-    /// Whether the channels were closed from here.
+    /// True once the channels were closed from here.
     over: bool,
-    /// Who does not hear whom.
+    /// Pairs of nodes of which the first does not hear the second.
     complaints: Vec<(usize, usize)>,
-    hearing_ends: Option<Instant>,
-    /// When ranks were killed first.
+    judgement_time: Option<Instant>,
+    /// The time at which ranks were killed first.
     killed: Option<Instant>,
 }
 
@@ -88,15 +92,15 @@ enum Input {
     Closed,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> Cluster<'a> {
     fn new(
         launch: &'a Launch,
         hosts: &'a Hosts,
         signals: Option<Signals>,
-    ) -> Result<Fleet<'a>, Error> {
+    ) -> Result<Cluster<'a>, Error> {
         let (slot, mail) =
             mailbox().map_err(|error| Error::System { what: "a pair of sockets", error })?;
-        Ok(Fleet {
+        Ok(Cluster {
             launch,
             hosts,
             remotes: Vec::new(),
@@ -104,15 +108,15 @@ impl<'a> Fleet<'a> {
             slot,
             signals,
             printer: Arc::new(Printer::new(Sink::new(launch.output))),
-            course: Course::new(launch),
-            keeper: launch.keeper.as_ref().and_then(|program| Keeper::start(program, None).ok()),
+            policy: Policy::new(launch),
+            reaper: launch.reaper.as_ref().and_then(|program| Reaper::start(program, None).ok()),
             input: if launch.interactive { Input::Open } else { Input::Closed },
             trouble: None,
             start_deadline: Instant::now().checked_add(hosts.start_timeout),
             begun: false,
             over: false,
             complaints: Vec::new(),
-            hearing_ends: None,
+            judgement_time: None,
             killed: None,
         })
     }
@@ -130,11 +134,11 @@ impl<'a> Fleet<'a> {
             let (label, command) = (self.hosts.label(node), self.hosts.command(node, &own));
             let goal = Goal { node, label, command, ranks };
             let remote = Remote::start(goal, self.group(), &self.slot, &self.printer)?;
-            if let Some(keeper) = &mut self.keeper {
+            if let Some(reaper) = &mut self.reaper {
                 if node == 0 {
-                    keeper.watch_over(remote.pid());
+                    reaper.watch_over(remote.pid());
                 }
-                keeper.be_patient_with(remote.pid());
+                reaper.wait_for_process(remote.pid());
             }
             let address = self.hosts.entries[node].address;
             remote.outbox.push(&ToNode::Plan(Box::new(Plan {
@@ -147,7 +151,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// What all hosts are told alike.
+    /// Returns the plan that all hosts are told alike.
     fn plan(&self) -> Result<Plan, Error> {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
@@ -175,28 +179,28 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Waits until all hosts are ready for their ranks, and lets them start; false if somebody has
-    /// called it off.
-    fn gather(&mut self) -> Result<bool, Error> {
+    /// Waits until all hosts are ready for their ranks, and lets them start; returns false if a
+    /// signal has called the job off.
+    fn await_hosts(&mut self) -> Result<bool, Error> {
         while !self.have_all(State::Met) {
             for number in self.step(self.start_deadline)? {
                 if number == STOPPING {
-                    self.course.pause();
+                    self.policy.pause();
                 }
                 if ENDING.contains(&number) {
-                    self.course.called_off(number);
+                    self.policy.cancelled(number);
                     return Ok(false);
                 }
             }
             self.check_start()?;
         }
         self.begun = true;
-        self.course.begin();
+        self.policy.begin();
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Start));
         Ok(true)
     }
 
-    /// Whether the job can still start.
+    /// Fails if the job cannot start any more.
     fn check_start(&mut self) -> Result<(), Error> {
         if let Some(trouble) = self.trouble.take() {
             return Err(trouble);
@@ -205,13 +209,13 @@ impl<'a> Fleet<'a> {
             self.start_deadline = None;
         }
         match self.start_deadline {
-            Some(deadline) if deadline <= Instant::now() => Err(self.late()),
+            Some(deadline) if deadline <= Instant::now() => Err(self.late_hosts()),
             _ => Ok(()),
         }
     }
 
     /// Says which hosts have kept the others waiting.
-    fn late(&self) -> Error {
+    fn late_hosts(&self) -> Error {
         let behind = self.remotes.iter().map(|remote| remote.state).min().unwrap_or(State::Asked);
         let late: Vec<&Remote> =
             self.remotes.iter().filter(|remote| remote.state == behind).collect();
@@ -231,32 +235,32 @@ impl<'a> Fleet<'a> {
     fn watch(&mut self) -> Result<(), Error> {
         while self.remotes.iter().any(|remote| !remote.running.is_empty()) {
             let kill_ends = self.killed.map(|killed| killed + AFTER_KILL);
-            let next = [self.course.next(), self.hearing_ends, kill_ends, self.start_deadline]
+            let next = [self.policy.next(), self.judgement_time, kill_ends, self.start_deadline]
                 .into_iter()
                 .flatten()
                 .min();
             for number in self.step(next)? {
                 if number == STOPPING {
                     self.pause();
-                } else if let Some(signal) = self.course.asked(number) {
+                } else if let Some(signal) = self.policy.asked(number) {
                     self.signal(signal);
                 }
             }
             self.check_start()?;
-            self.judge();
+            self.drop_silent_hosts();
             let running =
                 || self.remotes.iter().flat_map(|remote| remote.running.clone()).collect();
-            if let Some(signal) = self.course.keep_time(running) {
+            if let Some(signal) = self.policy.due_signal(running) {
                 self.signal(signal);
             }
             if self.killed.is_some_and(|killed| killed.elapsed() >= AFTER_KILL) {
                 self.give_up();
             }
         }
-        // All ranks may have ended because of a host that was lost, before anybody has said which.
-        if self.hearing_ends.is_some() {
-            self.hearing_ends = Some(Instant::now());
-            self.judge();
+        // All ranks may have ended because of a host that was lost, before it was known which.
+        if self.judgement_time.is_some() {
+            self.judgement_time = Some(Instant::now());
+            self.drop_silent_hosts();
         }
         Ok(())
     }
@@ -280,7 +284,7 @@ impl<'a> Fleet<'a> {
             self.pass_input_on();
         }
         for news in self.mail.take() {
-            self.hear(news);
+            self.handle_news(news);
         }
         Ok(self.signals.as_mut().map(Signals::take).unwrap_or_default())
     }
@@ -300,10 +304,10 @@ impl<'a> Fleet<'a> {
     }
 
     /// Something has happened at a host.
-    fn hear(&mut self, News { node, what }: News) {
+    fn handle_news(&mut self, News { node, what }: News) {
         match what {
-            What::Message(message) => self.hear_daemon(node, message),
-            What::Broken => self.course.output_broke(),
+            What::Message(message) => self.handle_message(node, message),
+            What::Broken => self.policy.output_broke(),
             What::Quiet => self.remotes[node].streams -= 1,
             What::Ended(why) => {
                 self.remotes[node].streams -= 1;
@@ -315,13 +319,13 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn hear_daemon(&mut self, node: usize, message: ToLauncher) {
+    fn handle_message(&mut self, node: usize, message: ToLauncher) {
         match message {
             ToLauncher::Ready(address) => {
                 self.remotes[node].address = Some(address);
                 self.advance(node, State::Ready);
                 if self.have_all(State::Ready) {
-                    self.introduce();
+                    self.exchange_addresses();
                 }
             }
             ToLauncher::Met => self.advance(node, State::Met),
@@ -333,17 +337,17 @@ impl<'a> Fleet<'a> {
             ToLauncher::Ended { rank, how, peer_state, cause } => {
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
-                self.course.ended(rank, how, peer_state);
+                self.policy.ended(rank, how, peer_state);
                 if how != ExitCause::Status(0) || peer_state != PeerState::Left {
                     self.tell_others(node, &[rank], how, cause);
                 }
             }
-            ToLauncher::Drained { rank } => self.course.drained(Rank(rank)),
+            ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
             ToLauncher::InputTaken if self.input == Input::Awaited => self.input = Input::Open,
             ToLauncher::InputClosed => self.input = Input::Closed,
             ToLauncher::NodeLost(other) if (other as usize) < self.remotes.len() => {
                 self.complaints.push((node, other as usize));
-                self.hearing_ends.get_or_insert_with(|| Instant::now() + HEARING);
+                self.judgement_time.get_or_insert_with(|| Instant::now() + COMPLAINT_PERIOD);
             }
             // A program that cannot be started on one host is a job that cannot start.
             ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
@@ -366,7 +370,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// All hosts are ready: each is told where the others are.
-    fn introduce(&mut self) {
+    fn exchange_addresses(&mut self) {
         let addresses: Vec<Interface> =
             self.remotes.iter().filter_map(|remote| remote.address.clone()).collect();
         let is_near = |address: &Interface| address.ip.is_loopback();
@@ -384,7 +388,7 @@ impl<'a> Fleet<'a> {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Meet(addresses.clone())));
     }
 
-    /// Why the channel of a host has ended.
+    /// Explains why the channel of a host has ended.
     fn explain_end(&mut self, node: usize, why: Option<String>) -> String {
         let begun = self.begun;
         let remote = &mut self.remotes[node];
@@ -417,14 +421,14 @@ impl<'a> Fleet<'a> {
         remote.outbox.push(&ToNode::Stop);
         let (host, running) = (remote.label.clone(), std::mem::take(&mut remote.running));
         if self.begun {
-            self.course.lost_host(host, &why, &running);
+            self.policy.lost_host(host, &why, &running);
             self.tell_others(node, &running, ExitCause::Silent, None);
         } else {
             self.trouble.get_or_insert(Error::Host { host, why });
         }
     }
 
-    /// Tells all hosts but one that ranks are lost, and because of whom.
+    /// Tells all hosts but one that ranks are lost, and the cause.
     fn tell_others(&self, node: usize, ranks: &[Rank], how: ExitCause, cause: Option<u64>) {
         let others = self.remotes.iter().enumerate().filter(|&(other, _)| other != node);
         for (_, remote) in others.filter(|(_, remote)| remote.state < State::Done) {
@@ -435,11 +439,11 @@ impl<'a> Fleet<'a> {
     }
 
     /// Decides which of the hosts that do not hear each other are lost.
-    fn judge(&mut self) {
-        if self.hearing_ends.is_none_or(|ends| Instant::now() < ends) {
+    fn drop_silent_hosts(&mut self) {
+        if self.judgement_time.is_none_or(|ends| Instant::now() < ends) {
             return;
         }
-        self.hearing_ends = None;
+        self.judgement_time = None;
         let is_there = |&&(one, other): &&(usize, usize)| {
             [one, other].iter().all(|&node| self.remotes[node].state < State::Done)
         };
@@ -478,12 +482,12 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Stops the ranks and this process, until somebody lets it go on.
+    /// Stops the ranks and this process, until a signal lets it go on.
     fn pause(&mut self) {
         self.signal(Signal::STOP);
         let deadline = Instant::now() + BEFORE_PAUSE;
         self.remotes.iter().for_each(|remote| _ = remote.outbox.wait_until_written(deadline));
-        self.course.pause();
+        self.policy.pause();
         self.signal(Signal::CONT);
     }
 
@@ -494,11 +498,11 @@ impl<'a> Fleet<'a> {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Signal(signal.as_raw())));
     }
 
-    /// Whatever happened: nothing is left afterwards, here or there.
+    /// Leaves nothing behind, here or on the hosts, however the job went.
     fn finish(&mut self, in_order: bool) {
         self.remotes.iter().for_each(|remote| remote.outbox.push(&ToNode::Stop));
         if in_order && self.begun {
-            self.hear_last_words();
+            self.await_hosts_done();
         }
         self.over = true;
         self.remotes.iter().for_each(|remote| remote.outbox.close());
@@ -513,42 +517,43 @@ impl<'a> Fleet<'a> {
             remote.kill();
         }
         if self.launch.is_own_process {
-            processes::end_descendants(self.keeper.as_ref().map(Keeper::pid));
+            processes::end_descendants(self.reaper.as_ref().map(Reaper::pid));
         }
         if let Some(group) = self.group() {
             processes::end_group_for_good(group);
         }
-        if let Some(keeper) = self.keeper.take() {
-            keeper.dismiss();
+        if let Some(reaper) = self.reaper.take() {
+            reaper.dismiss();
         }
     }
 
     /// Waits until all hosts are done and all output was passed on; when the job was ended rather
     /// than done, not for long.
-    fn hear_last_words(&mut self) {
-        let patience =
-            if self.course.was_cut_short() { Duration::from_secs(1) } else { LAST_WORDS };
-        let mut deadline = Instant::now() + patience;
+    fn await_hosts_done(&mut self) {
+        let wait_max =
+            if self.policy.was_cut_short() { Duration::from_secs(1) } else { END_TIMEOUT };
+        let mut deadline = Instant::now() + wait_max;
         while self.remotes.iter().any(|remote| remote.state < State::Done) {
             let Some((heard, told_to_end)) = self.step_quietly(deadline) else {
                 return;
             };
-            let stalled = self.printer.is_busy() && !self.course.was_cut_short();
+            let stalled = self.printer.is_busy() && !self.policy.was_cut_short();
             if heard || stalled {
-                deadline = Instant::now() + patience;
+                deadline = Instant::now() + wait_max;
             }
             if told_to_end || deadline <= Instant::now() {
                 break;
             }
         }
         for node in 0..self.remotes.len() {
-            if self.remotes[node].state < State::Done && !self.course.was_cut_short() {
+            if self.remotes[node].state < State::Done && !self.policy.was_cut_short() {
                 self.lose(node, "it did not say that it has ended".into());
             }
         }
     }
 
-    /// One step; whether something was heard, and whether somebody wants the end.
+    /// Makes one step; returns whether a host has made progress, and whether a signal asks for the
+    /// end.
     fn step_quietly(&mut self, deadline: Instant) -> Option<(bool, bool)> {
         self.input = Input::Closed;
         let before: Vec<(State, u32)> =
@@ -571,29 +576,6 @@ fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os().filter(move |(name, _)| {
         name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
     })
-}
-
-/// The nodes that must be lost if these pairs do not hear each other: again and again the one in
-/// most of the pairs that are left; of several, the last.
-fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
-    let mut lost = Vec::new();
-    while !pairs.is_empty() {
-        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|&(one, other)| [one, other]).collect();
-        let partners = |node: usize| {
-            let partners: BTreeSet<usize> = pairs
-                .iter()
-                .filter(|pair| pair.0 == node || pair.1 == node)
-                .map(|pair| pair.0 + pair.1 - node)
-                .collect();
-            partners.len()
-        };
-        let Some(worst) = nodes.into_iter().max_by_key(|&node| (partners(node), node)) else {
-            break;
-        };
-        pairs.retain(|pair| pair.0 != worst && pair.1 != worst);
-        lost.push(worst);
-    }
-    lost
 }
 
 #[cfg(test)]

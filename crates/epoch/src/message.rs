@@ -2,7 +2,7 @@
 //! design.
 
 use farside_fabric::{Atomic, Error, Number, Rank, Result, Sum, Width};
-use farside_rma::{AtomicWord, Complex, Context, Pair, Plain, Summand, Window};
+use farside_rma::{AtomicWord, Complex, Context, Pair, Place, Plain, Summand, Window};
 
 /// An operation on a target's part; offsets are bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ const NUMBERS: [Number; 6] =
 const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
 
 impl Operation {
-    /// How many bytes of a message it takes.
+    /// Returns the number of bytes that it takes in a message.
     pub(crate) fn message_bytes(&self) -> usize {
         let data = match self {
             Operation::Put { bytes, .. } => bytes.len(),
@@ -34,7 +34,7 @@ impl Operation {
         24 + data.next_multiple_of(8)
     }
 
-    /// How many bytes of a reply it takes.
+    /// Returns the number of bytes that its answer takes in a reply.
     pub(crate) fn reply_bytes(&self) -> usize {
         match self {
             Operation::Put { .. } | Operation::Sum { .. } => 0,
@@ -123,14 +123,14 @@ impl Operation {
                 Ok(held.to_le_bytes().to_vec())
             }
             Operation::Sum { at, sum, bytes } => {
-                let at = (context, memory, rank, *at);
+                let place = place(*at);
                 match sum.number {
-                    Number::I32 => accumulate::<i32>(at, sum, bytes),
-                    Number::I64 => accumulate::<i64>(at, sum, bytes),
-                    Number::F32 => accumulate::<f32>(at, sum, bytes),
-                    Number::F64 => accumulate::<f64>(at, sum, bytes),
-                    Number::C32 => accumulate::<Complex<f32>>(at, sum, bytes),
-                    Number::C64 => accumulate::<Complex<f64>>(at, sum, bytes),
+                    Number::I32 => accumulate::<i32>(context, place, sum, bytes),
+                    Number::I64 => accumulate::<i64>(context, place, sum, bytes),
+                    Number::F32 => accumulate::<f32>(context, place, sum, bytes),
+                    Number::F64 => accumulate::<f64>(context, place, sum, bytes),
+                    Number::C32 => accumulate::<Complex<f32>>(context, place, sum, bytes),
+                    Number::C64 => accumulate::<Complex<f64>>(context, place, sum, bytes),
                 }
             }
         }
@@ -138,12 +138,13 @@ impl Operation {
 }
 
 fn accumulate<T: Summand>(
-    (context, memory, rank, at): (&Context, &Window<u8>, Rank, u64),
+    context: &Context,
+    place: Place<'_, u8>,
     sum: &Sum,
     bytes: &[u8],
 ) -> Result<Vec<u8>> {
     let (scale, data) = (elements::<T>(&sum.scale[..size_of::<T>()])?, elements::<T>(bytes)?);
-    context.accumulate(scale[0], &data, memory.at(rank, at as usize).cast()).map(|()| Vec::new())
+    context.accumulate(scale[0], &data, place.cast()).map(|()| Vec::new())
 }
 
 /// Bytes as elements, wherever they lie.

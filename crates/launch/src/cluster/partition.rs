@@ -1,0 +1,26 @@
+//! The judgement of hosts that do not hear each other.
+
+use std::collections::BTreeSet;
+
+/// Returns the nodes that must be lost if these pairs do not hear each other: again and again the
+/// one in most of the pairs that are left; of several, the last.
+pub(super) fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
+    let mut lost = Vec::new();
+    while !pairs.is_empty() {
+        let nodes: BTreeSet<usize> = pairs.iter().flat_map(|&(one, other)| [one, other]).collect();
+        let partners = |node: usize| {
+            let partners: BTreeSet<usize> = pairs
+                .iter()
+                .filter(|pair| pair.0 == node || pair.1 == node)
+                .map(|pair| pair.0 + pair.1 - node)
+                .collect();
+            partners.len()
+        };
+        let Some(worst) = nodes.into_iter().max_by_key(|&node| (partners(node), node)) else {
+            break;
+        };
+        pairs.retain(|pair| pair.0 != worst && pair.1 != worst);
+        lost.push(worst);
+    }
+    lost
+}
