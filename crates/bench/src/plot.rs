@@ -190,10 +190,13 @@ h1 { font-size: 1.6rem; }
 nav { margin-bottom: 2rem; columns: 24rem; font-size: 0.95rem; }
 nav ol { margin: 0; }
 a { color: #0072b2; }
-main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 40rem), 1fr)); gap: 1.5rem; }
-figure { margin: 0; background: #ffffff; border: 1px solid #e3e6ea; border-radius: 6px; overflow: hidden; }
+main { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 40rem), 1fr)); }
+figure { margin: 0; background: #ffffff; border: 1px solid #e3e6ea; border-radius: 6px;
+  overflow: hidden; }
 img { display: block; width: 100%; height: auto; }
-figcaption { padding: 0.6rem 1rem; border-top: 1px solid #e3e6ea; font-size: 0.9rem; color: #4a4a4a; }
+figcaption { padding: 0.6rem 1rem; border-top: 1px solid #e3e6ea; font-size: 0.9rem;
+  color: #4a4a4a; }
 ";
 
 /// A file name as a relative address: what has a meaning in addresses is encoded.

@@ -362,7 +362,8 @@ pub struct Pivot<'a> {
     pub figure: &'a str,
     /// The column, mostly `farside`, that a last column `ratio` compares with the best of the
     /// others except
-    /// [`LIMIT`]: how many times better it is, so above 1 it wins. More is better for rates, less for all else.
+    /// [`LIMIT`]: how many times better it is, so above 1 it wins. More is better for rates, less for
+    /// all else.
     pub ratio_for: Option<&'a str>,
 }
 

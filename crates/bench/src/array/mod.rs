@@ -1,11 +1,13 @@
 //! `farside bench array`: the global array, as figure 7 of \[ARMCI03\] measures its sync, and
 //! patches and products beside Global Arrays.
 //!
-//! | case | what is measured |
-//! | --- | --- |
-//! | `sync` | every rank writes to the part of every other, all meet, and the sync is timed, a hundred times: the mean over all ranks |
-//! | `put`, `get`, `accumulate` | rank 0 and a patch of another rank, on another node if there is one; each is complete before the next |
-//! | `matmul` | a product of square matrices, on all ranks: the best of three |
+//! What each case measures:
+//!
+//! - `sync`: every rank writes to the part of every other, all meet, and the sync is timed, a
+//!   hundred times: the mean over all ranks.
+//! - `put`, `get`, `accumulate`: rank 0 and a patch of another rank, on another node if there is
+//!   one; each is complete before the next.
+//! - `matmul`: a product of square matrices, on all ranks: the best of three.
 
 mod measure;
 mod report;

@@ -1,11 +1,13 @@
 //! `farside bench dht`: the hash tables, as figure 6 of \[RMALOCK16\] measures them and with the
 //! usual mixes, beside servers that people use on one machine.
 //!
-//! | case | what a rank repeats |
-//! | --- | --- |
-//! | `volume` | all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so many in a hundred, and gets of random keys |
-//! | `ycsb-a`, `ycsb-b`, `ycsb-c` | gets, and inserts (50, 5 and 0 in a hundred), of keys over all volumes that follow Zipf's law (exponent 0.99), of a map that grows |
-//! | `ycsb-f` | gets, and as many read-modify-writes |
+//! What a rank repeats in each case:
+//!
+//! - `volume`: all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so many
+//!   in a hundred, and gets of random keys.
+//! - `ycsb-a`, `ycsb-b`, `ycsb-c`: gets, and inserts (50, 5 and 0 in a hundred), of keys over all
+//!   volumes that follow Zipf's law (exponent 0.99), of a map that grows.
+//! - `ycsb-f`: gets, and as many read-modify-writes.
 //!
 //! On real ranks that takes a given time; in virtual time every rank does a given number of
 //! operations. Redis and memcached get as many clients as there would be ranks, which are threads

@@ -5,7 +5,7 @@
 //!
 //! | case | what a rank repeats |
 //! | --- | --- |
-//! | `lb`, `request` | takes the lock and gives it back; both are timed, together (\[ARMCI03\] figure 8) |
+//! | `lb`, `request` | takes the lock and gives it back: the time of both (\[ARMCI03\] figure 8) |
 //! | `acquire` | the same; until it has the lock (figure 9) |
 //! | `release` | the same; giving it back (figure 10) |
 //! | `ecsb` | the same; the throughput counts |
