@@ -5,7 +5,7 @@ use farside::{Error, GlobalArray, Rank, Result, World};
 
 use super::{COMPLETIONS, Plan, Shape};
 use crate::timing::measure;
-use crate::turns::sample;
+use crate::driver::sample;
 
 /// As often as \[ARMCI03\] did it.
 const SYNC_ROUNDS: u64 = 100;

@@ -21,7 +21,7 @@ use farside::fence::Style;
 
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "array";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -163,7 +163,7 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(
         (1..=1 << 15).contains(&options.size),
         "matrices of order {} are not measured",
@@ -177,14 +177,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     let plans: Vec<(u32, Plan)> =
         options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
+    use crate::driver::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let cases = vec!["sync".to_owned(), "put".to_owned()];

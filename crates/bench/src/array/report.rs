@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as a table, with how many times faster each is than the best rival.
 pub fn tables(records: &[Record]) -> String {

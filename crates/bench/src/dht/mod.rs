@@ -28,7 +28,7 @@ use farside::map::Synchronization;
 
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -96,7 +96,7 @@ pub fn lock(name: &str) -> Result<Synchronization> {
         .with_context(|| format!("there is no synchronization {name:?}; there are: {}", names()))
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "dht";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -170,7 +170,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
     setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     ensure!((1..=1 << 32).contains(&options.keys), "{} keys are not measured", options.keys);
     for pct in &options.writers_pct {
@@ -187,14 +187,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     let plans: Vec<(u32, Plan)> =
         setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(setting, &plans, &[])
+    driver::run(setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
+    use crate::driver::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let locks = Synchronization::all();

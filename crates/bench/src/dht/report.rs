@@ -8,7 +8,7 @@ use super::CASES;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as a table, with how many times more each does than the best rival, and than the
 /// same rival that waits for each answer.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::Plan;
 use super::mix::{Mix, STEPS, Step};
 use crate::rivals::Rival;
-use crate::turns::sample;
+use crate::driver::sample;
 
 /// How many requests are sent at a time.
 const PIPELINE: usize = 64;

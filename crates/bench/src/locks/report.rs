@@ -8,7 +8,7 @@ use super::{CASES, TIMES};
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as tables: for each number of ranks all figures, with the ratio to the best rival;
 /// if there are several numbers, also the figure that counts by lock and ranks.

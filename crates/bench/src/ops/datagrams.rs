@@ -12,7 +12,7 @@ use rustix::net::sockopt;
 
 use super::{Plan, row};
 use crate::timing::{clock, measure};
-use crate::turns::Limit;
+use crate::driver::Limit;
 
 /// What farside sends for one operation on a word, and for its answer: header, tag, name, operands.
 const WORD_BYTES: usize = 102;

@@ -8,7 +8,7 @@ use super::{SIZED, Target, WORDS};
 use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::{LIMIT, Pivot, Record, table};
 use crate::report::{Plot, distinct, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as tables: what an operation takes, and beside it how many times faster farside is
 /// than the best rival.

@@ -8,7 +8,7 @@ use farside::{Error, Rank, Result, World};
 
 use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
 use crate::timing::{measure, median};
-use crate::turns::sample;
+use crate::driver::sample;
 
 /// In how many steps computation grows to the epoch's own time.
 const STEPS: u32 = 20;

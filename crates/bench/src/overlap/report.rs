@@ -8,7 +8,7 @@ use super::{BYTES, LATENCY, RECEIVER, SENDER};
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{table, text_of, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as a table: the time, what was hidden, and how many times faster than the best rival
 /// it is.

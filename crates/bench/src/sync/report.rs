@@ -8,7 +8,7 @@ use super::{ALLFENCE, BARRIER, SYNC};
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
+use crate::driver::FARSIDE;
 
 /// The results as a table: time and messages, and how many times faster each is than the best rival
 /// that achieves the same.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use farside_bench::dsm::{self, Options};
-use farside_bench::turns::Setting;
+use farside_bench::driver::Setting;
 
 use super::{Common, Findings};
 

@@ -21,7 +21,7 @@ use farside::job::Kind;
 use farside_apps::output::check_target;
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
-use farside_bench::turns::{self, Plan, Setting};
+use farside_bench::driver::{self, Plan, Setting};
 
 use crate::complain;
 use crate::simulate::Simulate;
@@ -189,7 +189,7 @@ impl Common {
             sim: self.simulate.machine(self.topology.clone())?,
             nodes,
             servers: match (self.fabric, &self.servers[..]) {
-                (Some(Kind::Ofi), []) => vec![turns::OFI.into()],
+                (Some(Kind::Ofi), []) => vec![driver::OFI.into()],
                 (_, servers) => servers.to_vec(),
             },
             provider: self.provider.clone(),
@@ -197,7 +197,7 @@ impl Common {
             against,
             time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
             rounds: self.rounds,
-            workshop: turns::workshop(&program),
+            build_directory: driver::build_directory(&program),
             program,
             progress: true,
         })

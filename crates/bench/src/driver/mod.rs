@@ -54,7 +54,7 @@ pub struct Setting {
     /// Over which provider of libfabric, where that carries.
     pub provider: Option<String>,
     /// Where rivals are compiled.
-    pub workshop: PathBuf,
+    pub build_directory: PathBuf,
     /// Whether to show progress.
     pub progress: bool,
 }
@@ -283,7 +283,7 @@ impl System {
             );
             systems.push(match rival.is_server() {
                 true => System::Server(rival),
-                false => System::Rival(Compiled::new(rival, P::BENCH, &setting.workshop)?),
+                false => System::Rival(Compiled::new(rival, P::BENCH, &setting.build_directory)?),
             });
         }
         Ok(systems)
@@ -552,7 +552,7 @@ impl Samples {
 }
 
 /// A directory for compiled rivals beside the running program.
-pub fn workshop(program: &Path) -> PathBuf {
+pub fn build_directory(program: &Path) -> PathBuf {
     program.parent().unwrap_or(Path::new(".")).join("farside-rivals")
 }
 
@@ -603,7 +603,7 @@ mod tests {
             nodes: None,
             servers: Vec::new(),
             provider: None,
-            workshop: PathBuf::new(),
+            build_directory: PathBuf::new(),
             progress: false,
         }
     }
