@@ -18,6 +18,8 @@
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
+#![forbid(unsafe_code)]
+
 pub mod array;
 pub mod cores;
 pub mod dht;

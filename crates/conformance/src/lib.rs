@@ -18,6 +18,7 @@ mod transfers;
 use std::time::Duration;
 
 use farside::{Error, Result, World};
+use farside_fabric::random::SplitMix;
 
 /// How long a test may take before it counts as hanging.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -103,19 +104,19 @@ fn ensure_eq<T: PartialEq + std::fmt::Debug>(left: T, right: T, what: &str) -> R
     ensure(left == right, || format!("{what}: {left:?} is not {right:?}"))
 }
 
-/// A small generator of numbers that are the same on every rank: tests must not depend on chance.
-struct Numbers(u64);
+/// Numbers that are the same on every rank: tests must not depend on chance.
+struct Numbers(SplitMix);
 
 impl Numbers {
+    fn new(seed: u64) -> Numbers {
+        Numbers(SplitMix::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        // Marsaglia's xorshift.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
+        self.0.below(limit as u64) as usize
     }
 }

@@ -19,9 +19,9 @@ use farside::World;
 use farside::array::Completion;
 use farside::fence::Style;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -183,8 +183,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
     use farside::sim::Profile;
 
     #[test]

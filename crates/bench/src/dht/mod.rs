@@ -26,9 +26,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 use farside::map::Synchronization;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -193,8 +193,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
     use farside::sim::Profile;
 
     #[test]

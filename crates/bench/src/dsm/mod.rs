@@ -19,9 +19,9 @@ use farside::sim::{Profile, Resent, Timing};
 use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -268,8 +268,8 @@ pub fn virtual_work(profile: &Profile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
 
     fn setting() -> Setting {
         let machine =

@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
 use crate::cores::{self, Cores};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 

@@ -206,7 +206,10 @@ mod tests {
         let tree = LockSpec::named("rma-mcs").unwrap().with(&wide);
         assert_eq!(tree.to_string(), "rma-mcs/-/100/-");
         assert_eq!(tree.to_string().parse::<LockSpec>().unwrap(), tree);
-        assert_eq!(LockSpec::named("ticket").unwrap().with(&wide), LockSpec::named("ticket").unwrap());
+        assert_eq!(
+            LockSpec::named("ticket").unwrap().with(&wide),
+            LockSpec::named("ticket").unwrap()
+        );
     }
 
     #[test]

@@ -7,8 +7,8 @@ use farside::{Error, Rank, Result, Window, World};
 use super::choice::AnyLock;
 use super::tally::{Summary, Tally};
 use super::{LockSpec, Plan, TIMES, WHOLE};
-use crate::timing::Random;
 use crate::driver::sample;
+use crate::timing::Random;
 
 /// How many operations without a look at the clock in between, at most, where nothing is done under
 /// the lock: a look takes as long as half an operation. Fewer once so many took longer than that,

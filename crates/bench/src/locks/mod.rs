@@ -27,9 +27,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use lock_spec::{LockSpec, Thresholds, levels};
 pub use report::{plot, tables};
@@ -200,8 +200,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
     use farside::sim::Profile;
 
     #[test]

@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 use farside_apps::lu;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting, sample};
 use crate::overlap::library_ns;
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting, sample};
 
 pub use report::{plot, tables};
 

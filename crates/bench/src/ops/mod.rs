@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
+use crate::driver::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
+use crate::timing::Times;
 
 pub use report::{plot, tables};
 
@@ -113,7 +114,7 @@ impl driver::Plan for Plan {
     const LAYOUT: Layout = Layout {
         cases: &CASES,
         attributes: &["bytes", "target"],
-        figures: &[("median_ns", Fold::Median)],
+        figures: &[("median_ns", Fold::Median), ("p50_ns", Fold::Median), ("p99_ns", Fold::Median)],
     };
     const HAS_LIMIT: bool = true;
 
@@ -236,8 +237,9 @@ fn plans(
 }
 
 /// A sample as a line.
-fn row(case: &str, bytes: usize, target: Target, ns: f64) -> String {
-    sample(case, &[&bytes, &target.name()], &[Some(ns)])
+fn row(case: &str, bytes: usize, target: Target, times: Times) -> String {
+    let (p50_ns, p99_ns) = times.single_ns.unzip();
+    sample(case, &[&bytes, &target.name()], &[Some(times.median_ns), p50_ns, p99_ns])
 }
 
 #[cfg(test)]

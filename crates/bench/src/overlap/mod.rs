@@ -21,9 +21,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
 use crate::cores::{self, Cores};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -253,8 +253,8 @@ pub(crate) fn library_ns(setting: &Setting) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
     use farside::sim::Profile;
 
     #[test]
@@ -302,9 +302,7 @@ mod tests {
 
     fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {
         let is = |record: &&Record| {
-            wanted.iter().all(|&(key, value)| {
-                record.attribute(key).is_some_and(|known| known.to_string() == value)
-            })
+            wanted.iter().all(|&(key, value)| record.text(key).is_some_and(|known| known == value))
         };
         records
             .iter()

@@ -15,9 +15,9 @@ use farside::World;
 use farside::barrier;
 use farside::fence::Style;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -128,8 +128,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
     use crate::driver::Plan as _;
+    use crate::machine::Machine;
     use farside::sim::Profile;
 
     #[test]

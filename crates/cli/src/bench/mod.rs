@@ -19,9 +19,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use farside::job::Kind;
 use farside_apps::output::check_target;
+use farside_bench::driver::{self, Plan, Setting};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
-use farside_bench::driver::{self, Plan, Setting};
 
 use crate::complain;
 use crate::simulate::Simulate;
