@@ -27,7 +27,12 @@ pub(crate) enum FailureScope<'a> {
     /// That nobody is left who could run the handlers of a node.
     Agent(Node),
     /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
-    Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
+    Members {
+        members: &'a [Rank],
+        awaited: &'a [Rank],
+        // A member that has done its part may leave.
+        has_done: &'a dyn Fn(Rank) -> Result<bool>,
+    },
 }
 
 /// A word of this rank's own memory, and what it must satisfy. See [`Context::wait_any_among`].

@@ -35,7 +35,11 @@ const KNOWN: &[Known] = &[
         what: "the dissemination barrier",
         home: &["crates/rma/src/group/", "crates/rma/src/collective/"],
         constants: &[],
-        patterns: &[&["1", "<", "<", "round"], &["1usize", "<", "<", "round"]],
+        // The distance of a round, modulo the members.
+        patterns: &[
+            &["(", "1", "<", "<", "_", ")", "%"],
+            &["(", "1", "<", "<", "_", ")", ")", "%"],
+        ],
     },
 ];
 
@@ -88,8 +92,9 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_a_copy_away() {
-        let text = "fn a() {\n let to = me + (1 << round);\n let from = me - (2 << round);\n}";
-        assert_eq!(lines("crates/epoch/src/two_sided.rs", text), [2]);
+        let text = "fn a() {\n let to = (me + (1 << phase)) % size;\n let far = (1 << round) % size;\n \
+                    let bit = 1 << phase;\n}";
+        assert_eq!(lines("crates/epoch/src/two_sided.rs", text), [2, 3]);
         assert_eq!(lines("crates/rma/src/group/barrier/dissemination.rs", text), NOWHERE);
     }
 }

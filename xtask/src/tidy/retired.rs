@@ -38,8 +38,16 @@ impl<'a> Retired<'a> {
 
     /// Checks the names of one source file.
     pub(super) fn check_names(&self, source: &Source, report: &mut Report) {
-        for token in source.tokens.iter().filter(|token| token.is_word()) {
-            self.check_word(&token.text, &source.path, token.line, report);
+        let mut before = "";
+        for token in &source.tokens {
+            if token.is_word() {
+                self.check_word(&token.text, &source.path, token.line, report);
+            }
+            if ["struct", "enum", "union", "trait", "type"].contains(&before) {
+                let word = format!("type {}", token.text);
+                self.check_word(&word, &source.path, token.line, report);
+            }
+            before = &token.text;
         }
     }
 
@@ -73,7 +81,8 @@ mod tests {
     use super::super::NOWHERE;
     use super::*;
 
-    const WORDS: &str = "# Names.\n\nWidget -> Gadget\nquiet_part -> uncounted_part\n";
+    const WORDS: &str =
+        "# Names.\n\nWidget -> Gadget\nquiet_part -> uncounted_part\ntype Over -> Ending\n";
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
         let mut report = Report::default();
@@ -91,6 +100,11 @@ mod tests {
         let text = "use a::Widget;\nm!(quiet_part());\n/// See [`Widget::new`].\nstruct A;";
         assert_eq!(lines("crates/a/src/b.rs", text), [1, 2, 3]);
         assert_eq!(lines("docs/a.md", "The `Widget`.\nA plain Widget."), [1]);
+    }
+
+    #[test]
+    fn a_type_can_be_refused_where_a_variant_is_not() {
+        assert_eq!(lines("crates/a/src/b.rs", "enum A { Over }\nenum Over {}"), [2]);
     }
 
     #[test]

@@ -139,11 +139,15 @@ impl Source {
         self.test_only || self.test_lines.iter().any(|lines| lines.contains(&line))
     }
 
-    /// The lines on which these tokens stand one after another.
+    /// The lines on which these tokens stand one after another; `_` stands for any word.
     pub(super) fn lines_of(&self, sequence: &[&str]) -> impl Iterator<Item = usize> {
         let windows = self.tokens.windows(sequence.len());
         let found = windows.filter(move |window| {
-            window.iter().zip(sequence).all(|(token, expected)| token.text == *expected)
+            let mut pairs = window.iter().zip(sequence);
+            pairs.all(|(token, &expected)| match expected {
+                "_" => token.is_word(),
+                expected => token.text == expected,
+            })
         });
         found.map(|window| window[0].line)
     }

@@ -3,8 +3,8 @@
 //!
 //! What a rank repeats in each case:
 //!
-//! - `volume`: all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so many
-//!   in a hundred, and gets of random keys.
+//! - `volume`: all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so
+//!   many in a hundred, and gets of random keys.
 //! - `ycsb-a`, `ycsb-b`, `ycsb-c`: gets, and inserts (50, 5 and 0 in a hundred), of keys over all
 //!   volumes that follow Zipf's law (exponent 0.99), of a map that grows.
 //! - `ycsb-f`: gets, and as many read-modify-writes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farside::{Error, Rank, Result, Window, World};
 
-use super::choice::AnyLock;
+use super::lock_spec::AnyLock;
 use super::tally::{Summary, Tally};
 use super::{LockSpec, Plan, TIMES, WHOLE};
 use crate::driver::sample;
