@@ -4,6 +4,8 @@
 //! the invariants of the workspace that no compiler knows; `setup` provides what the tests need
 //! from outside of Rust.
 
+#![forbid(unsafe_code)]
+
 mod process;
 mod setup;
 mod steps;

@@ -5,6 +5,7 @@ mod hello;
 pub mod lu;
 pub mod output;
 pub mod shared;
+pub mod svg;
 mod wordcount;
 
 use farside::{Error, Result, World};

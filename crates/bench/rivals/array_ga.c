@@ -102,9 +102,11 @@ static void measure_sync(int rank, int ranks)
 }
 
 /* One patch of rank 1 after the other, by rank 0, each complete. */
-static double measure_patch(const struct plan *plan, const char *name, int array, const double *data, int rows, int columns)
+static double measure_patch(const struct plan *plan, const char *name, int array,
+    const double *data, int rows, int columns)
 {
-    int low[2] = { rows, columns / 2 }, high[2] = { 2 * rows - 1, columns / 2 + columns - 1 }, ld = columns;
+    int low[2] = { rows, columns / 2 }, high[2] = { 2 * rows - 1, columns / 2 + columns - 1 },
+        ld = columns;
     double one = 1;
     struct samples samples = {0};
     int64_t deadline = now_ns() + plan->ms * 1000000;
@@ -151,7 +153,8 @@ static void measure_patches(const struct plan *plan, int rank, int ranks)
             if (rank == 0 && wanted[c]) {
                 double ns = measure_patch(plan, names[c], array, data, rows, columns);
                 double bytes = 8.0 * rows * columns;
-                printf("sample %s %.0f %dx%d - %.2f %.0f -\n", names[c], bytes, rows, columns, ns, bytes * 1e9 / ns);
+                printf("sample %s %.0f %dx%d - %.2f %.0f -\n", names[c], bytes, rows, columns, ns,
+                    bytes * 1e9 / ns);
             }
             GA_Sync();
         }
@@ -182,7 +185,8 @@ static void measure_matmul(const struct plan *plan, int rank)
         GA_Error("a product is wrong", rank);
     double flops = 2.0 * n * n * (double)n;
     if (rank == 0)
-        printf("sample matmul %.0f %dx%d - %.2f - %.0f\n", 8.0 * n * n, n, n, least, flops * 1e9 / least);
+        printf("sample matmul %.0f %dx%d - %.2f - %.0f\n", 8.0 * n * n, n, n, least,
+            flops * 1e9 / least);
     GA_Destroy(c);
     GA_Destroy(b);
     GA_Destroy(a);

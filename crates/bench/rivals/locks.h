@@ -113,7 +113,10 @@ static struct tally work(const struct plan *plan, enum kind kind, int rank,
                 tally.acquire_ns += span;
             }
             last = end;
-            batch = span >= BATCH_NS ? (batch > 1 ? batch / 2 : 1) : batch < BATCH ? batch * 2 : BATCH;
+            if (span >= BATCH_NS)
+                batch = batch > 1 ? batch / 2 : 1;
+            else
+                batch = batch < BATCH ? batch * 2 : BATCH;
             continue;
         }
         bool writes = (next_random(&random) >> 33) % WHOLE < writers;
@@ -245,7 +248,8 @@ int main(int argc, char **argv)
     }
     if (!good && rank == 0)
         fprintf(stderr, "%s\n", problem);
-    bool times = good && (plan.asked[LB] || plan.asked[REQUEST] || plan.asked[ACQUIRE] || plan.asked[RELEASE]);
+    bool times = good && (plan.asked[LB] || plan.asked[REQUEST] || plan.asked[ACQUIRE] ||
+        plan.asked[RELEASE]);
     if (times)
         good = one_loop(&plan, LB, rank, ranks, &increments);
     for (int k = ECSB; k <= WARB && good; k++)

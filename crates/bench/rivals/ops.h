@@ -247,7 +247,7 @@ static bool one_case(const struct plan *plan, int rank, enum kind kind, size_t b
     }
 
     if (rank == 0 && good) {
-        printf("sample %s %zu %s %.2f\n", kind_names[kind], bytes,
+        printf("sample %s %zu %s %.2f - -\n", kind_names[kind], bytes,
                plan->computing ? "computing" : "idle", median(&samples));
         fflush(stdout);  /* a library may still crash in a later case */
     } else if (rank == 0) {

@@ -109,7 +109,9 @@ int main(int argc, char **argv)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    bool good = argc == 9 || fail("usage: %s MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES", argv[0]);
+    bool good = argc == 9 ||
+        fail("usage: %s MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES",
+        argv[0]);
     good = good && parse_number(argv[1], "MS", 60000, &plan.ms)
         && parse_list(argv[3], "SIZES", &plan, parse_size);
     if (good && ranks < 2)

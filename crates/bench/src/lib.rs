@@ -12,15 +12,18 @@
 //! - [`overlap`]: passive epochs: latency, and how much computation they hide;
 //! - [`lu`]: a factorization over windows with epochs;
 //! - [`interference`]: what serving far memory costs the host it is on;
-//! - [`turns`]: what all benches have in common;
+//! - [`driver`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
 //! - [`record`]: a figure as a line of JSON, and tables of them;
 //! - [`plot`]: figures as SVG;
 //! - [`timing`]: how a batch is timed; [`cores`]: on which processors.
 
+#![forbid(unsafe_code)]
+
 pub mod array;
 pub mod cores;
 pub mod dht;
+pub mod driver;
 pub mod dsm;
 pub mod interference;
 pub mod locks;
@@ -34,4 +37,3 @@ mod report;
 pub mod rivals;
 pub mod sync;
 pub mod timing;
-pub mod turns;

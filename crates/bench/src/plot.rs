@@ -146,9 +146,13 @@ impl Chart {
 }
 
 /// A page without scripts or outside resources that shows plots lying beside it, each given as
-/// caption and SVG file name.
+/// caption and SVG file name. `about` says what a reader must know of them, by key and value.
 #[must_use]
-pub fn index_html(title: &str, plots: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {
+pub fn index_html(
+    title: &str,
+    about: &[(&str, String)],
+    plots: &[(impl AsRef<str>, impl AsRef<str>)],
+) -> String {
     let title = escape(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -156,6 +160,12 @@ pub fn index_html(title: &str, plots: &[(impl AsRef<str>, impl AsRef<str>)]) -> 
          <title>{title}</title>\n\
          <style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
+    page.push_str("<dl>\n");
+    for (key, value) in about {
+        let (key, value) = (escape(key), escape(value));
+        writeln!(page, "<dt>{key}</dt><dd>{value}</dd>").expect(INFALLIBLE);
+    }
+    page.push_str("</dl>\n");
     if plots.is_empty() {
         page.push_str("<p>No plots.</p>\n");
     } else {
@@ -184,16 +194,22 @@ pub fn index_html(title: &str, plots: &[(impl AsRef<str>, impl AsRef<str>)]) -> 
 const INFALLIBLE: &str = "writing to a string cannot fail";
 
 const PAGE_STYLE: &str = "\
-body { margin: 2rem auto; max-width: 120rem; padding: 0 1.5rem; background: #f6f7f9; color: #1a1a1a;
+body { margin: 1rem auto; max-width: 120rem; padding: 0 1rem; background: #f6f7f9; color: #1a1a1a;
        font-family: Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif; }
 h1 { font-size: 1.6rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; font-size: 0.9rem; }
+dt { color: #4a4a4a; }
+dd { margin: 0; overflow-wrap: anywhere; }
 nav { margin-bottom: 2rem; columns: 24rem; font-size: 0.95rem; }
 nav ol { margin: 0; }
 a { color: #0072b2; }
-main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 40rem), 1fr)); gap: 1.5rem; }
-figure { margin: 0; background: #ffffff; border: 1px solid #e3e6ea; border-radius: 6px; overflow: hidden; }
-img { display: block; width: 100%; height: auto; }
-figcaption { padding: 0.6rem 1rem; border-top: 1px solid #e3e6ea; font-size: 0.9rem; color: #4a4a4a; }
+main { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 40rem), 1fr)); }
+figure { margin: 0; background: #ffffff; border: 1px solid #e3e6ea; border-radius: 6px;
+  overflow-x: auto; }
+img { display: block; width: 100%; min-width: 32rem; height: auto; }
+figcaption { padding: 0.6rem 1rem; border-top: 1px solid #e3e6ea; font-size: 0.9rem;
+  color: #4a4a4a; }
 ";
 
 /// A file name as a relative address: what has a meaning in addresses is encoded.

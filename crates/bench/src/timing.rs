@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 /// The shortest batch that is timed: a thousand times what reading the clock takes.
 const BATCH: Duration = Duration::from_micros(20);
 
@@ -31,6 +33,55 @@ pub fn measure<E>(
             return Ok(median(&mut samples));
         }
     }
+}
+
+/// The shortest operation that is timed alone: forty times what reading the clock takes.
+const SINGLE_NS: f64 = 1000.0;
+/// The fewest operations whose 99th percentile says something.
+const SINGLES: u64 = 100;
+
+/// What an operation takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// The median over batches.
+    pub median_ns: f64,
+    /// The median, and the 99th percentile, of operations that were timed one by one.
+    pub single_ns: Option<(f64, f64)>,
+}
+
+impl Times {
+    /// Of an operation that was timed in batches only.
+    pub fn of_batches(median_ns: f64) -> Times {
+        Times { median_ns, single_ns: None }
+    }
+}
+
+/// Times like [`measure`], and then, for another quarter of the time, single operations, unless
+/// reading the clock would count. In virtual time nothing is added, since that would change what is
+/// simulated next: there the clock stands still while nothing is done.
+pub fn measure_each<E>(
+    clock_ns: &dyn Fn() -> u64,
+    time: Duration,
+    mut run: impl FnMut(u64) -> Result<(), E>,
+) -> Result<Times, E> {
+    let batches = Times::of_batches(measure(clock_ns, time, &mut run)?);
+    let begin_ns = clock_ns();
+    let is_virtual = clock_ns() == begin_ns;
+    if is_virtual || batches.median_ns < SINGLE_NS {
+        return Ok(batches);
+    }
+    let end_ns = begin_ns + time.as_nanos() as u64 / 4;
+    let mut singles = Histogram::<u64>::new(3).expect("a histogram may keep three digits");
+    let mut before_ns = clock_ns();
+    while before_ns < end_ns {
+        run(1)?;
+        let now_ns = clock_ns();
+        singles.saturating_record(now_ns - before_ns);
+        before_ns = now_ns;
+    }
+    let at = |quantile: f64| singles.value_at_quantile(quantile) as f64;
+    let single_ns = (singles.len() >= SINGLES).then(|| (at(0.5), at(0.99)));
+    Ok(Times { single_ns, ..batches })
 }
 
 /// The clock of this process.
@@ -72,6 +123,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -89,6 +142,31 @@ mod tests {
             assert!((120..300).contains(&below), "{below} of 10000 are 2 %, of rank {rank}");
         }
         assert_ne!(Random::new(0).below(1 << 31), Random::new(1).below(1 << 31));
+    }
+
+    #[test]
+    fn single_operations_are_timed_where_the_clock_does_not_count() {
+        // A clock that is looked at as if that took 1 ns, and operations of 2 us, one of ten of 8.
+        let (now_ns, done) = (Cell::new(0), Cell::new(0));
+        let clock_ns = || now_ns.replace(now_ns.get() + 1);
+        let run = |count| {
+            for _ in 0..count {
+                done.set(done.get() + 1);
+                now_ns.set(now_ns.get() + if done.get() % 10 == 0 { 8000 } else { 2000 });
+            }
+            Ok::<(), ()>(())
+        };
+        let times = measure_each(&clock_ns, Duration::from_millis(8), run).unwrap();
+        let (p50_ns, p99_ns) = times.single_ns.unwrap();
+        assert!((1990.0..2020.0).contains(&p50_ns) && (7990.0..8020.0).contains(&p99_ns));
+        let still = Cell::new(0);
+        let in_virtual_time = measure_each(&|| still.get(), Duration::from_millis(1), |count| {
+            still.set(still.get() + 2000 * count);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(in_virtual_time.unwrap().single_ns, None);
+        let short = measure_each(&clock(), Duration::from_millis(1), |_| Ok::<(), ()>(()));
+        assert_eq!(short.unwrap().single_ns, None);
     }
 
     #[test]

@@ -18,6 +18,8 @@
 //! # Ok::<(), farside::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod check;
 mod describe;
 pub mod family;

@@ -32,7 +32,9 @@ impl std::error::Error for Unknown {}
 /// ```
 /// use farside_check::{checks, select};
 ///
-/// let names = |words: &[&str]| -> Vec<&str> { select(checks(), words).unwrap().iter().map(|check| check.name).collect() };
+/// let names = |words: &[&str]| -> Vec<&str> {
+///     select(checks(), words).unwrap().iter().map(|check| check.name).collect()
+/// };
 /// assert!(names(&["lock/"]).contains(&"lock/d-mcs"));
 /// assert!(names(&["*/tick*"]).contains(&"lock/ticket"));
 /// assert!(select(checks(), &["lock/d-msc"]).err().unwrap().to_string().contains("lock/d-mcs"));

@@ -50,8 +50,10 @@ caught! {
     fn a_spin_lock_that_is_taken_in_two_steps_is_caught: "lock/fompi-spin-in-two-steps";
     fn a_word_without_flush_is_caught: "lock/default-without-flush";
     fn a_head_that_nobody_wakes_is_caught: "lock/default-without-waking";
-    fn a_bypass_without_bound_is_caught: "lock/default-without-bound", "lock/default-bypass-without-bound";
-    fn a_tree_that_ignores_t_l_is_caught: "lock/rma-mcs-without-t-l", "lock/rma-mcs-racks-without-t-l";
+    fn a_bypass_without_bound_is_caught:
+        "lock/default-without-bound", "lock/default-bypass-without-bound";
+    fn a_tree_that_ignores_t_l_is_caught:
+        "lock/rma-mcs-without-t-l", "lock/rma-mcs-racks-without-t-l";
     fn writers_that_ignore_t_w_are_caught: "rw/rma-rw-without-t-w";
     fn readers_that_ignore_t_r_are_caught: "rw/rma-rw-without-t-r";
     fn a_word_for_readers_without_flush_is_caught: "rw/fompi-rw-without-flush";
@@ -61,7 +63,8 @@ caught! {
     fn printed_readers_and_writers_meet: "rw/rma-rw-without-drain";
     fn printed_readers_wait_for_a_writer_that_has_left: "rw/rma-rw-without-asking-again";
     fn printed_resets_take_a_mark_away: "rw/rma-rw-resets-in-steps";
-    fn a_writer_that_nobody_tells_is_caught: "rw/rma-rw-without-waking", "rw/default-rw-without-waking";
+    fn a_writer_that_nobody_tells_is_caught:
+        "rw/rma-rw-without-waking", "rw/default-rw-without-waking";
     fn a_writer_that_gives_up_on_readers_inside_is_caught:
         "rw/rma-rw-gives-up-on-readers", "rw/default-rw-gives-up-on-readers";
     fn arrivals_that_run_over_are_caught: "rw/rma-rw-runs-over", "rw/default-rw-runs-over";
@@ -84,8 +87,10 @@ caught! {
     fn an_element_without_order_is_caught: "map/fixed-without-order";
     fn an_element_without_a_second_look_is_caught: "map/fixed-without-second-look";
     fn an_epoch_without_flush_is_caught:
-        "epoch/direct-without-flush", "epoch/backoff-without-flush", "epoch/two-sided-without-flush";
-    fn a_target_that_is_taken_in_two_steps_is_caught: "epoch/direct-in-two-steps", "epoch/backoff-in-two-steps";
+        "epoch/direct-without-flush", "epoch/backoff-without-flush",
+        "epoch/two-sided-without-flush";
+    fn a_target_that_is_taken_in_two_steps_is_caught:
+        "epoch/direct-in-two-steps", "epoch/backoff-in-two-steps";
     fn a_reader_that_stays_is_caught: "epoch/direct-without-withdrawing";
     fn a_queue_that_nobody_lets_in_is_caught: "epoch/direct-without-grant";
     fn an_agent_that_does_not_count_is_caught: "epoch/backoff-without-count";

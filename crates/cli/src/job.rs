@@ -15,7 +15,14 @@ use farside_launch::{Hosts, Launch, Output, RSH};
 #[derive(Args, Clone)]
 pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, required_unless_present = "hosts", allow_negative_numbers = true)]
+    #[arg(
+        short = 'n',
+        long = "ranks",
+        value_name = "N",
+        value_parser = ranks,
+        required_unless_present = "hosts",
+        allow_negative_numbers = true
+    )]
     ranks: Option<u32>,
     /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm,
     /// or nic with --nodes or --hosts]
@@ -48,7 +55,13 @@ pub(crate) struct Job {
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// How long the other ranks may go on after one has failed, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "5",
+        value_parser = seconds,
+        allow_negative_numbers = true
+    )]
     grace: Duration,
     /// Let the other ranks go on after one has failed
     #[arg(long)]
@@ -92,7 +105,13 @@ struct Span {
     #[arg(long, value_name = "PATH", requires = "hosts")]
     remote_farside: Option<PathBuf>,
     /// How long the hosts may take until all are ready, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "30",
+        value_parser = some_seconds,
+        allow_negative_numbers = true
+    )]
     start_timeout: Duration,
 }
 

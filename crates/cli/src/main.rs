@@ -1,5 +1,7 @@
 //! The `farside` command: starts jobs, runs built-in programs, measures, checks.
 
+#![forbid(unsafe_code)]
+
 mod app;
 mod bench;
 mod check;

@@ -9,6 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use farside_fabric::random::SplitMix;
 use support::{Finished, Scratch, farside};
 
 const RANKS: u64 = 4;
@@ -23,18 +24,6 @@ const TRIES: u32 = 6;
 /// How many ranks are killed.
 fn kills() -> u64 {
     if std::env::var_os("FARSIDE_LONG").is_some() { 320 } else { 18 }
-}
-
-/// Numbers that are different for every kill, and the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed >> 32) % end
-    }
 }
 
 /// The programs, each of which takes far longer than it is left alone; `file` is one with many
@@ -58,7 +47,7 @@ fn programs(file: &str) -> Vec<Vec<String>> {
 }
 
 /// The fabrics, and what a job on each is told.
-fn fabric(name: &str, random: &mut Random) -> Vec<String> {
+fn fabric(name: &str, random: &mut SplitMix) -> Vec<String> {
     let nodes = match name {
         "shm" => return Vec::new(),
         "hosts" => {
@@ -137,7 +126,7 @@ fn every_survivor_names_the_killed_rank() {
     let mut counts: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     let mut blamed = Vec::new();
     for number in 0..kills() {
-        let mut random = Random(number);
+        let mut random = SplitMix::new(number);
         let program = &programs[number as usize % programs.len()];
         // Each program on each fabric in turn: the numbers of both have no divisor in common.
         // Benches know no hosts.

@@ -172,7 +172,7 @@ fn the_help_of_bench_locks_lists_every_option_case_and_lock() {
     mentions(&help, &BENCH);
     mentions(&help, &["--locks", "--writers", "--t-dc", "--t-l", "--t-r", "--operations"]);
     mentions(&help, &["lb", "ecsb", "sob", "wcsb", "warb", "request", "acquire", "release"]);
-    for lock in farside_bench::locks::Choice::all() {
+    for lock in farside_bench::locks::LockSpec::all() {
         mentions(&help, &[lock.name()]);
     }
     mentions(&help, &["Examples:", "farside bench locks"]);

@@ -7,7 +7,7 @@ use crate::{Numbers, ensure, ensure_eq};
 pub(crate) fn every_atomic_means_what_the_reference_says(world: World) -> Result<()> {
     // Every rank works on words of its own, at another rank.
     let peer = Rank((world.rank().0 + 1) % world.size());
-    let mut numbers = Numbers(99 + u64::from(world.rank().0));
+    let mut numbers = Numbers::new(99 + u64::from(world.rank().0));
     let (narrow, wide) = (world.window::<i32>(2)?, world.window::<u64>(2)?);
     for _ in 0..200 {
         let (a, b) = (numbers.next() as i32, numbers.next() as i32 % 2);

@@ -162,7 +162,7 @@ pub(crate) fn strided_matches_the_reference(world: World) -> Result<()> {
     let window = world.window::<i64>(LEN + 10)?;
     let peer = right(&world);
     let left = Rank((world.rank().0 + world.size() - 1) % world.size());
-    let mut numbers = Numbers(42);
+    let mut numbers = Numbers::new(42);
     for round in 0..40 {
         let (counts, near, far) = random_patch(&mut numbers, LEN);
         let patch = Patch { counts: &counts, near: &near, far: &far };
@@ -198,7 +198,7 @@ pub(crate) fn vector_matches_the_reference(world: World) -> Result<()> {
     const LEN: usize = 1000;
     let window = world.window::<f64>(LEN)?;
     let peer = right(&world);
-    let mut numbers = Numbers(7);
+    let mut numbers = Numbers::new(7);
     let data: Vec<f64> = (0..LEN).map(|at| at as f64 + 0.5).collect();
     for round in 0..30 {
         // Pieces that do not overlap at the far side.

@@ -128,15 +128,18 @@ macro_rules! with_every_synchronization {
             }
             #[test]
             fn fompi_rw() {
-                on_every_fabric(|world| super::$name(world, &Synchronization::Locked(rw::Kind::FompiRw { backoff: false })));
+                let locked = Synchronization::Locked(rw::Kind::FompiRw { backoff: false });
+                on_every_fabric(move |world| super::$name(world, &locked));
             }
             #[test]
             fn rma_rw() {
-                on_every_fabric(|world| super::$name(world, &Synchronization::Locked(rw::Kind::rma_rw())));
+                let locked = Synchronization::Locked(rw::Kind::rma_rw());
+                on_every_fabric(move |world| super::$name(world, &locked));
             }
             #[test]
             fn default_rw() {
-                on_every_fabric(|world| super::$name(world, &Synchronization::Locked(rw::Kind::Default)));
+                let locked = Synchronization::Locked(rw::Kind::Default);
+                on_every_fabric(move |world| super::$name(world, &locked));
             }
         }
     )* };

@@ -7,7 +7,8 @@ use farside_fabric::{Error, Result};
 /// ```
 /// use farside::dsm::{Access, BarrierKind, Config, Start};
 ///
-/// let config = Config { barrier: BarrierKind::Central, start: Start::Original, ..Config::new(1 << 20) };
+/// let (barrier, start) = (BarrierKind::Central, Start::Original);
+/// let config = Config { barrier, start, ..Config::new(1 << 20) };
 /// assert_eq!(config.access, Access::Pager);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,10 @@ macro_rules! named {
 
 named!(BarrierKind, "barrier": "central" => Central, "tree" => Tree);
 named!(Start, "start": "original" => Original, "zero" => Zero);
-named!(Access, "access": "pager" => Pager, "protect" => Protect, "userfault" => Userfault, "explicit" => Explicit);
+named!(
+    Access, "access":
+    "pager" => Pager, "protect" => Protect, "userfault" => Userfault, "explicit" => Explicit
+);
 named!(Fetch, "fetch": "get" => Get, "call" => Call);
 
 #[cfg(test)]

@@ -327,9 +327,7 @@ fn check_config(world: &World, config: &mut Config) -> Result<()> {
     }
     config.storage_max = config.storage_max.max(page as u64) & !3;
     let says = format!("{:?}", Config { access: Access::Explicit, ..*config });
-    let digest = says.bytes().fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-    });
+    let digest = farside_fabric::digest::of(says.as_bytes());
     let mut ends = [digest, !digest];
     world.all_reduce(&mut ends, u64::min)?;
     if ends != [digest, !digest] {

@@ -41,6 +41,8 @@
 //! production is the source that the simulator explores; known-wrong variants of it are compiled
 //! from the same lines.
 
+#![forbid(unsafe_code)]
+
 mod active;
 mod answer;
 mod backoff;

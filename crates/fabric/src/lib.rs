@@ -16,10 +16,12 @@
 pub mod address;
 pub mod counting;
 pub mod departure;
+pub mod digest;
 pub mod error;
 pub mod memory;
 pub mod observed;
 pub mod operation;
+pub mod random;
 pub mod topology;
 pub mod tracing;
 pub mod waist;

@@ -348,7 +348,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_the_channel(down in vec(to_node(), 0..5), up in vec(to_launcher(), 0..5)) {
+        fn messages_survive_the_channel(
+            down in vec(to_node(), 0..5), up in vec(to_launcher(), 0..5),
+        ) {
             let bytes: Vec<u8> = down.iter().flat_map(encode).collect();
             let mut from = Drop(&bytes);
             for message in down {
@@ -374,7 +376,9 @@ mod tests {
         }
 
         #[test]
-        fn a_message_that_breaks_off_is_an_error(message in to_launcher(), cut in any::<prop::sample::Index>()) {
+        fn a_message_that_breaks_off_is_an_error(
+            message in to_launcher(), cut in any::<prop::sample::Index>(),
+        ) {
             let bytes = encode(&message);
             let length = 1 + cut.index(bytes.len() - 1);
             let result = decode::<ToLauncher>(&mut &bytes[..length]);

@@ -9,7 +9,8 @@
 //! launcher talks to the daemons over their standard input and output.
 //!
 //! ```no_run
-//! let report = farside_launch::Launch::new("target/release/my-program", 4)?.argument("--size=100").run()?;
+//! let launch = farside_launch::Launch::new("target/release/my-program", 4)?;
+//! let report = launch.argument("--size=100").run()?;
 //! std::process::exit(report.status);
 //! # Ok::<(), farside_launch::Error>(())
 //! ```

@@ -14,6 +14,8 @@
 //! assert!(list.contains("=10.77.0.2:4"));
 //! ```
 
+#![forbid(unsafe_code)]
+
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output, Stdio};

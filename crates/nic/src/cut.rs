@@ -207,9 +207,12 @@ mod tests {
 
         #[test]
         fn pieces_too(
-            pieces in proptest::collection::vec((0u64..1000, 0u64..9), 0..9), rooms in proptest::collection::vec(8u64..50, 1..5),
+            pieces in proptest::collection::vec((0u64..1000, 0u64..9), 0..9),
+            rooms in proptest::collection::vec(8u64..50, 1..5),
         ) {
-            let pieces: Vec<Piece> = pieces.into_iter().map(|(at, len)| Piece { offset: at * 8, bytes: len * 8 }).collect();
+            let pieces = pieces.into_iter();
+            let pieces: Vec<Piece> =
+                pieces.map(|(at, len)| Piece { offset: at * 8, bytes: len * 8 }).collect();
             let shape = Shape::Pieces(&pieces);
             prop_assert_eq!(bytes_of_cut(shape, 8, &rooms), bytes(&shape));
         }

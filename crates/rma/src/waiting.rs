@@ -27,7 +27,12 @@ pub(crate) enum FailureScope<'a> {
     /// That nobody is left who could run the handlers of a node.
     Agent(Node),
     /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
-    Members { members: &'a [Rank], awaited: &'a [Rank], has_done: &'a dyn Fn(Rank) -> Result<bool> },
+    Members {
+        members: &'a [Rank],
+        awaited: &'a [Rank],
+        // A member that has done its part may leave.
+        has_done: &'a dyn Fn(Rank) -> Result<bool>,
+    },
 }
 
 /// A word of this rank's own memory, and what it must satisfy. See [`Context::wait_any_among`].
@@ -85,7 +90,10 @@ impl Context {
     /// let pair = [Rank(0), Rank(1)];
     /// match world.rank().0 {
     ///     0 => world.signal(flag.at(Rank(1), 0), 1)?,
-    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, WaitOptions::default())?, 1),
+    ///     1 => {
+    ///         let (flag, options) = (flag.at(Rank(1), 0), WaitOptions::default());
+    ///         assert_eq!(world.wait_among(&pair, flag, |flag| flag != 0, options)?, 1);
+    ///     }
     ///     _ => {}
     /// }
     /// # flag.free(&world) }).unwrap();

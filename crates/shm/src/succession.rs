@@ -46,11 +46,12 @@ impl Job {
     /// Whether a rank neither runs handlers nor ever will.
     fn is_out(&self, rank: Rank) -> bool {
         let is_over = match self.peer_state(rank) {
-            PeerState::Left
-            | PeerState::Lost(ExitCause::Signal(_) | ExitCause::Status(_) | ExitCause::Vanished) => {
-                true
+            PeerState::Left => true,
+            PeerState::Lost(cause) => {
+                use ExitCause::{Signal, Status, Vanished};
+                matches!(cause, Signal(_) | Status(_) | Vanished)
             }
-            PeerState::Starting | PeerState::Alive | PeerState::Lost(_) => false,
+            PeerState::Starting | PeerState::Alive => false,
         };
         is_over || matches!(self.serving(rank).load(Ordering::SeqCst), STOPPED | FAILED)
     }

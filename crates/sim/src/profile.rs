@@ -132,7 +132,8 @@ pub enum Role {
 macro_rules! profiles {
     ($($name:literal),* $(,)?) => {
         /// The profiles that come with farside, by name.
-        const BUILT_IN: &[(&str, &str)] = &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*];
+        const BUILT_IN: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*];
     };
 }
 

@@ -10,6 +10,8 @@
 //! production is the source that the simulator explores; known-wrong variants of it are compiled
 //! from the same lines.
 
+#![forbid(unsafe_code)]
+
 pub mod barrier;
 pub mod combined;
 pub mod fence;

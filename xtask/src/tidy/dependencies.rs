@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("farside-launch", &["farside", "farside-shm", "farside-fabric"]),
     ("farside-conformance", &["farside", "farside-launch", "farside-rma", "farside-fabric"]),
-    ("farside-apps", &["farside", "farside-launch"]),
+    ("farside-apps", &["farside", "farside-fabric", "farside-launch"]),
     (
         "farside-bench",
         &["farside", "farside-launch", "farside-apps", "farside-shm", "farside-fabric"],

@@ -3,7 +3,6 @@
 
 use super::Report;
 use super::source::Source;
-use super::tokens;
 
 /// The directories of the crates that run on every fabric, the simulator included.
 const PORTABLE: &[&str] = &["rma", "sync", "epoch", "dsm", "containers"];
@@ -54,12 +53,12 @@ pub(super) fn check(source: &Source, report: &mut Report) {
     let portable = in_src && PORTABLE.contains(&directory);
     let may_name_fabrics = source.path == CHOICE
         || MAY_NAME_FABRICS.iter().any(|prefix| source.path.starts_with(prefix));
-    for path in tokens::paths(&source.tokens) {
+    for path in &source.paths {
         if source.is_test(path.line) {
             continue;
         }
         if portable {
-            for (part, instead) in NOT_PORTABLE.iter().filter(|(part, _)| path.mentions(part)) {
+            for (part, instead) in NOT_PORTABLE.iter().filter(|(part, _)| path.contains(part)) {
                 let message = format!("`{part}` in a crate that runs on every fabric: {instead}");
                 report.violation(&source.path, path.line, message);
             }
@@ -68,7 +67,7 @@ pub(super) fn check(source: &Source, report: &mut Report) {
             // Ranks of a node share memory on every fabric of several nodes, and libfabric carries
             // what UDP does.
             let stands_on = matches!((directory, *home), ("nic", "shm") | ("ofi", "shm" | "nic"));
-            if path.mentions(fabric) && *home != directory && !stands_on && !may_name_fabrics {
+            if path.contains(fabric) && *home != directory && !stands_on && !may_name_fabrics {
                 let message = format!(
                     "`{fabric}` outside of the one choice of a fabric: go through {CHOICE}"
                 );

@@ -2,7 +2,6 @@
 
 use super::Report;
 use super::source::Source;
-use super::tokens;
 
 /// The most lines that a file may have.
 const FILE_LINES_MAX: usize = 700;
@@ -19,7 +18,7 @@ pub(super) fn check(source: &Source, report: &mut Report) {
         );
         report.violation(&source.path, FILE_LINES_MAX + 1, message);
     }
-    for function in tokens::functions(&source.tokens) {
+    for function in &source.functions {
         let lines = function.lines.end() - function.lines.start() + 1;
         if lines > FUNCTION_LINES_MAX {
             let name = &function.name;

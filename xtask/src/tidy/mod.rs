@@ -1,26 +1,32 @@
 //! The invariants of the workspace as a program.
 //!
 //! A rule that is only written down is followed until the first hurry. Each module here is one rule
-//! or a few related ones; what they look at is prepared by [`source`] and [`tokens`], so that no
-//! rule is fooled by a comment or a string.
+//! or a few related ones; what they look at is prepared by [`source`], so that no rule about code
+//! is fooled by a comment or a string.
 
+mod columns;
+mod copies;
 mod dependencies;
 mod headers;
 mod layers;
 mod lengths;
 mod links;
 mod packed;
+mod retired;
 mod source;
-mod tokens;
 mod unsafe_code;
 mod words;
 
+#[cfg(test)]
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use self::retired::Retired;
 use self::source::Tree;
 
 /// Where the list of the files that may contain `unsafe` is.
@@ -35,20 +41,22 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         // The other rules can do without, and what they find may be the cause.
         Err(error) => report.violation("Cargo.toml", 1, format!("correct this first: {error:#}")),
     }
+    let retired_words = read(root, retired::LIST)?;
+    let retired = Retired::read(&retired_words, &mut report);
     for source in &tree.sources {
+        copies::check(source, &mut report);
         layers::check(source, &mut report);
         lengths::check(source, &mut report);
+        retired.check_names(source, &mut report);
         words::check(source, &mut report);
     }
-    let list = root.join(UNSAFE_LIST);
-    let list =
-        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
-    unsafe_code::check(&tree, &list, &mut report);
+    for document in documents(root)? {
+        columns::check(&document, &mut report);
+        retired.check_spans(&document, &mut report);
+    }
+    unsafe_code::check(&tree, &read(root, UNSAFE_LIST)?, &mut report);
     headers::check(&tree, &mut report);
-    let list = root.join(packed::LIST);
-    let list =
-        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
-    packed::check(&tree, &list, &mut report);
+    packed::check(&tree, &read(root, packed::LIST)?, &mut report);
     links::check(root, &mut report)?;
     report.print();
     println!(
@@ -62,6 +70,35 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         1 => bail!("1 violation"),
         many => bail!("{many} violations"),
     }
+}
+
+/// A text file of the workspace.
+struct Document {
+    /// The path from the root of the workspace, with slashes.
+    path: String,
+    text: String,
+}
+
+/// Reads the file at `path`, which is relative to `root`.
+fn read(root: &Path, path: &str) -> Result<String> {
+    fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
+}
+
+/// Reads all text files that belong to the workspace: those that git knows, and new ones that it is
+/// not told to ignore.
+fn documents(root: &Path) -> Result<Vec<Document>> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let output = git.output().context("cannot run git, which says what belongs to the tree")?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git cannot list the tree: {}", complaint.trim());
+    let paths = String::from_utf8(output.stdout).context("a path is not UTF-8")?;
+    // What is deleted and not yet committed is listed and cannot be read; nor can binary files.
+    let texts = paths.split_terminator('\0').filter_map(|path| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        Some(Document { path: path.to_owned(), text })
+    });
+    Ok(texts.collect())
 }
 
 /// A place in the workspace and what is wrong there.
@@ -121,7 +158,8 @@ const NOWHERE: [usize; 0] = [];
 impl Report {
     /// The lines of all violations, for tests which know what stands there.
     fn lines(&self) -> Vec<usize> {
-        self.violations.iter().map(|finding| finding.line).collect()
+        let findings: BTreeSet<&Finding> = self.violations.iter().collect();
+        findings.into_iter().map(|finding| finding.line).collect()
     }
 
     /// The messages of all violations in one text.
@@ -152,6 +190,9 @@ mod tests {
             layers::check(source, &mut report);
             lengths::check(source, &mut report);
             words::check(source, &mut report);
+        }
+        for document in documents(root).unwrap() {
+            columns::check(&document, &mut report);
         }
         unsafe_code::check(&tree, "", &mut report);
         assert_eq!(report.text(), "");

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use super::Report;
 use super::source::{Source, Tree};
-use super::tokens;
 
 /// Where the fields and the table are.
 pub(super) const LIST: &str = "docs/wrapping-fields.md";
@@ -47,19 +46,7 @@ fn is_shared(source: &Source) -> bool {
 
 /// The lines of the shifts to the left outside of tests.
 fn shifts(source: &Source) -> Vec<usize> {
-    let mut lines = Vec::new();
-    tokens::each_list(&source.tokens, &mut |list| {
-        for index in 1..list.len() {
-            let is_shift =
-                tokens::is_punct(list, index - 1, '<') && tokens::is_punct(list, index, '<');
-            let line = tokens::line(&list[index]);
-            if is_shift && !source.is_test(line) {
-                lines.push(line);
-            }
-        }
-    });
-    lines.sort_unstable();
-    lines
+    source.lines_of(&["<", "<"]).filter(|line| !source.is_test(*line)).collect()
 }
 
 /// The rows `| path | shifts | … |`, with their lines.

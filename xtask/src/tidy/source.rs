@@ -1,4 +1,5 @@
-//! The source files of the workspace, prepared for the rules.
+//! The source files of the workspace, prepared for the rules: each as `syn` reads it, and as a flat
+//! list of tokens, which sees the inside of macro calls as well.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -7,9 +8,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
 
 use super::Report;
-use super::tokens::{self, Attribute, ModuleFile};
 
 /// All source files of the workspace.
 pub(super) struct Tree {
@@ -34,7 +36,7 @@ impl Tree {
         Ok(Self::new(sources))
     }
 
-    /// The tree of these files.
+    /// Joins files to a tree, and finds those whose modules are compiled for tests only.
     pub(super) fn new(mut sources: Vec<Source>) -> Self {
         let test_only = files_for_tests(&sources);
         for source in &mut sources {
@@ -82,59 +84,44 @@ fn files_for_tests(sources: &[Source]) -> BTreeSet<String> {
     found
 }
 
-/// A comment, or one line of a longer one.
-struct Comment {
-    line: usize,
-    /// Where it begins, in bytes from the beginning of the file.
-    offset: usize,
-    text: String,
-}
-
 /// One source file.
 pub(super) struct Source {
     /// The path from the root of the workspace, with slashes.
     pub(super) path: String,
     /// The file as it is.
     pub(super) text: String,
-    /// The outermost tokens.
-    pub(super) tokens: Vec<TokenTree>,
+    /// All tokens in the order of the text, those inside of groups and macro calls included.
+    pub(super) tokens: Vec<Token>,
+    /// The paths that the file mentions, with those of each `use` written out.
+    pub(super) paths: Vec<Mention>,
+    /// Functions outside of macro calls.
+    pub(super) functions: Vec<Function>,
     /// Whether the whole file is compiled for tests only.
     pub(super) test_only: bool,
-    /// In the order of the text.
-    comments: Vec<Comment>,
-    /// The lines of attributes; doc comments are attributes.
-    attribute_lines: BTreeSet<usize>,
-    /// The lines with any other token.
-    code_lines: BTreeSet<usize>,
     test_lines: Vec<RangeInclusive<usize>>,
-    modules: Vec<ModuleFile>,
+    modules: Vec<Module>,
 }
 
 impl Source {
     /// Prepares a file; the error is the line where it stops being Rust.
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, usize> {
-        let stream: TokenStream =
-            text.parse().map_err(|error: proc_macro2::LexError| tokens::line_of(error.span()))?;
-        let tokens: Vec<TokenTree> = stream.into_iter().collect();
-        let inner_test = (0..tokens.len())
-            .filter_map(|index| Attribute::at(&tokens, index))
-            .any(|attribute| attribute.inner && attribute.is_test());
-        let mut source = Self {
+        let line = |error: syn::Error| error.span().start().line;
+        let stream: TokenStream = syn::parse_str(text).map_err(line)?;
+        let file = syn::parse_file(text).map_err(line)?;
+        let mut tokens = Vec::new();
+        flatten(stream, &mut tokens);
+        let mut items = Items { paths: plain_paths(&tokens), ..Items::default() };
+        items.visit_file(&file);
+        Ok(Self {
             path: path.to_owned(),
             text: text.to_owned(),
-            test_only: inner_test || is_below_tests(path),
-            comments: Vec::new(),
-            attribute_lines: BTreeSet::new(),
-            code_lines: BTreeSet::new(),
-            test_lines: tokens::test_lines(&tokens),
-            modules: tokens::module_files(&tokens),
-            tokens: Vec::new(),
-        };
-        let mut scan = Scan { source: &mut source, line: 1, end: 0 };
-        scan.list(&tokens, false);
-        scan.gap(text.len());
-        source.tokens = tokens;
-        Ok(source)
+            tokens,
+            paths: items.paths,
+            functions: items.functions,
+            test_only: file.attrs.iter().any(is_test) || is_below_tests(path),
+            test_lines: items.test_lines,
+            modules: items.modules,
+        })
     }
 
     /// The directory of the crate below `crates/`, if the file belongs to one.
@@ -152,45 +139,21 @@ impl Source {
         self.test_only || self.test_lines.iter().any(|lines| lines.contains(&line))
     }
 
-    /// The comments on `line`.
-    pub(super) fn comments_on(&self, line: usize) -> impl Iterator<Item = &str> {
-        let first = self.comments.partition_point(|comment| comment.line < line);
-        let on_line = self.comments[first..].iter();
-        on_line.take_while(move |comment| comment.line == line).map(|comment| comment.text.as_str())
-    }
-
-    /// All comments with their lines.
-    pub(super) fn comments(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.comments.iter().map(|comment| (comment.line, comment.text.as_str()))
-    }
-
-    /// The comments directly above `line`; only attributes and other comments may stand between.
-    pub(super) fn comments_above(&self, line: usize) -> Vec<&str> {
-        let mut found = Vec::new();
-        let mut above = line.saturating_sub(1);
-        while self.is_remark(above) {
-            found.extend(self.comments_on(above));
-            above -= 1;
-        }
-        found
-    }
-
-    /// The comments that stand on the line of `span` and before it.
-    pub(super) fn comments_before(&self, span: Span) -> Vec<&str> {
-        let (line, offset) = (tokens::line_of(span), span.byte_range().start);
-        let before = |comment: &&Comment| comment.line == line && comment.offset < offset;
-        self.comments.iter().filter(before).map(|comment| comment.text.as_str()).collect()
-    }
-
-    /// Whether a line consists of comments and attributes.
-    fn is_remark(&self, line: usize) -> bool {
-        let remarks =
-            self.comments_on(line).next().is_some() || self.attribute_lines.contains(&line);
-        remarks && !self.code_lines.contains(&line)
+    /// The lines on which these tokens stand one after another; `_` stands for any word.
+    pub(super) fn lines_of(&self, sequence: &[&str]) -> impl Iterator<Item = usize> {
+        let windows = self.tokens.windows(sequence.len());
+        let found = windows.filter(move |window| {
+            let mut pairs = window.iter().zip(sequence);
+            pairs.all(|(token, &expected)| match expected {
+                "_" => token.is_word(),
+                expected => token.text == expected,
+            })
+        });
+        found.map(|window| window[0].line)
     }
 
     /// The paths where the file of a module may be.
-    fn files_of(&self, module: &ModuleFile) -> [String; 2] {
+    fn files_of(&self, module: &Module) -> [String; 2] {
         let (directory, file) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         let stem = file.trim_end_matches(".rs");
         let directory = match stem {
@@ -208,109 +171,223 @@ fn is_below_tests(path: &str) -> bool {
     in_crate.is_some_and(|(_, path)| path.starts_with("tests/"))
 }
 
-/// A walk through the tokens in the order of the text. What lies between two tokens is white space
-/// and comments, and nothing else, so that the comments need no lexer of their own.
-struct Scan<'a> {
-    source: &'a mut Source,
-    /// The line at `end`.
-    line: usize,
-    /// Where the tokens seen so far end.
-    end: usize,
+/// A word, sign, delimiter or literal. A lifetime is one token, with its tick.
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) text: String,
+    pub(super) line: usize,
 }
 
-impl Scan<'_> {
-    fn list(&mut self, tokens: &[TokenTree], in_attribute: bool) {
-        let mut attribute_end = 0;
-        for (index, token) in tokens.iter().enumerate() {
-            if let Some(attribute) = Attribute::at(tokens, index) {
-                attribute_end = index + attribute.length;
+impl Token {
+    /// Whether it is a name or a keyword.
+    pub(super) fn is_word(&self) -> bool {
+        self.text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+    }
+}
+
+/// Adds the tokens of a stream and of all its groups.
+fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
+    let mut tick = false;
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                let (first, last) = (group.span_open().start().line, group.span_close().end().line);
+                tokens.push(Token { text: open.to_owned(), line: first });
+                flatten(group.stream(), tokens);
+                tokens.push(Token { text: close.to_owned(), line: last });
             }
-            let in_attribute = in_attribute || index < attribute_end;
-            match token {
-                TokenTree::Group(group) if group.delimiter() != Delimiter::None => {
-                    self.token(group.span_open(), in_attribute);
-                    self.list(&tokens::inside(group), in_attribute);
-                    self.token(group.span_close(), in_attribute);
+            TokenTree::Ident(ident) if tick => {
+                if let Some(lifetime) = tokens.last_mut() {
+                    lifetime.text.push_str(&ident.to_string());
                 }
-                other => self.token(other.span(), in_attribute),
+                tick = false;
             }
-        }
-    }
-
-    /// Notes one token, and the comments before it.
-    fn token(&mut self, span: Span, in_attribute: bool) {
-        let bytes = span.byte_range();
-        // The tokens of one doc comment all claim its whole text; only the first is news.
-        if bytes.start < self.end {
-            return;
-        }
-        self.gap(bytes.start);
-        let text = self.source.text[bytes.clone()].to_owned();
-        let first = self.line;
-        if in_attribute && (text.starts_with("//") || text.starts_with("/*")) {
-            self.comment(bytes.start, &text);
-        }
-        self.line = first + text.matches('\n').count();
-        self.end = bytes.end;
-        let lines = if in_attribute {
-            &mut self.source.attribute_lines
-        } else {
-            &mut self.source.code_lines
-        };
-        lines.extend(first..=self.line);
-    }
-
-    /// Notes the comments between the last token and `start`.
-    fn gap(&mut self, start: usize) {
-        let text = self.source.text[self.end..start].to_owned();
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find('/') {
-            self.line += rest[..at].matches('\n').count();
-            rest = &rest[at..];
-            let length = comment_length(rest);
-            self.comment(start - rest.len(), &rest[..length]);
-            self.line += rest[..length].matches('\n').count();
-            rest = &rest[length..];
-        }
-        self.line += rest.matches('\n').count();
-        self.end = start;
-    }
-
-    /// Notes a comment that begins on the current line.
-    fn comment(&mut self, offset: usize, text: &str) {
-        let first = self.line;
-        let mut offset = offset;
-        for (number, line) in text.split('\n').enumerate() {
-            let text = line.to_owned();
-            self.source.comments.push(Comment { line: first + number, offset, text });
-            offset += line.len() + 1;
+            other => {
+                let (text, line) = (other.to_string(), other.span().start().line);
+                tick = text == "'";
+                tokens.push(Token { text, line });
+            }
         }
     }
 }
 
-/// The length of the comment with which `text` begins.
-fn comment_length(text: &str) -> usize {
-    if text.starts_with("//") {
-        return text.find('\n').unwrap_or(text.len());
+/// A path as it is meant: `use std::{net, time::Instant}` mentions `std::net` and
+/// `std::time::Instant`.
+#[derive(Debug)]
+pub(super) struct Mention {
+    pub(super) segments: Vec<String>,
+    pub(super) line: usize,
+}
+
+impl Mention {
+    /// Whether the segments of `part`, separated by `::`, stand in this path one after another.
+    pub(super) fn contains(&self, part: &str) -> bool {
+        let part: Vec<&str> = part.split("::").collect();
+        self.segments.windows(part.len()).any(|window| window == part)
     }
-    let mut depth = 0;
+}
+
+/// The paths of all tokens; a single word is a path, too.
+fn plain_paths(tokens: &[Token]) -> Vec<Mention> {
+    let is_sign = |at: usize| tokens.get(at).is_some_and(|token| token.text == ":");
+    let is_separator = |at: usize| is_sign(at) && is_sign(at + 1);
+    let mut found = Vec::new();
     let mut at = 0;
-    while at < text.len() {
-        let rest = &text.as_bytes()[at..];
-        if rest.starts_with(b"/*") {
-            depth += 1;
-            at += 2;
-        } else if rest.starts_with(b"*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += 1;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        if !token.is_word() {
+            continue;
+        }
+        let (mut segments, mut line) = (vec![token.text.clone()], token.line);
+        while is_separator(at)
+            && let Some(next) = tokens.get(at + 2)
+            && next.is_word()
+        {
+            segments.push(next.text.clone());
+            line = next.line;
+            at += 3;
+        }
+        found.push(Mention { segments, line });
+    }
+    found
+}
+
+/// A function and the lines it takes, from its `fn` to its last brace.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) lines: RangeInclusive<usize>,
+}
+
+/// A module whose text is in another file, and the line of its declaration.
+#[derive(Debug)]
+struct Module {
+    name: String,
+    line: usize,
+}
+
+/// What a walk through the items of a file finds.
+#[derive(Default)]
+struct Items {
+    paths: Vec<Mention>,
+    functions: Vec<Function>,
+    test_lines: Vec<RangeInclusive<usize>>,
+    modules: Vec<Module>,
+}
+
+impl Items {
+    /// Notes the lines of an item that is compiled for tests only.
+    fn note(&mut self, attributes: &[syn::Attribute], span: Span) {
+        if attributes.iter().any(is_test) {
+            self.test_lines.push(span.start().line..=span.end().line);
         }
     }
-    text.len()
+
+    fn function(&mut self, signature: &syn::Signature, end: usize) {
+        let lines = signature.fn_token.span.start().line..=end;
+        self.functions.push(Function { name: signature.ident.to_string(), lines });
+    }
+
+    /// Writes out what a `use` brings in.
+    fn import(&mut self, tree: &syn::UseTree, before: &[String]) {
+        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
+        let line = tree.span().start().line;
+        match tree {
+            syn::UseTree::Path(path) => self.import(&path.tree, &with(&path.ident)),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|item| self.import(item, before));
+            }
+            syn::UseTree::Name(name) => {
+                self.paths.push(Mention { segments: with(&name.ident), line });
+            }
+            syn::UseTree::Rename(name) => {
+                self.paths.push(Mention { segments: with(&name.ident), line });
+            }
+            syn::UseTree::Glob(_) => {
+                let segments = [before, &["*".to_owned()]].concat();
+                self.paths.push(Mention { segments, line });
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Items {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        use syn::Item;
+        let attributes = match item {
+            Item::Const(item) => &item.attrs,
+            Item::Enum(item) => &item.attrs,
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Macro(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            Item::Static(item) => &item.attrs,
+            Item::Struct(item) => &item.attrs,
+            Item::Trait(item) => &item.attrs,
+            Item::Type(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => &Vec::new(),
+        };
+        self.note(attributes, item.span());
+        visit::visit_item(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        self.note(&item.attrs, item.span());
+        self.function(&item.sig, item.block.span().end().line);
+        visit::visit_impl_item_fn(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        self.function(&item.sig, item.block.span().end().line);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        self.function(&item.sig, item.span().end().line);
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.content.is_none() {
+            let line = item.mod_token.span.start().line;
+            self.modules.push(Module { name: item.ident.to_string(), line });
+        }
+        visit::visit_item_mod(self, item);
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.import(&item.tree, &[]);
+    }
+}
+
+/// Whether an attribute says that what it stands on is compiled for tests only.
+fn is_test(attribute: &syn::Attribute) -> bool {
+    match &attribute.meta {
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) => list.path.is_ident("cfg") && requires_test(list.tokens.clone()),
+        syn::Meta::NameValue(_) => false,
+    }
+}
+
+/// Whether a condition of `cfg` can hold only in tests.
+fn requires_test(condition: TokenStream) -> bool {
+    let mut in_all = false;
+    condition.into_iter().any(|tree| {
+        let found = match &tree {
+            TokenTree::Ident(ident) => ident == "test",
+            TokenTree::Group(group) => in_all && requires_test(group.stream()),
+            _ => false,
+        };
+        in_all = matches!(&tree, TokenTree::Ident(ident) if ident == "all");
+        found
+    })
 }
 
 #[cfg(test)]
@@ -321,33 +398,55 @@ mod tests {
         Source::parse("crates/a/src/b.rs", text).unwrap()
     }
 
-    #[test]
-    fn comments_have_lines_and_strings_are_none() {
-        let source = source(
-            "// é one\nfn a() { \"// no\\\n\"; } // two\n/* x /* y */\n z */ fn b() {}\n/// doc\n\
-             fn c() {}\n// end",
-        );
-        let found: Vec<_> = source.comments().collect();
-        let expected = [
-            (1, "// é one"),
-            (3, "// two"),
-            (4, "/* x /* y */"),
-            (5, " z */"),
-            (6, "/// doc"),
-            (8, "// end"),
-        ];
-        assert_eq!(found, expected);
+    fn path_names(text: &str) -> Vec<String> {
+        source(text).paths.iter().map(|path| path.segments.join("::")).collect()
     }
 
     #[test]
-    fn comments_above_pass_attributes_but_no_code() {
-        let source = source(
-            "// far\nfn a() {}\n// why\n#[cfg(\n  unix\n)]\n/// doc\nfn b() {}\nlet x = 1; // \
-             beside\nfn c() {}",
-        );
-        assert_eq!(source.comments_above(8), ["/// doc", "// why"]);
-        assert!(source.comments_above(10).is_empty());
-        assert!(source.comments_above(1).is_empty());
+    fn a_use_is_expanded() {
+        let names = path_names("use std::{net, time::{self, Instant as Now}, io::*};");
+        for name in ["std::net", "std::time::self", "std::time::Instant", "std::io::*"] {
+            assert!(names.iter().any(|found| found == name), "{name} of {names:?}");
+        }
+    }
+
+    #[test]
+    fn paths_are_seen_in_macro_calls_and_not_in_strings_and_comments() {
+        let names = path_names("f!(a::b); const C: &str = \"c::d\"; // e::f\n /* g::h */");
+        assert_eq!(names, ["f", "a::b", "const", "C", "str"]);
+    }
+
+    #[test]
+    fn a_path_contains_what_stands_in_it_unbroken() {
+        let segments = ["std", "time", "Instant"].map(str::to_owned).into();
+        let path = Mention { segments, line: 1 };
+        assert!(path.contains("time::Instant") && path.contains("std::time"));
+        assert!(!path.contains("std::Instant") && !path.contains("Inst"));
+    }
+
+    #[test]
+    fn items_for_tests_are_known_by_their_lines() {
+        let text = "fn a() {}\n#[cfg(test)]\n#[allow(dead_code)]\nmod tests {\n fn b() {}\n}\nfn \
+                    c() {}\n\
+                    #[cfg(not(test))]\nfn d() {}\n#[cfg(all(loom, test))]\nuse x;\n#[test]\nfn e() \
+                    {}\n\
+                    #[cfg(any(test, loom))]\nfn f() {}";
+        assert_eq!(source(text).test_lines, [2..=6, 10..=11, 12..=13]);
+    }
+
+    #[test]
+    fn functions_have_names_and_lines() {
+        let text = "fn a(x: u8)\n-> u8 {\n x\n}\nstruct P(unsafe fn(u8));\n\
+                    trait T { fn c(&self); }\nimpl P {\n fn d() {\n }\n}";
+        let found: Vec<_> = source(text).functions.into_iter().map(|f| (f.name, f.lines)).collect();
+        assert_eq!(found, [("a".into(), 1..=4), ("c".into(), 6..=6), ("d".into(), 8..=9)]);
+    }
+
+    #[test]
+    fn a_lifetime_is_no_word() {
+        let source = source("fn a(x: &'static mut u8) {}");
+        assert_eq!(source.lines_of(&["static", "mut"]).count(), 0);
+        assert_eq!(source.lines_of(&["'static", "mut"]).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which rank owns which block, and what the matrix is.
 
 use farside::Rank;
+use farside_fabric::random::SplitMix;
 
 /// A matrix in blocks, dealt out to a grid of ranks.
 #[derive(Debug, Clone, Copy)]
@@ -116,10 +117,7 @@ impl Grid {
     }
 }
 
-/// A number from 0 to 1 that is the same in every run (splitmix64).
+/// A number from 0 to 1 that is the same in every run.
 pub(super) fn scatter(row: usize, column: usize) -> f64 {
-    let mut mixed = ((row as u64) << 32 | column as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    SplitMix::new((row as u64) << 32 | column as u64).fraction()
 }

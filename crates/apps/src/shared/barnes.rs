@@ -6,6 +6,7 @@
 
 use farside::Result;
 use farside::dsm::{Dsm, Placement, Shared};
+use farside_fabric::random::SplitMix;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{Kernel, Machine, Options, part, picture};
@@ -48,13 +49,8 @@ impl Barnes {
 
     /// A body at the start: a ball that is denser in the middle, after Plummer.
     fn first(&self, number: usize) -> Body {
-        let mut state = number as u64 * 8 + 1;
-        let mut random = || {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut numbers = SplitMix::new(number as u64 * 8 + 1);
+        let mut random = || numbers.fraction();
         let radius = 1.0 / ((0.999 * random() + 1e-4).powf(-2.0 / 3.0) - 1.0).sqrt();
         let on_sphere = |length: f64, height: f64, turn: f64| {
             let across = (1.0 - height * height).max(0.0).sqrt();

@@ -6,6 +6,7 @@
 
 use farside::dsm::{Dsm, Placement, Shared};
 use farside::{Complex, Error, Result};
+use farside_fabric::random::SplitMix;
 
 use super::{Kernel, Machine, Options, picture};
 
@@ -38,12 +39,8 @@ impl Fft3d {
 
     /// What a point holds at the start: something irregular, the same for the same point.
     fn first(&self, point: usize) -> C {
-        let mixed = |number: u64| {
-            let mut mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            (mixed >> 11) as f64 / (1u64 << 53) as f64
-        };
-        Complex { re: mixed(2 * point as u64 + 1), im: mixed(2 * point as u64 + 2) }
+        let mut random = SplitMix::new(point as u64);
+        Complex { re: random.fraction(), im: random.fraction() }
     }
 
     /// Transforms a plane along its rows and its columns.

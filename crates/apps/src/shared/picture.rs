@@ -1,6 +1,6 @@
 //! Pictures of what has come out, as SVG.
 
-use std::fmt::Write;
+use crate::svg::{Document, Number};
 
 /// How many squares a field is drawn with in each direction at most.
 const SQUARES: usize = 120;
@@ -15,19 +15,20 @@ pub(crate) fn field(title: &str, values: &[f64], columns: usize) -> String {
     let at = |x: usize, y: usize| values[(y * rows / down) * columns + x * columns / across];
     let (least, most) =
         values.iter().fold((f64::MAX, f64::MIN), |(a, b), &value| (a.min(value), b.max(value)));
-    let mut svg = open(title, height);
+    let mut svg = Document::new(WIDTH, height, title);
+    let side = Number(step);
     for y in 0..down {
         for x in 0..across {
             let share = if most > least { (at(x, y) - least) / (most - least) } else { 0.0 };
             let (red, green, blue) = colour(share);
-            let (left, top) = (x as f64 * step, y as f64 * step);
-            let _ = writeln!(
-                svg,
-                r#"<rect x="{left:.2}" y="{top:.2}" width="{step:.2}" height="{step:.2}" fill="rgb({red},{green},{blue})"/>"#
-            );
+            let (left, top) = (Number(x as f64 * step), Number(y as f64 * step));
+            svg.push(format_args!(
+                "<rect x=\"{left}\" y=\"{top}\" width=\"{side}\" height=\"{side}\" \
+                 fill=\"rgb({red},{green},{blue})\"/>\n"
+            ));
         }
     }
-    svg + "</svg>\n"
+    svg.finish()
 }
 
 /// Points, seen from above.
@@ -38,24 +39,13 @@ pub(crate) fn points(title: &str, points: &[(f64, f64)]) -> String {
         .filter(|reach| reach.is_finite())
         .fold(1e-9, f64::max);
     let scale = |value: f64| (value / reach + 1.0) * WIDTH / 2.0;
-    let mut svg = open(title, WIDTH);
-    let _ = writeln!(svg, r##"<rect width="{WIDTH}" height="{WIDTH}" fill="#10131a"/>"##);
-    for &(x, y) in points {
-        let _ = writeln!(
-            svg,
-            r##"<circle cx="{:.2}" cy="{:.2}" r="1.1" fill="#ffd27f"/>"##,
-            scale(x),
-            scale(y)
-        );
+    let mut svg = Document::new(WIDTH, WIDTH, title);
+    svg.push(format_args!("<rect width=\"{WIDTH}\" height=\"{WIDTH}\" fill=\"#10131a\"/>\n"));
+    for &(x, y) in points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
+        let (x, y) = (Number(scale(x)), Number(scale(y)));
+        svg.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"1.1\" fill=\"#ffd27f\"/>\n"));
     }
-    svg + "</svg>\n"
-}
-
-fn open(title: &str, height: f64) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.2}\">\n\
-         <title>{title}</title>\n"
-    )
+    svg.finish()
 }
 
 /// From dark blue over red to bright yellow.
@@ -80,7 +70,7 @@ mod tests {
         assert!(svg.contains("rgb(20,24,82)") && svg.contains("rgb(255,240,130)"), "{svg}");
         let svg = points("t", &[(-2.0, 0.0), (2.0, 1.0)]);
         assert!(
-            svg.contains(r#"cx="0.00" cy="300.00""#) && svg.contains(r#"cx="600.00" cy="450.00""#),
+            svg.contains(r#"cx="0" cy="300""#) && svg.contains(r#"cx="600" cy="450""#),
             "{svg}"
         );
         assert_eq!(field("t", &[], 0).matches("<rect").count(), 0);

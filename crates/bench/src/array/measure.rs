@@ -4,8 +4,8 @@ use farside::array::{Builder, Completion, Distribution};
 use farside::{Error, GlobalArray, Rank, Result, World};
 
 use super::{COMPLETIONS, Plan, Shape};
+use crate::driver::sample;
 use crate::timing::measure;
-use crate::turns::sample;
 
 /// As often as \[ARMCI03\] did it.
 const SYNC_ROUNDS: u64 = 100;

@@ -1,11 +1,13 @@
 //! `farside bench array`: the global array, as figure 7 of \[ARMCI03\] measures its sync, and
 //! patches and products beside Global Arrays.
 //!
-//! | case | what is measured |
-//! | --- | --- |
-//! | `sync` | every rank writes to the part of every other, all meet, and the sync is timed, a hundred times: the mean over all ranks |
-//! | `put`, `get`, `accumulate` | rank 0 and a patch of another rank, on another node if there is one; each is complete before the next |
-//! | `matmul` | a product of square matrices, on all ranks: the best of three |
+//! What each case measures:
+//!
+//! - `sync`: every rank writes to the part of every other, all meet, and the sync is timed, a
+//!   hundred times: the mean over all ranks.
+//! - `put`, `get`, `accumulate`: rank 0 and a patch of another rank, on another node if there is
+//!   one; each is complete before the next.
+//! - `matmul`: a product of square matrices, on all ranks: the best of three.
 
 mod measure;
 mod report;
@@ -17,9 +19,9 @@ use farside::World;
 use farside::array::Completion;
 use farside::fence::Style;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -99,7 +101,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "array";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -161,7 +163,7 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(
         (1..=1 << 15).contains(&options.size),
         "matrices of order {} are not measured",
@@ -175,14 +177,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     let plans: Vec<(u32, Plan)> =
         options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let cases = vec!["sync".to_owned(), "put".to_owned()];

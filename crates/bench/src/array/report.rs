@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as a table, with how many times faster each is than the best rival.
 pub fn tables(records: &[Record]) -> String {
@@ -103,7 +103,7 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
 fn curves(records: &[&Record], point: impl Fn(&Record) -> (f64, f64)) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for record in records {
-        let name = match record.attribute("algorithm") {
+        let name = match record.text("algorithm") {
             Some(algorithm) => format!("{} {algorithm}", record.system),
             None => record.system.clone(),
         };

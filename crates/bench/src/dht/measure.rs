@@ -5,7 +5,7 @@ use farside::{FixedMap, HashMap, Rank, Result, World};
 
 use super::Plan;
 use super::mix::{Mix, STEPS, Step};
-use crate::turns::sample;
+use crate::driver::sample;
 
 /// How many operations come between two looks at the clock.
 const LOOKS: u64 = 16;

@@ -1,11 +1,13 @@
 //! `farside bench dht`: the hash tables, as figure 6 of \[RMALOCK16\] measures them and with the
 //! usual mixes, beside servers that people use on one machine.
 //!
-//! | case | what a rank repeats |
-//! | --- | --- |
-//! | `volume` | all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so many in a hundred, and gets of random keys |
-//! | `ycsb-a`, `ycsb-b`, `ycsb-c` | gets, and inserts (50, 5 and 0 in a hundred), of keys over all volumes that follow Zipf's law (exponent 0.99), of a map that grows |
-//! | `ycsb-f` | gets, and as many read-modify-writes |
+//! What a rank repeats in each case:
+//!
+//! - `volume`: all ranks but 0 use the volume of rank 0, of a map of fixed size: inserts, of so
+//!   many in a hundred, and gets of random keys.
+//! - `ycsb-a`, `ycsb-b`, `ycsb-c`: gets, and inserts (50, 5 and 0 in a hundred), of keys over all
+//!   volumes that follow Zipf's law (exponent 0.99), of a map that grows.
+//! - `ycsb-f`: gets, and as many read-modify-writes.
 //!
 //! On real ranks that takes a given time; in virtual time every rank does a given number of
 //! operations. Redis and memcached get as many clients as there would be ranks, which are threads
@@ -24,9 +26,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 use farside::map::Synchronization;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -94,7 +96,7 @@ pub fn lock(name: &str) -> Result<Synchronization> {
         .with_context(|| format!("there is no synchronization {name:?}; there are: {}", names()))
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "dht";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -168,7 +170,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
     setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     ensure!((1..=1 << 32).contains(&options.keys), "{} keys are not measured", options.keys);
     for pct in &options.writers_pct {
@@ -185,14 +187,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     let plans: Vec<(u32, Plan)> =
         setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(setting, &plans, &[])
+    driver::run(setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -221,7 +223,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let locks = Synchronization::all();

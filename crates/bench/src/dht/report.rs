@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::CASES;
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as a table, with how many times more each does than the best rival, and than the
 /// same rival that waits for each answer.
@@ -36,7 +36,7 @@ pub fn tables(records: &[Record]) -> String {
             Some(best) => times(record.number("per_s").unwrap_or(0.0) / best),
             None => "-".into(),
         };
-        let writers = record.attribute("writers_pct").map_or("-".into(), |pct| format!("{pct} %"));
+        let writers = record.text("writers_pct").map_or("-".into(), |pct| format!("{pct} %"));
         vec![
             record.ranks.to_string(),
             record.case.clone(),

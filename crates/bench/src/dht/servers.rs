@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Plan;
 use super::mix::{Mix, STEPS, Step};
+use crate::driver::sample;
 use crate::rivals::Rival;
-use crate::turns::sample;
 
 /// How many requests are sent at a time.
 const PIPELINE: usize = 64;

@@ -19,9 +19,9 @@ use farside::sim::{Profile, Resent, Timing};
 use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -68,7 +68,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "dsm";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -136,7 +136,7 @@ impl turns::Plan for Plan {
             None,
             None,
         ];
-        Ok(vec![turns::sample(&self.case, &attributes, &figures)])
+        Ok(vec![driver::sample(&self.case, &attributes, &figures)])
     }
 
     /// What the simulated network had to send again. Going up a barrier is going to a lower rank,
@@ -194,18 +194,18 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(1)?;
     options.setting.check_one_server()?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     for barrier in &options.barriers {
         barrier.parse::<BarrierKind>()?;
     }
     for start in &options.starts {
         start.parse::<Start>()?;
     }
-    let barriers = turns::choose(
+    let barriers = driver::choose(
         &options.barriers,
         &BarrierKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
     )?;
-    let starts = turns::choose(
+    let starts = driver::choose(
         &options.starts,
         &Start::ALL.iter().map(|start| start.name()).collect::<Vec<_>>(),
     )?;
@@ -243,7 +243,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             }
         }
     }
-    turns::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &plans, &[])
 }
 
 /// What computing and handling pages cost on a simulated machine, as arguments of a program.
@@ -268,8 +268,8 @@ pub fn virtual_work(profile: &Profile) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
 
     fn setting() -> Setting {
         let machine =
@@ -284,7 +284,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         }
     }

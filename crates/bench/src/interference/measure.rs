@@ -9,7 +9,7 @@ use std::time::Duration;
 use farside::{Error, Lock, Rank, Result, Window, Words, World, lock};
 
 use super::{BANDWIDTH, CPU, LOCK, Placement, Plan};
-use crate::turns::sample;
+use crate::driver::sample;
 
 /// The queuing lock of [NIC02] section IV.
 const KIND: &str = "d-mcs";

@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
 use crate::cores::{self, Cores};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "interference";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -193,7 +193,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     };
     Setting { nodes: nodes_of(2), ..setting.clone() }.check(2)?;
     ensure!(setting.against.is_empty(), "there are no rivals to measure here: leave out --against");
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     if options.loads_per_s.iter().any(|&load| load > 10_000_000) {
         bail!("nobody takes a lock more than 10000000 times a second");
     }
@@ -209,7 +209,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         let (cases, alone): (Vec<String>, Vec<String>) =
             cases.iter().cloned().partition(|case| case != BANDWIDTH || ranks >= 3);
         if !alone.is_empty() {
-            left_out.push(turns::left_out(&alone, ranks, "it needs a third node"));
+            left_out.push(driver::left_out(&alone, ranks, "it needs a third node"));
         }
         if cases.is_empty() {
             continue;
@@ -220,7 +220,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         };
         let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
         let (measured, _) =
-            turns::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
+            driver::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
         records.extend(measured);
     }
     ensure!(
@@ -284,7 +284,7 @@ fn with_what_is_kept(records: Vec<Record>) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Plan as _;
+    use crate::driver::Plan as _;
 
     #[test]
     fn a_plan_survives_the_command_line() {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use farside::{Error, Rank, Result, Window, World};
 
-use super::choice::AnyLock;
+use super::lock_spec::AnyLock;
 use super::tally::{Summary, Tally};
-use super::{Choice, Plan, TIMES, WHOLE};
+use super::{LockSpec, Plan, TIMES, WHOLE};
+use crate::driver::sample;
 use crate::timing::Random;
-use crate::turns::sample;
 
 /// How many operations without a look at the clock in between, at most, where nothing is done under
 /// the lock: a look takes as long as half an operation. Fewer once so many took longer than that,
@@ -39,7 +39,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 }
 
 /// The samples that one loop gives.
-fn lines(plan: &Plan, choice: &Choice, case: &str, summary: &Summary) -> Vec<String> {
+fn lines(plan: &Plan, choice: &LockSpec, case: &str, summary: &Summary) -> Vec<String> {
     let [t_dc, t_l, t_r] = choice.thresholds().words();
     let line = |case: &str, ns: f64| {
         let figures =
@@ -95,7 +95,7 @@ fn one(
     world: &World,
     plan: &Plan,
     memory: &Memory,
-    (choice, case): (&Choice, &str),
+    (choice, case): (&LockSpec, &str),
 ) -> Result<Summary> {
     memory.clear(world)?;
     let lock = choice.build(world)?;

@@ -5,7 +5,7 @@
 //!
 //! | case | what a rank repeats |
 //! | --- | --- |
-//! | `lb`, `request` | takes the lock and gives it back; both are timed, together (\[ARMCI03\] figure 8) |
+//! | `lb`, `request` | takes the lock and gives it back: the time of both (\[ARMCI03\] figure 8) |
 //! | `acquire` | the same; until it has the lock (figure 9) |
 //! | `release` | the same; giving it back (figure 10) |
 //! | `ecsb` | the same; the throughput counts |
@@ -17,7 +17,7 @@
 //! and tells the others, who look at words of their own. In virtual time every rank does a given
 //! number of operations.
 
-mod choice;
+mod lock_spec;
 mod measure;
 mod report;
 mod tally;
@@ -27,11 +27,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
-pub use choice::{Choice, Thresholds, levels};
+pub use lock_spec::{LockSpec, Thresholds, levels};
 pub use report::{plot, tables};
 
 /// All cases.
@@ -53,7 +53,7 @@ pub struct Plan {
     /// How often each rank, in virtual time; zero on real ranks.
     pub operations: u64,
     /// Which locks.
-    pub locks: Vec<Choice>,
+    pub locks: Vec<LockSpec>,
 }
 
 impl Plan {
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "locks";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -101,7 +101,7 @@ impl turns::Plan for Plan {
     };
 
     fn arguments(&self) -> Vec<String> {
-        let locks: Vec<String> = self.locks.iter().map(Choice::to_string).collect();
+        let locks: Vec<String> = self.locks.iter().map(LockSpec::to_string).collect();
         vec![
             self.time.as_millis().to_string(),
             self.cases.join(","),
@@ -148,7 +148,7 @@ pub struct Options {
     /// Which cases; all if empty.
     pub cases: Vec<String>,
     /// Which locks, with which thresholds.
-    pub locks: Vec<Choice>,
+    pub locks: Vec<LockSpec>,
     /// How many of a hundred requests are to write; locks that readers cannot share are measured at
     /// 100 only.
     pub writers_pct: Vec<f64>,
@@ -161,7 +161,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let setting = &options.setting;
     setting.check(1)?;
     setting.check_one_server()?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(options.operations > 0, "--operations 0 measures nothing; at least 1 is needed");
     let mut plans = Vec::new();
     for &ranks in &setting.ranks {
@@ -170,8 +170,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
                 (0.0..=100.0).contains(&writers_pct),
                 "{writers_pct} % writers are no fraction"
             );
-            let suits = |lock: &&Choice| lock.is_shared() || writers_pct == 100.0;
-            let locks: Vec<Choice> = options.locks.iter().filter(suits).cloned().collect();
+            let suits = |lock: &&LockSpec| lock.is_shared() || writers_pct == 100.0;
+            let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
             if !locks.is_empty() {
                 plans.push((
@@ -187,21 +187,21 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             }
         }
     }
-    let is_planned = |lock: &Choice| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
+    let is_planned = |lock: &LockSpec| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
     let mut without: Vec<&str> =
-        options.locks.iter().filter(|lock| !is_planned(lock)).map(Choice::name).collect();
+        options.locks.iter().filter(|lock| !is_planned(lock)).map(LockSpec::name).collect();
     without.dedup();
     let why = "locks that readers cannot share are measured with 100 % writers only";
     let left_out =
         if without.is_empty() { vec![] } else { vec![format!("{}: {why}", without.join(", "))] };
-    turns::run(setting, &plans, &left_out)
+    driver::run(setting, &plans, &left_out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -227,10 +227,10 @@ mod tests {
             nodes: None,
             provider: None,
             servers: Vec::new(),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
-        let locks = locks.iter().map(|name| Choice::named(name).unwrap()).collect();
+        let locks = locks.iter().map(|name| LockSpec::named(name).unwrap()).collect();
         let options = Options {
             setting,
             cases: Vec::new(),
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn every_lock_is_measured_in_virtual_time() {
-        let all = Choice::all();
-        let names: Vec<&str> = all.iter().map(Choice::name).collect();
+        let all = LockSpec::all();
+        let names: Vec<&str> = all.iter().map(LockSpec::name).collect();
         let records = simulated("aries-xc30", 18, &names, &[5.0, 100.0]);
         for choice in &all {
             let of = records

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{CASES, TIMES};
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{Plot, distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as tables: for each number of ranks all figures, with the ratio to the best rival;
 /// if there are several numbers, also the figure that counts by lock and ranks.
@@ -110,7 +110,7 @@ fn writers(record: &Record) -> String {
 
 /// The lock with its thresholds; of a rival, the system.
 fn lock(record: &Record) -> String {
-    let threshold = |key: &str| Some(format!(" {key} {}", record.attribute(key)?));
+    let threshold = |key: &str| Some(format!(" {key} {}", record.text(key)?));
     let name = text_of(record, "lock");
     let name = if record.system == FARSIDE { name } else { format!("{} {name}", record.system) };
     ["t_dc", "t_l", "t_r"]

@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 use farside_apps::lu;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting, sample};
 use crate::overlap::library_ns;
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting, sample};
 
 pub use report::{plot, tables};
 
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "lu";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -133,7 +133,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(1)?;
     ensure!(options.setting.against.is_empty(), "there is no LU of a rival: leave out --against");
-    let designs = turns::choose(&options.designs, &lu::DESIGNS)?;
+    let designs = driver::choose(&options.designs, &lu::DESIGNS)?;
     ensure!(!options.sizes.is_empty(), "there is nothing to factor: give --sizes");
     for &size in &options.sizes {
         ensure!(
@@ -156,13 +156,13 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
     let plans: Vec<(u32, Plan)> =
         options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Plan as _;
+    use crate::driver::Plan as _;
 
     #[test]
     fn a_plan_survives_the_command_line() {

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
 use super::{Plan, row};
-use crate::timing::{clock, measure};
-use crate::turns::Limit;
+use crate::driver::Limit;
+use crate::timing::{Times, clock, measure};
 
 /// What farside sends for one operation on a word, and for its answer: header, tag, name, operands.
 const WORD_BYTES: usize = 102;
@@ -60,7 +60,7 @@ pub(super) fn run(plan: &Plan, limit: &Limit) -> Result<String> {
     for (case, bytes) in plan.cases() {
         let Some(shape) = Shape::of(&case, bytes) else { continue };
         let ns = exchange(&shape, ours, theirs, plan.time)?;
-        rows.push(row(&case, bytes, plan.target, ns * shape.part));
+        rows.push(row(&case, bytes, plan.target, Times::of_batches(ns * shape.part)));
     }
     Ok(rows.join("\n"))
 }

@@ -10,14 +10,14 @@ use farside_fabric::memory::full_fence;
 use rustix::thread::futex::{self, Flags};
 
 use super::{Plan, row};
-use crate::timing::{clock, measure};
+use crate::timing::{Times, clock, measure};
 
 /// Runs a plan with bare instructions, and returns its samples.
 pub(super) fn run(plan: &Plan) -> Result<String> {
     let mut rows = Vec::new();
     for (case, bytes) in plan.cases() {
         if let Some(ns) = one(&case, bytes, plan)? {
-            rows.push(row(&case, bytes, plan.target, ns));
+            rows.push(row(&case, bytes, plan.target, Times::of_batches(ns)));
         }
     }
     Ok(rows.join("\n"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use farside::{Patch, Place, Rank, Result, Window, World};
 
 use super::{Plan, Target, row};
-use crate::timing::{measure, median};
+use crate::timing::{Times, measure, measure_each, median};
 
 /// Barriers follow each other: a long batch also makes the skew of the first one vanish.
 const BARRIER_BATCH: Duration = Duration::from_millis(2);
@@ -22,8 +22,8 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let mut samples = Vec::new();
     for (case, bytes) in plan.cases() {
         world.barrier()?;
-        let ns = match (world.rank(), case.as_str()) {
-            (_, "barrier") => barrier(world, plan.time)?,
+        let times = match (world.rank(), case.as_str()) {
+            (_, "barrier") => Times::of_batches(barrier(world, plan.time)?),
             (Rank(0), _) => one(world, (&window, &sums), (&case, bytes, peer), plan.time)?,
             (me, _) if me == peer && plan.target == Target::Computing => {
                 world.work((plan.time.mul_f64(1.5) + Duration::from_millis(50)).as_nanos() as u64);
@@ -31,7 +31,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
             }
             _ => continue,
         };
-        samples.push(row(&case, bytes, plan.target, ns));
+        samples.push(row(&case, bytes, plan.target, times));
     }
     world.barrier()?;
     sums.free(world)?;
@@ -53,7 +53,7 @@ fn one(
     (window, sums): Memory<'_>,
     (case, bytes, peer): (&str, usize, Rank),
     time: Duration,
-) -> Result<f64> {
+) -> Result<Times> {
     match case {
         "put" | "get" | "accumulate" | "put_strided" | "rate" => {
             transfer(world, (window, sums), (case, bytes, peer), time)
@@ -68,13 +68,13 @@ fn transfer(
     (window, sums): Memory<'_>,
     (case, bytes, peer): (&str, usize, Rank),
     time: Duration,
-) -> Result<f64> {
+) -> Result<Times> {
     let at = window.at(peer, 0);
     let clock_ns = || world.now_ns();
     let words = bytes / 8;
     let data = vec![1u64; words];
     match case {
-        "put" => measure(&clock_ns, time, |count| {
+        "put" => measure_each(&clock_ns, time, |count| {
             (0..count).try_for_each(|_| {
                 world.put(black_box(&data), at)?;
                 world.flush(peer)
@@ -82,7 +82,7 @@ fn transfer(
         }),
         "get" => {
             let mut into = vec![0u64; words];
-            measure(&clock_ns, time, |count| {
+            measure_each(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
                     world.get(at, &mut into)?;
                     black_box(&into);
@@ -92,7 +92,7 @@ fn transfer(
         }
         "accumulate" => {
             let data = vec![1.0f64; words];
-            measure(&clock_ns, time, |count| {
+            measure_each(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
                     world.accumulate(1.0, black_box(&data), sums.at(peer, 0))?;
                     world.flush(peer)
@@ -103,7 +103,7 @@ fn transfer(
             let (rows, row) = (words.div_ceil(8).max(1), words.min(8));
             let data = vec![1u64; rows * 16];
             let patch = Patch { counts: &[rows, row], near: &[16, 1], far: &[16, 1] };
-            measure(&clock_ns, time, |count| {
+            measure_each(&clock_ns, time, |count| {
                 (0..count).try_for_each(|_| {
                     world.put_strided(black_box(&data), at, &patch)?;
                     world.flush(peer)
@@ -114,21 +114,23 @@ fn transfer(
             (0..count * RATE).try_for_each(|value| world.put(&[value], at))?;
             world.flush(peer)
         })
-        .map(|ns| ns / RATE as f64),
+        .map(|ns| Times::of_batches(ns / RATE as f64)),
         other => Err(no_case(other)),
     }
 }
 
 /// One on a word.
-fn word(world: &World, at: Place<'_, u64>, case: &str, time: Duration) -> Result<f64> {
+fn word(world: &World, at: Place<'_, u64>, case: &str, time: Duration) -> Result<Times> {
     let clock_ns = || world.now_ns();
     match case {
-        "fetch_add" => measure(&clock_ns, time, |count| each(count, |_| world.fetch_add(at, 1))),
-        "swap" => measure(&clock_ns, time, |count| each(count, |value| world.swap(at, value))),
+        "fetch_add" => {
+            measure_each(&clock_ns, time, |count| each(count, |_| world.fetch_add(at, 1)))
+        }
+        "swap" => measure_each(&clock_ns, time, |count| each(count, |value| world.swap(at, value))),
         // Every one hits, as the rivals' do.
         "compare_swap" => {
             let mut held = world.load(at)?;
-            measure(&clock_ns, time, |count| {
+            measure_each(&clock_ns, time, |count| {
                 each(count, |_| {
                     let next = held.wrapping_add(1);
                     world.compare_swap(at, std::mem::replace(&mut held, next), next)
@@ -137,9 +139,11 @@ fn word(world: &World, at: Place<'_, u64>, case: &str, time: Duration) -> Result
         }
         "compare_swap_miss" => {
             let other = world.load(at)?.wrapping_add(1);
-            measure(&clock_ns, time, |count| each(count, |_| world.compare_swap(at, other, other)))
+            measure_each(&clock_ns, time, |count| {
+                each(count, |_| world.compare_swap(at, other, other))
+            })
         }
-        "signal" => measure(&clock_ns, time, |count| {
+        "signal" => measure_each(&clock_ns, time, |count| {
             (0..count).try_for_each(|value| {
                 world.signal(at, value)?;
                 world.flush(at.rank())

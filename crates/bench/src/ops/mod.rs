@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
+use crate::driver::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
+use crate::timing::Times;
 
 pub use report::{plot, tables};
 
@@ -108,12 +109,12 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "ops";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
         attributes: &["bytes", "target"],
-        figures: &[("median_ns", Fold::Median)],
+        figures: &[("median_ns", Fold::Median), ("p50_ns", Fold::Median), ("p99_ns", Fold::Median)],
     };
     const HAS_LIMIT: bool = true;
 
@@ -181,7 +182,7 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
     for &bytes in &options.sizes {
         ensure!(
             bytes >= 8 && bytes.is_multiple_of(8) && (bytes < 64 || bytes.is_multiple_of(64)),
@@ -198,7 +199,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let ranks = options.setting.ranks.iter();
     let plans: Vec<(u32, Plan)> =
         ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
-    turns::run(&options.setting, &plans, &left_out)
+    driver::run(&options.setting, &plans, &left_out)
 }
 
 /// The jobs for a number of ranks. Where ranks outnumber processors, those that wait disturb a pair
@@ -224,7 +225,7 @@ fn plans(
         let why = format!(
             "where ranks outnumber processors, only the barrier is measured; ask for at most {most}"
         );
-        left_out.push(turns::left_out(&pairs, ranks, &why));
+        left_out.push(driver::left_out(&pairs, ranks, &why));
     } else if !pairs.is_empty() {
         plans.push((ranks, plan(pairs.clone(), Target::Idle)));
         plans.push((ranks, plan(pairs, Target::Computing)));
@@ -236,14 +237,15 @@ fn plans(
 }
 
 /// A sample as a line.
-fn row(case: &str, bytes: usize, target: Target, ns: f64) -> String {
-    sample(case, &[&bytes, &target.name()], &[Some(ns)])
+fn row(case: &str, bytes: usize, target: Target, times: Times) -> String {
+    let (p50_ns, p99_ns) = times.single_ns.unzip();
+    sample(case, &[&bytes, &target.name()], &[Some(times.median_ns), p50_ns, p99_ns])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Plan as _;
+    use crate::driver::Plan as _;
 
     fn plan(arguments: &[&str]) -> Result<Plan> {
         Plan::parse(&arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())

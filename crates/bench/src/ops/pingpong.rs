@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::{Plan, WORDS, row};
+use crate::timing::Times;
 
 const PROGRAM: &str = "fi_pingpong";
 /// The provider that a job over libfabric has here if none is named.
@@ -36,7 +37,7 @@ pub(super) fn run(plan: &Plan, provider: Option<&str>) -> Result<String> {
     let ns = round_trip_ns(name)?;
     Ok(cases
         .iter()
-        .map(|(case, bytes)| row(case, *bytes, plan.target, ns))
+        .map(|(case, bytes)| row(case, *bytes, plan.target, Times::of_batches(ns)))
         .collect::<Vec<_>>()
         .join("\n"))
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{SIZED, Target, WORDS};
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::{LIMIT, Pivot, Record, table};
 use crate::report::{Plot, distinct, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as tables: what an operation takes, and beside it how many times faster farside is
 /// than the best rival.
@@ -19,20 +19,26 @@ pub fn tables(records: &[Record]) -> String {
     let own = who
         .iter()
         .find(|record| record.system == FARSIDE)
-        .and_then(|record| record.attribute("who"));
-    let own = own.map_or(String::new(), |own| own.to_string());
-    let pivot = Pivot {
+        .and_then(|record| record.text("who"))
+        .unwrap_or_default();
+    let medians = Pivot {
         row_keys: &["ranks", "case", "bytes", "target"],
         column_key: "who",
         figure: "median_ns",
         ratio_for: Some(&own),
     };
-    table(&who, &pivot).to_string()
+    let tails = Pivot { figure: "p99_ns", ratio_for: None, ..medians };
+    let medians = table(&who, &medians).to_string();
+    if who.iter().all(|record| record.number(tails.figure).is_none()) {
+        return medians;
+    }
+    let tails = table(&who, &tails);
+    format!("{medians}\n\n99th percentile of operations that were timed one by one:\n{tails}")
 }
 
 /// A system, and who serves there if that was chosen.
 fn who(record: &Record) -> String {
-    match record.attribute("server") {
+    match record.text("server") {
         Some(server) => format!("{} {server}", record.system),
         None => record.system.clone(),
     }
@@ -54,9 +60,7 @@ pub fn plot(records: &[Record], directory: &Path) -> Result<()> {
 }
 
 fn is(record: &Record, case: &str, target: Target) -> bool {
-    record.case == case
-        && record.attribute("target").as_ref().and_then(|value| value.as_str())
-            == Some(target.name())
+    record.case == case && record.text("target").as_deref() == Some(target.name())
 }
 
 fn systems(records: &[Record]) -> Vec<String> {

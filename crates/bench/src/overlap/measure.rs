@@ -7,8 +7,8 @@ use farside::epoch::{Design, LockAgent, Mode, Options, Window};
 use farside::{Error, Rank, Result, World};
 
 use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
+use crate::driver::sample;
 use crate::timing::{measure, median};
-use crate::turns::sample;
 
 /// In how many steps computation grows to the epoch's own time.
 const STEPS: u32 = 20;

@@ -21,9 +21,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 
 use crate::cores::{self, Cores};
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -112,7 +112,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "overlap";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -190,8 +190,8 @@ pub struct Options {
 /// Measures, and returns the records and what went wrong on the way with rivals.
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
-    let cases = turns::choose(&options.cases, &CASES)?;
-    let designs = turns::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
+    let cases = driver::choose(&options.cases, &CASES)?;
+    let designs = driver::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
     for &bytes in &options.sizes {
         let is_good = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= 16 << 20;
         ensure!(
@@ -234,14 +234,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         let (cases, pairs): (Vec<String>, Vec<String>) =
             cases.iter().cloned().partition(|case| case == RECEIVER || ranks == 2);
         if !pairs.is_empty() {
-            left_out.push(turns::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
+            left_out.push(driver::left_out(&pairs, ranks, "a pair is measured at 2 ranks"));
         }
         let (hiding, plain): (Vec<String>, Vec<String>) =
             cases.into_iter().partition(|case| case != LATENCY && apart.is_some());
         plans.extend((!plain.is_empty()).then(|| (ranks, plan(plain, None))));
         plans.extend((!hiding.is_empty()).then(|| (ranks, plan(hiding, apart.clone()))));
     }
-    turns::run(&options.setting, &plans, &left_out)
+    driver::run(&options.setting, &plans, &left_out)
 }
 
 /// What a request costs the library of a simulated machine: what its agent needs to serve one.
@@ -253,8 +253,8 @@ pub(crate) fn library_ns(setting: &Setting) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             rounds: 1,
             program: "none".into(),
             sim: Some(machine),
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let options = Options {
@@ -302,9 +302,7 @@ mod tests {
 
     fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {
         let is = |record: &&Record| {
-            wanted.iter().all(|&(key, value)| {
-                record.attribute(key).is_some_and(|known| known.to_string() == value)
-            })
+            wanted.iter().all(|&(key, value)| record.text(key).is_some_and(|known| known == value))
         };
         records
             .iter()

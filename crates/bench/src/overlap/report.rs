@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{BYTES, LATENCY, RECEIVER, SENDER};
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{table, text_of, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as a table: the time, what was hidden, and how many times faster than the best rival
 /// it is.

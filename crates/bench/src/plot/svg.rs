@@ -1,6 +1,7 @@
-//! The few SVG elements that charts need, with text escaped and numbers kept short.
+//! The few SVG elements that charts need.
 
-use std::fmt::Write as _;
+pub(super) use farside_apps::svg::escape;
+use farside_apps::svg::{Document, Number};
 
 /// Colours that stay apart for the common kinds of colour blindness: Okabe and Ito's without
 /// yellow, which white swallows.
@@ -157,24 +158,16 @@ fn advance(letter: char) -> f64 {
     }
 }
 
-/// A drawing under construction.
-pub(super) struct Drawing {
-    out: String,
-}
+/// A chart under construction.
+pub(super) struct Drawing(Document);
 
 impl Drawing {
     /// An empty white sheet; `title` is what a screen reader says.
     pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
-        let mut drawing = Self { out: String::new() };
+        let mut drawing = Self(Document::new(width, height, title));
         let (width, height) = (Number(width), Number(height));
-        drawing.push(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"Inter, 'Helvetica Neue', \
-             Helvetica, Arial, \
-             'DejaVu Sans', sans-serif\">\n<title>{}</title>\n\
-             <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
-            escape(title)
-        ));
+        drawing
+            .push(format_args!("<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"));
         drawing
     }
 
@@ -274,9 +267,8 @@ impl Drawing {
         self.push(format_args!(">{}</text>\n", escape(text)));
     }
 
-    pub(super) fn finish(mut self) -> String {
-        self.out.push_str("</svg>\n");
-        self.out
+    pub(super) fn finish(self) -> String {
+        self.0.finish()
     }
 
     /// Ends an open tag, with a note inside unless it is empty.
@@ -289,38 +281,8 @@ impl Drawing {
     }
 
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        self.out.write_fmt(text).expect("writing to a string cannot fail");
+        self.0.push(text);
     }
-}
-
-/// A coordinate with at most two decimals.
-struct Number(f64);
-
-impl std::fmt::Display for Number {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        debug_assert!(self.0.is_finite(), "a coordinate must be finite");
-        // Adding zero turns -0 into 0.
-        let rounded = (self.0 * 100.0).round() / 100.0 + 0.0;
-        write!(f, "{rounded}")
-    }
-}
-
-/// `text` as XML or HTML content or attribute value; characters that XML forbids are dropped.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            letter if letter < ' ' || matches!(letter, '\u{fffe}' | '\u{ffff}') => {}
-            letter => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

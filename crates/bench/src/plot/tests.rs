@@ -205,9 +205,13 @@ fn bars_may_be_missing_equal_negative_or_many() {
 
 #[test]
 fn the_page_lists_every_plot() {
-    let page = index_html("Runs & more", &[("put <8 B>", "put #1.svg"), ("locks", "locks.svg")]);
+    let about = [("command", "farside bench <ops>".to_owned())];
+    let plots = [("put <8 B>", "put #1.svg"), ("locks", "locks.svg")];
+    let page = index_html("Runs & more", &about, &plots);
+    assert!(page.contains("<dt>command</dt><dd>farside bench &lt;ops&gt;</dd>"));
+    assert!(page.contains("width=device-width") && page.contains("overflow-x: auto"));
     assert!(page.contains("Runs &amp; more") && page.contains("put &lt;8 B&gt;"));
     assert!(page.contains("src=\"put%20%231.svg\"") && page.contains("src=\"locks.svg\""));
     let none: [(&str, &str); 0] = [];
-    assert!(index_html("none", &none).contains("No plots"));
+    assert!(index_html("none", &[], &none).contains("No plots"));
 }

@@ -8,8 +8,8 @@ use farside::fence::{Fences, Style};
 use farside::{Barrier, Error, Rank, Result, Window, World};
 
 use super::{ALLFENCE, BARRIER, Plan, SYNC, algorithms};
+use crate::driver::sample;
 use crate::timing::median;
-use crate::turns::sample;
 
 /// Barriers follow each other: a long batch also makes the skew of the first one vanish.
 const BARRIER_BATCH: Duration = Duration::from_millis(2);

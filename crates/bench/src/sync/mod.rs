@@ -15,9 +15,9 @@ use farside::World;
 use farside::barrier;
 use farside::fence::Style;
 
+use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
-use crate::turns::{self, Fold, Layout, SLACK, Setting};
 
 pub use report::{plot, tables};
 
@@ -63,7 +63,7 @@ impl Plan {
     }
 }
 
-impl turns::Plan for Plan {
+impl driver::Plan for Plan {
     const BENCH: &'static str = "sync";
     const LAYOUT: Layout = Layout {
         cases: &CASES,
@@ -109,7 +109,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     options.setting.check(2)?;
     options.setting.check_one_server()?;
-    let (cases, bytes) = (turns::choose(&options.cases, &CASES)?, options.bytes);
+    let (cases, bytes) = (driver::choose(&options.cases, &CASES)?, options.bytes);
     ensure!(
         bytes >= 8 && bytes.is_multiple_of(8),
         "{bytes} bytes cannot be put here: expected a multiple of 8"
@@ -122,14 +122,14 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     let plan = Plan { time: options.setting.time, cases, bytes };
     let plans: Vec<(u32, Plan)> =
         options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    turns::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &plans, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Plan as _;
     use crate::machine::Machine;
-    use crate::turns::Plan as _;
     use farside::sim::Profile;
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             nodes: None,
             servers: Vec::new(),
             provider: None,
-            workshop: "none".into(),
+            build_directory: "none".into(),
             progress: false,
         };
         let cases = cases.iter().map(|&case| case.to_owned()).collect();

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{ALLFENCE, BARRIER, SYNC};
+use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
 use crate::report::{distinct, table, text_of, write_plots};
-use crate::turns::FARSIDE;
 
 /// The results as a table: time and messages, and how many times faster each is than the best rival
 /// that achieves the same.

@@ -42,7 +42,8 @@ impl BoundedBypass {
     /// watch.reset(3);
     /// watch.asks(Rank(2));
     /// watch.enters(Rank(0))?;
-    /// assert!(watch.enters(Rank(1)).unwrap_err().to_string().contains("overtaken 2 times, where 1 is the bound"));
+    /// let broken = watch.enters(Rank(1)).unwrap_err().to_string();
+    /// assert!(broken.contains("overtaken 2 times, where 1 is the bound"));
     /// # Ok::<(), farside::Error>(())
     /// ```
     pub fn in_all(bound: u32) -> BoundedBypass {

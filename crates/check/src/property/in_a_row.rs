@@ -27,7 +27,8 @@ pub enum Counted {
 /// watch.waits(Rank(2));
 /// watch.goes_out(Rank(0));
 /// let problem = watch.goes_in(Rank(1)).unwrap_err().to_string();
-/// assert!(problem.contains("rank 2 waits, and 2 of one node in a row have gone in: T_L allows 1"));
+/// let expected = "rank 2 waits, and 2 of one node in a row have gone in: T_L allows 1";
+/// assert!(problem.contains(expected));
 /// # Ok::<(), farside::Error>(())
 /// ```
 #[derive(Clone)]

@@ -38,7 +38,11 @@ pub trait Specification {
 ///     type Operation = u64;
 ///     type Answer = u64;
 ///     fn initial(&self) -> u64 { 0 }
-///     fn apply(&self, count: &mut u64, add: &u64) -> u64 { let before = *count; *count += add; before }
+///     fn apply(&self, count: &mut u64, add: &u64) -> u64 {
+///         let before = *count;
+///         *count += add;
+///         before
+///     }
 /// }
 ///
 /// let history = History::new();

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Setting;
 use farside_bench::dsm::{self, Options};
-use farside_bench::turns::Setting;
 
 use super::{Common, Findings};
 

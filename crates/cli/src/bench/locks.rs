@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use farside_bench::locks::{self, Choice, Options, Thresholds, levels};
+use farside_bench::locks::{self, LockSpec, Options, Thresholds, levels};
 
 use super::{Common, Findings};
 
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
 }
 
 fn which_locks() -> String {
-    let names: Vec<&str> = Choice::all().iter().map(Choice::name).collect();
+    let names: Vec<&str> = LockSpec::all().iter().map(LockSpec::name).collect();
     format!("Which locks: {}; all by default", names.join(", "))
 }
 
@@ -69,17 +69,17 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
 }
 
 /// The locks asked for, with every combination of the thresholds asked for.
-fn chosen(arguments: &Arguments) -> Result<Vec<Choice>> {
-    let named: Vec<Choice> = match &arguments.locks[..] {
-        [] => Choice::all(),
-        names => names.iter().map(|name| Choice::named(name)).collect::<Result<_>>()?,
+fn chosen(arguments: &Arguments) -> Result<Vec<LockSpec>> {
+    let named: Vec<LockSpec> = match &arguments.locks[..] {
+        [] => LockSpec::all(),
+        names => names.iter().map(|name| LockSpec::named(name)).collect::<Result<_>>()?,
     };
     fn or_usual<T: Clone>(values: &[T]) -> Vec<Option<T>> {
         if values.is_empty() { vec![None] } else { values.iter().cloned().map(Some).collect() }
     }
     let t_l: Vec<Vec<u32>> =
         arguments.t_l.iter().map(|text| levels(text)).collect::<Result<_>>()?;
-    let mut locks: Vec<Choice> = Vec::new();
+    let mut locks: Vec<LockSpec> = Vec::new();
     for lock in named {
         for t_dc in or_usual(&arguments.t_dc) {
             for t_l in or_usual(&t_l) {

@@ -19,9 +19,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use farside::job::Kind;
 use farside_apps::output::check_target;
+use farside_bench::driver::{self, Plan, Setting};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
-use farside_bench::turns::{self, Plan, Setting};
 
 use crate::complain;
 use crate::simulate::Simulate;
@@ -97,7 +97,13 @@ struct Common {
     topology: Option<String>,
     /// Divide the ranks into so many nodes, which reach each other over UDP or libfabric only, and
     /// the rivals' ranks over TCP only; programs on shared pages take several numbers
-    #[arg(long, value_delimiter = ',', value_name = "K", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "sim")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "K",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "sim"
+    )]
     nodes: Vec<u32>,
     /// What connects the nodes: nic, or ofi; both take turns with --servers nic,ofi
     #[arg(long, value_name = "FABRIC", requires = "nodes", value_parser = between_nodes)]
@@ -183,7 +189,7 @@ impl Common {
             sim: self.simulate.machine(self.topology.clone())?,
             nodes,
             servers: match (self.fabric, &self.servers[..]) {
-                (Some(Kind::Ofi), []) => vec![turns::OFI.into()],
+                (Some(Kind::Ofi), []) => vec![driver::OFI.into()],
                 (_, servers) => servers.to_vec(),
             },
             provider: self.provider.clone(),
@@ -191,7 +197,7 @@ impl Common {
             against,
             time: Duration::from_millis(self.time.unwrap_or(usual_ms)),
             rounds: self.rounds,
-            workshop: turns::workshop(&program),
+            build_directory: driver::build_directory(&program),
             program,
             progress: true,
         })

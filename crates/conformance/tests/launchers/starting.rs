@@ -28,7 +28,9 @@ static void maybe_stuck(const char *call) {
     const char *stuck = getenv("FAKE_PMIX_STUCK");
     while (stuck && !strcmp(stuck, call)) pause();
 }
-int PMIx_Init(void *me, void *info, size_t n) { memset(me, 0, 260); maybe_stuck("PMIx_Init"); return 0; }
+int PMIx_Init(void *me, void *info, size_t n) {
+    memset(me, 0, 260); maybe_stuck("PMIx_Init"); return 0;
+}
 int PMIx_Put(uint8_t scope, const char *key, struct value *value) {
     maybe_stuck("PMIx_Put");
     kept[count].key = strdup(key);
@@ -42,7 +44,9 @@ int PMIx_Get(void *proc, const char *key, void *info, size_t n, struct value **v
     *value = calloc(1, sizeof **value);
     if (!strcmp(key, "pmix.job.size")) { (*value)->kind = 14; (*value)->data.number = 1; return 0; }
     for (int i = 0; i < count; i++)
-        if (!strcmp(key, kept[i].key)) { (*value)->kind = 3; (*value)->data.string = strdup(kept[i].text); return 0; }
+        if (!strcmp(key, kept[i].key)) {
+            (*value)->kind = 3; (*value)->data.string = strdup(kept[i].text); return 0;
+        }
     return -46;
 }
 int PMIx_Finalize(void *info, size_t n) { maybe_stuck("PMIx_Finalize"); return 0; }

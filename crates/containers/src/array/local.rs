@@ -136,7 +136,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// let ring = Builder::new(&[6]).ghosts(&[1]).create::<i32>(&world)?;
     /// ring.put(.., arr1(&[0, 1, 2, 3, 4, 5]).view())?;
     /// ring.update_ghosts()?;
-    /// let expected = if world.rank().0 == 0 { arr1(&[5, 0, 1, 2, 3]) } else { arr1(&[2, 3, 4, 5, 0]) };
+    /// let is_first = world.rank().0 == 0;
+    /// let expected = if is_first { arr1(&[5, 0, 1, 2, 3]) } else { arr1(&[2, 3, 4, 5, 0]) };
     /// assert_eq!(ring.own_with_ghosts()?.unwrap(), expected.into_dyn());
     /// # ring.free() }).unwrap();
     /// ```

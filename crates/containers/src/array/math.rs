@@ -43,7 +43,8 @@ impl<T: Plain> GlobalArray<'_, T> {
     /// ```
     /// # use farside::GlobalArray;
     /// # farside::local(3, |world| {
-    /// let (a, b) = (GlobalArray::<u8>::new(&world, &[2, 5])?, GlobalArray::<u8>::new(&world, &[5, 2])?);
+    /// let a = GlobalArray::<u8>::new(&world, &[2, 5])?;
+    /// let b = GlobalArray::<u8>::new(&world, &[5, 2])?;
     /// a.put_value(&[1, 3], 7)?;
     /// b.transpose_from(&a)?;
     /// assert_eq!(b.get_value(&[3, 1])?, 7);
@@ -225,7 +226,8 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
     /// ```
     /// # use farside::{GlobalArray, array::ndarray::arr2};
     /// # farside::local(4, |world| {
-    /// let (a, b) = (GlobalArray::<f64>::new(&world, &[2, 3])?, GlobalArray::new(&world, &[3, 2])?);
+    /// let a = GlobalArray::<f64>::new(&world, &[2, 3])?;
+    /// let b = GlobalArray::new(&world, &[3, 2])?;
     /// let c = GlobalArray::new(&world, &[2, 2])?;
     /// a.put([.., ..], arr2(&[[1., 2., 3.], [4., 5., 6.]]).view())?;
     /// b.put([.., ..], arr2(&[[1., 0.], [0., 1.], [1., 1.]]).view())?;

@@ -27,26 +27,37 @@
 //!
 //! # From Global Arrays to here
 //!
-//! | Global Arrays | here |
-//! | --- | --- |
-//! | `NGA_Create`, `GA_Duplicate`, `GA_Destroy` | [`GlobalArray::new`], [`GlobalArray::like`], [`GlobalArray::free`] |
-//! | `NGA_Create_irreg`, `GA_Set_chunk`, `GA_Set_restricted` | [`Builder::distribution`] with [`Distribution::Irregular`], [`Distribution::Grid`] |
-//! | `GA_Set_block_cyclic`, `GA_Set_block_cyclic_proc_grid` | [`Distribution::BlockCyclic`], [`Distribution::BlockCyclicGrid`] |
-//! | `NGA_Create_ghosts`, `GA_Update_ghosts`, `NGA_Access_ghosts` | [`Builder::ghosts`], [`GlobalArray::update_ghosts`], [`GlobalArray::own_with_ghosts`] |
-//! | `GA_Pgroup_create`, `NGA_Create_config` | [`farside_rma::Team`], [`Builder::create_on`] |
-//! | `GA_Sync` | [`GlobalArray::sync`], [`GlobalArray::sync_by`] |
-//! | `NGA_Put`, `NGA_Get`, `NGA_Acc` | [`GlobalArray::put`], [`GlobalArray::get`], [`GlobalArray::accumulate`] |
-//! | `NGA_Periodic_put`, `_get`, `_acc` | [`GlobalArray::put_periodic`], [`GlobalArray::get_periodic`], [`GlobalArray::accumulate_periodic`] |
-//! | `NGA_Scatter`, `NGA_Scatter_acc`, `NGA_Gather` | [`GlobalArray::scatter`], [`GlobalArray::scatter_accumulate`], [`GlobalArray::gather`] |
-//! | `NGA_Read_inc` | [`GlobalArray::read_increment`] |
-//! | `NGA_Locate`, `NGA_Locate_region`, `NGA_Distribution` | [`GlobalArray::owner`], [`GlobalArray::owners`], [`GlobalArray::blocks_of`] |
-//! | `NGA_Access`, `NGA_Release` | [`GlobalArray::own_view`], [`GlobalArray::own_view_mut`] (unsafe), [`GlobalArray::for_each_own`] (safe, by copy) |
-//! | `GA_Iterator`, `NGA_Local_iterator` | [`GlobalArray::blocks`], [`GlobalArray::own_blocks`], [`GlobalArray::for_each_own_with`] |
-//! | `GA_Fill`, `GA_Zero`, `GA_Copy`, `GA_Scale`, `GA_Add` | [`GlobalArray::fill`], [`GlobalArray::copy_from`], [`GlobalArray::scale`], [`GlobalArray::add_from`] |
-//! | `GA_Dot`, `GA_Dgop`, `NGA_Select_elem` | [`GlobalArray::dot`], [`GlobalArray::reduce`], [`GlobalArray::sum`], [`GlobalArray::min`], [`GlobalArray::max`], [`GlobalArray::select`] |
-//! | `GA_Transpose`, `GA_Dgemm` | [`GlobalArray::transpose_from`], [`GlobalArray::multiply_from`] |
-//! | `GA_Merge_mirrored`, mirrored arrays | [`GlobalArray::mirror`], [`GlobalArray::merge`] |
-//! | `GA_Print`, files of DRA | [`GlobalArray::print`], [`GlobalArray::save_npy`], [`GlobalArray::load_npy`] |
+//! - `NGA_Create`, `GA_Duplicate`, `GA_Destroy`: [`GlobalArray::new`], [`GlobalArray::like`],
+//!   [`GlobalArray::free`].
+//! - `NGA_Create_irreg`, `GA_Set_chunk`, `GA_Set_restricted`: [`Builder::distribution`] with
+//!   [`Distribution::Irregular`], [`Distribution::Grid`].
+//! - `GA_Set_block_cyclic`, `GA_Set_block_cyclic_proc_grid`: [`Distribution::BlockCyclic`],
+//!   [`Distribution::BlockCyclicGrid`].
+//! - `NGA_Create_ghosts`, `GA_Update_ghosts`, `NGA_Access_ghosts`: [`Builder::ghosts`],
+//!   [`GlobalArray::update_ghosts`], [`GlobalArray::own_with_ghosts`].
+//! - `GA_Pgroup_create`, `NGA_Create_config`: [`farside_rma::Team`], [`Builder::create_on`].
+//! - `GA_Sync`: [`GlobalArray::sync`], [`GlobalArray::sync_by`].
+//! - `NGA_Put`, `NGA_Get`, `NGA_Acc`: [`GlobalArray::put`], [`GlobalArray::get`],
+//!   [`GlobalArray::accumulate`].
+//! - `NGA_Periodic_put`, `_get`, `_acc`: [`GlobalArray::put_periodic`],
+//!   [`GlobalArray::get_periodic`], [`GlobalArray::accumulate_periodic`].
+//! - `NGA_Scatter`, `NGA_Scatter_acc`, `NGA_Gather`: [`GlobalArray::scatter`],
+//!   [`GlobalArray::scatter_accumulate`], [`GlobalArray::gather`].
+//! - `NGA_Read_inc`: [`GlobalArray::read_increment`].
+//! - `NGA_Locate`, `NGA_Locate_region`, `NGA_Distribution`: [`GlobalArray::owner`],
+//!   [`GlobalArray::owners`], [`GlobalArray::blocks_of`].
+//! - `NGA_Access`, `NGA_Release`: [`GlobalArray::own_view`], [`GlobalArray::own_view_mut`]
+//!   (unsafe), [`GlobalArray::for_each_own`] (safe, by copy).
+//! - `GA_Iterator`, `NGA_Local_iterator`: [`GlobalArray::blocks`], [`GlobalArray::own_blocks`],
+//!   [`GlobalArray::for_each_own_with`].
+//! - `GA_Fill`, `GA_Zero`, `GA_Copy`, `GA_Scale`, `GA_Add`: [`GlobalArray::fill`],
+//!   [`GlobalArray::copy_from`], [`GlobalArray::scale`], [`GlobalArray::add_from`].
+//! - `GA_Dot`, `GA_Dgop`, `NGA_Select_elem`: [`GlobalArray::dot`], [`GlobalArray::reduce`],
+//!   [`GlobalArray::sum`], [`GlobalArray::min`], [`GlobalArray::max`], [`GlobalArray::select`].
+//! - `GA_Transpose`, `GA_Dgemm`: [`GlobalArray::transpose_from`], [`GlobalArray::multiply_from`].
+//! - `GA_Merge_mirrored`, mirrored arrays: [`GlobalArray::mirror`], [`GlobalArray::merge`].
+//! - `GA_Print`, files of DRA: [`GlobalArray::print`], [`GlobalArray::save_npy`],
+//!   [`GlobalArray::load_npy`].
 
 mod area;
 mod distribution;
@@ -232,7 +243,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// # use farside::{GlobalArray, Rank};
     /// # farside::local(2, |world| {
     /// let a = GlobalArray::<f32>::new(&world, &[10])?;
-    /// let owners: Vec<_> = a.owners(3..8)?.into_iter().map(|(rank, area)| (rank, area.range(0))).collect();
+    /// let owners = a.owners(3..8)?.into_iter();
+    /// let owners: Vec<_> = owners.map(|(rank, area)| (rank, area.range(0))).collect();
     /// assert_eq!(owners, [(Rank(0), 3..5), (Rank(1), 5..8)]);
     /// # a.free() }).unwrap();
     /// ```

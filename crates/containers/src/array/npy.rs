@@ -26,11 +26,15 @@ pub trait Element: Plain {
 }
 
 macro_rules! elements {
-    ($($type:ty => $descr:literal),* $(,)?) => { $(impl Element for $type { const DESCR: &'static str = $descr; })* };
+    ($($type:ty => $descr:literal),* $(,)?) => {
+        $(impl Element for $type { const DESCR: &'static str = $descr; })*
+    };
 }
 
 elements! {
-    f32 => "<f4", f64 => "<f8", i8 => "|i1", i16 => "<i2", i32 => "<i4", i64 => "<i8", u8 => "|u1", u16 => "<u2", u32 => "<u4", u64 => "<u8",
+    f32 => "<f4", f64 => "<f8",
+    i8 => "|i1", i16 => "<i2", i32 => "<i4", i64 => "<i8",
+    u8 => "|u1", u16 => "<u2", u32 => "<u4", u64 => "<u8",
     Complex<f32> => "<c8", Complex<f64> => "<c16",
 }
 

@@ -17,7 +17,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// # use farside::HashMap;
     /// # farside::local(3, |world| {
     /// let map = HashMap::<u64, u64>::new(&world)?;
-    /// let mine: Vec<(u64, u64)> = (0..100).map(|n| (n * 3 + u64::from(world.rank().0), n)).collect();
+    /// let me = u64::from(world.rank().0);
+    /// let mine: Vec<(u64, u64)> = (0..100).map(|n| (n * 3 + me, n)).collect();
     /// assert!(map.insert_all(&world, &mine)?.iter().all(Option::is_none));
     /// world.barrier()?;
     /// let keys: Vec<u64> = (0..301).collect();

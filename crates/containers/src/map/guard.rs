@@ -38,7 +38,9 @@ impl Synchronization {
     /// ```
     /// use farside::map::Synchronization;
     ///
-    /// assert!(Synchronization::all().iter().all(|one| Synchronization::named(one.name()).as_ref() == Some(one)));
+    /// for one in Synchronization::all() {
+    ///     assert_eq!(Synchronization::named(one.name()), Some(one));
+    /// }
     /// assert_eq!(Synchronization::named("luck"), None);
     /// ```
     pub fn named(name: &str) -> Option<Synchronization> {

@@ -105,7 +105,8 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// ```
     /// # use farside::{map::{Options, Synchronization}, rw, HashMap};
     /// # farside::local(3, |world| {
-    /// let options = Options { synchronization: Synchronization::Locked(rw::Kind::rma_rw()), ..Options::default() };
+    /// let synchronization = Synchronization::Locked(rw::Kind::rma_rw());
+    /// let options = Options { synchronization, ..Options::default() };
     /// let map = HashMap::<[u8; 5], u32>::with(&world.team(), &options)?;
     /// map.insert(&world, *b"hello", 5)?;
     /// assert_eq!(map.get(&world, *b"hello")?, Some(5));

@@ -81,23 +81,4 @@ pub(crate) fn simulated(
     );
 }
 
-/// Numbers that look random and are the same in every run.
-pub(crate) struct Numbers(u64);
-
-impl Numbers {
-    pub(crate) fn new(seed: u64) -> Numbers {
-        Numbers(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        // Marsaglia's xorshift.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit
-    }
-}
+pub(crate) use farside_fabric::random::SplitMix as Numbers;

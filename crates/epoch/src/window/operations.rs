@@ -193,7 +193,8 @@ impl<'t, V: Variant> Window<'t, V> {
     /// farside::local(2, |world| {
     ///     let window = Window::allocate(&world, 80_000, Options::new())?;
     ///     window.lock(Rank(1), Mode::Shared)?;
-    ///     let put = window.put_request(vec![1.5; 5_000], Rank(1), 40_000 * u64::from(world.rank().0))?;
+    ///     let at = 40_000 * u64::from(world.rank().0);
+    ///     let put = window.put_request(vec![1.5; 5_000], Rank(1), at)?;
     ///     let computed = 6 * 7; // … while the data is on its way
     ///     window.unlock(Rank(1))?;
     ///     assert_eq!(put.take()?.len() + computed, 5_042);

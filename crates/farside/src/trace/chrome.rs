@@ -26,7 +26,8 @@ const LANDING_NS: u64 = 1;
 /// use farside::{Rank, Topology, trace, tracing::Slice};
 ///
 /// let operation = Operation { kind: Kind::Put, peer: Some(Rank(1)), bytes: 64 };
-/// let slice = Slice { rank: Rank(0), operation, begin_ns: 1_000, end_ns: 1_250, landed_ns: Some(1_900) };
+/// let (begin_ns, end_ns, landed_ns) = (1_000, 1_250, Some(1_900));
+/// let slice = Slice { rank: Rank(0), operation, begin_ns, end_ns, landed_ns };
 /// let mut json = Vec::new();
 /// trace::chrome(&[slice], &Topology::flat(2), &mut json)?;
 /// let json = String::from_utf8(json).unwrap();
@@ -125,7 +126,14 @@ impl Events<'_> {
             self.separate()?;
             write!(
                 self.out,
-                r#"{{"name":"{what}_{event}","cat":"__metadata","ph":"M","ts":0,{track},"args":{{"{event}":{value}}}}}"#
+                concat!(
+                    r#"{{"name":"{what}_{event}","cat":"__metadata","ph":"M","ts":0,{track},"#,
+                    r#""args":{{"{event}":{value}}}}}"#
+                ),
+                what = what,
+                event = event,
+                track = track,
+                value = value
             )?;
         }
         Ok(())
@@ -141,14 +149,21 @@ impl Events<'_> {
         self.separate()?;
         write!(
             self.out,
-            r#"{{"name":"{kind}","cat":"operation","ph":"X","ts":{begin},"dur":{duration},{track},"args":{{{peer}"bytes":{bytes}}}}}"#
+            concat!(
+                r#"{{"name":"{kind}","cat":"operation","ph":"X","ts":{begin},"dur":{duration},"#,
+                r#"{track},"args":{{{peer}"bytes":{bytes}}}}}"#
+            ),
+            kind = kind,
+            begin = begin,
+            duration = duration,
+            track = track,
+            peer = peer,
+            bytes = bytes
         )?;
         if bar.landing.is_some() {
             self.separate()?;
-            write!(
-                self.out,
-                r#"{{"name":"{kind}","cat":"landing","ph":"s","id":"{number}","ts":{begin},{track}}}"#
-            )?;
+            let tied = format!(r#""cat":"landing","ph":"s","id":"{number}""#);
+            write!(self.out, r#"{{"name":"{kind}",{tied},"ts":{begin},{track}}}"#)?;
         }
         Ok(())
     }
@@ -162,13 +177,20 @@ impl Events<'_> {
         self.separate()?;
         write!(
             self.out,
-            r#"{{"name":"{kind} lands","cat":"landing","ph":"X","ts":{at},"dur":{duration},{track},"args":{{"from":{from},"bytes":{bytes}}}}}"#
+            concat!(
+                r#"{{"name":"{kind} lands","cat":"landing","ph":"X","ts":{at},"dur":{duration},"#,
+                r#"{track},"args":{{"from":{from},"bytes":{bytes}}}}}"#
+            ),
+            kind = kind,
+            at = at,
+            duration = duration,
+            track = track,
+            from = from,
+            bytes = bytes
         )?;
         self.separate()?;
-        write!(
-            self.out,
-            r#"{{"name":"{kind}","cat":"landing","ph":"f","bp":"e","id":"{number}","ts":{at},{track}}}"#
-        )
+        let tied = format!(r#""cat":"landing","ph":"f","bp":"e","id":"{number}""#);
+        write!(self.out, r#"{{"name":"{kind}",{tied},"ts":{at},{track}}}"#)
     }
 
     /// The two fields that say which track an event is on. Both count from 1, as 0 means the idle

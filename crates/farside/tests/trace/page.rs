@@ -30,7 +30,8 @@ const key = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
 const all = span();
 const before = timeOf(700);
 const place = chart.getBoundingClientRect();
-chart.dispatchEvent(new WheelEvent("wheel", { deltaY: -400, clientX: place.left + 700, clientY: place.top + 200, cancelable: true }));
+const clientX = place.left + 700, clientY = place.top + 200;
+chart.dispatchEvent(new WheelEvent("wheel", { deltaY: -400, clientX, clientY, cancelable: true }));
 draw();
 seen.wheelZooms = span() < all && Math.abs(timeOf(700) - before) < span() / 100;
 seen.fewer = seen.rendered;
@@ -63,10 +64,12 @@ const A_RESIZE: &str = r##"
 <script>
 {
 const seen = document.documentElement.dataset;
-const isInked = () => chart.getContext("2d").getImageData(0, 0, chart.width, chart.height).data.some((value) => value);
+const pixels = () => chart.getContext("2d").getImageData(0, 0, chart.width, chart.height).data;
+const isInked = () => pixels().some((value) => value);
 const heights = [700, 500, 640, 400, 620, 450];
 [seen.resized, seen.measured, seen.needless, seen.looks, seen.blank] = [heights.length, 0, 0, 0, 0];
-const measureOnly = measure, extent = () => document.getElementById("view").clientWidth + "x" + document.getElementById("view").clientHeight;
+const measureOnly = measure, viewed = document.getElementById("view");
+const extent = () => viewed.clientWidth + "x" + viewed.clientHeight;
 let last = extent();
 measure = () => {
   seen.measured++;

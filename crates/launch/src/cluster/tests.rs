@@ -24,7 +24,8 @@ struct Puppets {
 const PUPPET: &str = r#"
     cat "$1/first-$2"
     while length=$(dd bs=1 count=4 2>/dev/null | od -An -tu4 | tr -d ' ') && [ -n "$length" ]; do
-        kind=$(dd bs=1 count="$length" 2>/dev/null | od -An -v -tu1 | tr -s ' \n' ' ' | cut -d' ' -f2)
+        bytes=$(dd bs=1 count="$length" 2>/dev/null | od -An -v -tu1 | tr -s ' \n' ' ')
+        kind=$(echo "$bytes" | cut -d' ' -f2)
         case $kind in
             6) cat "$1/when-lost-$2" 2>/dev/null; rm -f "$1/when-lost-$2";;
             7) cat "$1/last"; exit;;

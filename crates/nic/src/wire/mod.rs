@@ -1,7 +1,8 @@
 //! What is on the wire: datagrams, each with a header, a tag and a body.
 //!
 //! ```text
-//! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64  32  held u64  40  back u16  42  zero  48  tag  64  body
+//! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64
+//! 32  held u64  40  back u16  42  zero  48  tag  64  body
 //! ```
 //!
 //! A *request* goes from a port to a server; its number counts the datagrams of that connection

@@ -5,17 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use farside_fabric::Result;
+use farside_fabric::random::SplitMix;
 
 use crate::relay::Relay;
 use crate::work;
-
-/// A generator of numbers (SplitMix64).
-pub(crate) fn step(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let number = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
-}
 
 /// A job works while so many hostile datagrams arrive.
 pub(crate) fn run(datagrams: u64) {
@@ -57,7 +50,7 @@ pub(crate) fn run(datagrams: u64) {
 }
 
 fn attack(relay: &Relay, sockets: &[UdpSocket], datagrams: u64) {
-    let mut random = 7;
+    let mut random = SplitMix::new(7);
     let (mut recorded, mut places) = (Vec::new(), Vec::new());
     let mut sent = 0;
     while sent < datagrams {
@@ -70,7 +63,7 @@ fn attack(relay: &Relay, sockets: &[UdpSocket], datagrams: u64) {
                 continue;
             }
         }
-        let number = step(&mut random);
+        let number = random.next();
         let socket = &sockets[(number >> 8) as usize % sockets.len()];
         let (was_for, packet) = &recorded[(number >> 16) as usize % recorded.len()];
         let place = places[(number >> 40) as usize % places.len()];
@@ -84,7 +77,7 @@ fn attack(relay: &Relay, sockets: &[UdpSocket], datagrams: u64) {
 /// One datagram: replayed, damaged, cut, lengthened, forged or made of nothing.
 fn hostile(
     number: u64,
-    random: &mut u64,
+    random: &mut SplitMix,
     (was_for, packet): (SocketAddr, &[u8]),
     place: SocketAddr,
 ) -> (SocketAddr, Vec<u8>) {
@@ -93,14 +86,14 @@ fn hostile(
         0..5 => (was_for, copy),
         5 => (place, copy),
         6..8 => {
-            let bit = step(random) as usize % (copy.len().max(1) * 8);
+            let bit = random.next() as usize % (copy.len().max(1) * 8);
             if let Some(byte) = copy.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);
             }
             (was_for, copy)
         }
         8..10 => {
-            copy.truncate(step(random) as usize % (copy.len() + 1));
+            copy.truncate(random.next() as usize % (copy.len() + 1));
             (was_for, copy)
         }
         10 => {
@@ -112,16 +105,16 @@ fn hostile(
             if let Some(head) = copy.first_chunk_mut::<64>() {
                 head[16] = head[16].wrapping_add(1);
                 head[48..64].copy_from_slice(
-                    &[step(random).to_le_bytes(), step(random).to_le_bytes()].concat(),
+                    &[random.next().to_le_bytes(), random.next().to_le_bytes()].concat(),
                 );
             }
             (was_for, copy)
         }
-        13 => (place, (0..step(random) % 200).map(|_| step(random) as u8).collect()),
+        13 => (place, (0..random.next() % 200).map(|_| random.next() as u8).collect()),
         14 => (place, Vec::new()),
         _ => {
             let mut packet = b"fs\x02\x01".to_vec();
-            packet.resize(64 + (step(random) % 100) as usize, number as u8);
+            packet.resize(64 + (random.next() % 100) as usize, number as u8);
             (place, packet)
         }
     }

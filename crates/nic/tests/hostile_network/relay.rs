@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use farside_fabric::random::SplitMix;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// How many datagrams are kept for whoever wants to replay them.
@@ -63,7 +64,7 @@ impl Relay {
             known: HashMap::new(),
             waiting: BinaryHeap::new(),
             seen: Seen::default(),
-            random: 1,
+            random: SplitMix::new(1),
         };
         for &place in real {
             assert!(passing.know(place).is_some(), "the mirror of {place} is taken");
@@ -106,7 +107,7 @@ struct Passing {
     /// Datagrams that are late: when, from which mirror, to whom.
     waiting: BinaryHeap<Reverse<Delayed>>,
     seen: Seen,
-    random: u64,
+    random: SplitMix,
 }
 
 impl Passing {
@@ -196,7 +197,7 @@ impl Passing {
     }
 
     fn next(&mut self) -> u64 {
-        crate::attack::step(&mut self.random)
+        self.random.next()
     }
 
     fn chance(&mut self, pct: u64) -> bool {

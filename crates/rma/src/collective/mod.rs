@@ -385,7 +385,8 @@ impl Team<'_> {
 
     /// A member whose call differs, among those next to this one and at the start of the team.
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
-        let differs = |rank: Rank| matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call);
+        let call_of = |rank: Rank| self.call_of(rank, step.sequence);
+        let differs = |rank: Rank| matches!(call_of(rank), Ok(Some(call)) if call != step.call);
         let (members, me) = (&self.group().members, self.group().me);
         let neighbours =
             (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);

@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 
-use super::random::Numbers;
+use farside_fabric::random::Xorshift;
+
 use crate::event::{Event, EventId};
 use crate::run::Oracle;
 
 /// One run.
 pub(super) struct Pct {
-    numbers: Numbers,
+    numbers: Xorshift,
     /// The larger, the sooner. Those that have fallen have the priorities from 0 on, the last to
     /// fall the lowest.
     priorities: HashMap<EventId, usize>,
@@ -34,7 +35,7 @@ const CHANGES_MAX: usize = 1 << 16;
 impl Pct {
     /// Prepares a run of a seed, for bugs of a depth, in a program of up to `steps` steps.
     pub(super) fn new(seed: u64, run: u64, depth: u32, steps: usize) -> Pct {
-        let mut numbers = Numbers::new(seed, run);
+        let mut numbers = Xorshift::new(seed, run);
         let count = (depth as usize - 1).min(CHANGES_MAX);
         let mut changes: Vec<usize> = (0..count).map(|_| numbers.below(steps)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));

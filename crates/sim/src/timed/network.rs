@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use farside_fabric::random::SplitMix;
 use farside_fabric::{Error, Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, optional, whole};
@@ -116,7 +117,7 @@ impl Network {
             notice_ns: figure(&profile.rank, "notice_ns")?,
             outstanding: figure(&profile.rank, "outstanding")?.clamp(1, u32::MAX.into()) as u32,
             noise: Noise {
-                state: seed,
+                random: SplitMix::new(seed),
                 jitter_pct: figure(&profile.noise, "jitter_pct")?.min(100),
                 loss_ppm: figure(&profile.noise, "loss_ppm")?,
                 retransmit_ns: figure(&profile.noise, "retransmit_ns")?,
@@ -293,32 +294,24 @@ impl Service {
     }
 }
 
-/// A generator of irregularities, the same for the same seed, for ever (splitmix64).
+/// What is irregular.
 struct Noise {
-    state: u64,
+    random: SplitMix,
     jitter_pct: u64,
     loss_ppm: u64,
     retransmit_ns: u64,
 }
 
 impl Noise {
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
     /// A latency with its jitter, and with the time that lost messages take until they have got
     /// through; and how often that was.
     fn travel_ns(&mut self, latency_ns: u64) -> (u64, u64) {
         let spread_ns = latency_ns * self.jitter_pct / 100;
-        let drawn = self.next();
+        let drawn = self.random.next();
         let mut travel_ns =
             latency_ns + if spread_ns > 0 { drawn % (2 * spread_ns + 1) } else { 0 } - spread_ns;
         let (mut wait_ns, mut lost) = (self.retransmit_ns, 0);
-        while self.loss_ppm > 0 && self.next() % 1_000_000 < self.loss_ppm {
+        while self.loss_ppm > 0 && self.random.next() % 1_000_000 < self.loss_ppm {
             travel_ns += wait_ns;
             wait_ns = wait_ns.saturating_mul(2);
             lost += 1;

@@ -6,7 +6,8 @@ function find(x, y) {
   if (x < size.labels || y < AXIS || row < 0 || row >= rows.length) return -1;
   const list = rows[row].list, reach = 3 / size.scale, time = timeOf(x);
   let best = -1, nearest = Infinity;
-  for (let at = search(list, time - reach); at < list.length && begin[list[at]] <= time + reach; at++) {
+  for (let at = search(list, time - reach); at < list.length && begin[list[at]] <= time + reach;
+      at++) {
     const i = list[at], away = Math.max(begin[i] - time, time - end[i], 0);
     if (!view.hidden[trace.kind[i]] && away < nearest) [best, nearest] = [i, away];
   }
@@ -19,8 +20,11 @@ function point(i, x, y) {
   plan();
   if (i < 0) return;
   const peer = trace.peer[i] < 0 ? "none" : "rank " + trace.peer[i];
-  const landed = trace.landed[i] < 0 ? "not recorded" : timeName(lands[i]) + " (+" + timeName(lands[i] - begin[i]) + ")";
-  const facts = [["peer", peer], ["bytes", bytesName(trace.bytes[i])], ["begin", timeName(begin[i])], ["duration", timeName(end[i] - begin[i])]];
+  const landed = trace.landed[i] < 0
+    ? "not recorded"
+    : timeName(lands[i]) + " (+" + timeName(lands[i] - begin[i]) + ")";
+  const facts = [["peer", peer], ["bytes", bytesName(trace.bytes[i])],
+      ["begin", timeName(begin[i])], ["duration", timeName(end[i] - begin[i])]];
   if (hasArrow(i)) facts.push(["landed", landed]);
   const list = document.createElement("dl");
   for (const [name, value] of facts) for (const [tag, text] of [["dt", name], ["dd", value]]) {
@@ -30,7 +34,8 @@ function point(i, x, y) {
   title.textContent = trace.kinds[trace.kind[i]] + " by rank " + trace.rank[i];
   tip.replaceChildren(title, list);
   tip.style.left = Math.max(4, Math.min(x + 16, innerWidth - tip.offsetWidth - 8)) + "px";
-  tip.style.top = (y + 20 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 12 : y + 20) + "px";
+  tip.style.top = (y + 20 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 12 : y + 20) +
+      "px";
 }
 // Goes to the next or previous operation of the same row, for those without a mouse.
 function walk(by) {
@@ -51,11 +56,14 @@ function listenToMouse() {
     if (event.offsetX < size.labels) return;
     event.preventDefault();
     const lines = event.deltaMode ? 30 : 1;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(((event.deltaX || event.deltaY) * lines) / size.width);
-    else zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY * lines * 0.0025))), timeOf(event.offsetX));
+    const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (sideways) pan(((event.deltaX || event.deltaY) * lines) / size.width);
+    else zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY * lines * 0.0025))),
+        timeOf(event.offsetX));
   }, { passive: false });
   chart.addEventListener("pointerdown", (event) => {
-    held = { x: event.clientX, y: event.clientY, from: view.from, to: view.to, top: $("view").scrollTop };
+    held = { x: event.clientX, y: event.clientY, from: view.from, to: view.to,
+        top: $("view").scrollTop };
     chart.setPointerCapture(event.pointerId);
     chart.classList.add("dragged");
     point(-1);
@@ -80,8 +88,12 @@ function listenToMouse() {
 }
 function listenToOverview() {
   let start = null;
-  const time = (event) => { const all = whole(); return all.from + (event.offsetX / overview.clientWidth) * (all.to - all.from); };
-  overview.addEventListener("pointerdown", (event) => { start = time(event); overview.setPointerCapture(event.pointerId); });
+  const time = (event) => {
+    const all = whole();
+    return all.from + (event.offsetX / overview.clientWidth) * (all.to - all.from);
+  };
+  overview.addEventListener("pointerdown",
+      (event) => { start = time(event); overview.setPointerCapture(event.pointerId); });
   overview.addEventListener("pointermove", (event) => {
     if (start !== null) setView(Math.min(start, time(event)), Math.max(start, time(event)));
   });
@@ -89,8 +101,11 @@ function listenToOverview() {
 }
 function listenToKeys() {
   const keys = {
-    "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), _: () => zoom(1 / 0.7), 0: () => setView(whole().from, whole().to),
-    ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), ArrowUp: () => $("view").scrollBy(0, -3 * size.row), ArrowDown: () => $("view").scrollBy(0, 3 * size.row),
+    "+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), _: () => zoom(1 / 0.7),
+        0: () => setView(whole().from, whole().to),
+    ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
+        ArrowUp: () => $("view").scrollBy(0, -3 * size.row),
+        ArrowDown: () => $("view").scrollBy(0, 3 * size.row),
     n: () => walk(1), p: () => walk(-1), Escape: () => point(-1),
   };
   addEventListener("keydown", (event) => {
@@ -113,15 +128,18 @@ function fillLegend() {
     count.className = "count";
     count.textContent = grouped(counts[index], 0);
     const show = () => button.setAttribute("aria-pressed", String(!view.hidden[index]));
-    button.addEventListener("click", () => { view.hidden[index] ^= 1; crowd.stale = true; show(); plan(); });
+    button.addEventListener("click",
+        () => { view.hidden[index] ^= 1; crowd.stale = true; show(); plan(); });
     addEventListener("hashchange", show);
     show();
   });
 }
 
-// A canvas that is given a size is empty: it is drawn in the same breath, since a frame may come between this and a later one.
+// A canvas that is given a size is empty: it is drawn in the same breath, since a frame may come
+// between this and a later one.
 const again = () => { measure(); draw(); };
-const isResized = () => $("view").clientWidth !== size.width || $("view").clientHeight !== size.height;
+const isResized = () => $("view").clientWidth !== size.width ||
+    $("view").clientHeight !== size.height;
 decode();
 measure();
 readAddress();
@@ -135,7 +153,9 @@ $("in").addEventListener("click", () => zoom(0.6));
 $("out").addEventListener("click", () => zoom(1 / 0.6));
 $("fit").addEventListener("click", () => setView(whole().from, whole().to));
 $("view").addEventListener("scroll", plan);
-// Not at once: the observer takes a change of what it observes for a loop. Its first call is for a size that was measured before.
-new ResizeObserver(() => requestAnimationFrame(() => { if (isResized()) again(); })).observe($("view"));
+// Not at once: the observer takes a change of what it observes for a loop. Its first call is for a
+// size that was measured before.
+new ResizeObserver(() =>
+    requestAnimationFrame(() => { if (isResized()) again(); })).observe($("view"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 draw();

@@ -32,7 +32,9 @@ function draw() {
 
 function drawBands(first, last) {
   pen.fillStyle = colours.band;
-  for (let row = first; row < last; row++) if (row % 2) pen.fillRect(0, yOf(row), size.width, size.row);
+  for (let row = first; row < last; row++) {
+    if (row % 2) pen.fillRect(0, yOf(row), size.width, size.row);
+  }
 }
 
 // The times of the grid's lines: as many as there is room for labels.
@@ -61,16 +63,19 @@ function drawAxis(step) {
   pen.textBaseline = "middle";
   pen.textAlign = "center";
   const half = (name) => pen.measureText(name).width / 2;
-  const cursor = view.cursor !== null && view.cursor >= size.labels ? timeName(timeOf(view.cursor)) : null;
+  const cursor = view.cursor !== null && view.cursor >= size.labels
+      ? timeName(timeOf(view.cursor)) : null;
   const width = cursor ? 2 * half(cursor) + 14 : 0;
-  const left = cursor ? Math.max(size.labels, Math.min(view.cursor - width / 2, size.width - width)) : Infinity;
+  const left = cursor ?
+      Math.max(size.labels, Math.min(view.cursor - width / 2, size.width - width)) : Infinity;
   for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
     const name = tickName(time, step), x = xOf(time), reach = half(name);
     pen.fillStyle = colours.strong;
     if (x >= size.labels) pen.fillRect(Math.round(x), AXIS - 6, 1, 5);
     pen.fillStyle = colours.quiet;
     const covered = x + reach > left - 4 && x - reach < left + width + 4;
-    if (!covered && x - reach > size.labels && x + reach < size.width - 4) pen.fillText(name, x, AXIS / 2 - 1);
+    const fits = x - reach > size.labels && x + reach < size.width - 4;
+    if (!covered && fits) pen.fillText(name, x, AXIS / 2 - 1);
   }
   if (!cursor) return;
   pen.fillStyle = colours.text;
@@ -81,7 +86,8 @@ function drawAxis(step) {
 }
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
-const grouped = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const grouped = (value, digits) => value.toLocaleString("en",
+    { minimumFractionDigits: digits, maximumFractionDigits: digits });
 function tickName(time, step) {
   if (Math.abs(time) < step / 2) return "0";
   const [unit, name] = UNITS.find(([unit]) => step >= unit / 10) || UNITS[3];
@@ -95,7 +101,8 @@ function bytesName(bytes) {
   if (bytes < 1024) return bytes + " B";
   const power = Math.min(Math.floor(Math.log2(bytes) / 10), 4);
   const short = bytes / 1024 ** power;
-  return grouped(short, Number.isInteger(short) ? 0 : 1) + " " + ["", "KiB", "MiB", "GiB", "TiB"][power] + " (" + grouped(bytes, 0) + " B)";
+  return grouped(short, Number.isInteger(short) ? 0 : 1) + " " +
+      ["", "KiB", "MiB", "GiB", "TiB"][power] + " (" + grouped(bytes, 0) + " B)";
 }
 
 // The first of a row's operations that ends at or after a time.
@@ -108,8 +115,9 @@ function search(list, time) {
   return low;
 }
 
-// Bars of a row. Those narrower than a pixel share it, one above the other: a few fill it, so that they are seen; of many each kind is as high as
-// its part of the pixel's time is long. There can be so many that they are painted as pixels, into a strip as wide as the chart, drawn as one.
+// Bars of a row. Those narrower than a pixel share it, one above the other: a few fill it, so that
+// they are seen; of many each kind is as high as its part of the pixel's time is long. There can be
+// so many that they are painted as pixels, into a strip as wide as the chart, drawn as one.
 const FEW = 3;
 const strip = { canvas: document.createElement("canvas"), pixels: null, words: null, inks: [] };
 const parts = new Float64Array(KINDS);
@@ -180,7 +188,8 @@ function drawName(i, left, right, middle) {
   const kind = trace.kinds[trace.kind[i]];
   // Waiting is known by its colour; its name on every bar would drown the others.
   if (right - left < (kind === "wait" ? 100 : 34) || barHeight() < 10) return;
-  const to = trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i] ? " \u2192 " + trace.peer[i] : "";
+  const to = trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i]
+      ? " \u2192 " + trace.peer[i] : "";
   pen.font = "11px system-ui, sans-serif";
   const name = [kind + to, kind].find((name) => pen.measureText(name).width + 10 < right - left);
   if (!name) return;
@@ -211,7 +220,8 @@ function drawArrow(i, strength, thickness) {
   const from = rowOf(i), to = firstRow[trace.peer[i]], down = to > from ? 1 : -1;
   const [x, y] = [xOf(begin[i]), barTop(from) + (down > 0 ? barHeight() : 0)];
   const [tipX, tipY] = [xOf(lands[i]), barTop(to) + (down > 0 ? 0 : barHeight())];
-  const length = Math.hypot(tipX - x, tipY - y) || 1, [ux, uy] = [(tipX - x) / length, (tipY - y) / length];
+  const length = Math.hypot(tipX - x, tipY - y) || 1,
+      [ux, uy] = [(tipX - x) / length, (tipY - y) / length];
   const head = Math.min(8, length / 2), known = trace.landed[i] >= 0;
   pen.save();
   pen.globalAlpha = strength;
@@ -252,7 +262,8 @@ function drawLabels(first, last) {
   pen.textBaseline = "middle";
   pen.textAlign = "right";
   for (let row = first; row < last; row++) {
-    pen.fillStyle = view.pointed >= 0 && rows[row].rank === trace.rank[view.pointed] ? colours.text : colours.quiet;
+    pen.fillStyle = view.pointed >= 0 && rows[row].rank === trace.rank[view.pointed]
+        ? colours.text : colours.quiet;
     pen.fillText(nameOf(rows[row]), size.labels - 10, yOf(row) + size.row / 2);
   }
   if (nodeCount() > 1) drawNodes(first, last);
@@ -273,14 +284,16 @@ function drawNodes(first, last) {
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "center";
     pen.fillStyle = colours.quiet;
-    const name = ["node " + node, String(node)].find((name) => pen.measureText(name).width + 4 < bottom - top);
+    const fits = (name) => pen.measureText(name).width + 4 < bottom - top;
+    const name = ["node " + node, String(node)].find(fits);
     if (name) pen.fillText(name, 0, 0);
     pen.restore();
     row = next;
   }
 }
 
-// How many ranks are in which kind of operation over time: a picture that changes only with its size, the colours and the choice of kinds.
+// How many ranks are in which kind of operation over time: a picture that changes only with its
+// size, the colours and the choice of kinds.
 const crowd = { width: 0, sums: null, picture: document.createElement("canvas"), stale: true };
 const CROWD = 45;
 
@@ -291,7 +304,8 @@ function countCrowd(width) {
   for (let i = 0; i < COUNT; i++) {
     const [from, to] = [(begin[i] - all.from) * factor, (end[i] - all.from) * factor];
     for (let pixel = Math.floor(from); pixel <= Math.min(to, width - 1); pixel++) {
-      crowd.sums[pixel * KINDS + trace.kind[i]] += Math.max(Math.min(to, pixel + 1) - Math.max(from, pixel), 0);
+      const part = Math.max(Math.min(to, pixel + 1) - Math.max(from, pixel), 0);
+      crowd.sums[pixel * KINDS + trace.kind[i]] += part;
     }
   }
 }
@@ -302,7 +316,8 @@ function paintCrowd() {
   for (let pixel = 0; pixel < crowd.width; pixel++) {
     let bottom = CROWD;
     for (let kind = 0; kind < KINDS; kind++) {
-      const tall = view.hidden[kind] ? 0 : (crowd.sums[pixel * KINDS + kind] / rows.length) * (CROWD - 4);
+      const tall = view.hidden[kind] ? 0 :
+          (crowd.sums[pixel * KINDS + kind] / rows.length) * (CROWD - 4);
       if (tall <= 0) continue;
       ink.fillStyle = colours[trace.kinds[kind]];
       ink.fillRect(pixel, bottom - tall, 1, tall);
@@ -321,7 +336,8 @@ function drawOverview() {
   if (crowd.stale) paintCrowd();
   ink.clearRect(0, 0, width, CROWD + 1);
   ink.drawImage(crowd.picture, 0, 0, width, CROWD);
-  const [from, to] = [view.from, view.to].map((time) => ((time - all.from) / (all.to - all.from)) * width);
+  const place = (time) => ((time - all.from) / (all.to - all.from)) * width;
+  const [from, to] = [view.from, view.to].map(place);
   if (to - from > width - 2) return;
   ink.fillStyle = colours.page;
   ink.globalAlpha = 0.65;
@@ -337,9 +353,12 @@ function drawStatus(shown, drawn) {
   document.documentElement.dataset.rendered = shown;
   document.documentElement.dataset.arrows = drawn;
   const times = timeName(Math.max(0, view.from)) + " to " + timeName(Math.min(total, view.to));
-  const some = shown === COUNT ? "all " + grouped(COUNT, 0) : grouped(shown, 0) + " of " + grouped(COUNT, 0);
-  const hint = drawn === "hidden" ? " \u00b7 too many arrows to show: zoom in, or point at an operation" : "";
-  const text = COUNT ? times + " \u00b7 " + some + " operations on " + RANKS + " ranks" + hint : "Nothing was recorded.";
+  const some = shown === COUNT ? "all " + grouped(COUNT, 0) : grouped(shown, 0) + " of " +
+      grouped(COUNT, 0);
+  const hint = drawn === "hidden" ?
+      " \u00b7 too many arrows to show: zoom in, or point at an operation" : "";
+  const text = COUNT ? times + " \u00b7 " + some + " operations on " + RANKS + " ranks" + hint :
+      "Nothing was recorded.";
   if ($("status").textContent !== text) $("status").textContent = text;
   chart.setAttribute("aria-label", "Timeline of " + RANKS + " ranks, " + text);
 }

@@ -1,5 +1,5 @@
-// The recording, which part of it is in view, and how large things are. The parts of the script share one scope, in the order
-// recording, picture, controls.
+// The recording, which part of it is in view, and how large things are. The parts of the script
+// share one scope, in the order recording, picture, controls.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -10,8 +10,10 @@ const AXIS = 26, BAR_MIN = 15, BAR_MAX = 46, SPAN_MIN_NS = 20;
 const ARROWS_MAX = 160;
 
 // Columns by operation, in the order in which they began.
-const begin = new Float64Array(COUNT), end = new Float64Array(COUNT), lands = new Float64Array(COUNT);
-// Rows, a rank's one after the other; those of one row never overlap, so that they are in order of their ends as well.
+const begin = new Float64Array(COUNT), end = new Float64Array(COUNT),
+    lands = new Float64Array(COUNT);
+// Rows, a rank's one after the other; those of one row never overlap, so that they are in order of
+// their ends as well.
 const rows = [], firstRow = [];
 const arrows = [];
 let total = 1;
@@ -26,7 +28,8 @@ function decode() {
     now += trace.begin[i];
     begin[i] = now;
     end[i] = now + trace.duration[i];
-    // Where nobody saw it land, an arrow leads to the target's row at the time of its return, and is dashed.
+    // Where nobody saw it land, an arrow leads to the target's row at the time of its return, and
+    // is dashed.
     lands[i] = trace.landed[i] < 0 ? end[i] : now + trace.landed[i];
     rows[rowOf(i)].list.push(i);
     if (hasArrow(i)) arrows.push(i);
@@ -34,7 +37,8 @@ function decode() {
   }
 }
 // A flush asks a peer and lands nowhere.
-const hasArrow = (i) => trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i] && (trace.landed[i] >= 0 || trace.kinds[trace.kind[i]] !== "flush");
+const hasArrow = (i) => trace.peer[i] >= 0 && trace.peer[i] !== trace.rank[i] &&
+    (trace.landed[i] >= 0 || trace.kinds[trace.kind[i]] !== "flush");
 const rowOf = (i) => firstRow[trace.rank[i]] + trace.lane[i];
 
 // What is shown.
@@ -42,7 +46,9 @@ const view = { from: 0, to: 1, hidden: new Uint8Array(KINDS), pointed: -1, curso
 const whole = () => ({ from: -0.01 * total, to: 1.01 * total });
 
 function setView(from, to) {
-  const all = whole(), span = Math.min(Math.max(to - from, SPAN_MIN_NS), Math.max(all.to - all.from, SPAN_MIN_NS));
+  const all = whole();
+  const span = Math.min(
+    Math.max(to - from, SPAN_MIN_NS), Math.max(all.to - all.from, SPAN_MIN_NS));
   const middle = (from + to) / 2;
   view.from = Math.max(all.from, Math.min(middle - span / 2, all.to - span));
   view.to = view.from + span;
@@ -50,11 +56,13 @@ function setView(from, to) {
   plan();
 }
 function zoom(factor, at = (view.from + view.to) / 2) {
-  const span = Math.min(Math.max((view.to - view.from) * factor, SPAN_MIN_NS), total * 1.02 + SPAN_MIN_NS);
+  const span = Math.min(Math.max((view.to - view.from) * factor, SPAN_MIN_NS),
+      total * 1.02 + SPAN_MIN_NS);
   const share = (at - view.from) / (view.to - view.from);
   setView(at - share * span, at + (1 - share) * span);
 }
-const pan = (share) => setView(view.from + share * (view.to - view.from), view.to + share * (view.to - view.from));
+const pan = (share) => setView(view.from + share * (view.to - view.from),
+    view.to + share * (view.to - view.from));
 
 // The address keeps the view: #from=1000&to=2500&hide=wait,fence&rank=3 (the first rank in sight).
 function readAddress() {
@@ -74,12 +82,14 @@ function writeAddress() {
   // Browsers refuse addresses that change more than a hundred times in a few seconds.
   addressTimer = setTimeout(() => {
     const words = [], all = whole();
-    if (view.to - view.from < 0.999 * (all.to - all.from)) words.push("from=" + Math.floor(view.from), "to=" + Math.ceil(view.to));
+    const isPart = view.to - view.from < 0.999 * (all.to - all.from);
+    if (isPart) words.push("from=" + Math.floor(view.from), "to=" + Math.ceil(view.to));
     const hidden = trace.kinds.filter((kind, index) => view.hidden[index]);
     if (hidden.length) words.push("hide=" + hidden.join(","));
     const top = Math.floor(size.top / size.row);
     if (top > 0) words.push("rank=" + rows[top].rank);
-    history.replaceState(null, "", words.length ? "#" + words.join("&") : location.pathname + location.search);
+    history.replaceState(null, "",
+        words.length ? "#" + words.join("&") : location.pathname + location.search);
   }, 300);
 }
 
@@ -92,18 +102,21 @@ const FONT = "12px system-ui, sans-serif";
 
 function measure() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of [...trace.kinds, "page", "panel", "band", "line", "strong", "text", "quiet", "focus"]) {
+  for (const name of [...trace.kinds, "page", "panel", "band", "line", "strong", "text", "quiet",
+      "focus"]) {
     colours[name] = style.getPropertyValue("--" + name).trim() || "#888";
   }
   const room = $("view").clientHeight;
-  size.row = Math.max(BAR_MIN, Math.min(BAR_MAX, Math.floor((room - AXIS) / Math.max(rows.length, 1))));
+  size.row = Math.max(BAR_MIN,
+      Math.min(BAR_MAX, Math.floor((room - AXIS) / Math.max(rows.length, 1))));
   size.height = room;
   $("rest").style.height = Math.max(0, rows.length * size.row + AXIS - room) + "px";
   crowd.stale = true;
   size.width = $("view").clientWidth;
   sharpen(chart, size.width, size.height);
   pen.font = FONT;
-  size.labels = 22 + Math.max(...rows.map((row) => pen.measureText(nameOf(row)).width), 20) + (nodeCount() > 1 ? 18 : 0);
+  size.labels = 22 + Math.max(...rows.map((row) => pen.measureText(nameOf(row)).width), 20) +
+      (nodeCount() > 1 ? 18 : 0);
   prepareStrip();
 }
 function sharpen(canvas, width, height) {

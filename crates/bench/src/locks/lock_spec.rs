@@ -8,7 +8,7 @@ use farside::{Context, Lock, Rank, RwLock, World, lock, rw};
 
 /// A lock to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct LockSpec {
     kind: Kind,
 }
 
@@ -29,18 +29,18 @@ pub struct Thresholds {
     pub t_r: Option<u32>,
 }
 
-impl Choice {
+impl LockSpec {
     /// All locks that there are, with what is usual.
-    pub fn all() -> Vec<Choice> {
+    pub fn all() -> Vec<LockSpec> {
         let exclusive = lock::Kind::all().into_iter().map(Kind::Exclusive);
         let shared = rw::Kind::all().into_iter().map(Kind::Shared);
-        exclusive.chain(shared).map(|kind| Choice { kind }).collect()
+        exclusive.chain(shared).map(|kind| LockSpec { kind }).collect()
     }
 
     /// The lock of that name.
-    pub fn named(name: &str) -> Result<Choice> {
-        let all = Choice::all();
-        let names = || all.iter().map(Choice::name).collect::<Vec<_>>().join(", ");
+    pub fn named(name: &str) -> Result<LockSpec> {
+        let all = LockSpec::all();
+        let names = || all.iter().map(LockSpec::name).collect::<Vec<_>>().join(", ");
         let found = all.iter().find(|choice| choice.name() == name).cloned();
         found.with_context(|| format!("there is no lock {name:?}; there are: {}", names()))
     }
@@ -60,7 +60,7 @@ impl Choice {
 
     /// The same lock with other thresholds, or itself if it has none of them.
     #[must_use]
-    pub fn with(&self, new: &Thresholds) -> Choice {
+    pub fn with(&self, new: &Thresholds) -> LockSpec {
         let kind = match &self.kind {
             Kind::Shared(rw::Kind::RmaRw { t_dc, t_l, t_r }) => Kind::Shared(rw::Kind::RmaRw {
                 t_dc: new.t_dc.or(*t_dc),
@@ -77,7 +77,7 @@ impl Choice {
             }),
             other => other.clone(),
         };
-        Choice { kind }
+        LockSpec { kind }
     }
 
     /// Its thresholds.
@@ -125,16 +125,16 @@ pub fn levels(text: &str) -> Result<Vec<u32>> {
     text.split('-').map(number).collect()
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for LockSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.name(), self.thresholds().words().join("/"))
     }
 }
 
-impl FromStr for Choice {
+impl FromStr for LockSpec {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Choice> {
+    fn from_str(text: &str) -> Result<LockSpec> {
         let words: Vec<&str> = text.split('/').collect();
         let [name, t_dc, t_l, t_r] = words[..] else {
             bail!("expected LOCK/T_DC/T_L/T_R, not {text:?}");
@@ -144,7 +144,7 @@ impl FromStr for Choice {
             word => word.parse().map(Some).with_context(|| format!("{word:?} is no threshold")),
         };
         let t_l = if t_l == "-" { None } else { Some(levels(t_l)?) };
-        Ok(Choice::named(name)?.with(&Thresholds { t_dc: number(t_dc)?, t_l, t_r: number(t_r)? }))
+        Ok(LockSpec::named(name)?.with(&Thresholds { t_dc: number(t_dc)?, t_l, t_r: number(t_r)? }))
     }
 }
 
@@ -196,23 +196,26 @@ mod tests {
 
     #[test]
     fn a_lock_survives_the_command_line() {
-        for choice in Choice::all() {
-            assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
+        for choice in LockSpec::all() {
+            assert_eq!(choice.to_string().parse::<LockSpec>().unwrap(), choice);
         }
         let wide = Thresholds { t_dc: Some(4), t_l: Some(vec![10, 100]), t_r: Some(7) };
-        let choice = Choice::named("rma-rw").unwrap().with(&wide);
+        let choice = LockSpec::named("rma-rw").unwrap().with(&wide);
         assert_eq!(choice.to_string(), "rma-rw/4/10-100/7");
-        assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
-        let tree = Choice::named("rma-mcs").unwrap().with(&wide);
+        assert_eq!(choice.to_string().parse::<LockSpec>().unwrap(), choice);
+        let tree = LockSpec::named("rma-mcs").unwrap().with(&wide);
         assert_eq!(tree.to_string(), "rma-mcs/-/100/-");
-        assert_eq!(tree.to_string().parse::<Choice>().unwrap(), tree);
-        assert_eq!(Choice::named("ticket").unwrap().with(&wide), Choice::named("ticket").unwrap());
+        assert_eq!(tree.to_string().parse::<LockSpec>().unwrap(), tree);
+        assert_eq!(
+            LockSpec::named("ticket").unwrap().with(&wide),
+            LockSpec::named("ticket").unwrap()
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        assert!(Choice::named("bakery").unwrap_err().to_string().contains("d-mcs"));
+        assert!(LockSpec::named("bakery").unwrap_err().to_string().contains("d-mcs"));
         assert!(levels("20-x").is_err() && levels("0").is_err() && levels("").is_err());
-        assert!("rma-rw/1".parse::<Choice>().is_err());
+        assert!("rma-rw/1".parse::<LockSpec>().is_err());
     }
 }

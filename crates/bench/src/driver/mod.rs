@@ -1,0 +1,345 @@
+//! Drives every bench: the systems that it compares take turns, round by round, print samples, and
+//! samples become records.
+
+mod samples;
+mod system;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use farside::World;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cores::Cores;
+use crate::machine::Machine;
+use crate::record::Record;
+use crate::rivals::Rival;
+
+use self::samples::Samples;
+pub use self::samples::sample;
+use self::system::System;
+
+/// The name of our own system in records.
+pub const FARSIDE: &str = "farside";
+/// Who serves far memory if nobody else was named.
+const USUAL_SERVER: &str = "nic";
+/// The name among servers of the ofi fabric, where the nodes' agents serve, too.
+pub const OFI: &str = "ofi";
+/// How long a job may take beyond what it measures.
+pub const SLACK: Duration = Duration::from_secs(60);
+/// What every bench is told.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// At how many ranks.
+    pub ranks: Vec<u32>,
+    /// Against whom.
+    pub against: Vec<Rival>,
+    /// How long each case is measured in each round.
+    pub time: Duration,
+    /// How many rounds.
+    pub rounds: u32,
+    /// The program that runs as a rank when it is started with the arguments `__bench NAME …`.
+    pub program: PathBuf,
+    /// The machine to measure on in virtual time, instead of this one.
+    pub sim: Option<Machine>,
+    /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals
+    /// over TCP.
+    pub nodes: Option<u32>,
+    /// Who serves far memory; each in turn.
+    pub servers: Vec<String>,
+    /// Over which provider of libfabric, where that carries.
+    pub provider: Option<String>,
+    /// Where rivals are compiled.
+    pub build_directory: PathBuf,
+    /// Whether to show progress.
+    pub progress: bool,
+}
+
+impl Setting {
+    /// Refuses what no bench can do.
+    pub fn check(&self, ranks_least: u32) -> Result<()> {
+        if self.sim.is_some() && !self.against.is_empty() {
+            bail!("rivals run on this machine only: leave out --against, or --sim");
+        }
+        ensure!(self.rounds > 0, "--rounds 0 measures nothing; at least 1 is needed");
+        ensure!(!self.time.is_zero(), "--time 0 measures nothing; at least 1 ms is needed");
+        for &ranks in &self.ranks {
+            ensure!(
+                ranks >= ranks_least,
+                "{ranks} ranks are too few here; at least {ranks_least} are needed"
+            );
+            if let Some(nodes) = self.nodes {
+                ensure!(
+                    (1..=ranks).contains(&nodes),
+                    "{ranks} ranks cannot be divided into {nodes} nodes"
+                );
+            }
+        }
+        for rival in &self.against {
+            ensure!(
+                self.nodes.is_none() || rival.goes_far(),
+                "{} is not measured between nodes",
+                rival.name()
+            );
+        }
+        for server in &self.servers {
+            ensure!(
+                self.nodes.is_some() || self.sim.is_some(),
+                "nobody serves far memory on one node: add --nodes"
+            );
+            match &self.sim {
+                Some(machine) => drop(machine.profile.served_by(server)?),
+                None if server == OFI => {}
+                None => farside::job::check_server(server)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to compare servers.
+    pub fn check_one_server(&self) -> Result<()> {
+        ensure!(
+            self.servers.len() <= 1,
+            "one server at a time here, not {}",
+            self.servers.join(", ")
+        );
+        Ok(())
+    }
+
+    /// Who is to serve, one after the other: nobody if there is nothing to choose.
+    fn in_turn(&self) -> Vec<Option<String>> {
+        match (&self.servers[..], self.nodes, &self.sim) {
+            ([], Some(_), None) => vec![Some(USUAL_SERVER.to_owned())],
+            ([], ..) => vec![None],
+            (servers, ..) => servers.iter().cloned().map(Some).collect(),
+        }
+    }
+}
+
+/// Of the cases asked for, those that exist, or all; a case that does not exist is an error.
+pub fn choose(asked: &[String], all: &[&str]) -> Result<Vec<String>> {
+    if asked.is_empty() {
+        return Ok(all.iter().map(|&case| case.to_owned()).collect());
+    }
+    for case in asked {
+        ensure!(
+            all.contains(&case.as_str()),
+            "there is no case {case:?}; there are: {}",
+            all.join(", ")
+        );
+    }
+    Ok(asked.to_vec())
+}
+
+/// What one job of one system measures.
+pub trait Plan: Clone + 'static {
+    /// The bench's name.
+    const BENCH: &'static str;
+    /// What its samples say.
+    const LAYOUT: Layout;
+    /// Whether there is a limit that no system can beat.
+    const HAS_LIMIT: bool = false;
+    /// Whether every round in virtual time is another run of the machine, with the next seed: where
+    /// a few losses of messages decide, one run says little.
+    const VARIES: bool = false;
+
+    /// What every system's program is given on its command line.
+    fn arguments(&self) -> Vec<String>;
+    /// How long a job may take.
+    fn deadline(&self) -> Duration;
+    /// What distinguishes it from the other plans, for people who wait.
+    fn label(&self) -> String;
+    /// Runs it as a rank; rank 0 returns the samples.
+    fn run(&self, world: &World) -> farside::Result<Vec<String>>;
+    /// Runs it with bare instructions, or, between nodes, with bare datagrams.
+    fn run_limit(&self, _limit: &Limit, _setting: &Setting) -> Result<String> {
+        Ok(String::new())
+    }
+    /// Adds to the samples of a run in virtual time what only the simulator knows.
+    fn simulated(&self, samples: Vec<String>, _timing: &farside::sim::Timing) -> Vec<String> {
+        samples
+    }
+    /// The rivals that there is a program for.
+    fn rivals() -> &'static [Rival] {
+        &[Rival::Mpich, Rival::OpenMpi, Rival::OpenMpiSm, Rival::OpenShmem]
+    }
+    /// What of it a rival can do, on one node or between nodes; nothing if that is nothing.
+    fn for_rival(&self, rival: Rival, far: bool) -> Option<Self>;
+    /// Runs it with as many clients of a server as there would be ranks; `program` is the running
+    /// one.
+    fn run_server(&self, rival: Rival, _ranks: u32, _program: &Path) -> Result<String> {
+        bail!("{} is no rival here", rival.name())
+    }
+    /// On which processors everything runs that does not say otherwise; anywhere if that is
+    /// nothing.
+    fn launcher_cores(&self) -> Option<Cores> {
+        None
+    }
+    /// Adds to a record what follows from its figures.
+    fn complete(record: Record) -> Record {
+        record
+    }
+}
+
+/// What is called a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// Bare instructions on one node.
+    Near,
+    /// Bare datagrams between a thread that waits as ports do and one that waits as this server
+    /// does.
+    Far(String),
+    /// Bare datagrams between threads that sleep at once.
+    FarAsleep,
+}
+
+/// What the samples of a bench say.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// All cases, in the order of tables.
+    pub cases: &'static [&'static str],
+    /// What distinguishes samples of one case, as keys of records.
+    pub attributes: &'static [&'static str],
+    /// What was measured, as keys of records.
+    pub figures: &'static [(&'static str, Fold)],
+}
+
+/// How the samples of the rounds become one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fold {
+    /// Their median; of `median_ns` the smallest and the largest are kept, too.
+    Median,
+    /// In virtual time, where nothing but chance makes rounds differ, their mean; otherwise their
+    /// median.
+    Mean,
+    /// The smallest.
+    Smallest,
+    /// The largest.
+    Largest,
+}
+
+/// What was asked for, and is not measured at so many ranks, and why.
+pub fn left_out(what: &[String], ranks: u32, why: &str) -> String {
+    format!("{} at {ranks} ranks: {why}", what.join(", "))
+}
+
+/// Measures all plans, each at its number of ranks; returns the records, and what a reader of them
+/// should know: what of all that was asked for was left out of the plans, and what went wrong on
+/// the way with rivals.
+pub fn run<P: Plan>(
+    setting: &Setting,
+    plans: &[(u32, P)],
+    left_out: &[String],
+) -> Result<(Vec<Record>, Vec<String>)> {
+    ensure!(
+        !plans.is_empty(),
+        "nothing of what was asked for is measured: {}",
+        left_out.join("; ")
+    );
+    let systems = System::all::<P>(setting)?;
+    let progress = progress(setting, plans.len() * systems.len());
+    let mut samples = Samples::new(P::LAYOUT);
+    let mut troubles: Vec<String> =
+        left_out.iter().map(|what| format!("not measured: {what}")).collect();
+    for rival in &setting.against {
+        if plans.iter().all(|(_, plan)| plan.for_rival(*rival, setting.nodes.is_some()).is_none()) {
+            troubles.push(format!(
+                "not measured: {}: it has none of the cases asked for",
+                rival.name()
+            ));
+        }
+    }
+    for round in 1..=setting.rounds {
+        for (ranks, plan) in plans {
+            for system in &systems {
+                let server =
+                    system.server().map_or(String::new(), |server| format!(" served by {server}"));
+                let what = format!("{}{server} at {ranks} ranks{}", system.name(), plan.label());
+                progress.set_message(format!("round {round}: {what}"));
+                match system.run(setting, *ranks, plan, round) {
+                    Ok(output) => {
+                        samples.collect(&output, *ranks, system.name(), system.server())?
+                    }
+                    // What a rival cannot do is a finding; what we cannot do is a failure.
+                    Err(error) if matches!(system, System::Rival(_) | System::Server(_)) => {
+                        let trouble = format!("a rival failed: {}: {error:#}", system.name());
+                        if !troubles.contains(&trouble) {
+                            troubles.push(trouble);
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
+                progress.inc(1);
+            }
+        }
+    }
+    progress.finish_and_clear();
+    let records = samples.records::<P>(setting)?;
+    ensure!(!records.is_empty(), "nothing was measured: none of the jobs has printed a figure");
+    Ok((records, troubles))
+}
+
+fn progress(setting: &Setting, steps: usize) -> ProgressBar {
+    let steps = u64::from(setting.rounds) * steps as u64;
+    let progress = if setting.progress { ProgressBar::new(steps) } else { ProgressBar::hidden() };
+    let style =
+        ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  ({elapsed}, {eta} left)");
+    progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    progress
+}
+
+/// A directory for compiled rivals beside the running program.
+pub fn build_directory(program: &Path) -> PathBuf {
+    program.parent().unwrap_or(Path::new(".")).join("farside-rivals")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn setting() -> Setting {
+        Setting {
+            ranks: vec![2],
+            against: Vec::new(),
+            time: Duration::from_millis(1),
+            rounds: 1,
+            program: PathBuf::new(),
+            sim: None,
+            nodes: None,
+            servers: Vec::new(),
+            provider: None,
+            build_directory: PathBuf::new(),
+            progress: false,
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_serve_is_refused() {
+        let far = |servers: &[&str]| Setting {
+            nodes: Some(2),
+            servers: servers.iter().map(|&server| server.to_owned()).collect(),
+            ..setting()
+        };
+        assert!(far(&["nic", "host-block"]).check(2).is_ok());
+        assert_eq!(far(&[]).in_turn(), [Some("nic".to_owned())]);
+        assert_eq!(setting().in_turn(), [None]);
+        for (setting, problem) in [
+            (far(&["butler"]), "butler"),
+            (Setting { nodes: None, ..far(&["nic"]) }, "--nodes"),
+            (Setting { nodes: Some(3), ..setting() }, "3 nodes"),
+            (Setting { against: vec![Rival::OpenShmem], ..far(&[]) }, "openshmem"),
+        ] {
+            let error = setting.check(2).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        assert!(far(&["nic", "host-block"]).check_one_server().is_err());
+    }
+
+    #[test]
+    fn cases_that_do_not_exist_are_named() {
+        assert_eq!(choose(&[], &["a", "b"]).unwrap(), ["a", "b"]);
+        assert_eq!(choose(&["b".into()], &["a", "b"]).unwrap(), ["b"]);
+        assert!(choose(&["c".into()], &["a", "b"]).unwrap_err().to_string().contains("\"c\""));
+    }
+}

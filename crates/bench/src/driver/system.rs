@@ -1,0 +1,128 @@
+//! The systems that benches compare, and how each runs a plan.
+
+use anyhow::{Result, ensure};
+use farside::job::Kind;
+use farside_launch::Launch;
+
+use super::{FARSIDE, Limit, OFI, Plan, Setting};
+use crate::record::{LIMIT, LIMIT_ASLEEP};
+use crate::rivals::{Compiled, Rival};
+
+/// A system that can run a plan.
+pub(super) enum System {
+    /// With whom as server, if that can be chosen.
+    Farside(Option<String>),
+    Limit(Limit),
+    Rival(Compiled),
+    Server(Rival),
+}
+
+impl System {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            System::Farside(_) => FARSIDE,
+            System::Limit(Limit::FarAsleep) => LIMIT_ASLEEP,
+            System::Limit(_) => LIMIT,
+            System::Rival(compiled) => compiled.rival.name(),
+            System::Server(rival) => rival.name(),
+        }
+    }
+
+    pub(super) fn server(&self) -> Option<&str> {
+        match self {
+            System::Farside(server) => server.as_deref(),
+            System::Limit(Limit::Far(server)) => Some(server),
+            _ => None,
+        }
+    }
+
+    /// All that are compared.
+    pub(super) fn all<P: Plan>(setting: &Setting) -> Result<Vec<System>> {
+        let servers = setting.in_turn();
+        let mut systems: Vec<System> = servers.iter().cloned().map(System::Farside).collect();
+        if P::HAS_LIMIT && setting.sim.is_none() {
+            let far =
+                |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
+            systems.extend(servers.into_iter().map(far));
+            systems.extend(setting.nodes.map(|_| System::Limit(Limit::FarAsleep)));
+        }
+        for &rival in &setting.against {
+            ensure!(
+                P::rivals().contains(&rival),
+                "{} is no rival of `bench {}`; those are: {}",
+                rival.name(),
+                P::BENCH,
+                P::rivals().iter().map(|rival| rival.name()).collect::<Vec<_>>().join(", ")
+            );
+            systems.push(match rival.is_server() {
+                true => System::Server(rival),
+                false => System::Rival(Compiled::new(rival, P::BENCH, &setting.build_directory)?),
+            });
+        }
+        Ok(systems)
+    }
+
+    /// Runs a plan and returns what it printed.
+    pub(super) fn run<P: Plan>(
+        &self,
+        setting: &Setting,
+        ranks: u32,
+        plan: &P,
+        round: u32,
+    ) -> Result<String> {
+        match self {
+            System::Limit(limit) => plan.run_limit(limit, setting),
+            System::Farside(server) => run_farside(setting, server.as_deref(), ranks, plan, round),
+            System::Rival(compiled) => {
+                match plan.for_rival(compiled.rival, setting.nodes.is_some()) {
+                    Some(plan) => compiled.run(
+                        ranks,
+                        setting.nodes.is_some(),
+                        &plan.arguments(),
+                        plan.deadline(),
+                    ),
+                    None => Ok(String::new()),
+                }
+            }
+            System::Server(rival) => match plan.for_rival(*rival, setting.nodes.is_some()) {
+                Some(plan) => plan.run_server(*rival, ranks, &setting.program),
+                None => Ok(String::new()),
+            },
+        }
+    }
+}
+
+/// Runs a plan as ranks of ours, as processes or in virtual time.
+fn run_farside<P: Plan>(
+    setting: &Setting,
+    server: Option<&str>,
+    ranks: u32,
+    plan: &P,
+    round: u32,
+) -> Result<String> {
+    if let Some(machine) = &setting.sim {
+        let program = plan.clone();
+        let later = if P::VARIES { u64::from(round - 1) } else { 0 };
+        let job = machine.served_by(server)?.later(later).job(ranks)?;
+        let outcome = job.run(move |world| program.run(&world))?;
+        return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
+    }
+    let launch =
+        Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
+            if setting.nodes.is_some() {
+                (options.fabric, options.nodes, options.server) =
+                    (Kind::Nic, setting.nodes, server.map(str::to_owned));
+                if server == Some(OFI) {
+                    (options.fabric, options.server) = (Kind::Ofi, None);
+                    options.provider = setting.provider.clone().or(options.provider.take());
+                }
+            }
+        });
+    let launch = launch.arguments(plan.arguments()).timeout(plan.deadline());
+    let report = match plan.launcher_cores() {
+        Some(cores) => cores.pinned(|| launch.run())??,
+        None => launch.run()?,
+    };
+    ensure!(report.status == 0, "farside at {ranks} ranks failed: {}", report.failure());
+    Ok(String::from_utf8_lossy(&report.stdout).into_owned())
+}

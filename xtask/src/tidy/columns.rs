@@ -1,0 +1,51 @@
+//! No line is wider than what two columns of an editor, a diff or a printed page show.
+
+use super::{Document, Report};
+
+/// The most characters of a line.
+const COLUMNS_MAX: usize = 100;
+
+/// Files that a program writes, and licenses, which are not ours to wrap.
+const NOT_OURS: &[&str] = &["Cargo.lock", "proptest-regressions/", "LICENSE-"];
+
+/// Checks every line of a text file.
+pub(super) fn check(document: &Document, report: &mut Report) {
+    if NOT_OURS.iter().any(|part| document.path.contains(part)) {
+        return;
+    }
+    for (index, line) in document.text.lines().enumerate() {
+        let columns = line.chars().count();
+        if columns > COLUMNS_MAX {
+            let message =
+                format!("{columns} columns, more than {COLUMNS_MAX}: wrap the line, or the table");
+            report.violation(&document.path, index + 1, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        let mut report = Report::default();
+        check(&Document { path: path.to_owned(), text: text.to_owned() }, &mut report);
+        report.lines()
+    }
+
+    #[test]
+    fn characters_count_and_not_bytes() {
+        let line = |columns: usize| "ä".repeat(columns);
+        let text = format!("{}\n{}\n", line(COLUMNS_MAX), line(COLUMNS_MAX + 1));
+        assert_eq!(lines("docs/nic.md", &text), [2]);
+        assert_eq!(lines("crates/a/src/b.css", &text), [2]);
+    }
+
+    #[test]
+    fn what_a_program_has_written_may_be_wide() {
+        let text = "x".repeat(COLUMNS_MAX + 1);
+        for path in ["Cargo.lock", "fuzz/Cargo.lock", "crates/a/proptest-regressions/b.txt"] {
+            assert!(lines(path, &text).is_empty(), "{path}");
+        }
+    }
+}
