@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
-use farside::job::Kind;
+use farside_job::Kind;
 use farside_launch::Launch;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -94,7 +94,7 @@ impl Setting {
             match &self.sim {
                 Some(machine) => drop(machine.profile.served_by(server)?),
                 None if server == OFI => {}
-                None => farside::job::check_server(server)?,
+                None => farside_job::check_server(server)?,
             }
         }
         Ok(())

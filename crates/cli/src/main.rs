@@ -5,8 +5,8 @@ mod bench;
 mod check;
 mod info;
 mod job;
+mod mode;
 mod run;
-mod simulate;
 
 use std::io::Write;
 use std::process::ExitCode;
