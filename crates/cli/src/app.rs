@@ -1,10 +1,12 @@
 //! `farside app`: runs a built-in program.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use farside_apps::App;
 
 use crate::job::{Job, Program, Start};
 use crate::mode::Mode;
@@ -25,7 +27,7 @@ pub(crate) struct Arguments {
 }
 
 fn list() -> String {
-    let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
+    let line = |app: &App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
         "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 \
@@ -53,18 +55,31 @@ fn long_list() -> String {
     format!("{}\n\n{}", list(), groups.join("\n").trim_end())
 }
 
+/// Returns the program whose own help is asked for, as by `farside app lu --help`.
+pub(crate) fn asked_for_help(words: &[OsString]) -> Option<&'static App> {
+    let [command, name, rest @ ..] = words else { return None };
+    let asks = |word: &OsString| word == "--help" || word == "-h";
+    let is_asked = command == "app" && rest.iter().take_while(|word| *word != "--").any(asks);
+    farside_apps::APPS.iter().find(|app| is_asked && *name == *app.name)
+}
+
+/// Prints what a program does and takes.
+pub(crate) fn help(app: &App) -> Result<ExitCode> {
+    let App { name, about, .. } = app;
+    write!(
+        std::io::stdout(),
+        "{name}: {about}\n\nUsage: farside app {name} -n N [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\n\
+         Arguments:\n{}\n\
+         Options of the job, such as --threads, --sim and --trace: farside app --help\n",
+        (app.help)()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let app = farside_apps::app(&arguments.name)?;
     if arguments.arguments.iter().any(|word| word == "--help" || word == "-h") {
-        let name = app.name;
-        write!(
-            std::io::stdout(),
-            "{name}: {}\n\nUsage: farside app {name} [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\n\
-             Arguments:\n{}",
-            app.about,
-            (app.help)()
-        )?;
-        return Ok(ExitCode::SUCCESS);
+        return help(app);
     }
     check(app, &arguments.arguments)?;
     let mut words = vec!["__app".into(), app.name.into()];
@@ -85,7 +100,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 /// Refuses arguments that the program does not take, before there are ranks that would all
 /// complain.
-fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
+fn check(app: &App, words: &[String]) -> Result<()> {
     let Err(error) = (app.check)(words) else {
         return Ok(());
     };

@@ -25,7 +25,7 @@ pub(crate) struct Job {
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
     /// Divide the ranks into so many nodes on this machine, which reach each other over its
-    /// loopback interface; with `app --sim`, nodes of the simulated machine
+    /// loopback interface; with --sim, nodes of the simulated machine
     #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
     nodes: Option<u32>,
     #[command(flatten)]
@@ -39,8 +39,8 @@ pub(crate) struct Job {
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
-    #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
-    patience: Option<Duration>,
+    #[arg(long, alias = "patience", value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
+    peer_timeout: Option<Duration>,
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
@@ -198,7 +198,7 @@ impl Job {
         options.nodes = self.nodes;
         options.server = self.server.clone();
         options.provider = self.provider.clone().or(options.provider.take());
-        options.patience = self.patience;
+        options.patience = self.peer_timeout;
         options.memory = self.memory.or(options.memory);
         options.topology = self.topology.clone().or(options.topology.take());
     }

@@ -67,10 +67,11 @@ pub const VARIABLES: &[Variable] = &[
     ),
     user(crate::SERVER, "under another launcher: who executes far operations; as `--server`"),
     user(
-        crate::PATIENCE,
+        crate::PEER_TIMEOUT,
         "under another launcher: how many seconds a node may be silent before it counts as lost, \
-         10; as `--patience`",
+         10; as `--peer-timeout`",
     ),
+    user(crate::PATIENCE, "an older name of `FARSIDE_PEER_TIMEOUT`, which goes before it"),
     user(
         crate::NETWORK,
         "under another launcher: the address of this host that the others can reach, or a network \

@@ -52,6 +52,8 @@ pub const NODES: &str = "FARSIDE_NODES";
 /// The environment variable that names the server of far operations, likewise.
 pub const SERVER: &str = "FARSIDE_SERVER";
 /// The environment variable that says for how many seconds a node may be silent, likewise.
+pub const PEER_TIMEOUT: &str = "FARSIDE_PEER_TIMEOUT";
+/// An older name of [`PEER_TIMEOUT`].
 pub const PATIENCE: &str = "FARSIDE_PATIENCE";
 /// The environment variable that says which of a host's addresses others can reach, likewise: an
 /// address, or a network such as `10.1.0.0/16`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Rank, Result, Topology};
 
-use crate::{FABRIC, Kind, NODES, Options, PATIENCE, SERVER, TOPOLOGY};
+use crate::{FABRIC, Kind, NODES, Options, PATIENCE, PEER_TIMEOUT, SERVER, TOPOLOGY};
 
 /// Where a rank is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,8 @@ impl Plan {
             &format!("a number of nodes, 1 to the {ranks} ranks"),
             |text| text.parse::<u32>().ok().filter(|&nodes| nodes > 0 && nodes <= ranks),
         )?;
-        let patience = wish(environment, PATIENCE, "a number of seconds", |text| {
+        let name = if environment(PEER_TIMEOUT).is_some() { PEER_TIMEOUT } else { PATIENCE };
+        let patience = wish(environment, name, "a number of seconds", |text| {
             let seconds = text
                 .parse::<f64>()
                 .ok()
@@ -358,7 +359,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_its_way_over_the_board() {
-        let variables = [(NODES, "3"), (SERVER, "nic-block"), (PATIENCE, "1.5")];
+        let variables =
+            [(NODES, "3"), (SERVER, "nic-block"), (PEER_TIMEOUT, "1.5"), (PATIENCE, "3")];
         let plan = plan(&["a"; 8], &variables).unwrap();
         assert_eq!(plan.patience, Some(Duration::from_millis(1500)));
         assert_eq!(Plan::decode(&plan.encode()), Ok(plan));
@@ -375,6 +377,7 @@ mod tests {
         assert!(refused(&["a", "b"], NODES, "2").contains("spans 2"));
         assert!(refused(&["a", "a"], NODES, "3").contains("\"3\""));
         assert!(refused(&["a", "a"], PATIENCE, "0").contains(PATIENCE));
+        assert!(refused(&["a", "a"], PEER_TIMEOUT, "x").contains(PEER_TIMEOUT));
         assert!(refused(&["a", "a"], SERVER, "butler").contains("butler"));
     }
 
