@@ -1,12 +1,14 @@
 //! The chores of the workspace, run as `cargo xtask <command>`.
 //!
-//! `test` is the whole of what CI runs, so that a developer can run exactly the same; `tidy` checks
-//! the invariants of the workspace that no compiler knows; `setup` provides what the tests need
-//! from outside of Rust.
+//! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
+//! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
+//! compiler knows; `setup` provides what the tests need from outside of Rust.
 
 #![forbid(unsafe_code)]
 
+mod outside;
 mod process;
+mod quick;
 mod setup;
 mod steps;
 mod tidy;
@@ -38,12 +40,26 @@ struct Cli {
 enum Command {
     /// Run every check that CI runs
     Test(TestArgs),
+    /// Check what was changed: format, invariants, lints, unit tests
+    Quick(QuickArgs),
     /// Check the invariants of the workspace that no compiler knows
     Tidy,
     /// Provide the programs that the tests need from outside of Rust
     Setup,
     /// Write the README's table of what works on which fabric, as the last tests found it
     Works,
+}
+
+/// What can be chosen about a quick check.
+#[derive(Args)]
+struct QuickArgs {
+    /// Count what was changed since this commit, instead of since the branch left `main`
+    #[arg(long, value_name = "COMMIT")]
+    since: Option<String>,
+    /// Stop after this time
+    #[arg(long, value_name = "MINUTES", default_value_t = STEP_MINUTES_MAX)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=24 * 60))]
+    deadline: u64,
 }
 
 /// What can be chosen about a run of the checks.
@@ -86,6 +102,10 @@ fn run(cli: &Cli) -> Result<()> {
                 deadline: Duration::from_secs(arguments.deadline * 60),
             },
         ),
+        Command::Quick(arguments) => {
+            let until = Instant::now() + Duration::from_secs(arguments.deadline * 60);
+            quick::run(&root, arguments.since.as_deref(), until)
+        }
         Command::Tidy => tidy::run(&root),
         Command::Works => works::write(&root),
         Command::Setup => {

@@ -2,16 +2,25 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, anyhow, bail};
 use clap::ValueEnum;
 
 use crate::process::{Runner, Task};
-use crate::{setup, tidy, works};
+use crate::{outside, setup, tidy, works};
 
 /// The test that explores the doorbell under loom.
 const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
+/// The features of the crate that users add.
+const FEATURES: &[&str] = &["containers", "dsm", "epoch", "ofi", "sim"];
+/// Leaves out the crates that are not published.
+pub(crate) const UNPUBLISHED: &str =
+    "--exclude xtask --exclude farside-conformance --exclude farside-namespaces";
+/// Packages the crates that are published; a working tree may have changes.
+pub(crate) const PACKAGE: &str = "package --allow-dirty --workspace --exclude xtask --exclude \
+                                  farside-conformance --exclude farside-namespaces";
 
 /// One step of the checks. Their order here is the order in which they run: cheap ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +33,8 @@ pub(crate) enum Step {
     Clippy,
     /// Invariants of the workspace
     Tidy,
+    /// The library compiles with no feature, and with each alone
+    Features,
     /// Every target compiles
     Build,
     /// Unit, conformance and end-to-end tests
@@ -34,6 +45,20 @@ pub(crate) enum Step {
     Doc,
     /// Every interleaving of the doorbell
     Loom,
+    /// Undefined behaviour in mapped memory and in the doorbell
+    Miri,
+    /// Documentation as docs.rs builds it
+    DocsRs,
+    /// The oldest supported compiler
+    Oldest,
+    /// Licenses, sources and known faults of dependencies
+    Deny,
+    /// Every crate can be packaged
+    Package,
+    /// No change of the interface that the version does not tell
+    Semver,
+    /// A project of its own that uses the packaged crates
+    Outside,
 }
 
 impl Step {
@@ -43,11 +68,19 @@ impl Step {
             Step::Fmt => "fmt",
             Step::Clippy => "clippy",
             Step::Tidy => "tidy",
+            Step::Features => "features",
             Step::Build => "build",
             Step::Test => "test",
             Step::Works => "works",
             Step::Doc => "doc",
             Step::Loom => "loom",
+            Step::Miri => "miri",
+            Step::DocsRs => "docs-rs",
+            Step::Oldest => "oldest",
+            Step::Deny => "deny",
+            Step::Package => "package",
+            Step::Semver => "semver",
+            Step::Outside => "outside",
         }
     }
 }
@@ -145,12 +178,15 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
             return Ok(Outcome::Passed);
         }
         Step::Test => works::forget(root)?,
-        Step::Loom if !root.join(LOOM_TEST).is_file() => {
-            let reason = format!("{LOOM_TEST} does not exist");
-            println!("skipped: {reason}");
-            return Ok(Outcome::Skipped(reason));
+        Step::Outside => {
+            return outside::run(root, runner, until)
+                .map_err(|error| alone(error, "cargo xtask test --only outside"));
         }
         _ => {}
+    }
+    if let Some(reason) = missing(step, root) {
+        println!("not run: {reason}");
+        return Ok(Outcome::Skipped(reason));
     }
     for task in tasks(step, root, options.long) {
         println!("$ {task}");
@@ -161,6 +197,73 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
     Ok(Outcome::Passed)
 }
 
+/// Why a step cannot run here, if it cannot, and how to change that.
+fn missing(step: Step, root: &Path) -> Option<String> {
+    let rustup = |line: &str| works(root, "rustup", line);
+    let cargo = |line: &str| works(root, "cargo", line);
+    let (is_there, reason) = match step {
+        Step::Loom => (root.join(LOOM_TEST).is_file(), format!("{LOOM_TEST} does not exist")),
+        Step::Miri => (
+            rustup("run nightly cargo miri --version"),
+            "no miri: rustup toolchain install nightly --component miri,rust-src".to_owned(),
+        ),
+        Step::DocsRs => (
+            rustup("run nightly rustdoc --version"),
+            "no nightly compiler: rustup toolchain install nightly".to_owned(),
+        ),
+        Step::Oldest => {
+            let version = oldest(root);
+            (
+                rustup(&format!("run {version} rustc --version")),
+                format!("no Rust {version}: rustup toolchain install {version} --profile minimal"),
+            )
+        }
+        Step::Deny => {
+            (cargo("deny --version"), "no cargo-deny: cargo install --locked cargo-deny".to_owned())
+        }
+        Step::Semver if last_tag(root).is_none() => {
+            (false, "no tag to compare with: the first release is still to come".to_owned())
+        }
+        Step::Semver => (
+            cargo("semver-checks --version"),
+            "no cargo-semver-checks: cargo install --locked cargo-semver-checks".to_owned(),
+        ),
+        _ => return None,
+    };
+    (!is_there).then_some(reason)
+}
+
+/// Whether a program runs, with these arguments, to a good end.
+fn works(root: &Path, program: &str, line: &str) -> bool {
+    let mut command = Command::new(program);
+    command.current_dir(root).args(line.split_whitespace());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// The last release, if there was one.
+fn last_tag(root: &Path) -> Option<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["describe", "--tags", "--abbrev=0", "--match", "v*"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The oldest supported compiler, as the workspace's manifest names it.
+fn oldest(root: &Path) -> String {
+    manifest_value(root, "rust-version").unwrap_or_else(|| "stable".to_owned())
+}
+
+/// What the workspace's manifest says for all packages under this name.
+pub(crate) fn manifest_value(root: &Path, name: &str) -> Option<String> {
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).ok()?;
+    let value = |line: &str| {
+        let (key, value) = line.split_once(" = ")?;
+        (key == name).then(|| value.trim_matches('"').to_owned())
+    };
+    manifest.lines().find_map(value)
+}
+
 /// Adds to an error how to run alone what failed.
 fn alone(error: Error, command: &str) -> Error {
     anyhow!("{error:#}\n    to run it alone: {command}")
@@ -169,14 +272,21 @@ fn alone(error: Error, command: &str) -> Error {
 /// The programs of a step; none for the steps that this program does itself.
 fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
     let cargo = |line: &str| Task::new(root, "cargo", line);
+    // A `cargo` that runs another one knows no `+nightly`; rustup does.
+    let nightly = |line: &str| Task::new(root, "rustup", &format!("run nightly cargo {line}"));
     let tests = |line: &str| {
         let task = cargo(line);
         if long { task.variable("FARSIDE_LONG", "1") } else { task }
     };
     match step {
-        Step::Setup | Step::Tidy | Step::Works => vec![],
+        Step::Setup | Step::Tidy | Step::Works | Step::Outside => vec![],
         Step::Fmt => vec![cargo("fmt --all --check")],
         Step::Clippy => vec![cargo("clippy --workspace --all-targets -- -D warnings")],
+        Step::Features => std::iter::once(cargo("check -p farside --no-default-features"))
+            .chain(FEATURES.iter().map(|feature| {
+                cargo(&format!("check -p farside --no-default-features --features {feature}"))
+            }))
+            .collect(),
         Step::Build => vec![cargo("build --workspace --all-targets")],
         Step::Test => vec![
             tests("test --workspace --all-targets")
@@ -189,16 +299,43 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
         Step::Loom => vec![
             tests("test -p farside-shm --release --test loom_bell")
                 .variable("RUSTFLAGS", "--cfg loom")
-                .variable("CARGO_TARGET_DIR", &loom_target()),
+                .variable("CARGO_TARGET_DIR", &target("loom")),
         ],
+        Step::Miri => {
+            ["miri test -p farside-fabric --lib memory", "miri test -p farside-shm --lib bell"]
+                .iter()
+                .map(|line| {
+                    nightly(line)
+                        .variable("CARGO_TARGET_DIR", &target("miri"))
+                        // Time and files: a test reads both, and neither makes a run less telling.
+                        .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
+                })
+                .collect()
+        }
+        Step::DocsRs => vec![
+            nightly(&format!("doc --workspace {UNPUBLISHED} --no-deps --all-features"))
+                .variable("RUSTDOCFLAGS", "--cfg docsrs -D warnings")
+                .variable("CARGO_TARGET_DIR", &target("docs-rs")),
+        ],
+        Step::Oldest => vec![
+            Task::new(root, "rustup", &format!("run {} cargo check --workspace", oldest(root)))
+                .variable("CARGO_TARGET_DIR", &target("oldest")),
+        ],
+        Step::Deny => vec![cargo("deny check")],
+        Step::Package => vec![cargo(&format!("{PACKAGE} --no-verify"))],
+        Step::Semver => vec![cargo(&format!(
+            "semver-checks --workspace {UNPUBLISHED} --baseline-rev {}",
+            last_tag(root).unwrap_or_default()
+        ))],
     }
 }
 
-/// Where loom's build lives: other flags in the same directory would rebuild everything, twice.
-fn loom_target() -> String {
+/// Where the build of a step lives that has other flags or another compiler: in the same directory
+/// it would rebuild everything, twice.
+fn target(step: &str) -> String {
     let target =
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    target.join("loom").display().to_string()
+    target.join(step).display().to_string()
 }
 
 /// The table of all steps.
@@ -280,6 +417,7 @@ mod tests {
         assert!(line(Step::Test).ends_with("cargo test --workspace --all-targets"));
         assert_eq!(line(Step::Fmt), "cargo fmt --all --check");
         assert!(line(Step::Loom).contains("RUSTFLAGS='--cfg loom'"));
+        assert!(!line(Step::Features).contains("FARSIDE_LONG"));
     }
 
     #[test]

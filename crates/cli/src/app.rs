@@ -1,18 +1,15 @@
 //! `farside app`: runs a built-in program.
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use farside::Topology;
-use farside::tracing::Slice;
-use farside_apps::output::check_target;
-use farside_bench::machine::Machine;
+use farside_apps::App;
 
-use crate::job::{Job, Program};
-use crate::simulate::Simulate;
+use crate::job::{Job, Program, Start};
+use crate::mode::Mode;
 
 /// Runs a built-in program as the ranks of a job.
 #[derive(Args)]
@@ -23,21 +20,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     job: Job,
     #[command(flatten)]
-    simulate: Simulate,
-    /// Write what every simulated rank did into this file: a page to look at if it ends in .html,
-    /// otherwise JSON for Perfetto or chrome://tracing
-    #[arg(long, value_name = "FILE", requires = "sim")]
-    trace: Option<PathBuf>,
-    /// Let the ranks be threads of one process
-    #[arg(long, conflicts_with = "sim")]
-    threads: bool,
+    mode: Mode,
     /// Its arguments, after all options of the job; --help among them says which there are
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 fn list() -> String {
-    let line = |app: &farside_apps::App| format!("  {:10} {}", app.name, app.about);
+    let line = |app: &App| format!("  {:10} {}", app.name, app.about);
     let lines: Vec<String> = farside_apps::APPS.iter().map(line).collect();
     format!(
         "Programs:\n{}\n\nExamples:\n  farside app hello -n 4\n  farside app wordcount -n 4 \
@@ -65,46 +55,52 @@ fn long_list() -> String {
     format!("{}\n\n{}", list(), groups.join("\n").trim_end())
 }
 
+/// Returns the program whose own help is asked for, as by `farside app lu --help`.
+pub(crate) fn asked_for_help(words: &[OsString]) -> Option<&'static App> {
+    let [command, name, rest @ ..] = words else { return None };
+    let asks = |word: &OsString| word == "--help" || word == "-h";
+    let is_asked = command == "app" && rest.iter().take_while(|word| *word != "--").any(asks);
+    farside_apps::APPS.iter().find(|app| is_asked && *name == *app.name)
+}
+
+/// Prints what a program does and takes.
+pub(crate) fn help(app: &App) -> Result<ExitCode> {
+    let App { name, about, .. } = app;
+    write!(
+        std::io::stdout(),
+        "{name}: {about}\n\nUsage: farside app {name} -n N [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\n\
+         Arguments:\n{}\n\
+         Options of the job, such as --threads, --sim and --trace: farside app --help\n",
+        (app.help)()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let app = farside_apps::app(&arguments.name)?;
     if arguments.arguments.iter().any(|word| word == "--help" || word == "-h") {
-        let name = app.name;
-        write!(
-            std::io::stdout(),
-            "{name}: {}\n\nUsage: farside app {name} [OPTIONS OF THE JOB] -- [ARGUMENTS]\n\n\
-             Arguments:\n{}",
-            app.about,
-            (app.help)()
-        )?;
-        return Ok(ExitCode::SUCCESS);
+        return help(app);
     }
     check(app, &arguments.arguments)?;
-    if let Some(path) = &arguments.trace {
-        // Better now than after all that is to be recorded.
-        check_target(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut words = vec!["__app".into(), app.name.into()];
+    if farside_apps::shared::Program::ALL.iter().any(|program| program.name() == app.name)
+        && let Some(machine) = arguments.mode.machine(None)?
+    {
+        // What was said by hand comes later, and counts.
+        words.extend(farside_bench::dsm::virtual_work(&machine.profile).iter().map(Into::into));
     }
-    if arguments.simulate.is_asked_for() {
-        let machine = arguments
-            .simulate
-            .machine(arguments.job.simulated()?)?
-            .context("no machine to simulate")?;
-        return simulate(app, &machine.served_by(arguments.job.server())?, arguments);
-    }
-    if arguments.threads {
-        let job = arguments.job.local()?;
-        job.run(|world| (app.run)(&world, &arguments.arguments)).with_context(|| app.name)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let words = ["__app", app.name]
-        .map(Into::into)
-        .into_iter()
-        .chain(arguments.arguments.into_iter().map(Into::into));
-    arguments.job.run(Program::Own, words.collect())
+    words.extend(arguments.arguments.into_iter().map(Into::into));
+    arguments.job.run(Start {
+        title: app.name.into(),
+        program: Program::Own,
+        arguments: words,
+        mode: arguments.mode,
+    })
 }
 
 /// Refuses arguments that the program does not take, before there are ranks that would all
 /// complain.
-fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
+fn check(app: &App, words: &[String]) -> Result<()> {
     let Err(error) = (app.check)(words) else {
         return Ok(());
     };
@@ -130,60 +126,13 @@ fn check(app: &farside_apps::App, words: &[String]) -> Result<()> {
     }
 }
 
-/// Runs it in virtual time.
-fn simulate(
-    app: &'static farside_apps::App,
-    machine: &Machine,
-    arguments: Arguments,
-) -> Result<ExitCode> {
-    let ranks = arguments.job.ranks()?;
-    let mut job = machine.job(ranks)?;
-    if arguments.trace.is_some() {
-        job = job.traced();
-    }
-    let mut words = arguments.arguments;
-    if farside_apps::shared::Program::ALL.iter().any(|program| program.name() == app.name) {
-        // What was said by hand comes last, and counts.
-        words = [farside_bench::dsm::virtual_work(&machine.profile), words].concat();
-    }
-    let outcome = job.run(move |world| (app.run)(&world, &words)).with_context(|| app.name)?;
-    let timing = &outcome.timing;
-    writeln!(
-        std::io::stdout(),
-        "{ranks} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash \
-         {:016x})",
-        machine.profile.name,
-        timing.virtual_ns as f64 / 1e3,
-        timing.operations,
-        timing.bytes,
-        machine.seed,
-        timing.hash
-    )?;
-    let resent: u64 = timing.resent.iter().map(|resent| resent.count).sum();
-    if resent > 0 {
-        writeln!(std::io::stdout(), "{resent} messages were lost and sent again")?;
-    }
-    if let Some(path) = &arguments.trace {
-        write_trace(path, app.name, &outcome.timing.slices, &outcome.topology)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write_trace(path: &Path, title: &str, slices: &[Slice], topology: &Topology) -> Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(failed)?);
-    if path.extension().is_some_and(|extension| extension == "html") {
-        farside::trace::page(slices, topology, title, &mut file).with_context(failed)?;
-    } else {
-        farside::trace::chrome(slices, topology, &mut file).with_context(failed)?;
-    }
-    file.flush().with_context(failed)
-}
-
-/// What a rank of such a job does.
+/// Runs a built-in program as the ranks that this process was started for.
 pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     let app = farside_apps::app(name)?;
-    let world = farside::join()?;
-    (app.run)(&world, arguments).with_context(|| format!("{}: {name}", world.rank()))?;
-    Ok(ExitCode::SUCCESS)
+    let arguments = arguments.to_vec();
+    let who = match (std::env::var(farside_job::RANK), std::env::var_os(farside_job::ENTRY)) {
+        (Ok(rank), None) => format!("rank {rank}: {name}"),
+        _ => name.to_owned(),
+    };
+    farside::entry::try_run(move |world| (app.run)(world, &arguments)).context(who)
 }

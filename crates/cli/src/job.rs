@@ -1,15 +1,18 @@
 //! What `run` and `app` have in common: the options of a job, and how its end becomes ours.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use farside::Local;
-use farside::job::{Kind, check_provider, parse_bytes};
+use farside_job::{ENTRY, Kind, Options, check_provider, parse_bytes};
 use farside_launch::{Hosts, Launch, Output, RSH};
+
+use crate::complain;
+use crate::mode::{Asked, Mode};
 
 /// The options of a job.
 #[derive(Args, Clone)]
@@ -29,7 +32,7 @@ pub(crate) struct Job {
     #[arg(long, value_name = "FABRIC", value_parser = |name: &str| name.parse::<Kind>())]
     fabric: Option<Kind>,
     /// Divide the ranks into so many nodes on this machine, which reach each other over its
-    /// loopback interface; with `app --sim`, nodes of the simulated machine
+    /// loopback interface; with --sim, nodes of the simulated machine
     #[arg(long, value_name = "K", value_parser = nodes, conflicts_with = "hosts")]
     nodes: Option<u32>,
     #[command(flatten)]
@@ -166,7 +169,16 @@ fn variable(text: &str) -> Result<(String, OsString), String> {
     Ok((name.to_owned(), value.ok_or_else(unset)?))
 }
 
-/// What the ranks run.
+/// What is started as the ranks of a job.
+pub(crate) struct Start {
+    /// The name of the program, for messages and recordings.
+    pub(crate) title: PathBuf,
+    pub(crate) program: Program,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) mode: Mode,
+}
+
+/// The program that the ranks run.
 pub(crate) enum Program {
     /// A program of the user's.
     Named(OsString),
@@ -183,30 +195,47 @@ impl Job {
         }
     }
 
-    /// The same job with threads instead of processes.
-    pub(crate) fn local(&self) -> Result<Local> {
+    /// Returns the same job with threads instead of processes.
+    pub(crate) fn threads(&self) -> Result<Options> {
         let ranks = self.ranks()?;
         let fabric = self.fabric(ranks, self.span.hosts.is_some())?;
         if fabric.spans_nodes() && self.nodes.is_none() {
             bail!("threads are on this machine; --nodes divides them into nodes");
         }
-        let job = self.nodes.into_iter().fold(Local::new(ranks)?, Local::nodes);
-        let job = if fabric == Kind::Ofi {
-            job.ofi(self.provider.as_deref().unwrap_or_default())
-        } else {
-            job
-        };
-        let job = self.topology.iter().fold(job, |job, topology| job.topology(topology));
-        Ok(self.memory.into_iter().fold(job, Local::memory))
+        ensure!(!self.label, "--label: threads write to one output; leave it out");
+        let mut options = Options::new(ranks)?;
+        self.describe(fabric, &mut options);
+        Ok(options)
     }
 
-    /// How simulated ranks are to be arranged, if that was said. Refuses what would say nothing to
-    /// them.
+    /// Refuses to record ranks whose clocks differ.
+    pub(crate) fn check_recorded(&self) -> Result<()> {
+        ensure!(
+            self.span.hosts.is_none(),
+            "--trace: the clocks of several hosts differ; leave out --hosts, or --trace"
+        );
+        Ok(())
+    }
+
+    /// Adds to the description of a job what was said here.
+    fn describe(&self, fabric: Kind, options: &mut Options) {
+        options.fabric = fabric;
+        options.nodes = self.nodes;
+        options.server = self.server.clone();
+        options.provider = self.provider.clone().or(options.provider.take());
+        options.peer_timeout = self.peer_timeout;
+        options.memory = self.memory.or(options.memory);
+        options.topology = self.topology.clone().or(options.topology.take());
+    }
+
+    /// Returns how simulated ranks are to be arranged, if that was said. Refuses options that
+    /// mean nothing to them.
     pub(crate) fn simulated(&self) -> Result<Option<String>> {
         for (option, is_given) in [
             ("--hosts", self.span.hosts.is_some()),
             ("--fabric", self.fabric.is_some()),
             ("--memory", self.memory.is_some()),
+            ("--label", self.label),
         ] {
             ensure!(!is_given, "{option} is for ranks on real machines: leave it out, or --sim");
         }
@@ -223,40 +252,43 @@ impl Job {
         Ok(Some(format!("node:{nodes}")))
     }
 
-    /// Who executes far operations, if that was said.
+    /// Returns the server of far operations, if one was named.
     pub(crate) fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
 
     /// Runs a program as the ranks of this job, as if it were this process.
-    pub(crate) fn run(self, program: Program, arguments: Vec<OsString>) -> Result<ExitCode> {
+    pub(crate) fn run(self, start: Start) -> Result<ExitCode> {
         let me = std::env::current_exe().context("cannot find the running program")?;
-        let ranks = self.ranks()?;
-        let hosts = self.span.hosts(self.ranks)?;
-        let fabric = self.fabric(ranks, hosts.is_some())?;
-        let program = match (program, &self.span.remote_farside) {
+        let asked = start.mode.ask(&self)?;
+        let is_own = matches!(start.program, Program::Own);
+        let program = match (start.program, &self.span.remote_farside) {
             (Program::Named(program), _) => program,
             (Program::Own, Some(there)) => there.into(),
             (Program::Own, None) => me.clone().into(),
         };
-        let mut launch = Launch::new(program, ranks)?
-            .arguments(arguments)
+        let mut launch = if asked.as_ref().is_some_and(Asked::is_one_process) {
+            Launch::new(program, 1)?
+        } else {
+            let ranks = self.ranks()?;
+            let hosts = self.span.hosts(self.ranks)?;
+            let fabric = self.fabric(ranks, hosts.is_some())?;
+            let launch =
+                Launch::new(program, ranks)?.options(|options| self.describe(fabric, options));
+            hosts.into_iter().fold(launch, Launch::hosts)
+        };
+        launch = launch
+            .arguments(start.arguments)
             .output(Output::Forward { labels: self.label })
             .grace(self.grace)
             .keep_going(self.keep_going)
-            .options(|options| {
-                options.fabric = fabric;
-                options.nodes = self.nodes;
-                options.server = self.server;
-                options.provider = self.provider.or(options.provider.take());
-                options.peer_timeout = self.peer_timeout;
-                options.memory = self.memory.or(options.memory);
-                options.topology = self.topology.or(options.topology.take());
-            })
             .interactive()
             .reaper(me);
         for (name, value) in self.variables {
             launch = launch.variable(name, value);
+        }
+        if let Some(asked) = &asked {
+            launch = launch.variable(ENTRY, asked.entry.encode()?);
         }
         if let Some(directory) = self.directory {
             launch = launch.directory(directory);
@@ -264,10 +296,24 @@ impl Job {
         if let Some(timeout) = self.timeout {
             launch = launch.timeout(timeout);
         }
-        if let Some(hosts) = hosts {
-            launch = launch.hosts(hosts);
-        }
         let status = launch.run()?.status;
+        if let Some(asked) = asked {
+            let summary = match asked.finish(&start.title, status) {
+                // The program has failed by itself, with this status.
+                Err(error) if status != 0 => {
+                    complain(&format!("{error:#}"));
+                    Vec::new()
+                }
+                summary => summary?,
+            };
+            for line in summary {
+                // The standard output of a user's program is the program's alone.
+                match is_own {
+                    true => writeln!(std::io::stdout(), "{line}")?,
+                    false => complain(&line),
+                }
+            }
+        }
         Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
     }
 

@@ -7,8 +7,9 @@ mod bench;
 mod check;
 mod info;
 mod job;
+mod manual;
+mod mode;
 mod run;
-mod simulate;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,6 +41,14 @@ enum Command {
     Check(check::Arguments),
     /// Say what this machine offers, what is too small, and what to do about it
     Info(info::Arguments),
+    /// Print completions for a shell
+    ///
+    /// For example: farside completions bash > /etc/bash_completion.d/farside
+    Completions(manual::Completions),
+    /// Print the manual page, or write all of them into a directory
+    ///
+    /// For example: farside man /usr/local/share/man/man1
+    Man(manual::Man),
     /// End a process group when standard input ends
     #[command(name = "__keep", hide = true)]
     Keep,
@@ -63,12 +72,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
+    if let Some(app) = app::asked_for_help(&words) {
+        return conclude(app::help(app));
+    }
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::App(arguments) => app::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Completions(arguments) => manual::complete(&arguments),
+        Command::Man(arguments) => manual::write(&arguments),
         Command::Keep => {
             farside_launch::reap().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::msg)
         }
@@ -76,6 +91,11 @@ fn main() -> ExitCode {
         Command::AppRank { name, arguments } => app::rank(&name, &arguments),
         Command::BenchRank { name, arguments } => bench::rank(&name, &arguments),
     };
+    conclude(result)
+}
+
+/// Says what went wrong, if anything did, and returns the exit status.
+fn conclude(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
         if is_closed_output(&error) {
             // What becomes of commands that do not look: a check that has failed must not end well

@@ -82,7 +82,12 @@ fn a_program_says_what_it_takes() {
         );
         assert!(text.contains("--barrier") && !text.contains("__app"), "{text}");
     }
-    let all = farside(["app", "sor", "--help"]).run().ends_with(0).stdout();
+    for words in [&["sor", "--help"][..], &["sor", "-h"], &["sor", "-n", "2", "--help"]] {
+        let own = farside(["app"].iter().chain(words)).run().ends_with(0).stdout();
+        assert!(own.starts_with("sor: ") && own.contains("--iterations"), "{own}");
+        assert!(!own.contains("--start-timeout") && !own.contains("wordcount"), "{own}");
+    }
+    let all = farside(["app", "--help"]).run().ends_with(0).stdout();
     for word in
         ["Arguments of fft3d, barnes, sor, jacobi:", "--iterations", "Arguments of lu:", "--block"]
     {

@@ -52,7 +52,7 @@ fn the_command_alone_prints_its_help_and_fails() {
 }
 
 /// The options of every job.
-const JOB: [&str; 22] = [
+const JOB: [&str; 26] = [
     "-n, --ranks <N>",
     "--fabric <FABRIC>",
     "[default: shm",
@@ -73,6 +73,10 @@ const JOB: [&str; 22] = [
     "-l, --label",
     "--memory <BYTES>",
     "--topology <LEVELS>",
+    "--sim <PROFILE>",
+    "--seed <N>",
+    "--threads",
+    "--trace <FILE>",
     "-h, --help",
     "Example",
 ];

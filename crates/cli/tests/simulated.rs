@@ -140,7 +140,6 @@ fn what_makes_no_sense_is_refused() {
         ".toml",
     ]);
     farside(["app", "hello", "-n", "4", "--seed", "3"]).run().fails_with(&["--sim"]);
-    farside(["app", "hello", "-n", "4", "--trace", "x.html"]).run().fails_with(&["--sim"]);
     farside(["bench", "ops", "--sim", "ibm-sp", "--against", "mpich"])
         .run()
         .fails_with(&["--against", "--sim"]);

@@ -60,7 +60,7 @@ pub fn run(kind: &str) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let victim = Rank(victim);
-    let is_ours = std::env::var_os(farside::job::RANK).is_some();
+    let is_ours = std::env::var_os(farside_job::RANK).is_some();
     let expected = |rank, how| match how {
         // Under launchers that tell nothing; and of the first rank of a node, which takes the
         // node's interface with it.

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farside::job::Kind;
 use farside::{ExitCause, Rank};
 use farside_conformance::churn::{DELAY, KINDS, VICTIM};
+use farside_job::Kind;
 use farside_launch::{Failure, Launch};
 
 const RANKS: u32 = 4;

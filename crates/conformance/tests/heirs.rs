@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use farside::job::{Kind, Options};
 use farside::{ExitCause, Rank};
 use farside_conformance::churn::DELAY;
 use farside_conformance::heirs::KINDS;
+use farside_job::{Kind, Options};
 use farside_launch::{Failure, Launch};
 
 const RANKS: u32 = 4;

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use farside::Rank;
-use farside::job::Kind;
 use farside_conformance::churn::{HOST_LOST, VICTIM};
 use farside_conformance::{DEADLINE, for_each_test};
+use farside_job::Kind;
 use farside_launch::{Hosts, Launch, Report};
 use farside_namespaces::{Namespaces, RSH};
 

@@ -3,7 +3,7 @@
 use farside_conformance::{DEADLINE, for_each_test};
 use farside_launch::Launch;
 
-use farside::job::{Kind, Options};
+use farside_job::{Kind, Options};
 
 fn run(name: &str, change: impl FnOnce(&mut Options)) {
     let launch = Launch::new(env!("CARGO_BIN_EXE_farside-conformance"), 4)

@@ -116,7 +116,7 @@ mod threads_over_ofi {
     use super::*;
 
     fn provider() -> String {
-        std::env::var(farside::job::PROVIDER).unwrap_or_else(|_| "tcp;ofi_rxm".into())
+        std::env::var(farside_job::PROVIDER).unwrap_or_else(|_| "tcp;ofi_rxm".into())
     }
 
     macro_rules! cases {

@@ -4,13 +4,13 @@
 //! `cargo build --release --example halo -p farside`, then
 //! `farside run -n 4 target/release/examples/halo`
 
-use farside::Rank;
+use farside::{Rank, World};
 
 const CELLS: usize = 1000;
 const STEPS: usize = 2000;
 
-fn main() -> farside::Result<()> {
-    let world = farside::join()?;
+#[farside::main]
+fn main(world: &World) -> farside::Result<()> {
     let me = world.rank();
     // Two generations, each with a ghost cell at either end.
     let rods = [world.window::<f64>(CELLS + 2)?, world.window::<f64>(CELLS + 2)?];
@@ -45,7 +45,7 @@ fn main() -> farside::Result<()> {
         );
     }
     for rod in rods {
-        rod.free(&world)?;
+        rod.free(world)?;
     }
     Ok(())
 }

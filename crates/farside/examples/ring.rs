@@ -4,10 +4,10 @@
 //! `cargo build --release --example ring -p farside`, then
 //! `farside run -n 4 target/release/examples/ring`
 
-use farside::Rank;
+use farside::{Rank, World};
 
-fn main() -> farside::Result<()> {
-    let world = farside::join()?;
+#[farside::main]
+fn main(world: &World) -> farside::Result<()> {
     let words = world.words(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
     for round in 1..=3 {
@@ -20,5 +20,5 @@ fn main() -> farside::Result<()> {
             println!("round {round}: the token is back after {} ranks", world.size());
         }
     }
-    words.free(&world)
+    words.free(world)
 }

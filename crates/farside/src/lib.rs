@@ -4,8 +4,6 @@
 //! others without their help:
 //!
 //! ```
-//! use farside::Rank;
-//!
 //! farside::local(4, |world| {
 //!     let window = world.window::<u64>(4)?;
 //!     for peer in world.ranks() {
@@ -18,27 +16,61 @@
 //! .unwrap();
 //! ```
 //!
-//! There are three ways to be a rank, with one API:
+//! A program is a function of a [`World`], and [`#[farside::main]`](macro@main) makes it the entry:
 //!
-//! - [`join`]: a process that `farside run -n 4 PROGRAM` has started;
-//! - [`local`]: threads of this process, for tests and examples;
-//! - alone: [`join`] without the launcher gives a world of one rank.
+//! ```no_run
+//! use farside::World;
 //!
-//! Start with [`World`]; what is ordered by what is written in the memory model
-//! (`docs/memory-model.md`).
+//! #[farside::main]
+//! fn main(world: &World) -> farside::Result<()> {
+//!     println!("{} of {}", world.rank(), world.size());
+//!     world.barrier()
+//! }
+//! ```
+//!
+//! `farside run -n 4 PROGRAM` starts it as four processes; with `--threads` as four threads of one
+//! process, with `--sim PROFILE` as four ranks of a simulated machine, and with `--trace FILE` all
+//! operations are recorded ([`entry`]). Without a launcher it is a job of one rank.
+//!
+//! Two functions do without the entry: [`join`] makes this process the rank that a launcher started
+//! it as, and [`local`] runs ranks as threads, for tests and examples.
+//!
+//! Start with [`World`]. The memory model says what is ordered by what (`docs/memory-model.md` of
+//! the repository).
+//!
+//! # Features
+//!
+//! All are on by default, add something, and change nothing else. Without any of them a program
+//! runs over shared memory and, between nodes, over UDP, with windows, atomics, collectives,
+//! barriers and locks.
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `containers` | `GlobalArray`, `HashMap`, `FixedMap` |
+//! | `dsm` | `dsm`: shared pages, ordinary loads and stores across nodes |
+//! | `epoch` | `epoch`: windows with epochs, as in MPI |
+//! | `ofi` | jobs over libfabric, which is looked for at run time |
+//! | `sim` | `sim`: virtual time on described machines, and the exploration of schedules |
 
-pub mod job;
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod entry;
 mod local;
+#[cfg(feature = "sim")]
 pub mod sim;
-pub mod trace;
 
+#[cfg(feature = "containers")]
 pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
+#[cfg(feature = "dsm")]
 pub use farside_dsm as dsm;
+#[cfg(feature = "epoch")]
 pub use farside_epoch as epoch;
 pub use farside_fabric::{
     Atomic, Departure, Fabric, Loss, PeerState, Region, SegmentId, Width, Word, counting, observed,
     tracing,
 };
+pub use farside_job::{connect, join};
+pub use farside_macros::main;
 pub use farside_rma::{
     Agent, AtomicWord, AwaitedWord, Complex, Context, Counters, Error, ExitCause, Fetch, HandlerId,
     Integer, Link, Node, Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run,
@@ -48,7 +80,6 @@ pub use farside_sync::{
     Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier,
     combined, fence, lock, rw,
 };
-pub use job::join;
 pub use local::{Local, local};
 
 /// The book's examples, run as tests.

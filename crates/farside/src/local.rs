@@ -3,9 +3,8 @@
 use std::panic::AssertUnwindSafe;
 
 use farside_fabric::{Error, ExitCause, Fabric, Rank, Result};
+use farside_job::{Host, Kind, Options};
 use farside_rma::World;
-
-use crate::job::{Host, Kind, Options};
 
 /// Runs `program` on `ranks` ranks that are threads of this process, and returns what each of them
 /// returned, in order.
@@ -36,6 +35,11 @@ impl Local {
         Ok(Local { options: Options::new(ranks)?, decorate: None })
     }
 
+    /// A job that is described in full.
+    pub(crate) fn with_options(options: Options) -> Local {
+        Local { options, decorate: None }
+    }
+
     /// Pretends that the ranks are arranged like this: `node:2,socket:2`.
     #[must_use]
     pub fn topology(mut self, description: &str) -> Local {
@@ -44,7 +48,7 @@ impl Local {
     }
 
     /// Divides the ranks into so many nodes that reach each other over a network only: UDP, or what
-    /// [`BETWEEN_NODES`](crate::job::BETWEEN_NODES) names.
+    /// [`BETWEEN_NODES`](farside_job::BETWEEN_NODES) names.
     ///
     /// ```
     /// let sums = farside::Local::new(4)?.nodes(2).run(|world| {

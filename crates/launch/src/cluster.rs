@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farside::job;
-use farside::{ExitCause, PeerState, Rank};
+use farside_fabric::{ExitCause, PeerState, Rank};
+use farside_job::{ENTRY, FABRIC, FILE, MARK, RANK};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -572,7 +572,7 @@ impl<'a> Cluster<'a> {
 /// The variables of this process that the ranks get: those of farside, without what makes this
 /// process a rank itself.
 fn own_variables() -> impl Iterator<Item = (OsString, OsString)> {
-    let of_a_rank = [job::FABRIC, job::RANK, job::FILE, job::MARK];
+    let of_a_rank = [FABRIC, RANK, FILE, MARK, ENTRY];
     std::env::vars_os().filter(move |(name, _)| {
         name.as_encoded_bytes().starts_with(b"FARSIDE_") && of_a_rank.iter().all(|&own| name != own)
     })

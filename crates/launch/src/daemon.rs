@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farside::job::{Host, address};
-use farside::{Loss, Rank};
+use farside_fabric::{Loss, Rank};
+use farside_job::{Host, address};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -122,7 +122,7 @@ impl Daemon {
             return Err(End::Gone);
         };
         let addresses =
-            addresses.iter().map(Interface::address).collect::<farside::Result<Vec<_>>>();
+            addresses.iter().map(Interface::address).collect::<farside_fabric::Result<Vec<_>>>();
         host.meet(&addresses.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Met);
         let ToNode::Start = self.next()? else {

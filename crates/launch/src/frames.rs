@@ -10,8 +10,8 @@ use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use farside::job::{Address, NodePlan, Options};
-use farside::{ExitCause, PeerState};
+use farside_fabric::{ExitCause, PeerState};
+use farside_job::{Address, NodePlan, Options};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub(crate) enum ToNode {
         rank: u32,
         #[serde(with = "EndedText")]
         how: ExitCause,
-        /// The [`farside::Loss`] because of which it is, as bits.
+        /// The [`farside_fabric::Loss`] because of which it is, as bits.
         cause: Option<u64>,
     },
     /// End everything, and say when it is done.
@@ -99,7 +99,7 @@ impl From<Address> for Interface {
 }
 
 impl Interface {
-    pub(crate) fn address(&self) -> farside::Result<Address> {
+    pub(crate) fn address(&self) -> farside_fabric::Result<Address> {
         Address::new(self.ip, &self.bytes)
     }
 }
@@ -156,7 +156,7 @@ impl JobPlan {
 
 impl Plan {
     /// The part that the fabric needs, at this address of the host.
-    pub(crate) fn node_plan(&self, bind: IpAddr) -> farside::Result<NodePlan> {
+    pub(crate) fn node_plan(&self, bind: IpAddr) -> farside_fabric::Result<NodePlan> {
         let mut options = Options::new(self.job.ranks)?;
         options.fabric = self.job.fabric.parse()?;
         options.topology.clone_from(&self.job.topology);

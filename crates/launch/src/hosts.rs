@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use farside::{Error, Result};
+use farside_fabric::{Error, Result};
 
 /// The default command that reaches a host.
 pub const RSH: &str = "ssh {host}";
@@ -21,7 +21,7 @@ const NODE: &str = "__node";
 ///
 /// let hosts = Hosts::parse("a:4,b=10.0.0.2:4", None)?;
 /// assert_eq!(hosts.ranks(), 8);
-/// # Ok::<(), farside::Error>(())
+/// # Ok::<(), farside_fabric::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Hosts {

@@ -36,8 +36,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farside::job::{Options, environment};
-use farside::{ExitCause, Rank};
+use farside_fabric::{ExitCause, Rank};
+use farside_job::{Options, environment};
 
 pub use daemon::node;
 pub use hosts::{Hosts, RSH};
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// The job's memory could not be made, or its description is wrong.
     #[error("{}{}", .0, job_advice(.0))]
-    Job(farside::Error),
+    Job(farside_fabric::Error),
     /// The ranks cannot start in this directory.
     #[error("cannot go to the directory {}: {error}", .directory.display())]
     Directory {
@@ -108,15 +108,15 @@ fn files_advice(error: &std::io::Error) -> &'static str {
     }
 }
 
-impl From<farside::Error> for Error {
-    fn from(error: farside::Error) -> Error {
+impl From<farside_fabric::Error> for Error {
+    fn from(error: farside_fabric::Error) -> Error {
         Error::Job(error)
     }
 }
 
-fn job_advice(error: &farside::Error) -> &'static str {
+fn job_advice(error: &farside_fabric::Error) -> &'static str {
     match error {
-        farside::Error::System { errno, .. } => {
+        farside_fabric::Error::System { errno, .. } => {
             files_advice(&std::io::Error::from_raw_os_error(*errno))
         }
         _ => "",
@@ -301,7 +301,7 @@ impl Launch {
     pub fn hosts(mut self, hosts: Hosts) -> Launch {
         self.options.ranks = hosts.ranks();
         if !self.options.fabric.spans_nodes() {
-            self.options.fabric = farside::job::Kind::Nic;
+            self.options.fabric = farside_job::Kind::Nic;
         }
         self.hosts = Some(hosts);
         self

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 
-use farside::job::Host;
-use farside::{ExitCause, Loss, PeerState, Rank};
+use farside_fabric::{ExitCause, Loss, PeerState, Rank};
+use farside_job::Host;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
@@ -74,7 +74,9 @@ impl<'a> LocalRanks<'a> {
             }
         }
         let Some(first) = processes.first_mut() else {
-            return Err(farside::Error::Misuse("no rank was given to this node".into()).into());
+            return Err(
+                farside_fabric::Error::Misuse("no rank was given to this node".into()).into()
+            );
         };
         let group = processes::pid(&first.child);
         let input = first.child.stdin.take();

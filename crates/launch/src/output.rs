@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-use farside::Rank;
+use farside_fabric::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::Output;

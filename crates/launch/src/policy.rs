@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use farside::{ExitCause, PeerState, Rank};
+use farside_fabric::{ExitCause, PeerState, Rank};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 

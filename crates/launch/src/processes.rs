@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use farside::Rank;
-use farside::job::{Host, MARK};
+use farside_fabric::Rank;
+use farside_job::{ENTRY, Host, MARK};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
@@ -33,6 +33,8 @@ pub(crate) fn start(
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.arguments)
+        // What this launcher itself was asked to do is not meant for its ranks.
+        .env_remove(ENTRY)
         .envs(launch.environment.iter().map(|(name, value)| (name, value)))
         .envs(host.environment(rank, file))
         .env(MARK, mark.value())

@@ -1,6 +1,6 @@
 //! The launcher's one loop, where all ranks are on this host: output, signals, deaths, time.
 
-use farside::job::Host;
+use farside_job::Host;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 

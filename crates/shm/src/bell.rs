@@ -129,3 +129,33 @@ impl Bell {
         Bell { watched: AtomicU64::new(0), rings: AtomicU32::new(0), sleepers }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What the model cannot see, miri does (`cargo xtask test --only miri`): the real futex, on
+    /// real threads.
+    #[test]
+    fn sleepers_are_woken_by_every_change() {
+        let bell = Bell { watched: AtomicU64::new(0), rings: AtomicU32::new(0) };
+        let word = AtomicU64::new(0);
+        let rounds = if cfg!(miri) { 10 } else { 1000 };
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    for round in 1..=rounds {
+                        while word.load(Ordering::SeqCst) < round {
+                            bell.park(1, || word.load(Ordering::SeqCst) >= round, None);
+                        }
+                    }
+                });
+            }
+            for _ in 0..rounds {
+                word.fetch_add(1, Ordering::SeqCst);
+                bell.ring_if_watched(1);
+            }
+        });
+        assert_eq!(word.load(Ordering::SeqCst), rounds);
+    }
+}

@@ -31,14 +31,14 @@ const FABRICS: &[(&str, &str)] = &[
 ];
 
 /// The one place that chooses a fabric.
-const CHOICE: &str = "crates/farside/src/job.rs";
+const CHOICE: &str = "crates/job/src/lib.rs";
 
 /// Other places that may name a fabric.
 const MAY_NAME_FABRICS: &[&str] = &[
     // The `limit` measurements touch mapped memory without the runtime, to show what it costs.
     "crates/bench/src/",
-    // A part of that place: the nodes of a job.
-    "crates/farside/src/job/",
+    // Parts of that place: the nodes of a job, and how ranks enter it.
+    "crates/job/src/",
     // Simulated jobs are made, not joined: there is nothing to choose.
     "crates/farside/src/sim/mod.rs",
     "crates/farside/src/sim/timed.rs",

@@ -91,7 +91,7 @@ impl Setting {
             match &self.sim {
                 Some(machine) => drop(machine.profile.served_by(server)?),
                 None if server == OFI => {}
-                None => farside::job::check_server(server)?,
+                None => farside_job::check_server(server)?,
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The systems that benches compare, and how each runs a plan.
 
 use anyhow::{Result, ensure};
-use farside::job::Kind;
+use farside_job::Kind;
 use farside_launch::Launch;
 
 use super::{FARSIDE, Limit, OFI, Plan, Setting};

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use farside::job::parse_bytes;
 use farside_bench::lu::{self, Options};
+use farside_job::parse_bytes;
 
 use super::{Common, Findings};
 

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
-use farside::job::Kind;
 use farside_apps::output::check_target;
 use farside_bench::driver::{self, Plan, Setting};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
+use farside_job::Kind;
 
 use crate::complain;
-use crate::simulate::Simulate;
+use crate::mode::Mode;
 
 /// Measures. What is compared takes turns in one run: on a shared machine only ratios hold.
 #[derive(Args)]
@@ -91,7 +91,7 @@ enum Bench {
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
-    simulate: Simulate,
+    mode: Mode,
     /// Pretend that the simulated ranks are arranged like this, such as node:16
     #[arg(long, value_name = "LEVELS", requires = "sim")]
     topology: Option<String>,
@@ -186,7 +186,7 @@ impl Common {
             check_target(&page).with_context(|| format!("cannot write {}", page.display()))?;
         }
         Ok(Setting {
-            sim: self.simulate.machine(self.topology.clone())?,
+            sim: self.mode.measured(self.topology.clone())?,
             nodes,
             servers: match (self.fabric, &self.servers[..]) {
                 (Some(Kind::Ofi), []) => vec![driver::OFI.into()],

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use farside::job::parse_bytes;
 use farside_bench::ops::{self, Options};
 use farside_bench::rivals::Rival;
+use farside_job::parse_bytes;
 
 use super::{Common, Findings};
 

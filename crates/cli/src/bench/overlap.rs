@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use farside::job::parse_bytes;
 use farside_bench::overlap::{self, Options};
+use farside_job::parse_bytes;
 
 use super::{Common, Findings};
 

@@ -18,7 +18,7 @@ pub(super) fn section() -> Section {
     let is_there = |program: &str| {
         std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
     };
-    let pmix = farside::job::pmix_library();
+    let pmix = farside_job::pmix_library();
     let mut rows: Vec<_> = LAUNCHERS
         .iter()
         .map(|&(program, protocol, usage)| {
@@ -30,7 +30,7 @@ pub(super) fn section() -> Section {
     let note =
         pmix.clone().unwrap_or_else(|| "libpmix.so.2 is not installed (Debian: libpmix2)".into());
     rows.push(vec![json!("libpmix"), json!("PMIx"), json!(pmix.is_some()), json!(note)]);
-    let (is_launched, by) = match farside::job::launcher() {
+    let (is_launched, by) = match farside_job::launcher() {
         Ok(by) => {
             (by.is_some(), by.unwrap_or("nobody: a program would be a job of one rank".into()))
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Section;
 
 pub(super) fn section() -> Section {
-    let rows = match farside::job::libfabric() {
+    let rows = match farside_job::libfabric() {
         Err(why) => vec![vec![json!("libfabric"), json!(false), json!(why.to_string())]],
         Ok((version, providers)) => {
             let found = vec![json!("libfabric"), json!(true), json!(format!("version {version}"))];

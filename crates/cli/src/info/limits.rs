@@ -112,7 +112,7 @@ fn huge_pages() -> Limit {
 }
 
 fn socket_buffer() -> Limit {
-    match farside::job::socket_buffer() {
+    match farside_job::socket_buffer() {
         Ok((asked, granted)) => {
             let note = format!(
                 "the nic fabric asks for {asked}; with less, datagrams get lost under load and are \

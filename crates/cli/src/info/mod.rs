@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
-use farside::job::{Host, Options};
 use farside::sim::Profile;
+use farside_job::{Host, Options};
 use serde_json::{Value, json};
 
 /// The arguments of `farside info`.
@@ -104,7 +104,7 @@ fn fabrics() -> Section {
         .map_err(|error| error.to_string());
     let nic =
         UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map(drop).map_err(|error| error.to_string());
-    let ofi = farside::job::libfabric().map(drop).map_err(|error| error.to_string());
+    let ofi = farside_job::libfabric().map(drop).map_err(|error| error.to_string());
     let row = |name: &str, works: Result<(), String>, what: &str, atomics: &str| {
         let note = works.as_ref().err().cloned().unwrap_or_else(|| what.to_owned());
         vec![json!(name), json!(works.is_ok()), json!(atomics), json!(note)]

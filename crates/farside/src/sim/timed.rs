@@ -94,6 +94,26 @@ impl Virtual {
         self
     }
 
+    /// Returns what came of a run, for people: a line, and another one if messages were lost.
+    pub fn summary(&self, timing: &Timing) -> String {
+        let mut text = format!(
+            "{} ranks on {}: {:.3} us of virtual time, {} operations, {} bytes (seed {}, hash \
+             {:016x})",
+            self.ranks,
+            self.profile.name,
+            timing.virtual_ns as f64 / 1e3,
+            timing.operations,
+            timing.bytes,
+            self.seed,
+            timing.hash
+        );
+        let resent: u64 = timing.resent.iter().map(|resent| resent.count).sum();
+        if resent > 0 {
+            text.push_str(&format!("\n{resent} messages were lost and sent again"));
+        }
+        text
+    }
+
     /// Runs a program all of which counts.
     pub fn run<T: 'static>(
         &self,

@@ -1,4 +1,4 @@
-use farside::job::Address;
+use farside_job::Address;
 use std::path::PathBuf;
 
 use super::*;

@@ -1,0 +1,229 @@
+//! A program with `#[farside::main]`, started in every way: as processes, as threads, on simulated
+//! ranks, recorded. It is this very file, started again with the name of a program.
+
+mod support;
+
+use std::process::ExitCode;
+
+use support::{Scratch, farside, shells};
+
+/// The ways to start four ranks.
+const WAYS: [&[&str]; 6] = [
+    &["-n", "4"],
+    &["-n", "4", "--nodes", "2"],
+    &["-n", "4", "--threads"],
+    &["-n", "4", "--threads", "--nodes", "2", "--server", "nic-block"],
+    &["-n", "4", "--sim", "aries-xc30"],
+    &["-n", "4", "--sim", "ibm-sp", "--nodes", "2", "--seed", "7"],
+];
+
+/// The tests, by name.
+const TESTS: &[(&str, fn())] = &[
+    ("every_way_gives_the_same_output", every_way_gives_the_same_output),
+    ("arguments_and_input_arrive", arguments_and_input_arrive),
+    ("the_exit_status_is_the_programs", the_exit_status_is_the_programs),
+    ("every_way_can_be_recorded", every_way_can_be_recorded),
+    ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
+    ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
+    ("a_job_inside_is_a_job_of_its_own", a_job_inside_is_a_job_of_its_own),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some("program") => return program::start(),
+        Some("joins") => {
+            return match farside::join() {
+                Ok(world) if world.size() == 1 => ExitCode::SUCCESS,
+                Ok(_) => ExitCode::from(4),
+                Err(error) => {
+                    eprintln!("{error}");
+                    ExitCode::from(3)
+                }
+            };
+        }
+        _ => {}
+    }
+    if words.iter().any(|word| word == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = words.iter().find(|word| !word.starts_with('-'));
+    for (name, test) in TESTS {
+        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+            println!("test {name}");
+            test();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+mod program {
+    use std::io::Read as _;
+    use std::process::ExitCode;
+
+    use farside::{Error, Rank, World};
+
+    pub(super) fn start() -> ExitCode {
+        main()
+    }
+
+    #[farside::main]
+    fn main(world: &World) -> Result<(), Box<dyn std::error::Error>> {
+        let words: Vec<String> = std::env::args().skip(2).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let me = world.rank();
+        match words[..] {
+            ["sum"] => {
+                let mut sum = [u64::from(me.0)];
+                world.all_reduce(&mut sum, |a, b| a + b)?;
+                if me == Rank(0) {
+                    println!("{} ranks: {}", world.size(), sum[0]);
+                }
+            }
+            ["echo", ref rest @ ..] if me == Rank(0) => {
+                let mut input = String::new();
+                std::io::stdin().read_to_string(&mut input)?;
+                println!("{rest:?} {input:?}");
+            }
+            ["exit", status] if me == Rank(0) => std::process::exit(status.parse()?),
+            ["fail"] if me == Rank(1) => {
+                return Err(Error::Misuse("rank 1 has had enough".into()).into());
+            }
+            ["panic"] if me == Rank(1) => panic!("rank 1 is done for"),
+            ["exit" | "fail" | "panic", ..] => world.barrier()?,
+            ["start", ref command @ ..] => {
+                let status = std::process::Command::new(command[0]).args(&command[1..]).status()?;
+                if !status.success() {
+                    return Err(format!("it ended with {status}").into());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn own() -> String {
+    std::env::current_exe().unwrap().into_os_string().into_string().unwrap()
+}
+
+/// The command `farside run OPTIONS THIS program WORDS`.
+fn run(options: &[&str], words: &[&str]) -> support::Farside {
+    let own = own();
+    let command = ["run"].into_iter().chain(options.iter().copied());
+    farside(command.chain([own.as_str(), "program"]).chain(words.iter().copied()))
+}
+
+fn every_way_gives_the_same_output() {
+    for way in WAYS {
+        let finished = run(way, &["sum"]).run().ends_with(0);
+        assert_eq!(finished.stdout(), "4 ranks: 6\n", "{way:?}");
+        let is_simulated = way.contains(&"--sim");
+        let stderr = finished.stderr();
+        assert_eq!(stderr.contains("us of virtual time"), is_simulated, "{way:?}: {stderr}");
+        assert_eq!(stderr.is_empty(), !is_simulated, "{way:?}: {stderr}");
+    }
+}
+
+fn arguments_and_input_arrive() {
+    for way in WAYS {
+        let command = run(way, &["echo", "--sim", "a b", "-n"]);
+        let finished = command.run_with_input(b"some\ninput".to_vec()).ends_with(0);
+        let expected = "[\"--sim\", \"a b\", \"-n\"] \"some\\ninput\"\n";
+        assert_eq!(finished.stdout(), expected, "{way:?}");
+    }
+}
+
+fn the_exit_status_is_the_programs() {
+    for way in WAYS {
+        run(way, &["exit", "7"]).run().ends_with(7);
+        run(way, &["fail"]).run().ends_with(1).says(&["rank 1 has had enough"]);
+        run(way, &["panic"]).run().ends_with(101).says(&["rank 1 is done for"]);
+    }
+}
+
+fn every_way_can_be_recorded() {
+    let scratch = Scratch::new();
+    for (number, way) in WAYS.into_iter().enumerate() {
+        let (page, json) = (format!("{number}.html"), format!("{number}.json"));
+        for (name, begins) in [(page, "<!doctype html>"), (json, "{")] {
+            let path = scratch.file(&name);
+            run(&[way, &["--trace", &path]].concat(), &["sum"]).run().ends_with(0);
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with(begins), "{way:?} {name}: {}", &text[..text.len().min(60)]);
+            if name.ends_with(".json") {
+                let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let events = trace["traceEvents"].as_array().unwrap();
+                let threads: std::collections::BTreeSet<u64> = events
+                    .iter()
+                    .filter(|event| event["cat"] == "operation")
+                    .map(|event| event["tid"].as_u64().unwrap() % 4)
+                    .collect();
+                assert_eq!(threads.len(), 4, "{way:?}: operations of every rank");
+            }
+        }
+    }
+    // A program that fails is recorded up to there.
+    let path = scratch.file("failed.html");
+    run(&["-n", "2", "--threads", "--trace", &path], &["fail"]).run().ends_with(1);
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("<!doctype html>"));
+}
+
+fn what_does_not_obey_is_an_error() {
+    let scratch = Scratch::new();
+    let path = scratch.file("none.html");
+    let own = own();
+    for (options, option) in [
+        (&["--threads"][..], "--threads"),
+        (&["--sim", "aries-xc30"], "--sim"),
+        (&["--trace", &path], "--trace"),
+        (&["--threads", "--trace", &path], "--threads and --trace"),
+    ] {
+        let command = ["run", "-n", "2"].iter().chain(options);
+        let finished = shells(&[&["-n", "2"], options].concat(), "exit 0").run();
+        finished.ends_with(1).says(&[&format!("does not obey {option}"), "#[farside::main]"]);
+        // The program's own failure keeps its status.
+        shells(&[&["-n", "2"], options].concat(), "exit 5").run().ends_with(5);
+        // One that joins is told at once.
+        let joins = farside(command.chain(&[own.as_str(), "joins"])).run();
+        match option {
+            "--trace" => joins.ends_with(4),
+            _ => joins.ends_with(3).says(&["farside::join", option.split(' ').next().unwrap()]),
+        };
+    }
+    assert!(!std::path::Path::new(&path).exists(), "nothing was recorded");
+}
+
+fn what_makes_no_sense_is_refused() {
+    let scratch = Scratch::new();
+    let (path, nowhere) = (scratch.file("x.html"), scratch.file("nowhere/x.html"));
+    for (options, words) in [
+        (&["--threads", "--sim", "aries-xc30"][..], &["--threads", "--sim"][..]),
+        (&["--seed", "3"], &["--sim"]),
+        (&["--sim", "cray"], &["cray", "aries-xc30", ".toml"]),
+        (&["--sim", "aries-xc30", "--memory", "1G"], &["--memory", "--sim"]),
+        (&["--sim", "aries-xc30", "--server", "butler"], &["butler"]),
+        (&["--threads", "--fabric", "nic"], &["--nodes"]),
+        (&["--threads", "--label"], &["--label"]),
+        (&["--trace", &path, "--hosts", "a,b"], &["--trace", "--hosts"]),
+        (&["--trace", &nowhere], &["cannot write", &nowhere]),
+    ] {
+        let finished = run(&[&["-n", "2"], options].concat(), &["sum"]).run().fails_with(words);
+        assert_eq!(finished.stdout(), "", "nothing runs");
+    }
+    for option in [&["--threads"][..], &["--trace", &path]] {
+        let words = ["bench", "ops", "--ranks", "2"].iter().chain(option);
+        farside(words).run().fails_with(&[option[0]]);
+    }
+}
+
+fn a_job_inside_is_a_job_of_its_own() {
+    let own = own();
+    let inner = ["start", support::FARSIDE, "run", "-n", "3", &own, "program", "sum"];
+    let finished = run(&["-n", "1", "--threads"], &inner).run().ends_with(0);
+    assert_eq!(finished.stdout(), "3 ranks: 3\n");
+    // A program that a rank starts is no rank, and does not run all of them once more.
+    let again = ["start", &own, "program", "sum"];
+    run(&["-n", "1", "--threads"], &again).run().ends_with(1).says(&["FARSIDE_ENTRY"]);
+}

@@ -1,0 +1,246 @@
+//! Joining a job whose processes somebody else's launcher has started: they have to make it
+//! themselves.
+//!
+//! ```text
+//! every rank leaves a card: where it is         | fence
+//! rank 0 reads all cards and leaves the plan    | fence
+//! the first rank of each node makes its memory  |
+//!   and its interface, and leaves a note where  | fence
+//! the makers meet and hand the memory out; their neighbours fetch it
+//! ```
+//!
+//! Under `farside run` the launcher's process makes a node's memory and hosts its interface; here
+//! the first rank of each node does, in threads of its own. A process beside the ranks would
+//! outlive any of them, but it would have to be the user's program started once more, and whatever
+//! that does before it joins would be done once more. So the first rank stays instead: when it
+//! leaves, it waits until everybody has left or was lost, as the end of an MPI program does. Memory
+//! needs no such care: it is there as long as somebody maps it.
+//!
+//! Everybody watches all processes of its node, so that whoever ends is noticed by all that are
+//! left. When the first rank of one of several nodes ends before its time, its interface is gone:
+//! its neighbours count everybody elsewhere as lost, and everybody elsewhere hears nothing of that
+//! node any more.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, first_cause};
+use farside_nic::Address;
+use farside_pmi::Launcher;
+
+use crate::board::Board;
+use crate::handover::{Offer, Processes, fetch};
+use crate::join::enter;
+use crate::plan::{Card, Plan};
+use crate::watch::Watch;
+use crate::{Host, Kind, NETWORK, START_TIMEOUT, address, environment, variable};
+
+/// How long the start of a job may take, if nothing else is said. It is meant for hosts that do not
+/// answer: a rank whose process is gone is found much earlier (`farside_pmi::StartDeadline`).
+const START: Duration = Duration::from_secs(60);
+/// How long an interface is kept after the last rank has left, in case a farewell has to be
+/// answered once more: longer than any farewell waits before it is repeated.
+const QUIET: Duration = Duration::from_millis(600);
+/// What a note begins with that tells of a failure.
+const FAILURE: &str = "failed: ";
+
+/// Joins the job that `launcher` has started this process for.
+pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
+    let deadline = launcher.start_deadline(start_timeout()?, START_TIMEOUT, &variable);
+    let session = launcher.open(&deadline).map_err(|error| Error::Join(error.to_string()))?;
+    let mut board = Board::new(session);
+    let me = board.me();
+    if me == Rank(0) {
+        environment::warn_of_own();
+    }
+    let met = meet(&mut board);
+    // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an
+    // error is reported by whoever got it.
+    let finished = board.finish();
+    let (plan, made, note) = met?;
+    finished?;
+    let neighbours = plan.neighbours(me);
+    match made {
+        Some(made) => {
+            let processes = made.offer.hand_out(&neighbours, made.host.file(me), &deadline)?;
+            let job = made.host.memory(me);
+            attend(&plan, me, job, &processes, Some(made.host))
+        }
+        None => {
+            let (file, processes) = fetch(&note.socket, me, &neighbours, &deadline)?;
+            attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
+        }
+    }
+}
+
+fn start_timeout() -> Result<Duration> {
+    let Some(text) = variable(START_TIMEOUT) else { return Ok(START) };
+    let seconds = text.parse::<u64>().ok().filter(|&seconds| seconds > 0 && seconds < 1 << 24);
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        Error::Misuse(format!("{START_TIMEOUT}={text:?}: expected a number of seconds"))
+    })
+}
+
+/// What the first rank of a node has made.
+struct Made {
+    host: Arc<Host>,
+    offer: Offer,
+}
+
+/// What it tells the others.
+struct Note {
+    /// The socket at which the memory is handed over.
+    socket: String,
+    /// Where the node's interface listens.
+    interface: Option<Address>,
+}
+
+/// Agrees with the others on the plan; the first ranks of the nodes make what is in it.
+fn meet(board: &mut Board) -> Result<(Plan, Option<Made>, Note)> {
+    let me = board.me();
+    board.publish("card", &Card::here().encode())?;
+    board.fence()?;
+    if me == Rank(0) {
+        let plan = plan(board);
+        board.publish("plan", &plan.as_ref().map_or_else(failure, Plan::encode))?;
+    }
+    board.fence()?;
+    let plan = Plan::decode(&good(board.read(Rank(0), "plan")?)?)?;
+    let topology = plan.topology()?;
+    let makers: Vec<Rank> = if plan.kind == Kind::Shm {
+        vec![Rank(0)]
+    } else {
+        (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?
+    };
+    let maker = plan.neighbours(me)[0];
+    let made = (maker == me).then(|| make(&plan, me));
+    if let Some(made) = &made {
+        let note = |made: &Made| {
+            let interface = made.host.address().map(|address| address.to_string());
+            format!("{} {}", made.offer.name, interface.unwrap_or_default())
+        };
+        board.publish("node", &made.as_ref().map_or_else(failure, note))?;
+    }
+    board.fence()?;
+    let made = made.transpose()?;
+    let note = read_note(board, maker)?;
+    if let Some(made) = &made {
+        let interfaces = makers.iter().map(|&maker| Ok(read_note(board, maker)?.interface));
+        let interfaces = interfaces.collect::<Result<Vec<Option<Address>>>>()?;
+        made.host.meet(&interfaces.into_iter().flatten().collect::<Vec<Address>>())?;
+    }
+    Ok((plan, made, note))
+}
+
+/// Rank 0 decides for all.
+fn plan(board: &mut Board) -> Result<Plan> {
+    let cards = (0..board.ranks()).map(|rank| Card::decode(&board.read(Rank(rank), "card")?));
+    let cards = cards.collect::<Result<Vec<Card>>>()?;
+    Plan::make(&cards, farside_nic::Key::random()?.bytes(), &variable)
+}
+
+/// The memory and the interface of this rank's node.
+fn make(plan: &Plan, me: Rank) -> Result<Made> {
+    let topology = plan.topology()?;
+    let node = if plan.kind == Kind::Shm { Node(0) } else { topology.node_of(me) };
+    let options = plan.options(node.0);
+    let host = if plan.kind == Kind::Shm {
+        Host::create(&options)?
+    } else {
+        Host::place(&options, &topology, node, plan.secret, bind(plan, node)?)?
+    };
+    Ok(Made { host: Arc::new(host), offer: Offer::new()? })
+}
+
+/// The address of this host that the others can reach.
+fn bind(plan: &Plan, node: Node) -> Result<IpAddr> {
+    let bad = |why: String| Error::Join(format!("{NETWORK}: {why}"));
+    match variable(NETWORK) {
+        Some(network) => address::within(&network).map_err(bad),
+        None if plan.hosts.is_empty() => Ok(Ipv4Addr::LOCALHOST.into()),
+        None => {
+            let giving = format!("{NETWORK}=10.1.0.0/16, or an address");
+            address::find(&plan.hosts, node.0 as usize, None, &giving).map_err(Error::Join)
+        }
+    }
+}
+
+fn failure(error: &Error) -> String {
+    format!("{FAILURE}{error}")
+}
+
+/// A note, or the failure that it tells of.
+fn good(note: String) -> Result<String> {
+    match note.strip_prefix(FAILURE) {
+        Some(why) => Err(Error::Join(why.trim_start_matches("cannot join the job: ").to_owned())),
+        None => Ok(note),
+    }
+}
+
+fn read_note(board: &mut Board, maker: Rank) -> Result<Note> {
+    let note = good(board.read(maker, "node")?)?;
+    let damaged = || Error::Join(format!("the note of {maker} is damaged: {note:?}"));
+    let (socket, interface) = note.split_once(' ').ok_or_else(damaged)?;
+    let interface =
+        if interface.is_empty() { None } else { Some(interface.parse().map_err(|_| damaged())?) };
+    Ok(Note { socket: socket.to_owned(), interface })
+}
+
+/// What a rank does besides, from when it has joined until it has left.
+struct Attendance {
+    me: Rank,
+    job: Arc<farside_shm::Job>,
+    /// What this rank has made, if it is the first of its node and others need it until all are
+    /// done.
+    serves: Option<Arc<Host>>,
+    _watch: Watch,
+}
+
+/// Joins, and watches over the neighbours.
+fn attend(
+    plan: &Plan,
+    me: Rank,
+    job: Arc<farside_shm::Job>,
+    processes: &Processes,
+    host: Option<Arc<Host>>,
+) -> Result<Box<dyn Fabric>> {
+    let maker = processes[0].0;
+    let others: Processes = processes.iter().copied().filter(|(rank, _)| *rank != me).collect();
+    let ended = {
+        let (job, host, kind) = (job.clone(), host.clone(), plan.kind);
+        let near: Vec<Rank> = processes.iter().map(|(rank, _)| *rank).collect();
+        move |rank: Rank| {
+            if !job.is_gone(rank) {
+                match &host {
+                    Some(host) => host.declare_lost(rank, ExitCause::Vanished),
+                    None => job.declare_lost(rank, ExitCause::Vanished),
+                }
+            }
+            if kind != Kind::Shm && rank == maker {
+                // With it went the node's interface, and all who are elsewhere for those here.
+                let cause = Loss { rank: maker, how: ExitCause::Vanished };
+                let cause = first_cause(me, cause, |rank| job.departure(rank));
+                let far = job.topology().all().iter().filter(|rank| !near.contains(rank));
+                far.filter(|&&rank| !job.is_gone(rank)).for_each(|&rank| {
+                    job.note_departure(rank, PeerState::Lost(ExitCause::Silent), Some(cause))
+                });
+            }
+        }
+    };
+    let watch = Watch::start(&others, ended)?;
+    let serves = host.filter(|_| plan.kind != Kind::Shm);
+    let attendance = Attendance { me, job: job.clone(), serves, _watch: watch };
+    enter(plan.kind, job, me, Some(Box::new(attendance)))
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        // A rank that unwinds is lost, and its node with it; to wait for others would only delay
+        // the news.
+        if let Some(host) = self.serves.take().filter(|_| !std::thread::panicking()) {
+            self.job.await_everybody(self.me);
+            host.retire(QUIET);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! How a launcher asks a program's entry to run.
+//!
+//! `farside run --threads`, `--sim` and `--trace` start a program with the variable
+//! [`ENTRY`], which holds an [`Entry`] as text. The program's entry (`#[farside::main]`) obeys it,
+//! and answers in the [report](crate::Report). [`join`](crate::join()) obeys nothing: it refuses to
+//! run where threads or simulated ranks were asked for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use farside_fabric::{Error, Result};
+
+use crate::{ENTRY, Options};
+
+/// What a program's entry is asked to do.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The kind of ranks.
+    pub run_as: RunAs,
+    /// Whether to record every operation.
+    pub records: bool,
+    /// The file of the report.
+    pub report: PathBuf,
+}
+
+/// The kind of ranks that a program's entry makes.
+#[derive(Debug, Clone)]
+pub enum RunAs {
+    /// The process is one rank of a job, as without an [`Entry`].
+    Process,
+    /// The process runs all ranks of a job as its threads.
+    Threads(Options),
+    /// The process simulates all ranks of a job, in virtual time.
+    Simulated(Simulated),
+}
+
+/// A job in virtual time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simulated {
+    /// The simulated machine: the name of a profile, or the absolute path of one.
+    pub profile: String,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The seed of the machine's random delays.
+    pub seed: u64,
+    /// A description such as `node:2,socket:2`, instead of what is usual on that machine.
+    pub topology: Option<String>,
+    /// The server of far operations, instead of the profile's.
+    pub server: Option<String>,
+}
+
+impl Entry {
+    /// Reads what this process was asked to do, if it was asked anything.
+    pub fn from_environment() -> Result<Option<Entry>> {
+        let Some(text) = std::env::var_os(ENTRY) else { return Ok(None) };
+        let text = text.to_str().ok_or_else(|| damaged(&text.to_string_lossy()))?;
+        Entry::decode(text).map(Some)
+    }
+
+    /// Refuses to join a job where this process was asked to make all ranks itself.
+    pub(crate) fn check_joining() -> Result<()> {
+        let option = match Entry::from_environment()?.map(|entry| entry.run_as) {
+            None | Some(RunAs::Process) => return Ok(()),
+            Some(RunAs::Threads(_)) => "--threads",
+            Some(RunAs::Simulated(_)) => "--sim",
+        };
+        Err(Error::Join(format!(
+            "it was started with {option}, for which its main function must be \
+             `#[farside::main] fn main(world: &World)`; `farside::join` makes one rank of a \
+             process, and needs a start without {option}"
+        )))
+    }
+
+    /// Returns it as the value of [`ENTRY`], a line for each setting.
+    pub fn encode(&self) -> Result<String> {
+        let mut lines: Vec<(&str, String)> = Vec::new();
+        match &self.run_as {
+            RunAs::Process => lines.push(("run", "process".into())),
+            RunAs::Threads(options) => {
+                lines.push(("run", "threads".into()));
+                lines.push(("ranks", options.ranks.to_string()));
+                lines.push(("fabric", options.fabric.to_string()));
+                let number = |number: &u64| number.to_string();
+                let small = |number: &u32| number.to_string();
+                lines.extend(options.topology.iter().map(|text| ("topology", text.clone())));
+                lines.extend(options.memory.iter().map(|bytes| ("memory", number(bytes))));
+                lines.extend(options.cores.iter().map(|cores| ("cores", small(cores))));
+                lines.extend(options.nodes.iter().map(|nodes| ("nodes", small(nodes))));
+                lines.extend(options.server.iter().map(|server| ("server", server.clone())));
+                lines.extend(options.provider.iter().map(|name| ("provider", name.clone())));
+                let nanoseconds = |time: &Duration| time.as_nanos().to_string();
+                lines.extend(
+                    options.peer_timeout.iter().map(|time| ("patience", nanoseconds(time))),
+                );
+            }
+            RunAs::Simulated(job) => {
+                lines.push(("run", "simulated".into()));
+                lines.push(("ranks", job.ranks.to_string()));
+                lines.push(("profile", job.profile.clone()));
+                lines.push(("seed", job.seed.to_string()));
+                lines.extend(job.topology.iter().map(|text| ("topology", text.clone())));
+                lines.extend(job.server.iter().map(|server| ("server", server.clone())));
+            }
+        }
+        lines.push(("records", self.records.to_string()));
+        let report = self.report.to_str().unwrap_or("\n").to_owned();
+        lines.push(("report", report));
+        if let Some((name, value)) = lines.iter().find(|(_, value)| value.contains(['\n', '\0'])) {
+            return Err(Error::Misuse(format!(
+                "the {name} of a job cannot be told to its program: {value:?} is not one line of \
+                 text"
+            )));
+        }
+        let lines = lines.iter().map(|(name, value)| format!("{name} {value}"));
+        Ok(lines.collect::<Vec<String>>().join("\n"))
+    }
+
+    /// Reads what [`Entry::encode`] wrote.
+    fn decode(text: &str) -> Result<Entry> {
+        let find = |name: &str| {
+            let value = |line: &&str| line.split_once(' ').is_some_and(|(known, _)| known == name);
+            text.lines().find(value).and_then(|line| line.split_once(' ')).map(|(_, value)| value)
+        };
+        let need = |name: &str| find(name).ok_or_else(|| damaged(text));
+        fn number<N: std::str::FromStr>(value: &str) -> Result<N> {
+            value.parse().map_err(|_| damaged(value))
+        }
+        let words = |name: &str| find(name).map(str::to_owned);
+        let run_as = match need("run")? {
+            "process" => RunAs::Process,
+            "threads" => RunAs::Threads(Options {
+                ranks: number(need("ranks")?)?,
+                fabric: need("fabric")?.parse()?,
+                topology: words("topology"),
+                memory: find("memory").map(number).transpose()?,
+                cores: find("cores").map(number).transpose()?,
+                nodes: find("nodes").map(number).transpose()?,
+                server: words("server"),
+                provider: words("provider"),
+                peer_timeout: find("patience").map(number).transpose()?.map(Duration::from_nanos),
+            }),
+            "simulated" => RunAs::Simulated(Simulated {
+                profile: need("profile")?.to_owned(),
+                ranks: number(need("ranks")?)?,
+                seed: number(need("seed")?)?,
+                topology: words("topology"),
+                server: words("server"),
+            }),
+            _ => return Err(damaged(text)),
+        };
+        let records = need("records")?.parse().map_err(|_| damaged(text))?;
+        Ok(Entry { run_as, records, report: PathBuf::from(need("report")?) })
+    }
+}
+
+fn damaged(text: &str) -> Error {
+    Error::Join(format!(
+        "{ENTRY}={text:?} is not understood: `farside run` sets it, of the same version as the \
+         program's farside; to run this program alone, unset it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn entry(run_as: RunAs) -> Entry {
+        Entry { run_as, records: true, report: "/proc/1/fd/7".into() }
+    }
+
+    #[test]
+    fn an_entry_survives_its_way_through_the_environment() {
+        let mut options = Options::new(4).unwrap();
+        (options.fabric, options.nodes) = (Kind::Ofi, Some(2));
+        (options.server, options.provider) = (Some("nic".into()), Some("tcp;ofi_rxm".into()));
+        (options.peer_timeout, options.memory) = (Some(Duration::from_millis(1500)), Some(1 << 20));
+        let text = entry(RunAs::Threads(options.clone())).encode().unwrap();
+        let read = Entry::decode(&text).unwrap();
+        assert_eq!(read.encode().unwrap(), text);
+        let RunAs::Threads(read) = read.run_as else { panic!("threads were asked for") };
+        assert_eq!(format!("{read:?}"), format!("{options:?}"));
+
+        let job = Simulated {
+            profile: "/a profile.toml".into(),
+            ranks: 64,
+            seed: 7,
+            topology: Some("node:2".into()),
+            server: None,
+        };
+        let read = Entry::decode(&entry(RunAs::Simulated(job.clone())).encode().unwrap()).unwrap();
+        assert!(read.records && read.report == PathBuf::from("/proc/1/fd/7"));
+        let RunAs::Simulated(read) = read.run_as else { panic!("simulated ranks were asked for") };
+        assert_eq!(read, job);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for bad in ["", "run fibers", "run threads\nranks many\nfabric shm", "run process"] {
+            let error = Entry::decode(bad).unwrap_err().to_string();
+            assert!(error.contains("FARSIDE_ENTRY"), "{error}");
+        }
+        let mut options = Options::new(1).unwrap();
+        options.topology = Some("node:2\nrun process".into());
+        let error = entry(RunAs::Threads(options)).encode().unwrap_err().to_string();
+        assert!(error.contains("topology"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! A job, as its launcher sees it.
+
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, Topology};
+use farside_rma::root_bytes;
+
+use crate::join::enter;
+use crate::nodes::Nodes;
+use crate::{Address, FABRIC, FILE, Kind, NodePlan, Options, RANK};
+
+/// The variable of libfabric that says how many unexpected messages an endpoint over a connected
+/// network can hold.
+const RXM_RECEIVES: &str = "FI_OFI_RXM_MSG_RX_SIZE";
+
+/// A job, or one node of it, in the process that made it.
+pub struct Host {
+    state: State,
+}
+
+enum State {
+    Shm(Arc<farside_shm::Job>),
+    Nodes(Nodes),
+}
+
+impl Host {
+    /// Makes a job that ranks can join.
+    pub fn create(options: &Options) -> Result<Host> {
+        if options.ranks > farside_shm::RANKS_MAX {
+            let (value, limit) = (options.ranks.into(), farside_shm::RANKS_MAX.into());
+            return Err(Error::TooMuch { what: "ranks on one machine", value, limit });
+        }
+        match options.fabric {
+            Kind::Shm => {
+                let topology = match &options.topology {
+                    Some(description) => Topology::parse(description, options.ranks)?,
+                    None => farside_shm::topology_of_this_machine(options.ranks)?,
+                };
+                let mut config = farside_shm::Config::new(topology, root_bytes(options.ranks));
+                config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
+                config.cores = options.cores.unwrap_or(config.cores);
+                Ok(Host { state: State::Shm(farside_shm::Job::create(&config)?) })
+            }
+            Kind::Nic | Kind::Ofi => Ok(Host { state: State::Nodes(Nodes::all(options)?) }),
+        }
+    }
+
+    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve
+    /// before [`Host::meet`].
+    pub fn node(plan: &NodePlan) -> Result<Host> {
+        Ok(Host { state: State::Nodes(Nodes::one(plan)?) })
+    }
+
+    /// Makes one node of a job, wherever its ranks are in their order.
+    pub(crate) fn place(
+        options: &Options,
+        topology: &Topology,
+        node: Node,
+        secret: [u8; 16],
+        bind: IpAddr,
+    ) -> Result<Host> {
+        Ok(Host { state: State::Nodes(Nodes::placed(options, topology, node, secret, bind)?) })
+    }
+
+    /// Returns the address at which this node's interface listens, if it has one.
+    pub fn address(&self) -> Option<Address> {
+        match &self.state {
+            State::Shm(_) => None,
+            State::Nodes(nodes) => nodes.address(),
+        }
+    }
+
+    /// Gives this node the addresses of all nodes' interfaces, in the order of the nodes, and
+    /// begins to serve.
+    pub fn meet(&self, addresses: &[Address]) -> Result<()> {
+        match &self.state {
+            State::Shm(_) => Ok(()),
+            State::Nodes(nodes) => nodes.meet(addresses),
+        }
+    }
+
+    /// Returns the ranks to be started here.
+    pub fn ranks(&self) -> Vec<Rank> {
+        match &self.state {
+            State::Shm(job) => (0..job.topology().ranks()).map(Rank).collect(),
+            State::Nodes(nodes) => nodes.ranks(),
+        }
+    }
+
+    /// Returns the nodes that were found to be silent so far.
+    pub fn nodes_lost(&self) -> Vec<u32> {
+        match &self.state {
+            State::Shm(_) => Vec::new(),
+            State::Nodes(nodes) => nodes.lost(),
+        }
+    }
+
+    /// Returns the environment variables of a rank's process; `file` is the number that
+    /// [`Host::file`] has there.
+    pub fn environment(&self, rank: Rank, file: RawFd) -> Vec<(&'static str, String)> {
+        let kind = self.kind();
+        let mut variables =
+            vec![(FABRIC, kind.to_string()), (RANK, rank.0.to_string()), (FILE, file.to_string())];
+        if kind == Kind::Ofi && std::env::var_os(RXM_RECEIVES).is_none() {
+            // By default each endpoint sets 16 MiB aside, and fills them with zeros when it is
+            // opened.
+            variables.push((RXM_RECEIVES, "64".into()));
+        }
+        variables
+    }
+
+    /// Returns the file that this rank's process must inherit.
+    pub fn file(&self, rank: Rank) -> BorrowedFd<'_> {
+        match &self.state {
+            State::Shm(job) => job.file(),
+            State::Nodes(nodes) => nodes.of(rank).file(),
+        }
+    }
+
+    /// Returns the job's topology.
+    pub fn topology(&self) -> &Topology {
+        match &self.state {
+            State::Shm(job) => job.topology(),
+            State::Nodes(nodes) => nodes.topology(),
+        }
+    }
+
+    /// Returns whether a rank is still there, as far as the job knows.
+    pub fn peer_state(&self, rank: Rank) -> PeerState {
+        match &self.state {
+            State::Shm(job) => job.peer_state(rank),
+            State::Nodes(nodes) => nodes.peer_state(rank),
+        }
+    }
+
+    /// Returns the loss because of which a rank has ended, if it has not ended by itself.
+    pub fn cause(&self, rank: Rank) -> Option<Loss> {
+        match &self.state {
+            State::Shm(job) => job.departure(rank).cause,
+            State::Nodes(nodes) => nodes.departure(rank).cause,
+        }
+    }
+
+    /// Tells the ranks here that a rank of another node has ended without leaving, or has failed,
+    /// because of this loss.
+    pub fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+        match &self.state {
+            State::Shm(job) => job.note_departure(rank, PeerState::Lost(how), cause),
+            State::Nodes(nodes) => nodes.note_lost(rank, how, cause),
+        }
+    }
+
+    /// Tells all ranks that one of those started here has ended without leaving, or has failed.
+    pub fn declare_lost(&self, rank: Rank, how: ExitCause) {
+        match &self.state {
+            State::Shm(job) => job.declare_lost(rank, how),
+            State::Nodes(nodes) => nodes.declare_lost(rank, how),
+        }
+    }
+
+    /// The memory that a rank shares with its neighbours.
+    pub(crate) fn memory(&self, rank: Rank) -> Arc<farside_shm::Job> {
+        match &self.state {
+            State::Shm(job) => job.clone(),
+            State::Nodes(nodes) => nodes.of(rank).job().clone(),
+        }
+    }
+
+    /// Stops serving when nothing has come for a while.
+    pub(crate) fn retire(&self, quiet: Duration) {
+        match &self.state {
+            State::Shm(_) => {}
+            State::Nodes(nodes) => nodes.retire(quiet),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match &self.state {
+            State::Shm(_) => Kind::Shm,
+            State::Nodes(nodes) => nodes.kind(),
+        }
+    }
+
+    /// Joins from inside this process, as one of its threads.
+    pub fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
+        enter(self.kind(), self.memory(rank), rank, None)
+    }
+}

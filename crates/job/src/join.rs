@@ -1,0 +1,109 @@
+//! Joining a job: how a process becomes a rank.
+
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use farside_fabric::{Error, Fabric, Rank, Result};
+use farside_rma::World;
+
+use crate::entry::Entry;
+use crate::{
+    FABRIC, FILE, Host, Kind, Options, RANK, assembly, environment, is_of_farside, ofi, variable,
+};
+
+/// Joins the job that this process was started for, or, if it was started without a launcher, a job
+/// of one rank.
+///
+/// Launchers are `farside run`, and those of clusters that speak PMIx, PMI-2 or PMI-1: `mpirun`,
+/// `mpiexec`, `srun --mpi=pmix`. Under the latter the end of the world of a node's first rank waits
+/// for the others where there are several nodes, as the end of an MPI program does.
+///
+/// ```
+/// let world = farside_job::join()?;
+/// assert_eq!(world.size(), 1);
+/// # Ok::<(), farside_fabric::Error>(())
+/// ```
+pub fn join() -> Result<World> {
+    World::new(connect()?)
+}
+
+/// The connection under [`join`], for programs that decorate it before they build a [`World`] over
+/// it.
+pub fn connect() -> Result<Box<dyn Fabric>> {
+    Entry::check_joining()?;
+    if !is_of_farside()
+        && let Some(launcher) =
+            farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
+    {
+        return assembly::join(&launcher);
+    }
+    if !is_of_farside() {
+        environment::warn_of_own();
+        // A job of one rank uses no fabric; an unknown name is refused all the same.
+        variable(FABRIC).map(|name| name.parse::<Kind>()).transpose()?;
+        return Host::create(&Options::new(1)?)?.connect(Rank(0));
+    }
+    let kind = value(FABRIC)?.parse()?;
+    let (rank, file) = (Rank(number(RANK)?), number(FILE)?);
+    enter(kind, farside_shm::Job::attach(inherited(file)?)?, rank, None)
+}
+
+/// Reads a variable that `farside run` sets for each of its ranks.
+fn value(name: &str) -> Result<String> {
+    variable(name).ok_or_else(|| {
+        Error::Join(format!(
+            "{name} is not set, but {} is: `farside run` sets {FABRIC}, {RANK} and {FILE}. To run \
+             this program alone, unset all of them",
+            [RANK, FILE].iter().find(|other| variable(other).is_some()).unwrap_or(&RANK)
+        ))
+    })
+}
+
+fn number(name: &str) -> Result<u32> {
+    let text = value(name)?;
+    text.parse().map_err(|_| {
+        Error::Join(format!("{name}={text:?} is no number; it is set by `farside run`"))
+    })
+}
+
+/// Connects as this rank. The companion is dropped when the rank has left.
+pub(crate) fn enter(
+    kind: Kind,
+    job: Arc<farside_shm::Job>,
+    rank: Rank,
+    companion: Option<farside_shm::Companion>,
+) -> Result<Box<dyn Fabric>> {
+    match kind {
+        Kind::Shm => {
+            let endpoint = farside_shm::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
+        }
+        Kind::Nic => {
+            let endpoint = farside_nic::Endpoint::join(job, rank)?;
+            companion.into_iter().for_each(|companion| endpoint.keep(companion));
+            Ok(Box::new(endpoint))
+        }
+        Kind::Ofi => ofi::enter(job, rank, companion),
+    }
+}
+
+/// A copy of the file that the launcher handed over. The number itself stays open, and so a second
+/// attempt to join is told that the rank has joined, instead of meeting whatever file has that
+/// number by then.
+fn inherited(number: u32) -> Result<OwnedFd> {
+    let bad = |error: std::io::Error| {
+        Error::Join(format!(
+            "the job's file, number {number}, is not open here ({error}); does a wrapper close \
+             inherited files?"
+        ))
+    };
+    // SAFETY: the number is borrowed just long enough to be duplicated; if it is not open, that
+    // fails.
+    let file = unsafe { BorrowedFd::borrow_raw(number as RawFd) };
+    let copy = file.try_clone_to_owned().map_err(bad)?;
+    // Programs that this one starts are no ranks.
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|errno| bad(errno.into()))?;
+    Ok(copy)
+}

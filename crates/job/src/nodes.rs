@@ -1,0 +1,219 @@
+//! The nodes of a job over nic or ofi that live in this process: all of them when one machine plays
+//! several, one of them when the job spans hosts.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
+use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
+use farside_rma::root_bytes;
+
+use crate::{Kind, NodePlan, Options, ofi};
+
+/// How often a datagram is sent over the loopback interface before it counts as lost, and how long
+/// each may take.
+const ECHO_TRIES: u32 = 10;
+const ECHO_WAIT: Duration = Duration::from_millis(200);
+
+/// Stations of one job.
+pub(crate) struct Nodes {
+    stations: Vec<Station>,
+    topology: Arc<Topology>,
+    kind: Kind,
+}
+
+impl Nodes {
+    /// All nodes of a job on this machine, which reach each other over loopback only.
+    pub(crate) fn all(options: &Options) -> Result<Nodes> {
+        let topology = match (&options.topology, options.nodes) {
+            (Some(description), nodes) => {
+                let topology = Topology::parse(description, options.ranks)?;
+                if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
+                    return Err(Error::Misuse(format!(
+                        "the topology {description:?} has {} nodes, but {} were asked for",
+                        topology.nodes(),
+                        nodes.unwrap_or(0)
+                    )));
+                }
+                topology
+            }
+            (None, nodes) => {
+                Topology::parse(&format!("node:{}", nodes.unwrap_or(1)), options.ranks)?
+            }
+        };
+        let key = Key::random()?;
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let nodes: Vec<Node> = (0..topology.nodes()).map(Node).collect();
+        // Each has its share of the processors.
+        let cores = options.cores.unwrap_or_else(farside_shm::cores) / topology.nodes();
+        let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
+        let stations =
+            nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
+        let stations = stations.collect::<Result<Vec<Station>>>()?;
+        let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
+        stations.iter().try_for_each(|station| station.open(&addresses))?;
+        Ok(Nodes { stations, topology: Arc::new(topology), kind: options.fabric })
+    }
+
+    /// One node of a job that spans hosts.
+    pub(crate) fn one(plan: &NodePlan) -> Result<Nodes> {
+        let sizes = plan.ranks_of_nodes.iter().enumerate();
+        let node_of: Vec<u32> =
+            sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
+        let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
+        Nodes::placed(&plan.options, &topology, Node(plan.node), plan.secret, plan.bind)
+    }
+
+    /// One node of a job, wherever its ranks are in their order.
+    pub(crate) fn placed(
+        options: &Options,
+        topology: &Topology,
+        node: Node,
+        secret: [u8; 16],
+        bind: IpAddr,
+    ) -> Result<Nodes> {
+        let station = station(options, topology, node, Key::from_bytes(secret), bind)?;
+        Ok(Nodes {
+            stations: vec![station],
+            topology: Arc::new(topology.clone()),
+            kind: options.fabric,
+        })
+    }
+
+    /// Which fabric connects them.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn retire(&self, quiet: Duration) {
+        self.stations.iter().for_each(|station| station.retire(quiet));
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Where the one node listens.
+    pub(crate) fn address(&self) -> Option<Address> {
+        self.stations.first().map(Station::address)
+    }
+
+    pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
+        self.stations.iter().try_for_each(|station| station.open(addresses))
+    }
+
+    /// The ranks that are here.
+    pub(crate) fn ranks(&self) -> Vec<Rank> {
+        self.stations
+            .iter()
+            .flat_map(|station| self.topology.ranks_of(station.node()).iter().copied())
+            .collect()
+    }
+
+    /// The station of a rank that is here; of any other, the first.
+    pub(crate) fn of(&self, rank: Rank) -> &Station {
+        let is_its = |station: &&Station| {
+            self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node()
+        };
+        self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
+    }
+
+    pub(crate) fn peer_state(&self, rank: Rank) -> PeerState {
+        self.of(rank).peer_state(rank)
+    }
+
+    pub(crate) fn departure(&self, rank: Rank) -> Departure {
+        self.of(rank).departure(rank)
+    }
+
+    /// A rank of a node that is here is lost.
+    pub(crate) fn declare_lost(&self, rank: Rank, how: ExitCause) {
+        let own = self.of(rank);
+        own.declare_lost(rank, how);
+        // Those that are here hear of it at once; the others are told.
+        let cause = own.departure(rank).cause;
+        let others = self.stations.iter().filter(|station| station.node() != own.node());
+        others.for_each(|station| station.note_lost(rank, how, cause));
+    }
+
+    /// A rank of a node that is elsewhere is lost, because of this loss.
+    pub(crate) fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
+        self.stations.iter().for_each(|station| station.note_lost(rank, how, cause));
+    }
+
+    pub(crate) fn lost(&self) -> Vec<u32> {
+        let mut lost: Vec<u32> = self
+            .stations
+            .iter()
+            .flat_map(|station| station.nodes_lost())
+            .map(|node| node.0)
+            .collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost
+    }
+}
+
+/// Refuses a loopback interface that does not work: otherwise that would be found when nodes are
+/// silent, long after the ranks have started.
+fn check_loopback(bind: IpAddr) -> Result<()> {
+    echo(bind).map_err(|error| {
+        Error::Misuse(format!(
+            "the loopback interface, over which nodes of one machine reach each other, does not \
+             work ({bind}: {error}); \
+             start it with `ip link set lo up`, or do without --nodes: ranks of one node need no \
+             network"
+        ))
+    })
+}
+
+/// Sends a datagram from an address to itself. An interface that was up before loses it without a
+/// word.
+fn echo(bind: IpAddr) -> std::io::Result<()> {
+    let socket = UdpSocket::bind((bind, 0))?;
+    socket.connect(socket.local_addr()?)?;
+    socket.set_read_timeout(Some(ECHO_WAIT))?;
+    for _ in 0..ECHO_TRIES {
+        socket.send(&[0])?;
+        if socket.recv(&mut [0]).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(std::io::Error::other("what is sent there does not arrive"))
+}
+
+fn station(
+    options: &Options,
+    topology: &Topology,
+    node: Node,
+    key: Key,
+    bind: IpAddr,
+) -> Result<Station> {
+    if bind.is_loopback() {
+        check_loopback(bind)?;
+    }
+    let mut config = farside_shm::Config::new(topology.clone(), root_bytes(options.ranks));
+    config.arena_bytes = options.memory.unwrap_or(config.arena_bytes);
+    config.cores = options.cores.unwrap_or(config.cores);
+    let defaults = Settings::default();
+    let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
+    let peer_timeout = options.peer_timeout.unwrap_or(defaults.peer_timeout);
+    if peer_timeout.is_zero() {
+        return Err(Error::Misuse(
+            "a node cannot be given up at once; allow it some time to answer".into(),
+        ));
+    }
+    let network: Arc<dyn Network> = match options.fabric {
+        Kind::Ofi => {
+            if server.place == Place::Host {
+                return Err(Error::Misuse(format!(
+                    "the server {server} is for the nic fabric; over ofi agents serve"
+                )));
+            }
+            ofi::network(options.provider.as_deref().unwrap_or_default(), bind)?
+        }
+        Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
+    };
+    Station::create_over(config, node, key, Settings { server, peer_timeout }, network)
+}

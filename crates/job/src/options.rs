@@ -1,0 +1,180 @@
+//! The description of a job: how many ranks, on which fabric, arranged in which way.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
+
+use crate::{BETWEEN_NODES, CORES, MEMORY, PROVIDER, TOPOLOGY, variable};
+
+/// The fabrics that a job can run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Ranks of one machine over mapped memory.
+    #[default]
+    Shm,
+    /// Ranks of several nodes over UDP.
+    Nic,
+    /// Ranks of several nodes over libfabric.
+    Ofi,
+}
+
+impl Kind {
+    /// Returns the default fabric between nodes: nic, or the one that [`BETWEEN_NODES`] names.
+    pub fn between_nodes() -> Result<Kind> {
+        match std::env::var(BETWEEN_NODES).unwrap_or_default().as_str() {
+            "" | "nic" => Ok(Kind::Nic),
+            "ofi" => Ok(Kind::Ofi),
+            other => Err(Error::Misuse(format!(
+                "{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"
+            ))),
+        }
+    }
+
+    /// Whether it connects several nodes.
+    pub fn spans_nodes(self) -> bool {
+        self != Kind::Shm
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Kind> {
+        match name {
+            "shm" => Ok(Kind::Shm),
+            "nic" => Ok(Kind::Nic),
+            "ofi" => Ok(Kind::Ofi),
+            other => Err(Error::Misuse(format!(
+                "there is no fabric {other:?}; there are: shm, nic, ofi"
+            ))),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Shm => write!(f, "shm"),
+            Kind::Nic => write!(f, "nic"),
+            Kind::Ofi => write!(f, "ofi"),
+        }
+    }
+}
+
+/// The description of a job.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The fabric.
+    pub fabric: Kind,
+    /// A description such as `node:2,socket:2`, instead of what this machine is like.
+    pub topology: Option<String>,
+    /// How much memory each rank may share, in bytes.
+    pub memory: Option<u64>,
+    /// How many processors the ranks may use together, instead of what this machine has.
+    pub cores: Option<u32>,
+    /// Into how many nodes of this machine the ranks are divided.
+    pub nodes: Option<u32>,
+    /// The server that executes far operations at a node.
+    pub server: Option<String>,
+    /// Which provider of libfabric, and what it executes itself: see `docs/ofi.md`.
+    pub provider: Option<String>,
+    /// How long a node may be silent before it counts as lost.
+    pub peer_timeout: Option<Duration>,
+}
+
+impl Options {
+    /// The default job of so many ranks, with the settings that the environment overrides.
+    pub fn new(ranks: u32) -> Result<Options> {
+        let memory = variable(MEMORY)
+            .map(|text| {
+                parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}")))
+            })
+            .transpose()?;
+        let cores = variable(CORES).map(|text| {
+            let cores = text.parse().ok().filter(|&cores| cores > 0);
+            cores.ok_or_else(|| {
+                Error::Misuse(format!("{CORES}={text:?}: expected a number of processors"))
+            })
+        });
+        Ok(Options {
+            ranks,
+            fabric: Kind::default(),
+            topology: variable(TOPOLOGY),
+            memory,
+            cores: cores.transpose()?,
+            nodes: None,
+            server: None,
+            provider: variable(PROVIDER),
+            peer_timeout: None,
+        })
+    }
+}
+
+/// The description of one node of a job that spans hosts.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    /// The whole job.
+    pub options: Options,
+    /// Which of the nodes this is.
+    pub node: u32,
+    /// How many ranks each node has, in order: the ranks are numbered node by node.
+    pub ranks_of_nodes: Vec<u32>,
+    /// The key that authenticates every packet of this job.
+    pub secret: [u8; 16],
+    /// The address of this host that the others can reach.
+    pub bind: IpAddr,
+}
+
+impl NodePlan {
+    /// The ranks of this node.
+    pub fn ranks(&self) -> Vec<Rank> {
+        let before: u32 = self.ranks_of_nodes.iter().take(self.node as usize).sum();
+        let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
+        (before..before + own).map(Rank).collect()
+    }
+}
+
+/// Reads a number of bytes such as `4096`, `512M` or `4GiB`.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let bad = || {
+        Error::Misuse(format!(
+            "{text:?} is no number of bytes; expected something like 4096, 512M or 4G"
+        ))
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let shift = match unit.trim().trim_end_matches(['B', 'b']).trim_end_matches('i') {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bytes_have_units() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
+        assert_eq!(parse_bytes("4GiB"), Ok(4 << 30));
+        for bad in ["", "M", "-1", "4X", "0", "99999999999T"] {
+            assert!(parse_bytes(bad).unwrap_err().to_string().contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_fabric_is_named() {
+        assert!("ib".parse::<Kind>().unwrap_err().to_string().contains("\"ib\""));
+        assert_eq!("shm".parse::<Kind>(), Ok(Kind::Shm));
+    }
+}

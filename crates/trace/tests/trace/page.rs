@@ -1,0 +1,266 @@
+//! The page, opened in a browser that shows it to nobody.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use farside::Topology;
+use farside::tracing::Slice;
+
+use crate::recording::{RANKS, record, topology};
+
+/// The names that the browser goes by.
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// How long a page may take, with much else going on.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a person would do with mouse and keys. Every step writes down what it finds, as attributes
+/// of the document; pictures are drawn at once rather than with the next frame, which a browser
+/// that shows nothing to anybody may leave out.
+const A_PERSON: &str = r##"
+<script>
+{
+const seen = document.documentElement.dataset;
+const span = () => view.to - view.from;
+const key = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
+const all = span();
+const before = timeOf(700);
+const place = chart.getBoundingClientRect();
+const clientX = place.left + 700, clientY = place.top + 200;
+chart.dispatchEvent(new WheelEvent("wheel", { deltaY: -400, clientX, clientY, cancelable: true }));
+draw();
+seen.wheelZooms = span() < all && Math.abs(timeOf(700) - before) < span() / 100;
+seen.fewer = seen.rendered;
+const from = view.from;
+key("ArrowRight");
+seen.arrowMoves = view.from > from;
+const near = span();
+key("+");
+seen.plusZooms = span() < near;
+key("0");
+draw();
+seen.zeroShowsAll = span() === all;
+seen.again = seen.rendered;
+key("n");
+draw();
+seen.tip = document.getElementById("tip").textContent;
+document.querySelector("#legend button").click();
+draw();
+seen.withoutOneKind = seen.rendered;
+seen.person = "done";
+}
+</script>
+"##;
+
+/// A person who makes the window higher and lower. After each frame, when it has been shown,
+/// somebody looks at the chart's pixels. Until all is done the page is loading, so that the browser
+/// does not leave: an image of it comes from an address that never answers.
+const A_RESIZE: &str = r##"
+<img id="held" src="http://HELD/">
+<script>
+{
+const seen = document.documentElement.dataset;
+const pixels = () => chart.getContext("2d").getImageData(0, 0, chart.width, chart.height).data;
+const isInked = () => pixels().some((value) => value);
+const heights = [700, 500, 640, 400, 620, 450];
+[seen.resized, seen.measured, seen.needless, seen.looks, seen.blank] = [heights.length, 0, 0, 0, 0];
+const measureOnly = measure, viewed = document.getElementById("view");
+const extent = () => viewed.clientWidth + "x" + viewed.clientHeight;
+let last = extent();
+measure = () => {
+  seen.measured++;
+  if (extent() === last) seen.needless++;
+  last = extent();
+  measureOnly();
+};
+const look = () => { seen.looks++; if (!isInked()) seen.blank++; };
+let frames = 0;
+const frame = () => {
+  if (++frames % 4 === 0) {
+    if (!heights.length) { document.getElementById("held").src = "data:,"; return; }
+    document.body.style.height = heights.shift() + "px";
+  }
+  setTimeout(look);
+  requestAnimationFrame(frame);
+};
+requestAnimationFrame(frame);
+}
+</script>
+"##;
+
+/// The installed browser. In CI it must be there; elsewhere its absence is said aloud and the test
+/// is over.
+fn browser() -> Option<&'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |name: &str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    let found = BROWSERS.into_iter().find(|name| is_there(name));
+    if found.is_none() {
+        let missing =
+            "no Chromium to open the page with; to install it: sudo apt-get install -y chromium";
+        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+        assert!(!in_ci, "{missing}");
+        println!("skipped: {missing}");
+    }
+    found
+}
+
+/// A directory that is gone when the test is over.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("farside-page-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The document of a page after it has been drawn, `behind` it a person's doings, and at a `place`
+/// in it.
+fn open(
+    name: &str,
+    slices: &[Slice],
+    topology: &Topology,
+    behind: &str,
+    place: &str,
+) -> Option<String> {
+    let browser = browser()?;
+    let directory = Directory::new(name);
+    let file = directory.0.join("trace.html");
+    let mut page = Vec::new();
+    farside_trace::page(slices, topology, "A test", &mut page).unwrap();
+    page.extend_from_slice(behind.as_bytes());
+    std::fs::write(&file, page).unwrap();
+    // Time that passes by itself: the page is dumped when nothing is left to do, however slow the
+    // machine. A page that holds itself up needs frames, which do not pass by themselves.
+    let time = (!behind.contains("http:")).then_some("--virtual-time-budget=10000");
+    let document = dump(browser, &directory.0, time, &format!("file://{}{place}", file.display()));
+    let start = document.find("<html").unwrap_or_else(|| panic!("no document in {document:?}"));
+    let end = start + document[start..].find('>').unwrap();
+    Some(document[start..=end].to_owned())
+}
+
+/// Runs the browser, with a deadline.
+fn dump(browser: &str, directory: &Path, time: Option<&str>, address: &str) -> String {
+    let mut child = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1400,900",
+        ])
+        .args(time)
+        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
+        .args(["--dump-dom", address])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let (send, receive) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let result = output.read_to_string(&mut text).map(|_| text);
+        let _ = send.send(result);
+    });
+    let text = receive.recv_timeout(PATIENCE);
+    if text.is_err() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    let text = text.expect("the browser did not come back").unwrap();
+    reader.join().unwrap();
+    text
+}
+
+/// The value that the page has set for `name`.
+fn attribute<'a>(document: &'a str, name: &str) -> Option<&'a str> {
+    let (_, value) = document.split_once(&format!(" data-{name}=\""))?;
+    value.split_once('"').map(|(value, _)| value)
+}
+
+#[test]
+fn a_browser_shows_every_operation_and_no_error() {
+    let slices = record();
+    let Some(document) = open("all", &slices, &topology(), "", "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    assert_eq!(
+        attribute(&document, "rendered"),
+        Some(slices.len().to_string().as_str()),
+        "{document}"
+    );
+}
+
+#[test]
+fn the_address_chooses_the_view() {
+    let slices = record();
+    let start_ns = slices.iter().map(|slice| slice.begin_ns).min().unwrap();
+    let end_ns = slices.iter().map(|slice| slice.end_ns).max().unwrap();
+    let (from, to) = ((end_ns - start_ns) / 2, (end_ns - start_ns) / 2 + 10_000);
+    let in_view =
+        |slice: &&Slice| slice.end_ns - start_ns >= from && slice.begin_ns - start_ns <= to;
+    let expected = slices.iter().filter(in_view).count();
+    let place = format!("#from={from}&to={to}");
+    let Some(document) = open("address", &slices, &topology(), "", &place) else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    assert_eq!(attribute(&document, "rendered"), Some(expected.to_string().as_str()), "{document}");
+}
+
+#[test]
+fn mouse_keys_and_legend_change_the_view() {
+    let slices = record();
+    let Some(document) = open("person", &slices, &topology(), A_PERSON, "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    assert_eq!(attribute(&document, "person"), Some("done"), "{document}");
+    for held in ["wheel-zooms", "arrow-moves", "plus-zooms", "zero-shows-all"] {
+        assert_eq!(attribute(&document, held), Some("true"), "{held} in {document}");
+    }
+    let count = |name| attribute(&document, name).unwrap().parse::<usize>().unwrap();
+    assert!(count("fewer") < slices.len());
+    assert_eq!(count("again"), slices.len());
+    let puts = slices.iter().filter(|slice| slice.operation.kind.name() == "put").count();
+    assert_eq!(count("without-one-kind"), slices.len() - puts);
+    assert!(attribute(&document, "tip").unwrap().contains(" by rank 0peer"), "{document}");
+}
+
+#[test]
+fn the_chart_is_never_blank_while_its_size_changes() {
+    let slices = record();
+    // Nobody accepts, so nobody answers.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let behind = A_RESIZE.replace("HELD", &held.local_addr().unwrap().to_string());
+    let Some(document) = open("resize", &slices, &topology(), &behind, "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    let count = |name| attribute(&document, name).unwrap().parse::<usize>().unwrap();
+    assert!(count("looks") >= 4 * count("resized"), "{document}");
+    assert_eq!(count("blank"), 0, "{document}");
+    assert!(count("measured") >= count("resized"), "{document}");
+    assert_eq!(count("needless"), 0, "what has not changed is not measured: {document}");
+}
+
+#[test]
+fn an_empty_recording_and_many_ranks_make_pages_too() {
+    let Some(document) = open("empty", &[], &Topology::flat(3), "", "") else { return };
+    assert_eq!(
+        (attribute(&document, "error"), attribute(&document, "rendered")),
+        (None, Some("0"))
+    );
+    let slices = record();
+    let Some(document) = open("many", &slices, &Topology::flat(50 * RANKS), "", "") else { return };
+    assert_eq!(attribute(&document, "error"), None);
+    // Those of the ranks in sight, which are not all.
+    assert_ne!(attribute(&document, "rendered"), Some("0"));
+}
