@@ -1,5 +1,8 @@
 //! The fabric itself: one thread's connection to a job of several nodes.
 
+pub(crate) mod far;
+pub(crate) mod underlay;
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,15 +14,15 @@ use farside_fabric::{
 };
 use farside_shm::Job;
 
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::directory::Directory;
-use crate::far::Worked;
-use crate::line::{Line, Network, Udp};
-use crate::origin::Origin;
-use crate::port::ticket::{self, Meaning};
-use crate::port::{Entrusted, Port};
-use crate::seat::{NAP, Seat, lock};
+use crate::endpoint::far::Worked;
+use crate::initiator::fragments::Cut;
+use crate::initiator::origin::Origin;
+use crate::initiator::port::ticket::{self, Meaning};
+use crate::initiator::port::{Entrusted, Port};
+use crate::link::buffer::Buffer;
+use crate::node::address_table::Directory;
+use crate::node::rank_state::{NAP, Seat, lock};
+use crate::transport::{Line, Network, Udp};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
 

@@ -10,13 +10,13 @@ use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
 use farside_shm::{Config, Job};
 
 use crate::Settings;
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::directory::Directory;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::Service;
-use crate::target::Target;
+use crate::initiator::fragments::Cut;
+use crate::initiator::origin::Origin;
+use crate::link::buffer::Buffer;
+use crate::node::address_table::Directory;
+use crate::target::memory::Target;
+use crate::target::service::Service;
+use crate::transport::seal::Key;
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
 
 const REPLY_BYTES: usize = 62 << 10;

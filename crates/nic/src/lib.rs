@@ -22,48 +22,31 @@
 //! - `reach`: what handlers can reach;
 //! - `above`: what a fabric needs that stands on this one.
 
-mod above;
-mod buffer;
-mod cut;
-mod direct;
-mod directory;
 mod endpoint;
-mod far;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod line;
+mod initiator;
 mod link;
-mod listener;
-mod origin;
-mod port;
-mod progress;
-mod reach;
-mod seal;
-mod seat;
-mod service;
-mod slots;
-mod socket;
-mod station;
+mod node;
 mod target;
 #[cfg(test)]
 mod torture;
-mod transfers;
-mod variant;
+mod transport;
 mod wire;
 
 use std::time::Duration;
 
 use farside_fabric::{Error, Result};
 
-pub use above::network_of;
-pub use buffer::{Buffer, Loan};
-pub use direct::{Direct, Notice, Owed};
 pub use endpoint::Endpoint;
-pub use line::{Address, Line, Network, Registrar, Route, Udp};
-pub use seal::Key;
-pub use service::Refusals;
-pub use socket::buffer_bytes;
-pub use station::Station;
+pub use endpoint::underlay::network_of;
+pub use link::buffer::{Buffer, Loan};
+pub use node::server::Station;
+pub use target::service::Refusals;
+pub use transport::direct::{Direct, Notice, Owed};
+pub use transport::seal::Key;
+pub use transport::udp::buffer_bytes;
+pub use transport::{Address, Line, Network, Registrar, Route, Udp};
 
 /// What can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

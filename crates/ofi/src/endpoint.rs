@@ -20,11 +20,11 @@ use farside_shm::Job;
 use rustc_hash::FxHashSet;
 
 use crate::device::Place;
-use crate::line::{OfiLine, STAGE_BYTES};
-use crate::network::{self, Ofi};
-use crate::places::Places;
+use crate::remote_keys::Places;
 use crate::settings::{Atomics, Settings};
 use crate::transfers::{Far, FarAtomic, Transfers};
+use crate::transport::{self as network, Ofi};
+use crate::transport_endpoint::{OfiLine, STAGE_BYTES};
 
 /// A put with a signal whose data is longer goes straight to memory, although the signal then waits
 /// for it to land.

@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::handlers::keeping_handlers;
+use crate::signals::keeping_handlers;
 
 /// What a provider calls an address once it has been entered into an address vector.
 pub(crate) type Peer = u64;

@@ -21,16 +21,16 @@
 mod device;
 mod endpoint;
 mod ffi;
-mod handlers;
-mod line;
-mod network;
-mod places;
 mod provider;
 mod queue;
+mod remote_keys;
 mod settings;
+mod signals;
 mod stage;
 mod transfers;
+mod transport;
+mod transport_endpoint;
 
 pub use endpoint::Endpoint;
-pub use network::{Ofi, providers};
 pub use settings::{Atomics, Settings};
+pub use transport::{Ofi, providers};

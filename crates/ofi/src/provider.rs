@@ -8,7 +8,7 @@ use std::sync::Arc;
 use farside_fabric::{Error, Result};
 
 use crate::ffi::{self, Library};
-use crate::handlers::keeping_handlers;
+use crate::signals::keeping_handlers;
 
 /// Providers that execute everything with a processor of the target: there small operations are
 /// better gathered in messages, and atomics of the processor and of the provider are the same

@@ -10,8 +10,10 @@
 //! never has a request under way that is [`WINDOW`] or more ahead of the oldest that is still open:
 //! when request `n` arrives, all up to `n - WINDOW` are closed, and nobody will ever repeat them.
 
+pub(crate) mod buffer;
 mod receiver;
 mod sender;
+pub(crate) mod variant;
 
 pub(crate) use receiver::{Receiver, Verdict};
 pub(crate) use sender::Sender;

@@ -5,7 +5,7 @@ mod state;
 
 use std::marker::PhantomData;
 
-use crate::variant::{Right, Variant};
+use crate::link::variant::{Right, Variant};
 
 /// What is to be done with a request.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ mod state;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use crate::buffer::Loan;
-use crate::variant::{Right, Variant};
+use crate::link::buffer::Loan;
+use crate::link::variant::{Right, Variant};
 
 /// The first guess of how long an answer takes, until one was measured.
 const TIMEOUT_FIRST_NS: u64 = 50_000_000;

@@ -6,12 +6,12 @@ use farside_fabric::{
 
 use super::memory::word;
 use super::network::{Random, mix};
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::{Memory, Service};
-use crate::target::slot;
+use crate::initiator::fragments::Cut;
+use crate::initiator::origin::Origin;
+use crate::link::buffer::Buffer;
+use crate::target::memory::slot;
+use crate::target::service::{Memory, Service};
+use crate::transport::seal::Key;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 

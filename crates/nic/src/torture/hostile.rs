@@ -14,8 +14,8 @@ use farside_shm::Job;
 
 use super::memory::{BYTES, hosts, real_job};
 use super::*;
-use crate::line::Route;
-use crate::target::Target;
+use crate::target::memory::Target;
+use crate::transport::Route;
 use crate::wire::answer::{Answer, Answers};
 use crate::wire::request::{self, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId};

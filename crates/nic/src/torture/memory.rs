@@ -10,10 +10,10 @@ use farside_fabric::{
 use farside_shm::{Config, Job};
 use rustc_hash::FxHashMap;
 
-use crate::directory::Directory;
-use crate::seal::Key;
-use crate::service::{Asked, Memory, Service};
-use crate::target::Target;
+use crate::node::address_table::Directory;
+use crate::target::memory::Target;
+use crate::target::service::{Asked, Memory, Service};
+use crate::transport::seal::Key;
 use crate::wire::ServerId;
 use crate::wire::request::{About, Rows};
 

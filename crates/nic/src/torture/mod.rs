@@ -18,11 +18,11 @@ use farside_fabric::{Node, Width};
 use self::client::{Client, Expected, at};
 use self::memory::{plain, real, topology, word};
 use self::network::{Network, Random, To, mix};
-use crate::line::Route;
+use crate::initiator::origin::Origin;
 use crate::link::WINDOW;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::{Memory, Service};
+use crate::target::service::{Memory, Service};
+use crate::transport::Route;
+use crate::transport::seal::Key;
 use crate::wire::ServerId;
 
 const CLIENTS: u32 = 4;

@@ -5,9 +5,9 @@ use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Width, Word};
 
 use super::memory::{BYTES, NODES, Plain, hosts, plain};
 use super::*;
-use crate::port::ticket::{self, Meaning};
-use crate::seat::FarCalls;
-use crate::target::slot;
+use crate::initiator::port::ticket::{self, Meaning};
+use crate::node::rank_state::FarCalls;
+use crate::target::memory::slot;
 use crate::wire::PortId;
 use crate::wire::request::{Request, Rows};
 

@@ -16,7 +16,7 @@
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::seal::{Key, TAG_BYTES};
+use crate::transport::seal::{Key, TAG_BYTES};
 
 /// How long the header is, with the tag.
 pub(crate) const HEADER_BYTES: usize = 64;

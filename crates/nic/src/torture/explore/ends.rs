@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Topology, Width, Word};
 
 use super::journal::Journal;
-use crate::origin::{self, Origin};
-use crate::seal::Key;
-use crate::service::Service;
-use crate::variant::Variant;
+use crate::initiator::origin::{self, Origin};
+use crate::link::variant::Variant;
+use crate::target::service::Service;
+use crate::transport::seal::Key;
 use crate::wire::request::Request;
 use crate::wire::{self, Header, Kind, PortId, ServerId};
 

@@ -2,7 +2,7 @@
 
 use farside_fabric::{Atomic, Error, Loss, PeerState, Rank, Result, SegmentId, Sum, Word};
 
-use crate::service::{Asked, Memory};
+use crate::target::service::{Asked, Memory};
 use crate::wire::request::{About, Rows};
 
 /// One word, which operation `n` swaps for `n`: each finds the number of the one before.

@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 
 use super::{Connection, Memory, Service};
-use crate::line::Route;
 use crate::link::Receiver;
-use crate::variant::Variant;
+use crate::link::variant::Variant;
+use crate::transport::Route;
 use crate::wire::PortId;
 
 impl<M: Memory, V: Variant> Service<M, V> {

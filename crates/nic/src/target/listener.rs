@@ -7,9 +7,9 @@ use std::time::Duration;
 use farside_fabric::Node;
 
 use crate::Style;
-use crate::line::{Line, Route};
-use crate::service::{Memory, Service};
-use crate::socket::now_ns;
+use crate::target::service::{Memory, Service};
+use crate::transport::udp::now_ns;
+use crate::transport::{Line, Route};
 use crate::wire::{self, Refused};
 
 /// How many datagrams are read before anything else is done.

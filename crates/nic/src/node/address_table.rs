@@ -9,8 +9,8 @@ use std::time::Duration;
 use farside_fabric::{Atomic, Error, Mapped, Node, Rank, Result, Topology, Width};
 use farside_shm::{Job, Reach};
 
-use crate::line::{Address, Line};
-use crate::seal::Key;
+use crate::transport::seal::Key;
+use crate::transport::{Address, Line};
 use crate::wire::PortId;
 use crate::{Server, Settings};
 

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use farside_fabric::{self as fabric, Atomic, Node, Rank, Region, Result, Word};
 use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
-use crate::cut::Cut;
-use crate::directory::Directory;
-use crate::line::{Line, Network};
-use crate::origin::Origin;
-use crate::port::Port;
-use crate::progress::Progress;
-use crate::seat::{abandon_the_lost, drain, lock, open_port};
+use crate::initiator::fragments::Cut;
+use crate::initiator::origin::Origin;
+use crate::initiator::port::Port;
+use crate::initiator::progress::Progress;
+use crate::node::address_table::Directory;
+use crate::node::rank_state::{abandon_the_lost, drain, lock, open_port};
+use crate::transport::{Line, Network};
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 

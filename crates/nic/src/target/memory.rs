@@ -10,9 +10,9 @@ use farside_fabric::{
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::directory::Directory;
-use crate::line::Registrar;
-use crate::service::{Asked, Memory};
+use crate::node::address_table::Directory;
+use crate::target::service::{Asked, Memory};
+use crate::transport::Registrar;
 use crate::wire::request::{About, Rows};
 
 /// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them

@@ -2,9 +2,9 @@
 
 use farside_fabric::{Reply, Result, Ticket};
 
-use crate::buffer::Buffer;
-use crate::slots::Slots;
-use crate::variant::Variant;
+use crate::initiator::slots::Slots;
+use crate::link::buffer::Buffer;
+use crate::link::variant::Variant;
 use crate::wire::ServerId;
 
 /// A part of a transfer, which one answer brings.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use farside_fabric::{Error, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Wake};
 use farside_shm::Job;
 
-use crate::directory::Directory;
 use crate::endpoint::Endpoint;
-use crate::line::{Line, Route};
-use crate::port::Entrusted;
+use crate::initiator::port::Entrusted;
+use crate::node::address_table::Directory;
+use crate::transport::{Line, Route};
 use crate::wire::ServerId;
 use crate::wire::request::About;
 

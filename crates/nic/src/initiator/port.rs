@@ -3,7 +3,7 @@
 //! It belongs to the thread whose operations it carries, lives in that thread's process, and is
 //! driven by that thread whenever it posts or waits: no other thread has to wake up for an
 //! operation to be sent or completed. While the thread computes, the rank's
-//! [progress](crate::progress) thread drives it, seldom; or all the time, as long as a transfer is
+//! [progress](crate::initiator::progress) thread drives it, seldom; or all the time, as long as a transfer is
 //! [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank
 //! that dies leaves behind here is nobody else's.
 
@@ -15,11 +15,11 @@ use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Tic
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::cut::Cut;
-use crate::direct::{Notice, Owed};
-use crate::line::{Line, Route};
-use crate::origin::{Origin, Wire};
-use crate::socket::now_ns;
+use crate::initiator::fragments::Cut;
+use crate::initiator::origin::{Origin, Wire};
+use crate::transport::direct::{Notice, Owed};
+use crate::transport::udp::now_ns;
+use crate::transport::{Line, Route};
 use crate::wire::ServerId;
 use crate::wire::request::Request;
 

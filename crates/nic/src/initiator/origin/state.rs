@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use super::Origin;
 use crate::link::Sender;
-use crate::variant::Variant;
+use crate::link::variant::Variant;
 use crate::wire::ServerId;
 
 impl<V: Variant> Origin<V> {

@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 
 use crate::device::{Device, Registered};
 use crate::ffi::Library;
-use crate::line::{OfiLine, PACKET_BYTES};
 use crate::provider::{self, Provider};
 use crate::settings::{Atomics, Settings};
+use crate::transport_endpoint::{OfiLine, PACKET_BYTES};
 
 /// Where a processor of the target executes everything anyway, shorter transfers are gathered in
 /// messages: fewer of those, and fewer turns of the agent.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use farside_fabric::{Atomic, Loss, Node, PeerState, Rank, Result, SegmentId, Sum, Topology, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::line::{Address, Line, Route};
+use crate::link::variant::{Right, Variant};
 use crate::link::{Receiver, Verdict};
-use crate::seal::Key;
-use crate::variant::{Right, Variant};
+use crate::transport::seal::Key;
+use crate::transport::{Address, Line, Route};
 use crate::wire::answer::{self, Answer, Fault};
 use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};

@@ -12,8 +12,12 @@ use std::time::Duration;
 use farside_fabric::{Error, Mapped, Rank, Result, SegmentId};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr};
 
-use crate::direct::Direct;
-use crate::socket;
+use self::direct::Direct;
+use self::udp as socket;
+
+pub(crate) mod direct;
+pub(crate) mod seal;
+pub(crate) mod udp;
 
 /// Where a line ends, for whoever is to reach it from another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,14 +11,14 @@ use farside_shm::Job;
 use rustc_hash::FxHashMap;
 
 use crate::Place;
-use crate::directory::{Directory, PORTS_PER_RANK};
-use crate::line::{Network, Route};
-use crate::origin::Origin;
-use crate::port::Port;
-use crate::progress::Progress;
-use crate::reach::FarReach;
-use crate::station::HostServer;
-use crate::target::slot;
+use crate::initiator::origin::Origin;
+use crate::initiator::port::Port;
+use crate::initiator::progress::Progress;
+use crate::node::address_table::{Directory, PORTS_PER_RANK};
+use crate::node::handlers::FarReach;
+use crate::node::server::HostServer;
+use crate::target::memory::slot;
+use crate::transport::{Network, Route};
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 

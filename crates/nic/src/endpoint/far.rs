@@ -10,12 +10,12 @@ use farside_fabric::{
     first_loss,
 };
 
-use crate::direct::Owed;
 use crate::endpoint::Endpoint;
-use crate::line::Route;
-use crate::origin::Origin;
-use crate::port::{Entrusted, Port, ticket};
-use crate::seat::{NAP, OUTSTANDING_MAX};
+use crate::initiator::origin::Origin;
+use crate::initiator::port::{Entrusted, Port, ticket};
+use crate::node::rank_state::{NAP, OUTSTANDING_MAX};
+use crate::transport::Route;
+use crate::transport::direct::Owed;
 use crate::wire::ServerId;
 
 /// How often a thread looks for its answer before it sleeps. Between two looks it lets others run:

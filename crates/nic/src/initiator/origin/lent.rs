@@ -3,10 +3,10 @@
 use farside_fabric::{Rank, SegmentId, Ticket};
 
 use super::{Origin, Packet, Wire, rows};
-use crate::buffer::Loan;
-use crate::cut::{Cut, Run};
-use crate::transfers::{Part, named};
-use crate::variant::Variant;
+use crate::initiator::fragments::{Cut, Run};
+use crate::initiator::transfers::{Part, named};
+use crate::link::buffer::Loan;
+use crate::link::variant::Variant;
 use crate::wire::request::{self, Request};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
 

@@ -13,13 +13,13 @@ mod state;
 
 use farside_fabric::{Atomic, Error, Rank, Reply, Result, SegmentId, Sum, Ticket, Word};
 
-use crate::buffer::{Buffer, Loan};
-use crate::cut::{Cut, Run};
-use crate::line::Address;
-use crate::seal::Key;
-use crate::slots::Slots;
-use crate::transfers::{Part, Transfer, named, settle};
-use crate::variant::{Right, Variant};
+use crate::initiator::fragments::{Cut, Run};
+use crate::initiator::slots::Slots;
+use crate::initiator::transfers::{Part, Transfer, named, settle};
+use crate::link::buffer::{Buffer, Loan};
+use crate::link::variant::{Right, Variant};
+use crate::transport::Address;
+use crate::transport::seal::Key;
 use crate::wire::answer::{self, Answer, Answers};
 use crate::wire::request::{self, About, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};

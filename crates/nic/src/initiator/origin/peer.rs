@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use crate::buffer::Loan;
 use crate::link::Sender;
-use crate::variant::Variant;
+use crate::link::buffer::Loan;
+use crate::link::variant::Variant;
 use crate::wire::HEADER_BYTES;
 use crate::wire::answer;
 

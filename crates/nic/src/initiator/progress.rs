@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::port::Port;
-use crate::seat::NAP;
+use crate::initiator::port::Port;
+use crate::node::rank_state::NAP;
 
 /// How soon it looks again when something has not been sent.
 const UNSENT: Duration = Duration::from_millis(1);
