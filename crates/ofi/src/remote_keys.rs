@@ -1,40 +1,36 @@
-//! How far segments are named on the network, as far as a rank has asked.
+//! The remote keys of far segments, as far as a rank has asked for them.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use farside_fabric::{Rank, SegmentId};
+use farside_nic::RemoteKey;
 use rustc_hash::FxHashMap;
 
-use crate::device::Place;
+use crate::lock::lock;
 
-/// The names that all threads of a rank know. Those of a segment go when the rank takes its own
-/// part of it back: a segment is freed by all its members.
+/// The remote keys that all threads of a rank know. Those of a segment are dropped when the rank
+/// frees its own part of it: a segment is freed by all its members.
 #[derive(Default)]
-pub(crate) struct Places {
-    known: Mutex<FxHashMap<SegmentId, FxHashMap<Rank, Place>>>,
+pub(crate) struct RemoteKeys {
+    known: Mutex<FxHashMap<SegmentId, FxHashMap<Rank, RemoteKey>>>,
 }
 
-impl Places {
-    fn known(&self) -> MutexGuard<'_, FxHashMap<SegmentId, FxHashMap<Rank, Place>>> {
-        // Nothing that is done under this lock can panic half-way.
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+impl RemoteKeys {
+    pub(crate) fn get(&self, rank: Rank, segment: SegmentId) -> Option<RemoteKey> {
+        lock(&self.known).get(&segment)?.get(&rank).copied()
     }
 
-    pub(crate) fn get(&self, rank: Rank, segment: SegmentId) -> Option<Place> {
-        self.known().get(&segment)?.get(&rank).copied()
+    pub(crate) fn insert(&self, rank: Rank, segment: SegmentId, key: RemoteKey) {
+        lock(&self.known).entry(segment).or_default().insert(rank, key);
     }
 
-    pub(crate) fn insert(&self, rank: Rank, segment: SegmentId, place: Place) {
-        self.known().entry(segment).or_default().insert(rank, place);
-    }
-
-    /// A segment is freed.
+    /// Drops the keys of a segment, which is freed.
     pub(crate) fn forget(&self, segment: SegmentId) {
-        self.known().remove(&segment);
+        lock(&self.known).remove(&segment);
     }
 
-    /// How many are known.
+    /// Returns the number of keys that are known.
     pub(crate) fn count(&self) -> usize {
-        self.known().values().map(FxHashMap::len).sum()
+        lock(&self.known).values().map(FxHashMap::len).sum()
     }
 }

@@ -1,14 +1,15 @@
-//! Libraries of providers install signal handlers when they are loaded: PSM's print a backtrace and
-//! end the process, also for those that ask it to end. They would take faults away from the
-//! program's own handlers, such as a pager's, and make a rank that was told to end look like one
-//! that has failed. What they have installed is taken out again.
+//! Removes the signal handlers that libraries of providers install when they are loaded.
+//!
+//! PSM's print a backtrace and end the process, also for signals that ask it to end. They would
+//! take faults from the program's own handlers, such as a pager's, and make a rank that was told to
+//! end look like one that has failed.
 
 use std::ffi::c_void;
 
 /// The signals that a program may handle.
 const SIGNALS: std::ops::Range<libc::c_int> = 1..32;
 
-/// Calls `load`, and puts back the handlers that others have installed meanwhile. One that this
+/// Calls `load`, and restores the handlers that libraries have replaced meanwhile. One that this
 /// program itself has installed, from another thread, stays.
 pub(crate) fn keeping_handlers<R>(load: impl FnOnce() -> R) -> R {
     let before: Vec<_> = SIGNALS.map(installed).collect();
@@ -28,7 +29,7 @@ pub(crate) fn keeping_handlers<R>(load: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What handles a signal now.
+/// Returns the handler of a signal.
 fn installed(signal: libc::c_int) -> Option<libc::sigaction> {
     // SAFETY: all zeros is a value of this type, which the call then fills.
     let mut action = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -37,7 +38,7 @@ fn installed(signal: libc::c_int) -> Option<libc::sigaction> {
     answered.then_some(action)
 }
 
-/// Where the object begins, a program or a library, that an address of code belongs to.
+/// Returns the base of the program or library that an address of code belongs to.
 fn home(code: usize) -> Option<usize> {
     // SAFETY: all zeros is a value of this type, which the call then fills.
     let mut found = unsafe { std::mem::zeroed::<libc::Dl_info>() };

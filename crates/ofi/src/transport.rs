@@ -1,18 +1,18 @@
-//! The network of libfabric, as one node sees it, and the memory that it lets others reach.
+//! libfabric as a transport of the nic fabric, and the registration of memory that goes with it.
 
-use std::any::Any;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use farside_fabric::{Error, Mapped, Rank, Result, SegmentId, Width};
-use farside_nic::{Address, Line, Network, Registrar};
+use farside_nic::{Address, MemoryRegistration, RemoteKey, Transport, TransportEndpoint};
 use rustc_hash::FxHashMap;
 
 use crate::device::{Device, Registered};
 use crate::ffi::Library;
-use crate::provider::{self, Provider};
+use crate::lock::lock;
+use crate::provider;
 use crate::settings::{Atomics, Settings};
-use crate::transport_endpoint::{OfiLine, PACKET_BYTES};
+use crate::transport_endpoint::{OfiTransportEndpoint, PACKET_BYTES};
 
 /// Where a processor of the target executes everything anyway, shorter transfers are gathered in
 /// messages: fewer of those, and fewer turns of the agent.
@@ -23,53 +23,59 @@ pub struct Ofi {
     device: Arc<Device>,
     ip: IpAddr,
     settings: Settings,
+    /// The endpoints that it has opened.
+    opened: Mutex<Vec<Weak<OfiTransportEndpoint>>>,
 }
 
 impl Ofi {
     /// Opens the provider that the settings name, or the best there is.
     pub fn open(settings: &Settings, ip: IpAddr) -> Result<Ofi> {
         let library = Arc::new(library()?);
-        let provider = Provider::find(&library, settings.provider.as_deref(), ip)?;
-        let is_software = provider.is_software();
+        let info = provider::find(&library, settings.provider.as_deref(), ip)?;
+        let is_software = provider::is_software(&info.name());
         let mut settings = settings.clone();
-        settings.provider = Some(provider.name());
+        settings.provider = Some(info.name());
         settings.rma_from.get_or_insert(if is_software { RMA_FROM_SOFTWARE } else { 0 });
-        let device = Arc::new(Device::open(provider)?);
-        let mut ofi = Ofi { device, ip, settings };
         if is_software {
-            ofi.settings.atomics.get_or_insert(Atomics::Agent);
+            settings.atomics.get_or_insert(Atomics::Agent);
         }
-        // Asked once; every rank is told by the name of the network.
-        if ofi.settings.atomics != Some(Atomics::Agent) {
-            let line = OfiLine::open(&ofi.device, ip)?;
-            let has_them = line.queue.has_atomics(Width::W64) && line.queue.has_atomics(Width::W32);
-            match ofi.settings.atomics {
-                None => {
-                    ofi.settings.atomics =
-                        Some(if has_them { Atomics::Apart } else { Atomics::Agent })
-                }
-                Some(_) if has_them => {}
-                Some(_) => {
-                    let name = ofi.settings.provider.unwrap_or_default();
-                    return Err(Error::Misuse(format!(
-                        "libfabric's provider {name:?} has no atomics on words of 32 and 64 bits; \
-                         use atomics=agent"
-                    )));
-                }
+        let device = Arc::new(Device::open(info)?);
+        // Asked once; the name of the transport tells every rank.
+        if settings.atomics != Some(Atomics::Agent) {
+            let queue = OfiTransportEndpoint::open(&device, ip)?.queue;
+            let has_them = queue.has_atomics(Width::W64) && queue.has_atomics(Width::W32);
+            let default = if has_them { Atomics::Apart } else { Atomics::Agent };
+            if *settings.atomics.get_or_insert(default) != Atomics::Agent && !has_them {
+                return Err(Error::Misuse(format!(
+                    "libfabric's provider {:?} has no atomics on words of 32 and 64 bits; use \
+                     atomics=agent",
+                    settings.provider.unwrap_or_default()
+                )));
             }
         }
-        Ok(ofi)
+        Ok(Ofi { device, ip, settings, opened: Mutex::default() })
     }
 
-    /// What was chosen: complete, and what [`Network::name`] writes down.
+    /// Returns the settings that are in force: complete, and what [`Transport::name`] writes.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
+
+    /// Returns an endpoint of this transport as what it is; `None` if it is another's.
+    pub(crate) fn own(
+        &self,
+        endpoint: &Arc<dyn TransportEndpoint>,
+    ) -> Option<Arc<OfiTransportEndpoint>> {
+        let wanted = Arc::as_ptr(endpoint).cast::<()>();
+        let opened = lock(&self.opened);
+        opened.iter().filter_map(Weak::upgrade).find(|own| Arc::as_ptr(own).cast() == wanted)
+    }
 }
 
-/// The providers that a job could use here, the preferred one first, and the version of libfabric.
+/// Returns the version of libfabric and the providers that a job could use here, the preferred one
+/// first.
 pub fn providers() -> Result<(String, Vec<String>)> {
-    let library = library()?;
+    let library = Arc::new(library()?);
     Ok((library.version_text(), provider::names(&library)?))
 }
 
@@ -82,9 +88,13 @@ fn library() -> Result<Library> {
     })
 }
 
-impl Network for Ofi {
-    fn open(&self) -> Result<Arc<dyn Line>> {
-        Ok(Arc::new(OfiLine::open(&self.device, self.ip)?))
+impl Transport for Ofi {
+    fn open(&self) -> Result<Arc<dyn TransportEndpoint>> {
+        let endpoint = Arc::new(OfiTransportEndpoint::open(&self.device, self.ip)?);
+        let mut opened = lock(&self.opened);
+        opened.retain(|endpoint| endpoint.strong_count() > 0);
+        opened.push(Arc::downgrade(&endpoint));
+        Ok(endpoint)
     }
 
     fn packet_bytes(&self, _: &[Address]) -> usize {
@@ -95,47 +105,37 @@ impl Network for Ofi {
         self.settings.to_string()
     }
 
-    fn introduces_itself(&self) -> bool {
+    fn needs_reply_address(&self) -> bool {
         true
     }
-
-    fn registrar(&self, line: &Arc<dyn Line>) -> Option<Box<dyn Registrar>> {
-        Some(Box::new(Register {
-            device: self.device.clone(),
-            line: of(line)?,
-            known: FxHashMap::default(),
-        }))
-    }
 }
 
-/// The line as what it is.
-pub(crate) fn of(line: &Arc<dyn Line>) -> Option<Arc<OfiLine>> {
-    let any: Arc<dyn Any + Send + Sync> = line.clone();
-    any.downcast().ok()
-}
-
-/// The memory of a node that others can reach without its agent.
-struct Register {
-    device: Arc<Device>,
-    line: Arc<OfiLine>,
+/// The registered segments of a node, which peers reach without its agent.
+pub(crate) struct Registrations {
+    endpoint: Arc<OfiTransportEndpoint>,
     known: FxHashMap<(Rank, SegmentId), Registered>,
 }
 
-impl Registrar for Register {
-    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Result<u128> {
-        let place = match self.known.get(&(rank, segment)) {
-            Some(registered) => registered.place(),
-            None => {
-                let registered = self.device.register(memory, &self.line.queue)?;
-                let place = registered.place();
-                self.known.insert((rank, segment), registered);
-                place
-            }
-        };
-        Ok((u128::from(place.key) << 64) | u128::from(place.base))
+impl Registrations {
+    /// Registers memory that an endpoint serves.
+    pub(crate) fn new(endpoint: Arc<OfiTransportEndpoint>) -> Registrations {
+        Registrations { endpoint, known: FxHashMap::default() }
+    }
+}
+
+impl MemoryRegistration for Registrations {
+    fn register(&mut self, rank: Rank, segment: SegmentId, memory: Mapped) -> Result<RemoteKey> {
+        if let Some(registered) = self.known.get(&(rank, segment)) {
+            return Ok(registered.remote_key());
+        }
+        let queue = &self.endpoint.queue;
+        let registered = queue.device().register(memory, queue.endpoint())?;
+        let key = registered.remote_key();
+        self.known.insert((rank, segment), registered);
+        Ok(key)
     }
 
-    fn forget(&mut self, rank: Rank, segment: SegmentId) {
+    fn deregister(&mut self, rank: Rank, segment: SegmentId) {
         self.known.remove(&(rank, segment));
     }
 }

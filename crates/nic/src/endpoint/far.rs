@@ -10,11 +10,12 @@ use farside_fabric::{
     first_loss,
 };
 
-use crate::endpoint::Endpoint;
+use super::Endpoint;
+use crate::clock::LONGEST_SLEEP;
 use crate::initiator::origin::Origin;
-use crate::initiator::port::{Entrusted, Port, ticket};
-use crate::node::rank_state::{NAP, OUTSTANDING_MAX};
-use crate::transport::Route;
+use crate::initiator::port::{BackgroundTransfer, Port, ticket};
+use crate::node::rank_state::OUTSTANDING_MAX;
+use crate::transport::PeerAddress;
 use crate::transport::direct::Owed;
 use crate::wire::ServerId;
 
@@ -28,7 +29,7 @@ pub(crate) enum Worked {
     /// It may be left alone for this long.
     NotYet(Duration),
     /// The progress thread drives it, and has come so far.
-    Entrusted(u64),
+    BackgroundTransfer(u64),
 }
 
 impl Endpoint {
@@ -63,7 +64,7 @@ impl Endpoint {
     }
 
     /// Asks where a rank serves itself, until it does.
-    pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<Route> {
+    pub(crate) fn locate(&self, peer: Rank, node: ServerId) -> Result<PeerAddress> {
         loop {
             let asked = self.port().origin.locate(node, peer);
             let alive = || self.check_alive(peer);
@@ -71,8 +72,8 @@ impl Endpoint {
             if let Some(Reply::Word(found)) = self.port().origin.take(asked)?
                 && found != 0
             {
-                let ip = self.seat.directory.address(self.seat.topology.node_of(peer))?.ip();
-                return Ok(Route::Socket(SocketAddr::new(ip, found as u16)));
+                let ip = self.seat.table.address(self.seat.topology.node_of(peer))?.ip();
+                return Ok(PeerAddress::Socket(SocketAddr::new(ip, found as u16)));
             }
             std::thread::yield_now();
         }
@@ -92,7 +93,7 @@ impl Endpoint {
                 Worked::Done => return Ok(()),
                 _ => alive()?,
             }
-            self.rest(&mut looks, known, worked, NAP);
+            self.rest(&mut looks, known, worked, LONGEST_SLEEP);
         }
     }
 
@@ -101,8 +102,12 @@ impl Endpoint {
     #[inline]
     pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
         let mut port = self.port();
-        if port.is_entrusted() {
-            return if done(&mut port) { Worked::Done } else { Worked::Entrusted(port.news()) };
+        if port.has_background() {
+            return if done(&mut port) {
+                Worked::Done
+            } else {
+                Worked::BackgroundTransfer(port.news())
+            };
         }
         let looks_again_soon = looks > 0 && looks < LOOKS;
         if looks_again_soon {
@@ -113,8 +118,8 @@ impl Endpoint {
         if done(&mut port) {
             return Worked::Done;
         }
-        let nap = if looks < LOOKS { None } else { port.patience() };
-        Worked::NotYet(nap.unwrap_or(NAP).min(NAP))
+        let nap = if looks < LOOKS { None } else { port.sleep_limit() };
+        Worked::NotYet(nap.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP))
     }
 
     /// Lets others run, or sleeps until a datagram comes, at most for `longest`.
@@ -126,23 +131,23 @@ impl Endpoint {
         longest: Duration,
     ) {
         let mut spent = self.effort.get();
-        if *looks < LOOKS && !matches!(worked, Worked::Entrusted(_)) {
+        if *looks < LOOKS && !matches!(worked, Worked::BackgroundTransfer(_)) {
             *looks += 1;
             spent.yields += 1;
             std::thread::yield_now();
         } else {
             spent.parks += 1;
             let (seat, index) = (&self.seat, self.index);
-            seat.directory.set_asleep(seat.rank, index, true);
+            seat.table.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
             if self.failures().departures.load(Ordering::SeqCst) == known_departures {
                 match worked {
                     Worked::Done => {}
                     Worked::NotYet(nap) => self.line.sleep(nap.min(longest)),
-                    Worked::Entrusted(news) => self.sleep_entrusted(news, longest),
+                    Worked::BackgroundTransfer(news) => self.sleep_entrusted(news, longest),
                 }
             }
-            seat.directory.set_asleep(seat.rank, index, false);
+            seat.table.set_asleep(seat.rank, index, false);
         }
         self.effort.set(spent);
     }
@@ -150,12 +155,10 @@ impl Endpoint {
     /// Sleeps until the progress thread has news.
     fn sleep_entrusted(&self, news: u64, longest: Duration) {
         let port = self.port();
-        let told = port.told.clone();
-        drop(
-            told.wait_timeout_while(port, longest, |port| {
-                port.is_entrusted() && port.news() == news
-            }),
-        );
+        let told = port.has_news.clone();
+        drop(told.wait_timeout_while(port, longest, |port| {
+            port.has_background() && port.news() == news
+        }));
     }
 
     /// The port, as soon as it has room: it may be full, or too much may be under way.
@@ -216,18 +219,18 @@ impl Endpoint {
     }
 
     /// Lets the progress thread see to a long transfer until that is over.
-    pub(crate) fn entrust_long(&self, transfer: Entrusted) {
-        if !self.seat.progress.is_there() {
+    pub(crate) fn entrust_long(&self, transfer: BackgroundTransfer) {
+        if !self.seat.progress.is_running() {
             return;
         }
         let mut port = self.port();
-        let (is_at_it, sleeps) = (port.is_entrusted(), port.driver_sleeps);
-        port.entrust(transfer);
+        let (is_at_it, sleeps) = (port.has_background(), port.progress_sleeps);
+        port.add_background(transfer);
         drop(port);
         if !is_at_it {
             self.seat.progress.hurry();
-        } else if sleeps && let Ok(bell) = self.line.bell() {
-            self.line.ring(bell);
+        } else if sleeps && let Ok(wakeup) = self.line.wakeup_address() {
+            self.line.wake(wakeup);
         }
     }
 
@@ -280,7 +283,7 @@ impl Endpoint {
                 &mut looks,
                 wait.known_departures,
                 worked,
-                left.map_or(NAP, |left| left.min(NAP)),
+                left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP)),
             );
         }
     }
@@ -294,12 +297,12 @@ impl Endpoint {
             let (has_unsent, is_owed) = {
                 let mut port = self.port();
                 let is_busy = port.origin.is_busy() || port.owed() != Owed::Nothing;
-                if is_busy && !port.is_entrusted() {
+                if is_busy && !port.has_background() {
                     port.origin.push();
                     port.drive();
                 }
                 // What is entrusted goes without this thread, and so does what was posted after it.
-                let is_driven = port.is_entrusted();
+                let is_driven = port.has_background();
                 (port.origin.has_unsent() && !is_driven, port.owed() != Owed::Nothing && !is_driven)
             };
             let left = wait.timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
@@ -312,7 +315,7 @@ impl Endpoint {
                 // told of, but those come soon.
                 looks = LOOKS;
             }
-            let patience = self.port().patience().unwrap_or(NAP);
+            let patience = self.port().sleep_limit().unwrap_or(LONGEST_SLEEP);
             self.rest(
                 &mut looks,
                 wait.known_departures,

@@ -1,4 +1,4 @@
-//! What a fabric needs that stands on this one and reaches far memory in ways of its own besides.
+//! The underlay: what a fabric calls that is layered on this one and has direct operations beside.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,88 +6,88 @@ use std::sync::Arc;
 use farside_fabric::{Error, Node, Rank, Reply, Result, SegmentId, Ticket, Wait, Wake};
 use farside_shm::Job;
 
-use crate::endpoint::Endpoint;
-use crate::initiator::port::Entrusted;
-use crate::node::address_table::Directory;
-use crate::transport::{Line, Route};
+use super::Endpoint;
+use crate::initiator::port::BackgroundTransfer;
+use crate::node::address_table::AddressTable;
+use crate::transport::{PeerAddress, RemoteKey, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::About;
 
-/// Which network the nodes of a job are on, as [`crate::Network::name`] said when they were made,
-/// and the address of this one.
-pub fn network_of(job: &Arc<Job>) -> Result<(String, IpAddr)> {
-    let directory = Directory::of(job);
-    let ip = directory.ip()?;
-    Ok((directory.network(), ip))
+/// Returns the name of the transport of a job (see [`crate::Transport::name`]), and the IP address
+/// of this node.
+pub fn transport_of(job: &Arc<Job>) -> Result<(String, IpAddr)> {
+    let table = AddressTable::of(job);
+    let ip = table.ip()?;
+    Ok((table.transport(), ip))
 }
 
 impl Endpoint {
-    /// A connection of the same rank for another thread.
+    /// Opens a connection of the same rank for another thread.
     pub fn another(&self) -> Result<Endpoint> {
         Endpoint::of(self.seat.clone(), farside_shm::Endpoint::another(&self.near))
     }
 
-    /// The line of its port.
-    pub fn line(&self) -> &Arc<dyn Line> {
+    /// Returns the transport endpoint of its port.
+    pub fn transport_endpoint(&self) -> &Arc<dyn TransportEndpoint> {
         &self.line
     }
 
-    /// The node that this rank is on.
+    /// Returns the node of this rank.
     pub fn node(&self) -> Node {
         self.seat.node
     }
 
-    /// How the line reaches the agent of a node.
-    pub fn route_to(&self, node: Node) -> Result<Route> {
+    /// Returns the address of a node's agent.
+    pub fn agent_address(&self, node: Node) -> Result<PeerAddress> {
         let nodes = self.seat.topology.nodes();
-        self.port().route(ServerId(node.0)).ok_or(Error::UnknownNode { node, nodes })
+        self.port().peer_address(ServerId(node.0)).ok_or(Error::UnknownNode { node, nodes })
     }
 
-    /// Lets the line work until `done`; an error if the rank that this is for is lost meanwhile.
-    pub fn work_until(&self, peer: Rank, mut done: impl FnMut() -> bool) -> Result<()> {
+    /// Drives the port until `done`; returns an error if the rank that this is for is lost.
+    pub fn drive_until_done(&self, peer: Rank, mut done: impl FnMut() -> bool) -> Result<()> {
         self.drive_until(|| self.check_alive(peer), |_| done())
     }
 
-    /// Waits until `done`, as [`farside_fabric::Fabric::block`] does; what has been posted goes on
+    /// Waits until `done`, as [`farside_fabric::Fabric::block`] does; posted operations progress
     /// meanwhile.
     pub fn block_until(&self, wait: &Wait<'_>, done: &mut dyn FnMut() -> bool) -> Result<Wake> {
         self.block_on_port(wait, &mut |_| done())
     }
 
-    /// Lets the line work, once.
-    pub fn work_once(&self) {
+    /// Drives the port once.
+    pub fn drive_once(&self) {
         self.port().drive();
     }
 
-    /// Something is under way that somebody must look after while the rank computes.
-    pub fn look_after(&self) {
+    /// Lets the progress thread drive the port at intervals: a direct operation is under way.
+    pub fn start_progress(&self) {
         self.seat.progress.arm();
     }
 
-    /// Likewise, at once and until it is over: somebody may sleep until an agent hears of it.
-    pub fn hurry(&self) {
-        if self.seat.progress.is_there() {
+    /// Lets the progress thread drive the port at once, and until no notice is owed.
+    pub fn hurry_progress(&self) {
+        if self.seat.progress.is_running() {
             self.seat.progress.hurry();
         }
     }
 
-    /// A long transfer of the line goes on while the rank computes.
-    pub fn entrust_direct(&self, transfer: u64) {
-        self.entrust_long(Entrusted::Direct(transfer));
+    /// Lets the progress thread drive the port until a direct transfer is complete.
+    pub fn add_background(&self, transfer: u64) {
+        self.entrust_long(BackgroundTransfer::Direct(transfer));
     }
 
-    /// An error if a rank is lost.
+    /// Returns an error if a rank is lost.
     pub fn must_be_alive(&self, peer: Rank) -> Result<()> {
         self.check_alive(peer)
     }
 
-    /// Whether everything that was posted to a rank's node has landed there.
+    /// Returns whether everything that was posted to a rank's node has landed there.
     pub fn has_landed(&self, peer: Rank) -> bool {
         let server = ServerId(self.seat.topology.node_of(peer).0);
         self.port().origin.has_landed(server)
     }
 
-    /// Returns when everything that was posted to a rank's node has landed there.
+    /// Waits until everything that was posted to a rank's node has landed there.
     pub fn await_landing(&self, peer: Rank) -> Result<()> {
         let server = ServerId(self.seat.topology.node_of(peer).0);
         {
@@ -101,28 +101,27 @@ impl Endpoint {
         self.drive_until(|| self.check_alive(peer), |port| port.origin.has_landed(server))
     }
 
-    /// How the network names a segment, and how long it is.
-    pub fn segment_name(&self, rank: Rank, segment: SegmentId) -> Result<(u128, u64)> {
+    /// Asks the target's agent for the remote key of a segment.
+    pub fn remote_key(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
         let server = ServerId(self.seat.topology.node_of(rank).0);
         let ask = |about| {
             let mut port = self.port();
-            let ticket = port.origin.segment(server, (rank, segment), about);
+            let ticket = port.origin.segment(server, rank, segment, about);
             port.send(server);
             ticket
         };
-        let (name, length) = (ask(About::Name), ask(About::Length));
-        let name = self.await_word(rank, name);
+        let (key, length) = (ask(About::Key), ask(About::Length));
+        let key = self.await_word(rank, key);
         let length = self.await_word(rank, length);
-        Ok((name?, length? as u64))
+        Ok(RemoteKey::from_word(key?, length? as u64))
     }
 
-    /// A segment of this rank goes away: when this returns nobody reaches it without its agent any
-    /// more.
-    pub fn end_segment(&self, segment: SegmentId) -> Result<()> {
+    /// Deregisters a segment of this rank: when this returns, no direct operation reaches it.
+    pub fn end_direct_access(&self, segment: SegmentId) -> Result<()> {
         let (rank, server) = (self.seat.rank, ServerId(self.seat.node.0));
         let asked = {
             let mut port = self.port();
-            let ticket = port.origin.segment(server, (rank, segment), About::End);
+            let ticket = port.origin.segment(server, rank, segment, About::End);
             port.send(server);
             ticket
         };

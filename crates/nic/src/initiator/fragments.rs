@@ -1,52 +1,55 @@
-//! Cuts a region of any shape into rows that fit into datagrams.
+//! Fragmentation: a region of any shape becomes rows that fit into datagrams.
+//!
+//! Paper:   \[NIC02 section III-A\]: the interface packetizes the data of a message.
+//! Differs: regions have any shape, and no fragment ends within an element or an aligned word.
 
 use farside_fabric::{Piece, Shape};
 
 const WORD_BYTES: u64 = 8;
 
-/// Rows of equal length at equal distance, and where they stand in the packed message.
+/// A fragment: rows of equal length at equal distance, and their place in the packed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct Fragment {
     pub(crate) offset: u64,
     pub(crate) unit: u32,
     pub(crate) count: u32,
     pub(crate) stride: u64,
-    /// Where their bytes begin in the packed message.
+    /// The offset of their bytes in the packed message.
     pub(crate) packed: u64,
 }
 
-impl Run {
+impl Fragment {
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.unit) * u64::from(self.count)
     }
 }
 
-/// What is left of a region.
-pub(crate) struct Cut<'a> {
+/// The fragments of a region that are still to come.
+pub(crate) struct Fragments<'a> {
     shape: Shape<'a>,
-    /// No row is cut but at a multiple of this: the size of an element. Where that is a byte, no
-    /// aligned word is cut, either.
+    /// The size of an element: rows are split only at multiples of it. If it is a byte, they are
+    /// split only between aligned words.
     grain: u64,
-    /// How often each of the outer dimensions was stepped; of a list of pieces, how many are done.
+    /// The index in each outer dimension; of a list of pieces, the number done.
     steps: Vec<u64>,
     rows: Rows,
     packed: u64,
 }
 
-/// Rows that are being cut.
+/// The rows that are being fragmented.
 #[derive(Clone, Copy, Default)]
 struct Rows {
     offset: u64,
     unit: u64,
-    /// How many there are, the one that is being cut included.
+    /// The number of rows left, with the one that is being split.
     count: u64,
     stride: u64,
-    /// How much of the first one is gone.
+    /// The bytes of the first row that are done.
     gone: u64,
 }
 
-/// How much of a row at `offset` fits into `room` without cutting an element or a word: whoever
-/// reads a word while the transfer is under way finds it old or new.
+/// Returns how much of a row at `offset` fits into `room` without splitting an element or a word: a
+/// word that is read during the transfer is old or new.
 fn whole(offset: u64, room: u64, grain: u64) -> u64 {
     if grain > 1 {
         return room - room % grain;
@@ -55,34 +58,35 @@ fn whole(offset: u64, room: u64, grain: u64) -> u64 {
     if beyond < room { room - beyond } else { room }
 }
 
-impl<'a> Cut<'a> {
-    pub(crate) fn new(shape: Shape<'a>, grain: u64) -> Cut<'a> {
-        let mut cut = Cut { shape, grain, steps: Vec::new(), rows: Rows::default(), packed: 0 };
+impl<'a> Fragments<'a> {
+    pub(crate) fn new(shape: Shape<'a>, grain: u64) -> Fragments<'a> {
+        let mut fragments =
+            Fragments { shape, grain, steps: Vec::new(), rows: Rows::default(), packed: 0 };
         match shape {
-            Shape::Block(piece) => cut.rows = Rows::one(piece),
+            Shape::Block(piece) => fragments.rows = Rows::one(piece),
             Shape::Pieces(pieces) => {
-                cut.steps.push(0);
-                cut.rows = pieces.first().copied().map(Rows::one).unwrap_or_default();
+                fragments.steps.push(0);
+                fragments.rows = pieces.first().copied().map(Rows::one).unwrap_or_default();
             }
             Shape::Strided { offset, unit, counts, strides } => {
-                cut.steps.resize(counts.len().saturating_sub(1), 0);
+                fragments.steps.resize(counts.len().saturating_sub(1), 0);
                 let (count, stride) =
                     (counts.last().copied().unwrap_or(1), strides.last().copied().unwrap_or(0));
                 let count = if counts.contains(&0) { 0 } else { count };
-                cut.rows = Rows { offset, unit, count, stride, gone: 0 };
+                fragments.rows = Rows { offset, unit, count, stride, gone: 0 };
             }
         }
-        cut.skip_empty();
-        cut
+        fragments.skip_empty();
+        fragments
     }
 
     pub(crate) fn is_done(&self) -> bool {
         self.rows.count == 0
     }
 
-    /// The next rows, of at most `room` bytes, which must be at least a grain; `None` when all are
-    /// done.
-    pub(crate) fn next(&mut self, room: u64) -> Option<Run> {
+    /// Returns the next fragment, of at most `room` bytes, which must be at least a grain; `None`
+    /// at the end.
+    pub(crate) fn next(&mut self, room: u64) -> Option<Fragment> {
         let rows = &mut self.rows;
         if rows.count == 0 {
             return None;
@@ -94,18 +98,18 @@ impl<'a> Cut<'a> {
         } else {
             (if left <= room { left } else { whole(rows.offset + rows.gone, room, self.grain) }, 1)
         };
-        let run = Run {
+        let fragment = Fragment {
             offset: rows.offset + rows.gone,
             unit: unit as u32,
             count: count as u32,
             stride: rows.stride,
             packed: self.packed,
         };
-        self.packed += run.bytes();
+        self.packed += fragment.bytes();
         if unit == left {
             rows.gone = 0;
             rows.count -= count;
-            // Past the last row it may leave the numbers that there are; then nobody uses it.
+            // Past the last row this may wrap; it is not used then.
             rows.offset = rows.offset.wrapping_add(count.wrapping_mul(rows.stride));
         } else {
             rows.gone += unit;
@@ -114,10 +118,10 @@ impl<'a> Cut<'a> {
             self.advance();
             self.skip_empty();
         }
-        Some(run)
+        Some(fragment)
     }
 
-    /// Goes to the next rows of the shape, if there are more.
+    /// Goes on to the next rows of the shape, if there are more.
     fn advance(&mut self) {
         match self.shape {
             Shape::Block(_) => {}
@@ -146,7 +150,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Rows without bytes are none.
+    /// Skips rows without bytes.
     fn skip_empty(&mut self) {
         while self.rows.count > 0 && self.rows.unit == 0 {
             self.rows.count = 0;
@@ -175,12 +179,12 @@ mod tests {
         all
     }
 
-    fn bytes_of_cut(shape: Shape<'_>, grain: u64, rooms: &[u64]) -> Vec<u64> {
-        let (mut cut, mut all) = (Cut::new(shape, grain), Vec::new());
+    fn bytes_of_fragments(shape: Shape<'_>, grain: u64, rooms: &[u64]) -> Vec<u64> {
+        let (mut fragments, mut all) = (Fragments::new(shape, grain), Vec::new());
         let mut rooms = rooms.iter().cycle();
-        while !cut.is_done() {
+        while !fragments.is_done() {
             let room = *rooms.next().unwrap();
-            let run = cut.next(room).unwrap();
+            let run = fragments.next(room).unwrap();
             assert!(run.bytes() > 0 && run.bytes() <= room);
             assert_eq!(run.packed, all.len() as u64);
             assert!(u64::from(run.unit).is_multiple_of(grain), "an element was cut");
@@ -189,7 +193,7 @@ mod tests {
                 all.extend(begin..begin + u64::from(run.unit));
             }
         }
-        assert_eq!(cut.next(100), None);
+        assert_eq!(fragments.next(100), None);
         all
     }
 
@@ -202,33 +206,35 @@ mod tests {
         ) {
             let (counts, strides): (Vec<_>, Vec<_>) = dims.into_iter().unzip();
             let shape = Shape::Strided { offset, unit, counts: &counts, strides: &strides };
-            prop_assert_eq!(bytes_of_cut(shape, 1, &rooms), bytes(&shape));
+            prop_assert_eq!(bytes_of_fragments(shape, 1, &rooms), bytes(&shape));
         }
 
         #[test]
         fn pieces_too(
-            pieces in proptest::collection::vec((0u64..1000, 0u64..9), 0..9), rooms in proptest::collection::vec(8u64..50, 1..5),
+            pieces in proptest::collection::vec((0u64..1000, 0u64..9), 0..9),
+            rooms in proptest::collection::vec(8u64..50, 1..5),
         ) {
-            let pieces: Vec<Piece> = pieces.into_iter().map(|(at, len)| Piece { offset: at * 8, bytes: len * 8 }).collect();
+            let piece = |(at, length)| Piece { offset: at * 8, bytes: length * 8 };
+            let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
             let shape = Shape::Pieces(&pieces);
-            prop_assert_eq!(bytes_of_cut(shape, 8, &rooms), bytes(&shape));
+            prop_assert_eq!(bytes_of_fragments(shape, 8, &rooms), bytes(&shape));
         }
     }
 
     #[test]
     fn a_long_row_is_cut_and_the_others_follow() {
         let shape = Shape::Strided { offset: 0, unit: 10, counts: &[2], strides: &[100] };
-        let mut cut = Cut::new(shape, 1);
+        let mut fragments = Fragments::new(shape, 1);
         let runs: Vec<(u64, u32, u32)> =
-            std::iter::from_fn(|| cut.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
+            std::iter::from_fn(|| fragments.next(6)).map(|r| (r.offset, r.unit, r.count)).collect();
         assert_eq!(runs, [(0, 6, 1), (6, 4, 1), (100, 4, 1), (104, 6, 1)]);
     }
 
     #[test]
     fn no_word_is_cut() {
-        let mut cut = Cut::new(Shape::Block(Piece { offset: 4, bytes: 40 }), 1);
+        let mut fragments = Fragments::new(Shape::Block(Piece { offset: 4, bytes: 40 }), 1);
         let runs: Vec<(u64, u32)> =
-            std::iter::from_fn(|| cut.next(15)).map(|run| (run.offset, run.unit)).collect();
+            std::iter::from_fn(|| fragments.next(15)).map(|run| (run.offset, run.unit)).collect();
         assert_eq!(runs, [(4, 12), (16, 8), (24, 8), (32, 12)]);
     }
 }

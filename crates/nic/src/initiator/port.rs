@@ -1,11 +1,13 @@
-//! A port: where a thread's operations leave for other nodes, and where their answers arrive.
+//! A port: the transport endpoint of one thread, and the connections over it.
 //!
-//! It belongs to the thread whose operations it carries, lives in that thread's process, and is
-//! driven by that thread whenever it posts or waits: no other thread has to wake up for an
-//! operation to be sent or completed. While the thread computes, the rank's
-//! [progress](crate::initiator::progress) thread drives it, seldom; or all the time, as long as a transfer is
-//! [entrusted](Port::entrust) to it: then the thread that waits does nothing but sleep. What a rank
-//! that dies leaves behind here is nobody else's.
+//! Paper:   \[NIC02 section III-A\]: a port is the structure through which a process communicates
+//!          with the interface, bypassing the operating system.
+//! Differs: each thread has a port, in its own process; it is driven by that thread whenever it
+//!          posts or waits, and by the rank's progress thread while it computes.
+//!
+//! No other thread has to wake up for an operation to be sent or completed. The
+//! [progress](crate::initiator::progress) thread looks seldom, or drives the port all the time
+//! while it has [background transfers](Port::add_background): then a thread that waits sleeps.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
@@ -15,50 +17,52 @@ use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Tic
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::initiator::fragments::Cut;
-use crate::initiator::origin::{Origin, Wire};
+use crate::clock::now_ns;
+use crate::initiator::fragments::Fragments;
+use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
-use crate::transport::udp::now_ns;
-use crate::transport::{Line, Route};
+use crate::transport::{PeerAddress, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::Request;
 
-/// How many datagrams are read before anything else is done.
+/// The number of datagrams that are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
-/// The longest datagram there is.
+/// The length of the longest datagram there is.
 const DATAGRAM_BYTES: usize = 1 << 16;
-/// How long a call may take before the far agent is asked for its answer again.
+/// The time after which the far agent is asked again for the answer of a call.
 const RECALL_AFTER: Duration = Duration::from_millis(50);
 
-/// A port with its line.
+/// A port with its transport endpoint.
 pub(crate) struct Port {
     pub(crate) origin: Origin,
-    line: Arc<dyn Line>,
-    /// Where each server is.
-    routes: Vec<Option<Route>>,
-    /// The node that it is on, and what wakes the ranks there.
-    here: (Node, Reach),
+    endpoint: Arc<dyn TransportEndpoint>,
+    /// The address of each server, as far as it is known.
+    peers: Vec<Option<PeerAddress>>,
+    /// The node that it is on.
+    node: Node,
+    /// What wakes the ranks of that node.
+    reach: Reach,
     calls: FxHashMap<(ServerId, u32), Call>,
     buffer: Box<[u8]>,
-    /// The transfers that the progress thread sees to.
-    entrusted: Vec<Entrusted>,
-    /// How many times somebody on this host has asked to look.
-    bells: u64,
-    /// Whether the progress thread sleeps although something is entrusted to it.
-    pub(crate) driver_sleeps: bool,
-    /// Where the port's thread sleeps while transfers are entrusted.
-    pub(crate) told: Arc<Condvar>,
-    /// Not zero while the port's thread waits for the port: whoever drives it then lets go after
-    /// the next datagram.
-    pub(crate) wanted: Arc<AtomicU32>,
+    /// The transfers that the progress thread drives.
+    background: Vec<BackgroundTransfer>,
+    /// The number of wakeups received.
+    wakeups: u64,
+    /// Whether the progress thread sleeps although it has background transfers.
+    pub(crate) progress_sleeps: bool,
+    /// Notified of news while the progress thread drives the port; its own thread sleeps here.
+    pub(crate) has_news: Arc<Condvar>,
+    /// Not zero while the port's thread waits for the port: then the progress thread unlocks it
+    /// after the next datagram.
+    pub(crate) waiters: Arc<AtomicU32>,
 }
 
-/// A transfer that the progress thread sees to.
+/// A transfer that the progress thread drives.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Entrusted {
-    /// One of the agents' answers.
+pub(crate) enum BackgroundTransfer {
+    /// One that an agent answers.
     Answered(Ticket),
-    /// One that goes past the agents.
+    /// One that bypasses the agents.
     Direct(u64),
 }
 
@@ -74,93 +78,95 @@ struct Call {
 impl Port {
     pub(crate) fn new(
         origin: Origin,
-        line: Arc<dyn Line>,
-        routes: Vec<Option<Route>>,
-        here: (Node, Reach),
+        endpoint: Arc<dyn TransportEndpoint>,
+        peers: Vec<Option<PeerAddress>>,
+        node: Node,
+        reach: Reach,
     ) -> Port {
         let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
         Port {
             origin,
-            line,
-            routes,
-            here,
+            endpoint,
+            peers,
+            node,
+            reach,
             calls: FxHashMap::default(),
             buffer,
-            entrusted: Vec::new(),
-            bells: 0,
-            driver_sleeps: false,
-            told: Arc::default(),
-            wanted: Arc::default(),
+            background: Vec::new(),
+            wakeups: 0,
+            progress_sleeps: false,
+            has_news: Arc::default(),
+            waiters: Arc::default(),
         }
     }
 
-    pub(crate) fn line(&self) -> &Arc<dyn Line> {
-        &self.line
+    pub(crate) fn endpoint(&self) -> &Arc<dyn TransportEndpoint> {
+        &self.endpoint
     }
 
     pub(crate) fn knows(&self, server: ServerId) -> bool {
-        self.routes.get(server.0 as usize).is_some_and(Option::is_some)
+        self.peers.get(server.0 as usize).is_some_and(Option::is_some)
     }
 
-    pub(crate) fn learn(&mut self, server: ServerId, route: Route) {
-        self.routes[server.0 as usize] = Some(route);
+    pub(crate) fn learn(&mut self, server: ServerId, address: PeerAddress) {
+        self.peers[server.0 as usize] = Some(address);
     }
 
-    /// Where a server is.
-    pub(crate) fn route(&self, server: ServerId) -> Option<Route> {
-        self.routes.get(server.0 as usize).copied().flatten()
+    /// Returns the address of a server.
+    pub(crate) fn peer_address(&self, server: ServerId) -> Option<PeerAddress> {
+        self.peers.get(server.0 as usize).copied().flatten()
     }
 
-    /// Forgets what nobody will ask for any more, so that somebody else can have the port.
+    /// Drops what the port's thread has not taken, so that another thread can have the port.
     pub(crate) fn reset(&mut self) {
         self.calls.clear();
-        self.entrusted.clear();
+        self.background.clear();
         self.origin.reset();
     }
 
-    /// From now on, and until the transfer is over, the progress thread drives the port.
-    pub(crate) fn entrust(&mut self, transfer: Entrusted) {
-        self.entrusted.push(transfer);
+    /// Lets the progress thread drive the port until a transfer is complete.
+    pub(crate) fn add_background(&mut self, transfer: BackgroundTransfer) {
+        self.background.push(transfer);
     }
 
-    /// Whether the progress thread drives the port.
+    /// Returns whether the progress thread drives the port.
     #[inline]
-    pub(crate) fn is_entrusted(&self) -> bool {
-        !self.entrusted.is_empty()
+    pub(crate) fn has_background(&self) -> bool {
+        !self.background.is_empty()
     }
 
-    /// What agents have not been told of operations that went past them.
+    /// Returns which notices of direct operations are still to be sent.
     #[inline]
     pub(crate) fn owed(&self) -> Owed {
-        self.line.direct().map_or(Owed::Nothing, |direct| direct.owed())
+        self.endpoint.direct().map_or(Owed::Nothing, |direct| direct.owed())
     }
 
-    /// Whether the progress thread must drive the port without a pause: something is entrusted to
-    /// it, or somebody may sleep until an agent hears of what is under way.
-    pub(crate) fn is_pressing(&self) -> bool {
-        self.is_entrusted() || self.owed() == Owed::Wakes
+    /// Returns whether the progress thread must drive the port without a pause: it has background
+    /// transfers, or a rank may sleep until an agent is told of a direct operation.
+    pub(crate) fn needs_driving(&self) -> bool {
+        self.has_background() || self.owed() == Owed::Wakes
     }
 
-    /// Takes the port back from the progress thread, for good or until more is entrusted.
-    pub(crate) fn take_back(&mut self) {
-        self.entrusted.clear();
-        self.told.notify_all();
+    /// Gives the port back to its thread: the progress thread ends.
+    pub(crate) fn end_background(&mut self) {
+        self.background.clear();
+        self.has_news.notify_all();
     }
 
-    /// Whether the port's thread waits for the port.
+    /// Returns whether the port's thread waits for the port.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) != 0
+    pub(crate) fn has_waiter(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// Changes when something may have happened that the port's thread waits for.
+    /// Returns a count that changes when something happens that the port's thread may wait for.
     pub(crate) fn news(&self) -> u64 {
-        let direct = self.line.direct().map_or(0, |direct| direct.ends());
-        self.origin.ends() + self.bells + direct
+        let direct = self.endpoint.direct().map_or(0, |direct| direct.ends());
+        self.origin.ends() + self.wakeups + direct
     }
 
-    /// Sends to a server what may be sent. Often that is nothing: then not even the clock is looked
-    /// at. What is lent goes when somebody waits for it, or has entrusted it.
+    /// Sends to a server what may be sent. Often that is nothing, and the clock is not read. What
+    /// is lent is sent when a thread waits for it or the progress thread drives the port.
     #[inline]
     pub(crate) fn send(&mut self, server: ServerId) {
         if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
@@ -169,73 +175,71 @@ impl Port {
         self.origin.send_to(
             server,
             now_ns(),
-            &mut Sending::of(&self.line, &self.routes, &self.wanted),
+            &mut Sending::of(&self.endpoint, &self.peers, &self.waiters),
         );
     }
 
-    /// Sends a part of a put from where it is; see [`Origin::put_straight`].
+    /// Sends a fragment of a put without a copy; see [`Origin::put_straight`].
     ///
     /// # Safety
     ///
-    /// `bytes` must stay where and as they are until [`Origin::take_over`] was called.
+    /// `bytes` must stay valid and unchanged until [`Origin::take_over`] has been called.
     pub(crate) unsafe fn put_straight(
         &mut self,
         server: ServerId,
         place: (Rank, SegmentId),
-        cut: &mut Cut<'_>,
+        fragments: &mut Fragments<'_>,
         bytes: &[u8],
         counts: bool,
     ) -> bool {
-        let mut wire = Sending::of(&self.line, &self.routes, &self.wanted);
+        let mut wire = Sending::of(&self.endpoint, &self.peers, &self.waiters);
+        let now = SendNow { now_ns: now_ns(), wire: &mut wire };
         // SAFETY: by the caller's promise.
-        unsafe {
-            self.origin.put_straight((server, now_ns(), &mut wire), place, cut, bytes, counts)
-        }
+        unsafe { self.origin.put_straight(server, place, fragments, bytes, counts, now) }
     }
 
-    /// Reads what has arrived; if anything has, that may let something go or be the end of
-    /// something.
+    /// Reads what has arrived and, if anything has, sends what that allows.
     #[inline]
     pub(crate) fn look(&mut self) {
-        if self.read() || self.line.direct().is_some_and(|direct| direct.has_notices()) {
+        if self.read() || self.endpoint.direct().is_some_and(|direct| direct.has_notices()) {
             self.attend();
         }
     }
 
     /// Reads what has arrived, sends what may be sent, repeats what is overdue. Wakes the port's
-    /// thread if that sleeps because something is entrusted, and there is news for it.
+    /// thread if that sleeps beside background transfers and there is news for it.
     pub(crate) fn drive(&mut self) {
         let before = self.news();
         self.read();
         self.attend();
-        if self.is_entrusted() {
-            let Port { entrusted, origin, line, .. } = self;
-            entrusted.retain(|transfer| match *transfer {
-                Entrusted::Answered(ticket) => !origin.is_done(ticket),
-                Entrusted::Direct(transfer) => {
-                    line.direct().is_some_and(|direct| !direct.is_over(transfer))
+        if self.has_background() {
+            let Port { background, origin, endpoint, .. } = self;
+            background.retain(|transfer| match *transfer {
+                BackgroundTransfer::Answered(ticket) => !origin.is_done(ticket),
+                BackgroundTransfer::Direct(transfer) => {
+                    endpoint.direct().is_some_and(|direct| !direct.is_over(transfer))
                 }
             });
-            if self.news() != before || !self.is_entrusted() {
-                self.told.notify_all();
+            if self.news() != before || !self.has_background() {
+                self.has_news.notify_all();
             }
         }
     }
 
-    /// Reads what has arrived, and says whether that was anything.
+    /// Reads what has arrived, and returns whether anything has.
     fn read(&mut self) -> bool {
         for count in 0..READ_AT_ONCE {
-            if count > 0 && self.is_wanted() {
+            if count > 0 && self.has_waiter() {
                 return true;
             }
-            match self.line.receive(&mut self.buffer) {
-                // Somebody wants us to look: we do.
-                Some(0) => self.bells += 1,
+            match self.endpoint.receive(&mut self.buffer) {
+                // A wakeup.
+                Some(0) => self.wakeups += 1,
                 Some(length) => {
-                    // What is refused changes nothing.
+                    // A datagram that is refused changes nothing.
                     let _ = self.origin.receive(&self.buffer[..length], now_ns());
                     if !self.origin.is_waiting() {
-                        // Nothing more is to come.
+                        // No further reply is awaited.
                         return true;
                     }
                 }
@@ -250,26 +254,26 @@ impl Port {
         self.pass_on_notices();
         self.attend_to_calls(now);
         if self.origin.is_busy() {
-            self.origin.pump(now, &mut Sending::of(&self.line, &self.routes, &self.wanted));
+            self.origin.pump(now, &mut Sending::of(&self.endpoint, &self.peers, &self.waiters));
         }
     }
 
-    /// Tells agents what has happened to their nodes' memory without them. Who sleeps on this node
-    /// is woken at once.
+    /// Sends the notices of direct operations. Ranks of this node are woken at once.
     fn pass_on_notices(&mut self) {
-        let Port { line, origin, here: (node, reach), .. } = self;
-        let Some(direct) = line.direct() else { return };
+        let Port { endpoint, origin, node, reach, .. } = self;
+        let Some(direct) = endpoint.direct() else { return };
         for (to, notice) in direct.take_notices() {
             match notice {
-                // For a word that is gone by now nobody waits.
+                // No rank waits for a word whose segment is gone.
                 Notice::Changed(at) if to == *node => drop(reach.wake_for(at)),
-                _ => origin.tell(ServerId(to.0), &notice.request()),
+                Notice::Changed(at) => origin.notify(ServerId(to.0), &Request::Changed { at }),
+                Notice::Landed(count) => origin.notify(ServerId(to.0), &Request::Landed { count }),
             }
         }
     }
 
-    /// How long this port may be left alone.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    /// Returns how long the port needs no driving, if nothing arrives; `None` for no limit.
+    pub(crate) fn sleep_limit(&self) -> Option<Duration> {
         let recall = self
             .calls
             .values()
@@ -283,11 +287,12 @@ impl Port {
     /// Asks the agent of a node to run a handler, in one of the caller's slots.
     pub(crate) fn call(
         &mut self,
-        (node, server): (Node, ServerId),
+        node: Node,
         slot: u32,
         handler: HandlerId,
         argument: &[u8],
     ) -> Result<()> {
+        let server = ServerId(node.0);
         self.origin.post_whole(
             server,
             &Request::Call { slot, handler: handler.0, argument },
@@ -305,7 +310,7 @@ impl Port {
         self.calls.get(&(server, slot)).is_none_or(|call| call.answer.is_some())
     }
 
-    /// The outcome of a call, if it is over.
+    /// Takes the outcome of a call, if it is complete.
     pub(crate) fn take_call(&mut self, server: ServerId, slot: u32) -> Result<Option<Reply>> {
         let done = self.calls.get(&(server, slot)).map(|call| call.answer.is_some());
         match done {
@@ -325,7 +330,7 @@ impl Port {
         self.calls.remove(&(server, slot));
     }
 
-    /// Takes in answers, and asks for those that are late.
+    /// Takes in answers of calls, and asks for those that are late.
     fn attend_to_calls(&mut self, now: u64) {
         for called in self.origin.take_calls() {
             if let Some(call) = self.calls.get_mut(&(called.server, called.slot)) {
@@ -343,20 +348,20 @@ impl Port {
     }
 }
 
-/// Where packets go.
+/// Sends the datagrams of an origin through a transport endpoint.
 struct Sending<'a> {
-    line: &'a dyn Line,
-    routes: &'a [Option<Route>],
-    wanted: &'a AtomicU32,
+    endpoint: &'a dyn TransportEndpoint,
+    peers: &'a [Option<PeerAddress>],
+    waiters: &'a AtomicU32,
 }
 
 impl<'a> Sending<'a> {
     fn of(
-        line: &'a Arc<dyn Line>,
-        routes: &'a [Option<Route>],
-        wanted: &'a AtomicU32,
+        endpoint: &'a Arc<dyn TransportEndpoint>,
+        peers: &'a [Option<PeerAddress>],
+        waiters: &'a AtomicU32,
     ) -> Sending<'a> {
-        Sending { line: &**line, routes, wanted }
+        Sending { endpoint: &**endpoint, peers, waiters }
     }
 }
 
@@ -366,24 +371,24 @@ impl Wire for Sending<'_> {
     }
 
     fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
-        if let Some(route) = self.routes.get(to.0 as usize).copied().flatten() {
-            self.line.send(route, head, rest);
+        if let Some(address) = self.peers.get(to.0 as usize).copied().flatten() {
+            self.endpoint.send(address, head, rest);
         }
     }
 
     fn goes_on(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) == 0
+        self.waiters.load(Ordering::Relaxed) == 0
     }
 }
 
-/// What the ticket of a far operation is made of. Tickets of the near fabric have neither mark.
+/// The marks that tell tickets of far operations from those of the near fabric, which have none.
 pub(crate) mod ticket {
     use super::{ServerId, Ticket};
 
     const TRANSFER: u64 = 1 << 63;
     const CALL: u64 = 1 << 62;
 
-    /// What a ticket means.
+    /// The operation that a ticket names.
     pub(crate) enum Meaning {
         Near(Ticket),
         Transfer(Ticket),

@@ -1,32 +1,32 @@
-//! What a rank has posted goes on while the rank computes: a thread that looks after its ports,
-//! seldom.
+//! Asynchronous progress: a thread that drives a rank's ports while the rank computes.
 //!
-//! It sleeps as long as nothing is under way. When something is, it looks every now and then: it
-//! sends what was left in a batch, reads acknowledgements, and repeats what got lost. A rank that
-//! waits drives its port itself, so this thread is never on the way of an operation that somebody
-//! waits for. Long transfers that a rank has begun and does not wait for are entrusted to it: until
-//! they are over it does nothing else.
+//! It sleeps while nothing is under way. Otherwise it looks every few milliseconds: it sends what
+//! is left in batches, reads acknowledgements, and repeats what got lost. A rank that waits drives
+//! its port itself, so this thread is not on the path of an operation that is waited for. Long
+//! transfers that a rank has begun and does not wait for are *background* transfers: until they are
+//! complete the thread drives their port without a pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError, Weak};
+use std::sync::{Arc, Condvar, Mutex, TryLockError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::initiator::port::Port;
-use crate::node::rank_state::NAP;
+use super::port::Port;
+use crate::clock::LONGEST_SLEEP;
+use crate::lock::lock;
 
-/// How soon it looks again when something has not been sent.
+/// The interval while something has not been sent.
 const UNSENT: Duration = Duration::from_millis(1);
-/// How soon it looks again when something was not acknowledged.
+/// The interval while something has not been acknowledged.
 const UNDER_WAY: Duration = Duration::from_millis(5);
-/// How often it lets others run before it takes a port again that its thread wants.
+/// The number of yields before it takes a port again whose own thread waits for it.
 const YIELDS: u32 = 100;
-/// How often it looks in vain at what is entrusted to it before it sleeps.
+/// The number of idle looks at background transfers before it sleeps.
 const IDLE_LOOKS: u32 = 50;
-/// How often it looks in vain before it goes to sleep.
-const QUIET_LOOKS: u32 = 20;
+/// The number of idle looks before it sleeps until it is woken.
+const IDLE_LOOKS_BEFORE_SLEEP: u32 = 20;
 
-/// The ports of a rank and the thread that looks after them, once it is needed.
+/// The ports of a rank and the thread that drives them, which starts when it is first needed.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -35,9 +35,9 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct Shared {
     ports: Mutex<Vec<Weak<Mutex<Port>>>>,
-    /// Whether the thread looks every now and then.
+    /// Whether the thread looks at intervals, rather than sleeping until it is woken.
     is_awake: AtomicBool,
-    /// Whether something was entrusted to it that it has not seen.
+    /// Whether there is a background transfer that it has not seen.
     has_more: AtomicBool,
     stop: AtomicBool,
     sleep: Mutex<()>,
@@ -49,13 +49,14 @@ impl Progress {
         Progress { shared: Arc::default(), thread: Mutex::new(None) }
     }
 
-    pub(crate) fn look_after(&self, port: &Arc<Mutex<Port>>) {
+    /// Adds a port.
+    pub(crate) fn add(&self, port: &Arc<Mutex<Port>>) {
         let mut ports = lock(&self.shared.ports);
         ports.retain(|port| port.strong_count() > 0);
         ports.push(Arc::downgrade(port));
     }
 
-    /// Something is under way. Costs a load, unless the thread sleeps.
+    /// Notes that something is under way. Costs a load, unless the thread sleeps.
     #[inline]
     pub(crate) fn arm(&self) {
         if !self.shared.is_awake.load(Ordering::SeqCst) {
@@ -65,16 +66,15 @@ impl Progress {
 
     #[cold]
     fn wake(&self) {
-        // Without it, what was posted goes on only while the rank calls the library: slower, but
-        // not wrong.
-        let _ = self.is_there();
+        // Without the thread, posted operations progress only while the rank calls the library.
+        let _ = self.is_running();
         let _sleep = lock(&self.shared.sleep);
         self.shared.is_awake.store(true, Ordering::SeqCst);
         self.shared.wake.notify_all();
     }
 
-    /// Whether the thread is there, or could be started.
-    pub(crate) fn is_there(&self) -> bool {
+    /// Starts the thread if need be, and returns whether it runs.
+    pub(crate) fn is_running(&self) -> bool {
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let shared = self.shared.clone();
@@ -86,7 +86,7 @@ impl Progress {
         thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Something was entrusted to the thread, or somebody may sleep until it is over.
+    /// Lets the thread drive the ports that need it, at once.
     pub(crate) fn hurry(&self) {
         let _sleep = lock(&self.shared.sleep);
         self.shared.has_more.store(true, Ordering::SeqCst);
@@ -103,18 +103,18 @@ impl Drop for Progress {
             self.shared.wake.notify_all();
         }
         if let Some(thread) = lock(&self.thread).take() {
-            // Should it have panicked, there is nobody to tell.
+            // A panic of the thread has been reported by its hook.
             let _ = thread.join();
         }
     }
 }
 
-/// When the thread ends, whatever was entrusted to it is its rank's again.
-struct Leaving<'a>(&'a Shared);
+/// Gives all ports back to their threads when the progress thread ends.
+struct EndBackground<'a>(&'a Shared);
 
-impl Drop for Leaving<'_> {
+impl Drop for EndBackground<'_> {
     fn drop(&mut self) {
-        self.0.ports().iter().for_each(|port| lock(port).take_back());
+        self.0.ports().iter().for_each(|port| lock(port).end_background());
     }
 }
 
@@ -124,24 +124,24 @@ impl Shared {
     }
 
     fn run(&self) {
-        let _leaving = Leaving(self);
-        let mut quiet = 0;
+        let _end = EndBackground(self);
+        let mut idle = 0;
         while !self.stop.load(Ordering::SeqCst) {
             self.has_more.store(false, Ordering::SeqCst);
-            self.see_to_entrusted();
+            self.drive_background();
             let (mut is_busy, mut pause) = self.look();
-            quiet = if is_busy { 0 } else { quiet + 1 };
+            idle = if is_busy { 0 } else { idle + 1 };
             let mut sleep = lock(&self.sleep);
-            if quiet > QUIET_LOOKS {
+            if idle > IDLE_LOOKS_BEFORE_SLEEP {
                 self.is_awake.store(false, Ordering::SeqCst);
                 drop(sleep);
-                // Whoever posted before it saw us asleep has left something here.
+                // A rank may have posted before it could see that this thread sleeps.
                 (is_busy, pause) = self.look();
                 sleep = lock(&self.sleep);
                 if is_busy {
                     self.is_awake.store(true, Ordering::SeqCst);
                 }
-                quiet = 0;
+                idle = 0;
             }
             let is_called =
                 || self.has_more.load(Ordering::SeqCst) || self.stop.load(Ordering::SeqCst);
@@ -154,14 +154,14 @@ impl Shared {
         }
     }
 
-    /// Does what was entrusted, until it is done. The other ports are looked after every now and
-    /// then.
-    fn see_to_entrusted(&self) {
+    /// Drives the ports with background transfers until those are complete. Looks at the other
+    /// ports at intervals.
+    fn drive_background(&self) {
         let (mut looked, mut idle_looks) = (Instant::now(), 0);
         while !self.stop.load(Ordering::SeqCst) {
             let mut ports = self.ports();
             let are_others = ports.len() > 1;
-            ports.retain(|port| lock(port).is_pressing());
+            ports.retain(|port| lock(port).needs_driving());
             if ports.is_empty() {
                 return;
             }
@@ -169,10 +169,10 @@ impl Shared {
                 ports.iter().map(|port| drive(port)).fold(false, |any, has_moved| any | has_moved);
             idle_looks = if has_moved { 0 } else { idle_looks + 1 };
             if idle_looks < IDLE_LOOKS {
-                // Whoever is to answer may need the processor.
+                // The agent that is to answer may need this processor.
                 std::thread::yield_now();
             } else {
-                sleep_at(&ports[0], if are_others { UNSENT } else { NAP });
+                sleep_at(&ports[0], if are_others { UNSENT } else { LONGEST_SLEEP });
             }
             if looked.elapsed() > UNSENT {
                 let _ = self.look();
@@ -181,21 +181,21 @@ impl Shared {
         }
     }
 
-    /// Looks after all ports; says whether anything is under way, and when to look again.
+    /// Drives all ports once. Returns whether anything is under way, and when to look again.
     fn look(&self) -> (bool, Duration) {
         let (mut is_busy, mut pause) = (false, UNDER_WAY);
         for port in self.ports() {
             match port.try_lock() {
-                Ok(mut port) if port.origin.is_busy() || is_at_memory(&port) => {
+                Ok(mut port) if port.origin.is_busy() || has_direct(&port) => {
                     port.origin.push();
                     port.drive();
                     is_busy = true;
-                    if port.origin.has_unsent() || is_at_memory(&port) {
+                    if port.origin.has_unsent() || has_direct(&port) {
                         pause = UNSENT;
                     }
                 }
                 Ok(_) => {}
-                // Its thread is at it.
+                // Its own thread drives it.
                 Err(TryLockError::WouldBlock) => is_busy = true,
                 Err(TryLockError::Poisoned(_)) => {}
             }
@@ -204,26 +204,26 @@ impl Shared {
     }
 }
 
-/// Whether operations on far memory are under way that go past the agents.
-fn is_at_memory(port: &Port) -> bool {
-    port.line().direct().is_some_and(|direct| direct.is_busy())
+/// Returns whether direct operations are under way.
+fn has_direct(port: &Port) -> bool {
+    port.endpoint().direct().is_some_and(|direct| direct.is_busy())
 }
 
-/// Drives a port that is entrusted; says whether anything came of it, or may at once.
+/// Drives a port with background transfers. Returns whether anything moved, or may at once.
 fn drive(port: &Mutex<Port>) -> bool {
     let mut guard = lock(port);
     let before = (guard.origin.moved(), guard.news());
     guard.origin.push();
     guard.drive();
     let has_moved = (guard.origin.moved(), guard.news()) != before;
-    if !guard.is_wanted() {
+    if !guard.has_waiter() {
         return has_moved;
     }
-    let wanted = guard.wanted.clone();
+    let waiters = guard.waiters.clone();
     drop(guard);
-    // Its thread is about to wake up, and would find the port taken again.
+    // Otherwise the thread that wakes up now would find the port locked again.
     for _ in 0..YIELDS {
-        if wanted.load(Ordering::Relaxed) == 0 {
+        if waiters.load(Ordering::Relaxed) == 0 {
             break;
         }
         std::thread::yield_now();
@@ -231,20 +231,15 @@ fn drive(port: &Mutex<Port>) -> bool {
     true
 }
 
-/// Sleeps until something comes to a port, or is entrusted there.
+/// Sleeps until something arrives at a port, or a background transfer is added.
 fn sleep_at(port: &Mutex<Port>, longest: Duration) {
     let mut guard = lock(port);
-    if !guard.is_pressing() {
+    if !guard.needs_driving() {
         return;
     }
-    let (line, patience) = (guard.line().clone(), guard.patience());
-    guard.driver_sleeps = true;
+    let (endpoint, limit) = (guard.endpoint().clone(), guard.sleep_limit());
+    guard.progress_sleeps = true;
     drop(guard);
-    line.sleep(patience.unwrap_or(longest).min(longest));
-    lock(port).driver_sleeps = false;
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks can panic half-way.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    endpoint.sleep(limit.unwrap_or(longest).min(longest));
+    lock(port).progress_sleeps = false;
 }

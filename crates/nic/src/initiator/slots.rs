@@ -1,6 +1,6 @@
-//! A table whose entries are named by their places.
+//! A table whose entries are named by their index.
 
-/// Places are used again, the last one that became free first.
+/// Indices are used again, the last one freed first.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
@@ -39,7 +39,7 @@ impl<T> Slots<T> {
         self.entries.iter().flatten().any(holds)
     }
 
-    /// Removes every entry that `gone` says.
+    /// Removes every entry that `gone` selects.
     pub(crate) fn remove_if(&mut self, mut gone: impl FnMut(&T) -> bool) {
         for (at, entry) in self.entries.iter_mut().enumerate() {
             if entry.as_ref().is_some_and(&mut gone) {
@@ -49,7 +49,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// What decides on which places come next, too.
+    /// Hashes the entries, and what decides which indices come next.
     #[cfg(test)]
     pub(crate) fn fingerprint<H: std::hash::Hasher>(
         &self,

@@ -1,14 +1,13 @@
-//! Memory that somebody has lent for as long as an operation takes.
+//! Memory that a caller lends to an operation until that is complete.
 
-/// Where the bytes of a get go.
+/// The destination of a get.
 #[derive(Debug)]
 pub struct Buffer {
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: whoever holds it may write the memory, by the promise made to `new`, from whatever
-// thread.
+// SAFETY: its holder may write the memory, by the promise made to `new`, from any thread.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -16,8 +15,8 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// `start` must be valid for writes of `bytes` bytes, and nobody else may touch them, until the
-    /// buffer is dropped.
+    /// `start` must be valid for writes of `bytes` bytes, and nothing else may access them, until
+    /// the buffer is dropped.
     pub unsafe fn new(start: *mut u8, bytes: usize) -> Buffer {
         Buffer { start, bytes }
     }
@@ -26,7 +25,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Writes at `offset`; false, and nothing written, if that is not all inside.
+    /// Writes at `offset`. Returns false, and writes nothing, if the bytes do not fit.
     #[must_use]
     pub fn write(&mut self, offset: usize, from: &[u8]) -> bool {
         if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
@@ -39,7 +38,7 @@ impl Buffer {
     }
 }
 
-/// Explored states lend nothing, but must be copied with all they could hold.
+/// Explored states hold no buffers, but the types that could must be `Clone`.
 #[cfg(test)]
 impl Clone for Buffer {
     fn clone(&self) -> Buffer {
@@ -47,7 +46,7 @@ impl Clone for Buffer {
     }
 }
 
-/// Bytes to be sent, without a copy as long as the lender waits.
+/// Bytes to be sent that stay the caller's while they are lent.
 #[derive(Debug)]
 pub struct Loan {
     start: *const u8,
@@ -55,7 +54,7 @@ pub struct Loan {
     part: Option<u32>,
 }
 
-// SAFETY: whoever holds it may read the memory, by the promise made to `new`, from whatever thread.
+// SAFETY: its holder may read the memory, by the promise made to `new`, from any thread.
 unsafe impl Send for Loan {}
 
 #[cfg(test)]
@@ -66,12 +65,12 @@ impl Clone for Loan {
 }
 
 impl Loan {
-    /// Borrows bytes, for a part of a transfer that is over when they are given back; without one,
-    /// the lender takes them back itself.
+    /// Borrows bytes for the part of a transfer, which completes when they are returned. Without a
+    /// part, the caller takes them back itself.
     ///
     /// # Safety
     ///
-    /// They must stay where and as they are until the loan is dropped.
+    /// They must stay valid and unchanged until the loan is dropped.
     pub unsafe fn new(from: &[u8], part: Option<u32>) -> Loan {
         Loan { start: from.as_ptr(), bytes: from.len(), part }
     }
@@ -80,14 +79,14 @@ impl Loan {
         self.part
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: it was a slice, and has not changed since, by the promise made to `new`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
 
-/// What never changes needs no promise.
+/// Static bytes need no promise.
 impl From<&'static [u8]> for Loan {
     fn from(bytes: &'static [u8]) -> Loan {
         Loan { start: bytes.as_ptr(), bytes: bytes.len(), part: None }

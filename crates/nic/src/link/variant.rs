@@ -1,33 +1,34 @@
-//! What exactly-once execution rests on, and a known-wrong variant leaves out.
+//! The steps that exactly-once execution rests on, each of which a known-wrong variant leaves out.
 
-/// The widths of the protocol, and the steps without which it is wrong. All of them are taken by
-/// [`Right`]; the wrong ones exist for the explorer, which must find each of them out. `link`,
-/// `origin` and `service` are compiled from the same lines for every variant.
+/// The widths of the protocol, and the steps without which it is wrong. [`Right`] takes all of
+/// them; the explorer must find out each variant that leaves one out. `link`, `origin` and
+/// `service` are compiled from the same lines for every variant.
 pub(crate) trait Variant: 'static {
-    /// How many requests of a connection may be open at a time, and how many answers are kept.
+    /// The number of requests of a connection that may be open, and of answers that are kept.
     const WINDOW: u64 = crate::link::WINDOW;
-    /// How many later requests must have arrived before one counts as lost, rather than overtaken.
+    /// The number of later requests that must have arrived before one counts as lost, rather than
+    /// overtaken.
     const OVERTAKEN_BY: u64 = 3;
 
-    /// The sender never has more requests under way than a server remembers.
+    /// The sender never has more requests under way than the server keeps answers.
     const KEEPS_TO_WINDOW: bool = true;
     /// The window begins with the oldest open request, however many behind it are closed.
     const COUNTS_FROM_OLDEST: bool = true;
     /// A request that wants an answer is kept until it has one.
     const AWAITS_ANSWERS: bool = true;
-    /// What was acknowledged stays so, whatever a late reply says.
+    /// What has been acknowledged stays so, whatever a late reply says.
     const NEVER_GOES_BACK: bool = true;
     /// The bits of a reply count from the number in that reply.
     const READS_AS_WRITTEN: bool = true;
     /// A request that has arrived ahead of its turn is repeated when its turn has come.
     const REPEATS_HELD: bool = true;
     /// Only the answer to an open request means the operations that have its tags now.
-    const HEEDS_NUMBERS: bool = true;
-    /// A ticket that was used up means nothing, whoever has its place now.
-    const HEEDS_GENERATIONS: bool = true;
+    const MATCHES_NUMBERS: bool = true;
+    /// A ticket that has been used up does not name the transfer that has its index now.
+    const CHECKS_GENERATIONS: bool = true;
     /// The server keeps as many answers as the sender may have requests under way.
     const KEEPS_ENOUGH: bool = true;
-    /// The server keeps an answer until nobody can ask for it any more.
+    /// The server keeps an answer until no sender can ask for it any more.
     const KEEPS_LONG_ENOUGH: bool = true;
     /// A request that was executed is not executed again.
     const KNOWS_REPETITIONS: bool = true;
@@ -41,8 +42,8 @@ pub(crate) trait Variant: 'static {
     const ACKNOWLEDGES_EXECUTED: bool = true;
     /// Each bit of a reply is that of the request that has arrived.
     const MARKS_ARRIVED: bool = true;
-    /// Whatever still comes from a node that was given up is dropped.
-    const HEEDS_LOSSES: bool = true;
+    /// What still arrives from a lost node is dropped.
+    const DROPS_LOST_NODES: bool = true;
 }
 
 /// The right one.
@@ -69,16 +70,16 @@ pub(crate) mod mutants {
         /// Never repeats what has arrived ahead of its turn.
         WithoutRepeatingHeld: REPEATS_HELD;
         /// Takes every answer for that of the operation that has its tag now.
-        BelievesOldAnswers: HEEDS_NUMBERS;
+        BelievesOldAnswers: MATCHES_NUMBERS;
         /// Takes an old ticket for that of the operation in its place.
-        BelievesOldTickets: HEEDS_GENERATIONS;
+        BelievesOldTickets: CHECKS_GENERATIONS;
         /// Keeps one answer too few.
         TableTooShort: KEEPS_ENOUGH;
         /// Takes the next request for the acknowledgement of an answer.
         ForgetsTooEarly: KEEPS_LONG_ENOUGH;
         /// Executes repetitions.
         ExecutesAgain: KNOWS_REPETITIONS;
-        /// Drops repetitions, as one does with messages that nobody answers.
+        /// Drops repetitions, as links do whose messages have no answers.
         DropsRepetitions: ANSWERS_REPETITIONS;
         /// Answers a repetition under the number of the latest request.
         AnswersUnderAnotherNumber: ANSWERS_BY_NUMBER;
@@ -89,7 +90,7 @@ pub(crate) mod mutants {
         /// Sets the bit of the request behind the one that has arrived.
         MarksTheNext: MARKS_ARRIVED;
         /// Takes what comes from a node that was given up for something new.
-        BelievesTheLost: HEEDS_LOSSES;
+        BelievesTheLost: DROPS_LOST_NODES;
     }
 
     /// A variant with a window so narrow that everything it can do can be explored.
@@ -110,8 +111,8 @@ pub(crate) mod mutants {
         const NEVER_GOES_BACK: bool = V::NEVER_GOES_BACK;
         const READS_AS_WRITTEN: bool = V::READS_AS_WRITTEN;
         const REPEATS_HELD: bool = V::REPEATS_HELD;
-        const HEEDS_NUMBERS: bool = V::HEEDS_NUMBERS;
-        const HEEDS_GENERATIONS: bool = V::HEEDS_GENERATIONS;
+        const MATCHES_NUMBERS: bool = V::MATCHES_NUMBERS;
+        const CHECKS_GENERATIONS: bool = V::CHECKS_GENERATIONS;
         const KEEPS_ENOUGH: bool = V::KEEPS_ENOUGH;
         const KEEPS_LONG_ENOUGH: bool = V::KEEPS_LONG_ENOUGH;
         const KNOWS_REPETITIONS: bool = V::KNOWS_REPETITIONS;
@@ -120,6 +121,6 @@ pub(crate) mod mutants {
         const AWAITS_ITS_TURN: bool = V::AWAITS_ITS_TURN;
         const ACKNOWLEDGES_EXECUTED: bool = V::ACKNOWLEDGES_EXECUTED;
         const MARKS_ARRIVED: bool = V::MARKS_ARRIVED;
-        const HEEDS_LOSSES: bool = V::HEEDS_LOSSES;
+        const DROPS_LOST_NODES: bool = V::DROPS_LOST_NODES;
     }
 }

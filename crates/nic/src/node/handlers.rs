@@ -1,79 +1,80 @@
-//! What handlers can reach: near memory directly, far memory through a port of their agent's
-//! thread. An agent opens its port when it is its turn to run handlers, and drains it before the
-//! next agent's turn.
+//! What handlers can reach: near memory directly, far memory through a port of their own.
+//!
+//! The process of one rank of a node runs the handlers. It opens the port when it becomes that
+//! process, and drains it before the next one does.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{self as fabric, Atomic, Node, Rank, Region, Result, Word};
 use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
-use crate::initiator::fragments::Cut;
+use super::address_table::AddressTable;
+use super::ports::{abandon_the_lost, drain, open_port};
+use crate::initiator::fragments::Fragments;
 use crate::initiator::origin::Origin;
 use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
-use crate::node::address_table::Directory;
-use crate::node::rank_state::{abandon_the_lost, drain, lock, open_port};
-use crate::transport::{Line, Network};
+use crate::lock::lock;
+use crate::transport::Transport;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 
-/// Gives an agent that starts with a rank its way to other nodes.
-pub(crate) struct FarReach {
+/// Gives the handlers in a rank's process their way to other nodes.
+pub(crate) struct HandlerReach {
     job: Arc<Job>,
     rank: Rank,
-    directory: Directory,
-    network: Arc<dyn Network>,
+    table: AddressTable,
+    transport: Arc<dyn Transport>,
 }
 
-impl FarReach {
-    pub(crate) fn surroundings(
+impl HandlerReach {
+    pub(crate) fn new(
         job: Arc<Job>,
         rank: Rank,
-        directory: Directory,
-        network: Arc<dyn Network>,
-    ) -> FarReach {
-        FarReach { job, rank, directory, network }
+        table: AddressTable,
+        transport: Arc<dyn Transport>,
+    ) -> HandlerReach {
+        HandlerReach { job, rank, table, transport }
     }
 }
 
-impl Surroundings for FarReach {
+impl Surroundings for HandlerReach {
     fn start(&self) -> Result<Neighbourhood> {
         let topology = self.job.topology().clone();
         let port = open_port(
-            &self.directory,
-            &*self.network,
+            &self.table,
+            &*self.transport,
             &topology,
             PortId::of_rank(self.rank, PortId::HANDLERS),
         )?;
         let port = Arc::new(Mutex::new(port));
         let progress = Progress::new();
-        progress.look_after(&port);
-        let node = self.directory.node();
-        let interface = self.directory.bell();
-        let nudge = lock(&port).line().clone();
+        progress.add(&port);
+        let node = self.table.node();
+        let agent = self.table.wakeup_address();
+        let endpoint = lock(&port).endpoint().clone();
         let near = Reach::new(self.job.clone(), node);
         let reach = Handlers { job: self.job.clone(), node, near, port, progress };
         let job = self.job.clone();
         Ok(Neighbourhood {
             reach: Box::new(reach),
             answered: Box::new(move |caller| {
-                tell_interface(&job, node, caller, &*nudge, interface)
+                if is_far(&job, node, caller) {
+                    // A lost wakeup delays the answer and does not lose it: the agent looks soon.
+                    endpoint.wake(agent);
+                }
             }),
         })
     }
 }
 
-/// A call of a far rank was answered: the interface, which waits for datagrams and for nothing
-/// else, is to look.
-fn tell_interface(job: &Job, node: Node, caller: Rank, nudge: &dyn Line, interface: SocketAddr) {
-    if job.topology().check(caller).is_ok() && job.topology().node_of(caller) != node {
-        // Should it get lost, the interface looks by itself, a little later.
-        nudge.ring(interface);
-    }
+/// Returns whether a caller is on another node: then the agent, which waits for datagrams only,
+/// must be woken to send the answer.
+fn is_far(job: &Job, node: Node, caller: Rank) -> bool {
+    job.topology().check(caller).is_ok() && job.topology().node_of(caller) != node
 }
 
-/// What the handlers of a node can reach.
+/// The reach of the handlers of a node.
 struct Handlers {
     job: Arc<Job>,
     node: Node,
@@ -88,8 +89,7 @@ impl Handlers {
         Ok(self.job.topology().node_of(rank) == self.node)
     }
 
-    /// Posts to a far rank. A handler must not block: what does not fit under way waits in the
-    /// port.
+    /// Posts to a far rank. A handler must not block: what may not be sent yet waits in the port.
     fn post_far(&self, rank: Rank, post: impl FnOnce(&mut Origin, ServerId)) {
         let server = ServerId(self.job.topology().node_of(rank).0);
         let mut port = lock(&self.port);
@@ -101,7 +101,7 @@ impl Handlers {
     }
 }
 
-/// Handlers run elsewhere from now on: what these have posted must have landed before what those
+/// Drains the port: what these handlers have posted must land before what those of the next process
 /// post.
 impl Drop for Handlers {
     fn drop(&mut self) {
@@ -112,9 +112,9 @@ impl Drop for Handlers {
 }
 
 fn put_all(origin: &mut Origin, server: ServerId, to: &Region<'_>, bytes: &[u8]) {
-    let mut cut = Cut::new(to.shape, 1);
-    while !cut.is_done() {
-        origin.put_some(server, (to.rank, to.segment), &mut cut, bytes, false);
+    let mut fragments = Fragments::new(to.shape, 1);
+    while !fragments.is_done() {
+        origin.put_some(server, (to.rank, to.segment), &mut fragments, bytes, false);
     }
 }
 
@@ -157,7 +157,7 @@ impl fabric::Agent for Handlers {
         op.check(at.width)?;
         self.post_far(to.rank, |origin, server| {
             put_all(origin, server, to, bytes);
-            // What goes to one node is executed in the order in which it was posted.
+            // Operations to one node are executed in the order in which they were posted.
             origin.post(server, &Request::Post { at, op, counts: false });
         });
         Ok(())

@@ -1,70 +1,72 @@
-//! The loop of whoever serves: reads datagrams, lets the service answer them, and waits in the way
-//! that was chosen.
+//! The loop of a server: reads datagrams, lets the service answer them, and waits for more.
+//!
+//! Paper:   \[NIC02 section V-A\]: a server on the host polls, spins and then blocks, or blocks.
+//! Differs: the agent waits in the same three ways, since it runs on the host, too; on a shared
+//!          processor a spinning one sleeps at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::Node;
 
-use crate::Style;
+use crate::clock::now_ns;
+use crate::settings::WaitStyle;
 use crate::target::service::{Memory, Service};
-use crate::transport::udp::now_ns;
-use crate::transport::{Line, Route};
+use crate::transport::{PeerAddress, TransportEndpoint};
 use crate::wire::{self, Refused};
 
-/// How many datagrams are read before anything else is done.
+/// The number of datagrams that are read before anything else is done.
 const READ_AT_ONCE: u32 = 64;
-/// The longest datagram there is.
+/// The length of the longest datagram there is.
 const DATAGRAM_BYTES: usize = 1 << 16;
-/// How long a server that spins before it sleeps does so after the last datagram.
+/// The time after the last datagram for which a server spins before it sleeps.
 const SPIN_NS: u64 = 50_000;
 
-/// Who lets others run and gets the processor back only after so long shares it with somebody who
+/// A server that yields and gets its processor back only after so long shares it with a thread that
 /// computes.
 const CROWDED_NS: u64 = 200_000;
-/// For how many looks that find something a server then sleeps at once: the system lets a sleeper
-/// go first that is woken, but not one that yields.
-const SHY: u32 = 256;
+/// The number of successful looks for which such a server sleeps at once: the scheduler prefers a
+/// thread that is woken to one that has yielded.
+const SLEEPS_FIRST: u32 = 256;
 
-/// A line and how it is watched.
+/// The transport endpoint of a server, and how it waits there.
 pub(crate) struct Listener {
-    pub(crate) line: Arc<dyn Line>,
-    style: Style,
+    pub(crate) endpoint: Arc<dyn TransportEndpoint>,
+    wait: WaitStyle,
     buffer: Box<[u8]>,
     last_ns: u64,
-    /// When it let others run.
+    /// When it has yielded.
     yielded_ns: u64,
-    /// How often it is still to sleep at once.
-    shy: u32,
+    /// The number of successful looks for which it still sleeps at once.
+    sleeps_first: u32,
 }
 
 impl Listener {
-    pub(crate) fn new(line: Arc<dyn Line>, style: Style) -> Listener {
+    pub(crate) fn new(endpoint: Arc<dyn TransportEndpoint>, wait: WaitStyle) -> Listener {
         Listener {
-            line,
-            style,
+            endpoint,
+            wait,
             buffer: vec![0; DATAGRAM_BYTES].into_boxed_slice(),
             last_ns: 0,
             yielded_ns: 0,
-            shy: 0,
+            sleeps_first: 0,
         }
     }
 
-    /// Reads what has arrived. Replies go to `reply`; `heard` is told from which node a new request
-    /// came. Says whether anything came.
+    /// Reads what has arrived. Replies go to `reply`; `heard` gets the node of each new request.
+    /// Returns whether anything has arrived.
     pub(crate) fn read<M: Memory>(
         &mut self,
         service: &mut Service<M>,
         mut reply: impl FnMut(&[u8]) -> Result<(), Refused>,
         mut heard: impl FnMut(Node),
     ) -> bool {
-        let line = &self.line;
-        // A reply that cannot be sent is one that got lost: the origin asks again.
-        let mut out = |to: Route, packet: &[u8]| line.send(to, packet, &[]);
+        let endpoint = &self.endpoint;
+        let mut out = |to: PeerAddress, packet: &[u8]| endpoint.send(to, packet, &[]);
         let mut came = false;
         for _ in 0..READ_AT_ONCE {
-            match line.receive(&mut self.buffer) {
-                // Somebody wants us to look: we do.
+            match endpoint.receive(&mut self.buffer) {
+                // A wakeup.
                 Some(0) => came = true,
                 Some(length) => {
                     came = true;
@@ -82,35 +84,40 @@ impl Listener {
         came
     }
 
-    /// Whether to look again at once. `came` says whether the last look found anything.
+    /// Returns whether to look again at once, after a look that has found something (`came`) or
+    /// not.
     #[inline]
-    pub(crate) fn lingers(&mut self, came: bool) -> bool {
-        let lingers = match self.style {
-            Style::Poll => true,
-            Style::Block => came,
-            Style::SpinBlock => {
+    pub(crate) fn spins(&mut self, came: bool) -> bool {
+        let spins = match self.wait {
+            WaitStyle::Poll => true,
+            WaitStyle::Block => came,
+            WaitStyle::SpinBlock => {
                 let now = now_ns();
                 if self.yielded_ns != 0 && now.saturating_sub(self.yielded_ns) > CROWDED_NS {
-                    self.shy = SHY;
+                    self.sleeps_first = SLEEPS_FIRST;
                 }
                 self.yielded_ns = if came { 0 } else { now };
                 if came {
                     self.last_ns = now;
-                    self.shy = self.shy.saturating_sub(1);
+                    self.sleeps_first = self.sleeps_first.saturating_sub(1);
                 }
-                if self.shy > 0 { came } else { now.saturating_sub(self.last_ns) < SPIN_NS }
+                if self.sleeps_first > 0 {
+                    came
+                } else {
+                    now.saturating_sub(self.last_ns) < SPIN_NS
+                }
             }
         };
-        if lingers && !came {
-            // Whoever shares this processor goes first.
+        if spins && !came {
+            // Other threads on this processor go first.
             std::thread::yield_now();
         }
-        lingers
+        spins
     }
 
-    /// Sleeps until something comes, for no longer than `patience`.
-    pub(crate) fn sleep(&mut self, patience: Duration) {
+    /// Sleeps until something arrives, or the time is up.
+    pub(crate) fn sleep(&mut self, limit: Duration) {
         self.yielded_ns = 0;
-        self.line.sleep(patience);
+        self.endpoint.sleep(limit);
     }
 }

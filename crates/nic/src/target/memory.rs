@@ -1,4 +1,10 @@
-//! The memory of a node's ranks, as far requests change it.
+//! The memory of a node's ranks, on which far requests are executed.
+//!
+//! Paper:   \[NIC02 section II\], \[NIC02 table I\]: the operations, atomic because the interface
+//!          alone modifies the memory; \[NIC02 section III-B\]: any registered memory may be their
+//!          target.
+//! Differs: words of 32, 64 and 128 bits, more operations, and ranks may modify the memory, too:
+//!          the processor's atomics exclude each other.
 
 use std::sync::Arc;
 
@@ -10,18 +16,17 @@ use farside_fabric::{
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::node::address_table::Directory;
-use crate::target::service::{Asked, Memory};
-use crate::transport::Registrar;
+use crate::target::service::{CallState, Memory};
+use crate::transport::{MemoryRegistration, RemoteKey};
 use crate::wire::request::{About, Rows};
 
-/// Under which name an agent holds the locks of sums: that of no rank, so that nobody takes them
-/// away when a rank is lost.
-const NOBODY: Rank = Rank(u32::MAX - 1);
+/// The rank as which an agent holds the locks of sums: none, so that the locks are not taken away
+/// when a rank is lost.
+const NO_RANK: Rank = Rank(u32::MAX - 1);
 
-/// What a far call's slot is made of: an index and a count that tells its uses apart.
+/// The slot of a far call: an index, and a count that tells its uses apart.
 pub(crate) mod slot {
-    /// How many bits the index has.
+    /// The width of the index.
     const INDEX_BITS: u32 = 4;
 
     pub(crate) fn new(index: u32, count: u32) -> u32 {
@@ -33,36 +38,53 @@ pub(crate) mod slot {
     }
 }
 
+/// A function that returns the port of a rank's host-based server; zero if it has none.
+pub(crate) type HostPort = Box<dyn Fn(Rank) -> u16 + Send>;
+
+/// A slot for calls of a rank.
+#[derive(PartialEq, Eq, Hash)]
+struct CallerSlot {
+    caller: Rank,
+    index: u32,
+}
+
+/// The latest call in a slot.
+struct LatestCall {
+    slot: u32,
+    /// Its answer, if it was refused before a handler got it.
+    refused: Option<FarAnswer>,
+}
+
 /// The memory of one node.
-pub(crate) struct Target {
+pub(crate) struct NodeMemory {
     job: Arc<Job>,
     node: Node,
     reach: Reach,
-    directory: Directory,
-    /// Which use of each caller's slots is the latest, and its answer if it needed none of the
-    /// handler's.
-    calls: FxHashMap<(Rank, u32), (u32, Option<FarAnswer>)>,
-    /// Whether the fate of a rank was changed since somebody looked.
-    pub(crate) fates_changed: bool,
-    /// What makes memory reachable without us, if the network can.
-    pub(crate) registrar: Option<Box<dyn Registrar>>,
+    /// Returns the port of a rank's host-based server.
+    host_port: HostPort,
+    /// The latest call in each slot of each caller.
+    calls: FxHashMap<CallerSlot, LatestCall>,
+    /// Whether a departure has been noted that the waiting ranks have not been woken for.
+    pub(crate) departures_changed: bool,
+    /// What registers memory for direct operations, if the transport has those.
+    pub(crate) registration: Option<Box<dyn MemoryRegistration>>,
 }
 
-impl Target {
-    pub(crate) fn new(job: Arc<Job>, node: Node, directory: Directory) -> Target {
+impl NodeMemory {
+    pub(crate) fn new(job: Arc<Job>, node: Node, host_port: HostPort) -> NodeMemory {
         let reach = Reach::new(job.clone(), node);
-        Target {
+        NodeMemory {
             job,
             node,
             reach,
-            directory,
+            host_port,
             calls: FxHashMap::default(),
-            fates_changed: false,
-            registrar: None,
+            departures_changed: false,
+            registration: None,
         }
     }
 
-    /// Only memory of this node is here.
+    /// Returns an error unless a rank is on this node.
     fn check(&self, rank: Rank) -> Result<()> {
         let topology = self.job.topology();
         topology.check(rank)?;
@@ -73,12 +95,12 @@ impl Target {
         }
     }
 
-    /// Rows as a region.
+    /// Calls `act` with rows as a region.
     fn with_region<R>(&self, rows: &Rows, act: impl FnOnce(&Region<'_>) -> Result<R>) -> Result<R> {
         self.check(rows.rank)?;
         let (unit, count) = (u64::from(rows.unit), u64::from(rows.count));
         let (counts, strides) = ([count], [rows.stride]);
-        // Rows without bytes are none, however many there are.
+        // Rows without bytes are one empty piece, however many there are.
         let shape = if count == 1 || unit == 0 {
             Shape::Block(Piece { offset: rows.offset, bytes: unit })
         } else {
@@ -88,7 +110,7 @@ impl Target {
     }
 }
 
-impl Memory for Target {
+impl Memory for NodeMemory {
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()> {
         self.with_region(to, |region| self.reach.put(region, data))
     }
@@ -106,7 +128,7 @@ impl Memory for Target {
                 && matches!(self.job.peer_state(holder), PeerState::Lost(_))
         };
         self.with_region(to, |region| {
-            self.reach.accumulate(region, sum, data, NOBODY, &mut held_up)
+            self.reach.accumulate(region, sum, data, NO_RANK, &mut held_up)
         })
     }
 
@@ -116,16 +138,16 @@ impl Memory for Target {
     }
 
     fn wake(&mut self, at: Word) {
-        // For a word that is gone by now nobody waits.
+        // No rank waits for a word whose segment is gone.
         let _ = self.check(at.rank).and_then(|()| self.reach.wake_for(at));
     }
 
     fn count_landings(&mut self, count: u64) {
-        // What has landed is visible before its count is.
+        // What has landed becomes visible before its count.
         full_fence();
         if let Ok(rank) = self.job.topology().leader_of(self.node) {
             let at = Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 };
-            // The leader has not joined yet: nobody counts.
+            // If the leader has not joined yet, no rank reads the count.
             let _ = self.reach.atomic(at, Atomic::Add(count.into()));
         }
     }
@@ -133,28 +155,28 @@ impl Memory for Target {
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]) {
         let index = slot::index(slot);
         let refused = self.job.ask(self.node, caller, index, HandlerId(handler), argument);
-        self.calls.insert((caller, index), (slot, refused));
+        self.calls.insert(CallerSlot { caller, index }, LatestCall { slot, refused });
     }
 
-    fn answer(&mut self, caller: Rank, slot: u32) -> Asked {
+    fn answer(&mut self, caller: Rank, slot: u32) -> CallState {
         let index = slot::index(slot);
-        let answer = match self.calls.get(&(caller, index)) {
-            Some((latest, known)) if *latest == slot => {
-                known.clone().or_else(|| self.job.answer(caller, index))
+        let answer = match self.calls.get(&CallerSlot { caller, index }) {
+            Some(latest) if latest.slot == slot => {
+                latest.refused.clone().or_else(|| self.job.answer(caller, index))
             }
-            _ => return Asked::Forgotten,
+            _ => return CallState::Forgotten,
         };
-        answer.map_or(Asked::Pending, |answer| Asked::Answered(answer.state, answer.reply))
+        answer.map_or(CallState::Pending, |answer| CallState::Answered(answer.state, answer.reply))
     }
 
     fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>) {
         self.job.note_departure(rank, peer_state, cause);
-        self.fates_changed = true;
+        self.departures_changed = true;
     }
 
     fn locate(&mut self, rank: Rank) -> Result<u16> {
         self.check(rank)?;
-        Ok(self.directory.host_port(rank))
+        Ok((self.host_port)(rank))
     }
 
     fn segment(
@@ -165,17 +187,20 @@ impl Memory for Target {
         may_end: bool,
     ) -> Result<u128> {
         self.check(rank)?;
-        let Some(registrar) = &mut self.registrar else {
+        let Some(registration) = &mut self.registration else {
             return Err(Error::Unsupported {
-                what: "memory access without an agent, over this network".into(),
+                what: "direct memory access over this transport".into(),
             });
         };
         match about {
-            About::Name => registrar.register(rank, segment, self.job.segment(rank, segment)?),
+            About::Key => {
+                let memory = self.job.segment(rank, segment)?;
+                registration.register(rank, segment, memory).map(RemoteKey::to_word)
+            }
             About::Length => Ok(self.job.segment(rank, segment)?.bytes().into()),
             About::End => {
                 if may_end {
-                    registrar.forget(rank, segment);
+                    registration.deregister(rank, segment);
                 }
                 Ok(0)
             }

@@ -1,9 +1,14 @@
-//! The server's side of the wire, without a socket: datagrams go in, memory is changed, replies
-//! come out.
+//! The target's side of the wire, without a socket: requests go in, memory is changed, replies come
+//! out.
 //!
-//! Nothing is believed: a datagram that is not authentic is dropped without an answer, one that
-//! contradicts itself or is not meant for this server likewise, and every operation is checked
-//! against segment, bounds and alignment by the [`Memory`] that it is to change.
+//! Paper:   \[NIC02 section III-B\], \[NIC02 figure 1b\]: the interface checks a packet, performs
+//!          the operation on the host's memory without interruption, stores the return value in a
+//!          table and sends a reply, which is the acknowledgement.
+//! Differs: any operation on memory is served, and calls; the processor's atomics make them atomic
+//!          with those of the node's ranks; a posted operation that fails is reported in replies.
+//!
+//! A datagram that is not authentic, is inconsistent or is not for this server is dropped without
+//! an answer. The [`Memory`] checks every operation against segment, bounds and alignment.
 
 #[cfg(test)]
 mod state;
@@ -17,37 +22,36 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::link::variant::{Right, Variant};
 use crate::link::{Receiver, Verdict};
 use crate::transport::seal::Key;
-use crate::transport::{Address, Line, Route};
+use crate::transport::{Address, PeerAddress, TransportEndpoint};
 use crate::wire::answer::{self, Answer, Fault};
 use crate::wire::request::{About, Request, Requests, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, Refused, ServerId};
 
-/// After so many requests without an answer an acknowledgement is sent although more may be
-/// waiting.
+/// The number of requests without an answer after which an acknowledgement is sent although more
+/// may be waiting.
 const ACKNOWLEDGE_AFTER: u32 = 6;
-/// Of how many ranks' memory a connection is told what was refused there: as many complaints as fit
-/// into any reply beside the longest answers.
+/// The number of ranks whose last refusal a connection is told: as many complaints as fit into any
+/// reply beside the longest answers.
 const COMPLAINTS_MAX: usize = 40;
 
-/// What operations change.
+/// The memory that operations are executed on.
 pub(crate) trait Memory {
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()>;
-    /// Appends what is there.
+    /// Appends the bytes of rows.
     fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
     fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()>;
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
-    /// A word was changed by somebody else: wakes whoever sleeps for it.
+    /// Wakes the ranks that wait for a word, which a direct operation has changed.
     fn wake(&mut self, at: Word);
     /// Counts so many landings.
     fn count_landings(&mut self, count: u64);
-    /// Asks a handler; the answer is there when [`Memory::answer`] says so.
+    /// Passes a call to the handlers; [`Memory::answer`] returns the answer when it is there.
     fn call(&mut self, caller: Rank, slot: u32, handler: u32, argument: &[u8]);
-    fn answer(&mut self, caller: Rank, slot: u32) -> Asked;
+    fn answer(&mut self, caller: Rank, slot: u32) -> CallState;
     fn note_departure(&mut self, rank: Rank, peer_state: PeerState, cause: Option<Loss>);
-    /// The port at which a rank serves itself, zero if it does not (yet).
+    /// Returns the port of a rank's host-based server; zero if it has none (yet).
     fn locate(&mut self, rank: Rank) -> Result<u16>;
-    /// About a segment that may be reached without asking here. `may_end` says whether whoever asks
-    /// may end that.
+    /// Answers a question about a segment for direct operations. Only its owner `may_end` them.
     fn segment(
         &mut self,
         rank: Rank,
@@ -57,31 +61,31 @@ pub(crate) trait Memory {
     ) -> Result<u128>;
 }
 
-/// What has become of a call.
-pub(crate) enum Asked {
+/// The state of a call.
+pub(crate) enum CallState {
     Pending,
     Answered(u32, Vec<u8>),
-    /// The caller has used the slot for another call since, or never for this one.
+    /// The slot is used for a later call, or has never been used for this one.
     Forgotten,
 }
 
-/// What sends replies.
-pub(crate) type Out<'a> = &'a mut dyn FnMut(Route, &[u8]);
+/// The function that sends replies.
+pub(crate) type Out<'a> = &'a mut dyn FnMut(PeerAddress, &[u8]);
 
-/// Datagrams that were dropped, by reason.
+/// The number of datagrams that were dropped, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Not of this protocol, or of another version.
     pub foreign: u64,
     /// With a wrong tag.
     pub forged: u64,
-    /// Authentic, but contradictory.
+    /// Authentic, but inconsistent.
     pub malformed: u64,
-    /// Authentic, but meant for somebody else.
+    /// Authentic, but for another server.
     pub astray: u64,
     /// Authentic, but too old or too far ahead.
     pub stale: u64,
-    /// Of a node that was given up.
+    /// Of a lost node.
     pub late: u64,
 }
 
@@ -98,25 +102,31 @@ impl Refusals {
     }
 }
 
+/// The nodes that a server knows.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    pub(crate) topology: Topology,
+    /// The IP address of each node.
+    pub(crate) hosts: Vec<IpAddr>,
+}
+
 /// Serves requests.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Service<M, V = Right> {
     id: ServerId,
     key: Key,
     packet_bytes: usize,
-    topology: Topology,
-    /// The address of each node.
-    hosts: Vec<IpAddr>,
-    /// What knows the addresses of those who introduce themselves; without it nobody has to.
-    line: Option<Arc<dyn Line>>,
+    nodes: Nodes,
+    /// Resolves the addresses with which connections begin, on transports that need that.
+    endpoint: Option<Arc<dyn TransportEndpoint>>,
     memory: M,
     connections: FxHashMap<PortId, Connection<V>>,
     lost: FxHashSet<Node>,
-    /// Connections that have not been told how far they are.
+    /// The connections that are owed an acknowledgement.
     silent: Vec<PortId>,
-    /// What has landed with the request that is being executed.
+    /// The landings of the request that is being executed.
     landings: u64,
-    /// Calls whose answer has not been sent.
+    /// The calls whose answer has not been sent.
     calls: Vec<(PortId, Rank, u32)>,
     /// The reply that is being written.
     reply: Vec<u8>,
@@ -125,28 +135,27 @@ pub(crate) struct Service<M, V = Right> {
 
 #[cfg_attr(test, derive(Clone))]
 struct Connection<V> {
-    /// Where its port is: on its node, as its requests say, or as it has introduced itself. Whence
-    /// they came is not asked: a datagram that was recorded, and sent from elsewhere, even ahead of
-    /// the original, makes nobody else hear from us.
-    route: Option<Route>,
+    /// The address for replies: of the port that its requests name, on its node, or the one that
+    /// it began with. The source of a datagram is not used: a recorded one that is sent from
+    /// elsewhere, even ahead of the original, makes no reply go there.
+    reply_to: Option<PeerAddress>,
     receiver: Receiver<V>,
     unanswered: u32,
     complaints: u64,
-    /// The last posted operation on each rank's memory that was refused, and which complaint that
-    /// was.
+    /// The last refused operation on each rank's memory, with the number of that complaint.
     faults: Vec<(u64, Fault)>,
 }
 
 impl<M: Memory> Service<M> {
-    /// A server on a network whose nodes are at `hosts`.
+    /// Makes a server among these nodes.
     pub(crate) fn new(
         id: ServerId,
         key: Key,
         packet_bytes: usize,
-        (topology, hosts): (Topology, Vec<IpAddr>),
+        nodes: Nodes,
         memory: M,
     ) -> Service<M> {
-        Service::of_variant(id, key, packet_bytes, (topology, hosts), memory)
+        Service::of_variant(id, key, packet_bytes, nodes, memory)
     }
 }
 
@@ -155,16 +164,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
         id: ServerId,
         key: Key,
         packet_bytes: usize,
-        (topology, hosts): (Topology, Vec<IpAddr>),
+        nodes: Nodes,
         memory: M,
     ) -> Service<M, V> {
         Service {
             id,
             key,
             packet_bytes,
-            topology,
-            hosts,
-            line: None,
+            nodes,
+            endpoint: None,
             memory,
             connections: FxHashMap::default(),
             lost: FxHashSet::default(),
@@ -176,9 +184,9 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// Likewise, on a network whose ports introduce themselves.
-    pub(crate) fn over(mut self, line: Arc<dyn Line>) -> Service<M, V> {
-        self.line = Some(line);
+    /// Likewise, on a transport whose connections begin with an address.
+    pub(crate) fn over(mut self, endpoint: Arc<dyn TransportEndpoint>) -> Service<M, V> {
+        self.endpoint = Some(endpoint);
         self
     }
 
@@ -191,7 +199,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.refusals.count(refused);
     }
 
-    /// How many ports there are that have ever been heard of.
+    /// Returns the number of ports that have ever been heard of.
     #[cfg(test)]
     pub(crate) fn connections(&self) -> usize {
         self.connections.len()
@@ -201,15 +209,15 @@ impl<M: Memory, V: Variant> Service<M, V> {
         &mut self.memory
     }
 
-    /// Whether an answer is still to be sent that no datagram will bring about.
+    /// Returns whether the answer of a call is still to be sent.
     pub(crate) fn has_calls(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// A node is given up: whatever still comes from it is dropped.
+    /// Drops a lost node's connections, and whatever still arrives from it.
     pub(crate) fn give_up(&mut self, node: Node) {
         self.lost.insert(node);
-        let (topology, lost) = (&self.topology, &self.lost);
+        let (topology, lost) = (&self.nodes.topology, &self.lost);
         self.connections
             .retain(|&port, _| node_of(topology, port).is_some_and(|node| !lost.contains(&node)));
         self.calls.retain(|&(port, ..)| {
@@ -217,8 +225,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         });
     }
 
-    /// A datagram has arrived. If it is authentic, and cannot have been recorded long ago, says
-    /// from which node.
+    /// Takes in a datagram. Returns the node that it comes from if it is authentic and new: a copy
+    /// of an earlier one is no sign of life.
     pub(crate) fn receive(&mut self, packet: &[u8], out: Out<'_>) -> Option<Node> {
         let read = self.read(packet, out);
         read.inspect_err(|&refused| self.refusals.count(refused)).ok().flatten()
@@ -230,13 +238,14 @@ impl<M: Memory, V: Variant> Service<M, V> {
             return Err(Refused::Astray);
         }
         let port = header.port;
-        let node = node_of(&self.topology, port).ok_or(Refused::Astray)?;
-        if self.lost.contains(&node) && V::HEEDS_LOSSES {
+        let node = node_of(&self.nodes.topology, port).ok_or(Refused::Astray)?;
+        if self.lost.contains(&node) && V::DROPS_LOST_NODES {
             return Err(Refused::Late);
         }
-        let host = *self.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
+        let host = *self.nodes.hosts.get(node.0 as usize).ok_or(Refused::Astray)?;
         self.check(body)?;
-        let known = self.line.is_none().then(|| Route::Socket(SocketAddr::new(host, header.back)));
+        let socket = SocketAddr::new(host, header.reply_port);
+        let known = self.endpoint.is_none().then_some(PeerAddress::Socket(socket));
         let connection = self.connections.entry(port).or_insert_with(|| Connection::new(known));
         match connection.receiver.judge(header.number, body) {
             Verdict::Now => {
@@ -258,8 +267,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         Ok(None)
     }
 
-    /// All or nothing: what is found wrong half-way has changed nothing. What asks for more than a
-    /// reply holds was sent by nobody who knows the protocol.
+    /// Checks all operations before any is executed: none may be malformed, and their answers must
+    /// fit into one reply.
     fn check(&self, body: &[u8]) -> Result<(), Refused> {
         let mut room = (self.packet_bytes - HEADER_BYTES) as u64;
         Requests::new(body).try_for_each(|request| {
@@ -273,15 +282,13 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
         let mut wants_answer = false;
-        // What must not be done twice first, so that it can be remembered in one piece; the order
-        // of answers means nothing.
+        // Operations that must not be repeated come first, so that their answers can be kept in one
+        // piece; the order of answers means nothing.
         let mut faults = Vec::new();
         for request in Requests::new(body).flatten() {
-            if let Some(answered) = self.carry_out(port, &request, &mut faults) {
-                wants_answer |= answered;
-            }
+            wants_answer |= self.carry_out(port, &request, &mut faults);
         }
-        // Once for all: each would wake whoever waits for them.
+        // Once for all of them: each count would wake the ranks that wait for it.
         if self.landings > 0 {
             self.memory.count_landings(std::mem::take(&mut self.landings));
         }
@@ -297,7 +304,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// Answers a request that was executed before: words from memory of it, reads anew.
+    /// Answers a duplicate of an executed request: words from the table, reads anew.
     fn answer_again(&mut self, port: PortId, number: u64, body: &[u8], out: Out<'_>) {
         self.reply.clear();
         self.reply.resize(HEADER_BYTES, 0);
@@ -309,89 +316,80 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.send(port, if V::ANSWERS_BY_NUMBER { number } else { self.latest(port) }, out);
     }
 
-    /// The number of the last request that was executed.
+    /// Returns the number of the last request that was executed.
     fn latest(&self, port: PortId) -> u64 {
         self.connections.get(&port).map_or(0, |connection| connection.receiver.executed_up_to())
     }
 
-    /// Does one operation; what it brings back is appended to the reply. Says whether an answer is
-    /// wanted, `None` if it failed and nobody waits.
-    fn carry_out(
-        &mut self,
-        port: PortId,
-        request: &Request<'_>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<bool> {
-        let (memory, landings) = (&mut self.memory, &mut self.landings);
-        let mut posted = |rank: Rank, counts: bool, done: Result<()>| {
-            // A landing is counted even if it was refused: whoever waits for it would wait for
-            // ever.
-            *landings += u64::from(counts);
-            if let Err(error) = done {
-                faults.push(Fault::new(&error, rank));
-            }
-            Some(false)
-        };
-        match *request {
-            Request::Put { to, data, counts } => {
-                let done = memory.put(&to, data);
-                posted(to.rank, counts, done)
-            }
+    /// Executes one operation and appends its answer to the reply; refusals of posted ones go to
+    /// `faults`. Returns whether an answer is wanted.
+    fn carry_out(&mut self, port: PortId, request: &Request<'_>, faults: &mut Vec<Fault>) -> bool {
+        let memory = &mut self.memory;
+        let (rank, counts, done) = match *request {
+            Request::Put { to, data, counts } => (to.rank, counts, memory.put(&to, data)),
             Request::Accumulate { to, sum, data, counts } => {
-                let done = memory.accumulate(&to, &sum, data);
-                posted(to.rank, counts, done)
+                (to.rank, counts, memory.accumulate(&to, &sum, data))
             }
-            Request::Post { at, op, counts } => {
-                let done = memory.atomic(at, op).map(drop);
-                posted(at.rank, counts, done)
-            }
+            Request::Post { at, op, counts } => (at.rank, counts, memory.atomic(at, op).map(drop)),
+            _ => return self.carry_out_unposted(port, request),
+        };
+        // A refused operation counts as landed, too: otherwise the waiting rank would wait for
+        // ever.
+        self.landings += u64::from(counts);
+        if let Err(error) = done {
+            faults.push(Fault::new(&error, rank));
+        }
+        false
+    }
+
+    /// Executes an operation that is answered, or is not on memory. Returns whether an answer is
+    /// wanted.
+    fn carry_out_unposted(&mut self, port: PortId, request: &Request<'_>) -> bool {
+        match *request {
             Request::Atomic { tag, at, op } => {
-                let done = memory.atomic(at, op);
-                self.answer_word(tag, at.rank, done)
+                let done = self.memory.atomic(at, op);
+                self.answer_word(tag, at.rank, done);
+                return true;
             }
             Request::Where { tag, rank } => {
-                let port = memory.locate(rank).map(u128::from);
-                self.answer_word(tag, rank, port)
-            }
-            Request::Get { .. } => Some(true),
-            Request::Call { slot, handler, argument } => {
-                let caller = port.rank()?;
-                memory.call(caller, slot, handler, argument);
-                self.expect_answer(port, caller, slot);
-                self.forget_calls(caller);
-                Some(false)
-            }
-            Request::Recall { slot } => {
-                let caller = port.rank()?;
-                self.expect_answer(port, caller, slot);
-                Some(false)
-            }
-            Request::Member { rank, peer_state, cause } => {
-                self.note_departure(port, rank, peer_state, cause);
-                Some(false)
-            }
-            Request::Ping => Some(false),
-            Request::From { address } => {
-                self.learn(port, address);
-                Some(false)
+                let port = self.memory.locate(rank).map(u128::from);
+                self.answer_word(tag, rank, port);
+                return true;
             }
             Request::Segment { tag, rank, segment, about } => {
                 let may_end = port.rank() == Some(rank);
-                let done = memory.segment(rank, segment, about, may_end);
-                self.answer_word(tag, rank, done)
+                let done = self.memory.segment(rank, segment, about, may_end);
+                self.answer_word(tag, rank, done);
+                return true;
             }
-            Request::Changed { at } => {
-                memory.wake(at);
-                Some(false)
+            Request::Get { .. } => return true,
+            Request::Call { slot, handler, argument } => {
+                if let Some(caller) = port.rank() {
+                    self.memory.call(caller, slot, handler, argument);
+                    self.expect_answer(port, caller, slot);
+                    self.forget_calls(caller);
+                }
             }
-            Request::Landed { count } => {
-                *landings += u64::from(count);
-                Some(false)
+            Request::Recall { slot } => {
+                if let Some(caller) = port.rank() {
+                    self.expect_answer(port, caller, slot);
+                }
             }
+            Request::Member { rank, peer_state, cause } => {
+                self.note_departure(port, rank, peer_state, cause);
+            }
+            Request::From { address } => self.learn(port, address),
+            Request::Changed { at } => self.memory.wake(at),
+            Request::Landed { count } => self.landings += u64::from(count),
+            Request::Ping
+            | Request::Put { .. }
+            | Request::Accumulate { .. }
+            | Request::Post { .. } => {}
         }
+        false
     }
 
-    /// A node speaks for its own ranks. Why one of them left, it leaves behind in its memory.
+    /// Notes the departure of a rank, which only its own node may report.
     fn note_departure(
         &mut self,
         port: PortId,
@@ -399,23 +397,24 @@ impl<M: Memory, V: Variant> Service<M, V> {
         peer_state: PeerState,
         cause: Option<Loss>,
     ) {
-        let is_member = |rank: Rank| self.topology.check(rank).is_ok();
+        let is_member = |rank: Rank| self.nodes.topology.check(rank).is_ok();
         if is_member(rank)
             && cause.is_none_or(|cause| is_member(cause.rank))
-            && node_of(&self.topology, port) == Some(self.topology.node_of(rank))
+            && node_of(&self.nodes.topology, port) == Some(self.nodes.topology.node_of(rank))
         {
             self.memory.note_departure(rank, peer_state, cause);
         }
     }
 
-    /// A port says where it is. The first word counts: whoever has the job's key need not be
-    /// believed twice.
+    /// Learns the address for replies to a port. The first one counts.
     fn learn(&mut self, port: PortId, address: &[u8]) {
-        let (Some(line), Some(node)) = (&self.line, node_of(&self.topology, port)) else { return };
-        let host = self.hosts.get(node.0 as usize);
-        let route = host.and_then(|&host| line.route(&Address::new(host, address).ok()?).ok());
-        if let (Some(connection), Some(route)) = (self.connections.get_mut(&port), route) {
-            connection.route.get_or_insert(route);
+        let Nodes { topology, hosts } = &self.nodes;
+        let Some(endpoint) = &self.endpoint else { return };
+        let host = node_of(topology, port).and_then(|node| hosts.get(node.0 as usize));
+        let resolve = |&host| endpoint.resolve(&Address::new(host, address).ok()?).ok();
+        let found = host.and_then(resolve);
+        if let (Some(connection), Some(found)) = (self.connections.get_mut(&port), found) {
+            connection.reply_to.get_or_insert(found);
         }
     }
 
@@ -425,24 +424,24 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// Forgets the calls of a rank whose slots are used for others: nobody waits for their answers.
+    /// Drops the calls of a rank whose slots are used for later ones: their answers are not
+    /// awaited.
     fn forget_calls(&mut self, caller: Rank) {
         let memory = &mut self.memory;
         self.calls.retain(|&(_, rank, slot)| {
-            rank != caller || !matches!(memory.answer(rank, slot), Asked::Forgotten)
+            rank != caller || !matches!(memory.answer(rank, slot), CallState::Forgotten)
         });
     }
 
-    fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) -> Option<bool> {
+    fn answer_word(&mut self, tag: u32, rank: Rank, done: Result<u128>) {
         let answer = match done {
             Ok(value) => Answer::Word { tag, value },
             Err(error) => Answer::Refused { tag, fault: Fault::new(&error, rank) },
         };
         answer::encode(&answer, &mut self.reply);
-        Some(true)
     }
 
-    /// Reads what a request asks for, and appends it to the reply.
+    /// Executes the gets of a request and appends what they read to the reply.
     fn read_all(&mut self, body: &[u8]) {
         for request in Requests::new(body).flatten() {
             let Request::Get { tag, from } = request else { continue };
@@ -457,8 +456,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// A request was taken that needs no answer: acknowledged when there is nothing better to do,
-    /// or when many were.
+    /// Notes a request that needs no answer: it is acknowledged when no more have arrived, or when
+    /// many have.
     fn note_silence(&mut self, port: PortId, out: Out<'_>) {
         let Some(connection) = self.connections.get_mut(&port) else { return };
         connection.unanswered += 1;
@@ -475,7 +474,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.send(port, 0, out);
     }
 
-    /// Nothing more has arrived: whoever has not heard from us does now.
+    /// Sends the acknowledgements that are owed: no more datagrams have arrived.
     pub(crate) fn rest(&mut self, out: Out<'_>) {
         while let Some(port) = self.silent.pop() {
             if self.connections.get(&port).is_some_and(|connection| connection.unanswered > 0) {
@@ -485,17 +484,17 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.send_calls(out);
     }
 
-    /// Sends what handlers have answered since.
+    /// Sends the answers of handlers.
     fn send_calls(&mut self, out: Out<'_>) {
         let mut at = 0;
         while let Some(&(port, caller, slot)) = self.calls.get(at) {
             let answer = self.memory.answer(caller, slot);
-            if matches!(answer, Asked::Pending) {
+            if matches!(answer, CallState::Pending) {
                 at += 1;
                 continue;
             }
             self.calls.swap_remove(at);
-            let Asked::Answered(state, bytes) = answer else { continue };
+            let CallState::Answered(state, bytes) = answer else { continue };
             self.reply.clear();
             self.reply.resize(HEADER_BYTES, 0);
             answer::encode(&Answer::Called { slot, state, bytes: &bytes }, &mut self.reply);
@@ -503,7 +502,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         }
     }
 
-    /// Sends the reply that was written.
+    /// Sends the reply that has been written.
     fn send(&mut self, port: PortId, number: u64, out: Out<'_>) {
         let Some(connection) = self.connections.get_mut(&port) else { return };
         connection.unanswered = 0;
@@ -519,19 +518,19 @@ impl<M: Memory, V: Variant> Service<M, V> {
             executed: connection.receiver.executed_up_to()
                 + if V::ACKNOWLEDGES_EXECUTED { 0 } else { u64::from(held.count_ones()) },
             held,
-            back: 0,
+            reply_port: 0,
         };
         wire::seal(&self.key, &header, &mut self.reply);
-        if let Some(route) = connection.route {
-            out(route, &self.reply);
+        if let Some(reply_to) = connection.reply_to {
+            out(reply_to, &self.reply);
         }
     }
 }
 
 impl<V: Variant> Connection<V> {
-    fn new(route: Option<Route>) -> Connection<V> {
+    fn new(reply_to: Option<PeerAddress>) -> Connection<V> {
         Connection {
-            route,
+            reply_to,
             receiver: Receiver::new(),
             unanswered: 0,
             complaints: 0,
@@ -539,8 +538,7 @@ impl<V: Variant> Connection<V> {
         }
     }
 
-    /// Something posted was refused: every reply says so from now on, for each rank whose memory it
-    /// was about.
+    /// Notes that a posted operation was refused. Every later reply reports it, one for each rank.
     fn complain(&mut self, fault: Fault) {
         self.complaints += 1;
         let complaint = (self.complaints, fault);
@@ -552,8 +550,8 @@ impl<V: Variant> Connection<V> {
     }
 }
 
-/// The node that a port is on, if there can be such a port. There cannot be many: connections are
-/// never forgotten, lest what was recorded of them be taken for new.
+/// Returns the node that a port is on, if such a port can exist. Connections are never dropped,
+/// lest a recorded datagram be taken for new, so there must not be many ports.
 fn node_of(topology: &Topology, port: PortId) -> Option<Node> {
     match (port.rank(), port.agent()) {
         (Some(rank), _) => {

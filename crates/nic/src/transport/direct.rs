@@ -1,58 +1,45 @@
-//! Operations on far memory that go past its agent, as the port of the thread that begins them sees
-//! them.
+//! Operations on far memory that bypass the target's agent, as the port that starts them sees them.
 //!
-//! An interface that reaches memory by itself wakes nobody there and counts nothing. The agent does
-//! both when it is told: the origin sends it a [`Notice`] behind each operation that has come to
-//! its end.
+//! An interface that reaches memory by itself wakes no waiting rank and counts no landing. The
+//! agent does both: the initiator sends it a [`Notice`] behind each operation that has completed.
 
 use farside_fabric::{Node, Word};
 
-use crate::wire::request::Request;
-
-/// What an agent must be told of an operation that has gone past it.
+/// What an agent must be told of an operation that has bypassed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// A word of its node was changed: somebody may sleep for it.
+    /// A word of its node has changed: a rank may be waiting for it.
     Changed(Word),
-    /// So many operations have landed on its node that count (see
-    /// [`farside_fabric::Fabric::landings`]).
+    /// So many counted operations have landed on its node.
     Landed(u32),
 }
 
-impl Notice {
-    pub(crate) fn request(self) -> Request<'static> {
-        match self {
-            Notice::Changed(at) => Request::Changed { at },
-            Notice::Landed(count) => Request::Landed { count },
-        }
-    }
-}
-
-/// What agents have not been told yet, because it is under way or because nobody has looked since.
+/// The notices that agents have not been sent yet, because the operation is under way or its
+/// completion has not been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owed {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// That something has landed.
+    /// Of landings.
     Landings,
-    /// That a word was changed: somebody may sleep until the agent hears of it.
+    /// Of words that change: a rank may sleep until the agent is told.
     Wakes,
 }
 
-/// Operations that go past the agents. Whoever drives a port lets them go on by
-/// [`crate::Line::receive`].
+/// Operations that bypass the agents. They progress in [`crate::TransportEndpoint::receive`], which
+/// every thread that drives the port calls.
 pub trait Direct {
-    /// Whether something is under way that needs somebody to look.
+    /// Returns whether an operation is under way that needs the port driven.
     fn is_busy(&self) -> bool;
-    /// What agents have not been told yet.
+    /// Returns which notices are still to be sent.
     fn owed(&self) -> Owed;
-    /// Whether [`Direct::take_notices`] has anything.
+    /// Returns whether [`Direct::take_notices`] has any.
     fn has_notices(&self) -> bool;
-    /// What has come to its end since this was asked last, and must be told to the agents of these
-    /// nodes.
+    /// Takes the notices of all operations that have completed, each with the node whose agent gets
+    /// it.
     fn take_notices(&self) -> Vec<(Node, Notice)>;
-    /// Changes when something has come to its end that somebody may wait for.
+    /// Returns a count that changes when an operation completes.
     fn ends(&self) -> u64;
-    /// Whether an operation that has this number is over, or unknown.
+    /// Returns whether the operation of this number has completed, or is unknown.
     fn is_over(&self, transfer: u64) -> bool;
 }

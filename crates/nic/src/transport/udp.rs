@@ -1,27 +1,92 @@
-//! The socket under a port or a server.
+//! UDP as a transport: one socket for each endpoint, and the socket itself wakes its owner.
 
+use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr, sockopt};
 
-/// How much may wait in a socket before it is lost.
+use super::{Address, PeerAddress, Transport, TransportEndpoint};
+
+/// The socket buffer: datagrams beyond it get lost.
 const BUFFER_BYTES: usize = 8 << 20;
 /// The longest datagram between hosts: what an Ethernet carries in one piece.
 const ETHERNET_BYTES: usize = 1432;
 /// The longest datagram that stays on this machine.
 const LOOPBACK_BYTES: usize = 60 << 10;
 
-/// Opens a socket at an address, any port if that is zero.
+/// The transport over UDP.
+#[derive(Debug, Clone, Copy)]
+pub struct Udp {
+    /// The IP address of this node.
+    pub ip: IpAddr,
+}
+
+impl Transport for Udp {
+    fn open(&self) -> Result<Arc<dyn TransportEndpoint>> {
+        Ok(Arc::new(open(SocketAddr::new(self.ip, 0))?))
+    }
+
+    fn packet_bytes(&self, addresses: &[Address]) -> usize {
+        packet_bytes(addresses.iter().map(Address::ip))
+    }
+}
+
+impl TransportEndpoint for UdpSocket {
+    fn address(&self) -> Result<Address> {
+        address(self).map(Address::from)
+    }
+
+    fn resolve(&self, to: &Address) -> Result<PeerAddress> {
+        let no_socket = || Error::Misuse(format!("{to} is no address of a UDP socket"));
+        to.socket().map(PeerAddress::Socket).ok_or_else(no_socket)
+    }
+
+    fn send(&self, to: PeerAddress, head: &[u8], rest: &[u8]) {
+        let PeerAddress::Socket(to) = to else { return };
+        // A datagram that the system refuses counts as lost: the link sends it again.
+        if rest.is_empty() {
+            let _ = self.send_to(head, to);
+        } else {
+            let parts = [IoSlice::new(head), IoSlice::new(rest)];
+            let _ = sendmsg_addr(
+                self,
+                &to,
+                &parts,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::empty(),
+            );
+        }
+    }
+
+    fn receive(&self, into: &mut [u8]) -> Option<usize> {
+        self.recv(into).ok()
+    }
+
+    fn sleep(&self, timeout: Duration) {
+        await_datagram(self, timeout);
+    }
+
+    fn wakeup_address(&self) -> Result<SocketAddr> {
+        address(self)
+    }
+
+    fn wake(&self, wakeup: SocketAddr) {
+        // A sleep has a time limit, so a lost wakeup delays and does not hang.
+        let _ = self.send_to(&[], wakeup);
+    }
+}
+
+/// Opens a non-blocking socket at an address; port zero means any.
 pub(crate) fn open(at: SocketAddr) -> Result<UdpSocket> {
     let refused = |call: &'static str| move |error: std::io::Error| system(call, &error);
     let socket =
         UdpSocket::bind(at).map_err(refused("binding a UDP socket to the node's address"))?;
     socket.set_nonblocking(true).map_err(refused("making a socket non-blocking"))?;
-    // What the system does not give, is missed only under load: then datagrams get lost and are
-    // sent again.
+    // A smaller buffer than asked for shows only under load, as datagrams that are sent again.
     if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
     }
@@ -29,39 +94,33 @@ pub(crate) fn open(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// How many bytes may wait in a socket: what is asked for, and what the system gives.
+/// Returns the size of a socket's buffer in bytes: what is asked for, and what the system grants.
 pub fn buffer_bytes() -> Result<(u64, u64)> {
     let socket = open(SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), 0))?;
     let granted = sockopt::socket_recv_buffer_size(&socket)
         .map_err(|errno| system("reading a socket's buffer", &errno.into()))?;
-    // The system counts what it needs itself, and doubles what is asked for.
+    // The system doubles the size for its own needs, and reports the double.
     Ok((BUFFER_BYTES as u64, granted as u64 / 2))
 }
 
-/// Where a socket is bound.
+/// Returns the address that a socket is bound to.
 pub(crate) fn address(socket: &UdpSocket) -> Result<SocketAddr> {
     socket.local_addr().map_err(|error| system("reading a socket's address", &error))
 }
 
 /// Sleeps until a datagram has arrived, or the time is up.
-pub(crate) fn await_datagram(socket: &UdpSocket, timeout: Option<Duration>) {
-    let timeout = timeout.map(|time| Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(time.subsec_nanos()),
-    });
-    // Every error means the same here: look again.
-    let _ = rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], timeout.as_ref());
+fn await_datagram(socket: &UdpSocket, timeout: Duration) {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
+    // After an error, as after a time-out, the caller looks for datagrams again.
+    let _ = rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout));
 }
 
-/// The longest datagram that reaches all of these in one piece.
-pub(crate) fn packet_bytes(mut addresses: impl Iterator<Item = IpAddr>) -> usize {
+/// Returns the length of the longest datagram that reaches all of these unfragmented.
+fn packet_bytes(mut addresses: impl Iterator<Item = IpAddr>) -> usize {
     if addresses.all(|ip| ip.is_loopback()) { LOOPBACK_BYTES } else { ETHERNET_BYTES }
-}
-
-/// The time, for time-outs.
-pub(crate) fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn system(call: &'static str, error: &std::io::Error) -> Error {

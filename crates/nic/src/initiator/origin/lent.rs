@@ -1,47 +1,56 @@
-//! Puts whose bytes are sent from where they are.
+//! Puts whose bytes are sent from the caller's memory, without a copy.
+//!
+//! Paper:   \[NIC02 section III-A\]: the send record names the data, which stays in the memory of
+//!          the host and is fetched again for a retransmission.
+//! Differs: a caller that gets its memory back early leaves a copy of what is not acknowledged.
 
 use farside_fabric::{Rank, SegmentId, Ticket};
 
-use super::{Origin, Packet, Wire, rows};
-use crate::initiator::fragments::{Cut, Run};
-use crate::initiator::transfers::{Part, named};
+use super::posting::rows;
+use super::{Origin, Packet, Wire};
+use crate::initiator::fragments::{Fragment, Fragments};
+use crate::initiator::transfers::Part;
 use crate::link::buffer::Loan;
 use crate::link::variant::Variant;
 use crate::wire::request::{self, Request};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
 
-/// A transfer of so many bytes takes long enough for others to do something meanwhile.
-pub(crate) const LONG_BYTES: usize = 16 << 10;
+/// When and through what a datagram is sent at once.
+pub(crate) struct SendNow<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) wire: &'a mut dyn Wire,
+}
 
 impl<V: Variant> Origin<V> {
-    /// Sends a part of a put that fills a request, and keeps no copy of it until
-    /// [`Origin::take_over`]. Does nothing, and says so, if it is not its turn yet.
+    /// Sends a fragment of a put that fills a request, and makes no copy of it before
+    /// [`Origin::take_over`]. Returns false, and does nothing, if other requests go first.
     ///
     /// # Safety
     ///
-    /// `bytes` must stay where and as they are until `take_over` was called.
+    /// `bytes` must stay valid and unchanged until `take_over` has been called.
     pub(crate) unsafe fn put_straight(
         &mut self,
-        (server, now_ns, wire): (ServerId, u64, &mut dyn Wire),
+        server: ServerId,
         place: (Rank, SegmentId),
-        cut: &mut Cut<'_>,
+        fragments: &mut Fragments<'_>,
         bytes: &[u8],
         counts: bool,
+        SendNow { now_ns, wire }: SendNow<'_>,
     ) -> bool {
         let room = self.room_alone();
         let peer = &self.peers[server.0 as usize];
-        let is_strange = self.introduction.is_some() && peer.sender.next_number() == 1;
-        if peer.is_lost || is_strange || peer.has_something() || !peer.sender.may_send() {
+        let is_first = self.reply_address.is_some() && peer.sender.next_number() == 1;
+        if peer.is_lost || is_first || peer.has_something() || !peer.sender.may_send() {
             return false;
         }
-        let Some(run) = cut.next(room) else { return false };
-        let data = &bytes[run.packed as usize..][..run.bytes() as usize];
-        let mut head = self.head_of(place, &run, counts && cut.is_done());
+        let Some(fragment) = fragments.next(room) else { return false };
+        let data = &bytes[fragment.packed as usize..][..fragment.bytes() as usize];
+        let mut head = self.head_of(place, &fragment, counts && fragments.is_done());
         let peer = &mut self.peers[server.0 as usize];
         let number = peer.sender.next_number();
-        let (port, back) = (self.id, self.back);
+        let (port, reply_port) = (self.id, self.reply_port);
         let header =
-            Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, back };
+            Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, reply_port };
         wire::seal_parts(&self.key, &header, &mut head, data);
         wire.send_parts(server, &head, data);
         peer.posted = number;
@@ -51,35 +60,32 @@ impl<V: Variant> Origin<V> {
         true
     }
 
-    /// Copies what [`Origin::put_straight`] has sent and may have to be sent again.
+    /// Copies what [`Origin::put_straight`] has sent and has not been acknowledged.
     pub(crate) fn take_over(&mut self, server: ServerId) {
         self.peers[server.0 as usize].sender.take_over(|part| part.is_none());
     }
 
-    /// Queues a put without a copy. The transfer is over when its bytes are not needed any more.
+    /// Queues a put without a copy. The transfer is complete when its bytes are no longer needed.
     ///
     /// # Safety
     ///
-    /// `bytes` must stay where and as they are until that, or until the transfer was cancelled.
+    /// `bytes` must stay valid and unchanged until then, or until the transfer is cancelled.
     pub(crate) unsafe fn lend(
         &mut self,
         server: ServerId,
         place: (Rank, SegmentId),
-        mut cut: Cut<'_>,
+        mut fragments: Fragments<'_>,
         bytes: &[u8],
         counts: bool,
     ) -> Ticket {
-        let ticket = self.begin(bytes.len(), None);
-        if let Some(transfer) = named::<V>(&mut self.transfers, ticket) {
-            transfer.is_lent = true;
-        }
-        // What was posted before it goes first, and so does an introduction.
+        let ticket = self.transfers.begin_lent(bytes.len());
+        // What was posted before goes first, and so does the address for replies.
         let _ = self.room(server);
         self.close_batch(server);
-        while let Some(run) = cut.next(self.room_alone()) {
-            let (packed, length) = (run.packed as usize, run.bytes() as usize);
-            let head = self.head_of(place, &run, counts && cut.is_done());
-            let part = self.ask(Part { ticket, server, packed, bytes: length });
+        while let Some(fragment) = fragments.next(self.room_alone()) {
+            let (packed, length) = (fragment.packed as usize, fragment.bytes() as usize);
+            let head = self.head_of(place, &fragment, counts && fragments.is_done());
+            let part = self.transfers.add_part(Part { ticket, server, packed, bytes: length });
             // SAFETY: by the caller's promise.
             let loan = unsafe { Loan::new(&bytes[packed..][..length], Some(part)) };
             let peer = &mut self.peers[server.0 as usize];
@@ -92,52 +98,40 @@ impl<V: Variant> Origin<V> {
         ticket
     }
 
-    /// Copies what one transfer was lent: its lender wants it back.
+    /// Copies what one transfer was lent, so that the caller has its memory back.
     pub(super) fn take_over_of(&mut self, ticket: Ticket) {
-        let Origin { peers, parts, .. } = self;
-        let mut whose = |part: Option<u32>| {
-            part.and_then(|part| parts.get_mut(part)).is_some_and(|part| part.ticket == ticket)
-        };
+        let Origin { peers, transfers, .. } = self;
+        let mut whose =
+            |part: Option<u32>| part.is_some_and(|part| transfers.ticket_of(part) == Some(ticket));
         peers.iter_mut().for_each(|peer| peer.take_over(&mut whose));
-        // Nothing will be heard of them any more.
-        parts.remove_if(|part| part.ticket == ticket);
+        transfers.forget_parts_of(ticket);
     }
 
-    /// Copies all that is lent, to whomever.
+    /// Copies all that is lent.
     pub(super) fn take_over_all(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.take_over(&mut |_| true));
-        let Origin { parts, transfers, .. } = self;
-        parts.remove_if(|part| {
-            named::<V>(transfers, part.ticket).is_some_and(|transfer| transfer.is_lent)
-        });
+        self.transfers.forget_lent_parts();
     }
 
-    /// Whether an operation under way moves so many bytes that its caller can do something else
-    /// meanwhile.
-    pub(crate) fn is_long(&mut self, ticket: Ticket) -> bool {
-        named::<V>(&mut self.transfers, ticket)
-            .is_some_and(|transfer| transfer.left > 0 && transfer.bytes >= LONG_BYTES)
-    }
-
-    /// Whether a server's queue begins with something lent: whoever sends that is busy for a while.
+    /// Returns whether a server's queue begins with something lent, which takes long to send.
     pub(crate) fn has_lent_next(&self, server: ServerId) -> bool {
         self.peers[server.0 as usize].queue.front().is_some_and(|packet| packet.loan.is_some())
     }
 
-    /// How much data fits into a request that carries nothing else.
+    /// Returns how much data fits into a request that carries nothing else.
     fn room_alone(&self) -> u64 {
         (self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX) as u64
     }
 
-    /// A request for a put, without its data.
-    fn head_of(&mut self, place: (Rank, SegmentId), run: &Run, counts: bool) -> Vec<u8> {
+    /// Makes a request for a put, without its data.
+    fn head_of(&mut self, place: (Rank, SegmentId), fragment: &Fragment, counts: bool) -> Vec<u8> {
         let mut head = self
             .spare
             .pop()
             .unwrap_or_else(|| Vec::with_capacity(HEADER_BYTES + request::OVERHEAD_MAX));
         head.clear();
         head.resize(HEADER_BYTES, 0);
-        request::encode(&Request::Put { to: rows(place, run), data: &[], counts }, &mut head);
+        request::encode(&Request::Put { to: rows(place, fragment), data: &[], counts }, &mut head);
         head
     }
 }

@@ -1,5 +1,4 @@
-//! One connection of a port, as far as it is not the sender's: what waits for its turn, and what
-//! was heard.
+//! One connection of a port beside its [`Sender`]: the batch, the queue, and refusals heard of.
 
 use std::collections::VecDeque;
 
@@ -9,10 +8,10 @@ use crate::link::variant::Variant;
 use crate::wire::HEADER_BYTES;
 use crate::wire::answer;
 
-/// A batch of this length is sent although something is under way, as long as that is little: then
+/// A batch of this length is sent although requests are under way, as long as those are few: then
 /// both ends work at the same time.
 const SHARE_BYTES: usize = 8 << 10;
-/// How much is little.
+/// How many requests are few.
 const FEW: usize = 8;
 
 /// A connection.
@@ -22,18 +21,16 @@ pub(super) struct Peer<V> {
     /// The body of the next request, with room for its header.
     pub(super) batch: Packet,
     pub(super) queue: VecDeque<Packet>,
-    /// How many bytes of the queue are copies.
+    /// The bytes of the queue that are copies.
     pub(super) queued_bytes: usize,
-    /// The number of the last request, sent or not, that has something posted in it, counted like
-    /// the sender's.
+    /// The number that the last request with a posted operation has, or will have.
     pub(super) posted: u64,
-    /// The last refusal that was heard of. So wide that it has no end: one that is old is in every
-    /// reply, and would seem new after half a turn of a count that begins again.
+    /// The last refusal heard of. Old ones are in every reply, so the count must not wrap: 64 bits.
     pub(super) complaints: u64,
-    /// The first refusal for each rank that was not told yet.
+    /// The first refusal for each rank that has not been returned yet.
     pub(super) faults: Vec<answer::Fault>,
     pub(super) is_active: bool,
-    /// Nobody answers there any more.
+    /// The server never answers again.
     pub(super) is_lost: bool,
 }
 
@@ -41,12 +38,12 @@ pub(super) struct Peer<V> {
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
-    /// Its end, if that is somebody else's.
+    /// Its end, if that is lent.
     pub(super) loan: Option<Loan>,
     pub(super) wants_answer: bool,
-    /// How much its answers will take.
+    /// The bytes that its answers will take.
     pub(super) answer_bytes: usize,
-    /// Somebody waits for it.
+    /// A thread waits for it.
     pub(super) is_urgent: bool,
 }
 
@@ -79,7 +76,7 @@ impl<V: Variant> Peer<V> {
         !self.queue.is_empty() || self.batch.bytes.len() > HEADER_BYTES
     }
 
-    /// Whether the batch should go although it is not full.
+    /// Returns whether to send the batch although it is not full.
     pub(super) fn is_worth_sending(&self) -> bool {
         let bytes = self.batch.bytes.len();
         bytes > HEADER_BYTES
@@ -96,7 +93,7 @@ impl<V: Variant> Peer<V> {
         self.posted = 0;
     }
 
-    /// Copies what is lent for the parts that `whose` says.
+    /// Copies what is lent for the parts that `whose` selects.
     pub(super) fn take_over(&mut self, whose: &mut dyn FnMut(Option<u32>) -> bool) {
         self.sender.take_over(&mut *whose);
         for packet in &mut self.queue {

@@ -1,4 +1,4 @@
-//! What of an origin decides on what it does from now on.
+//! The state of an origin that decides what it does from now on, for the explorer.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,10 +9,8 @@ use crate::wire::ServerId;
 
 impl<V: Variant> Origin<V> {
     pub(crate) fn fingerprint(&self, now_ns: u64, into: &mut impl Hasher) {
-        self.parts.fingerprint(into, |part, into| part.hash(into));
-        self.transfers
-            .fingerprint(into, |transfer, into| (transfer.generation, transfer.left).hash(into));
-        (self.generation, &self.active).hash(into);
+        self.transfers.fingerprint(into);
+        self.active.hash(into);
         for peer in &self.peers {
             peer.sender.fingerprint(now_ns, into);
             for packet in peer.queue.iter().chain([&peer.batch]) {
@@ -22,16 +20,16 @@ impl<V: Variant> Origin<V> {
         }
     }
 
-    /// As if so many requests had been executed, and so many operations been refused.
+    /// Continues as if so many requests had been executed, and so many operations been refused.
     pub(crate) fn start_after(&mut self, server: ServerId, executed: u64, complaints: u64) {
         let peer = &mut self.peers[server.0 as usize];
         peer.sender.start_after(executed);
         peer.complaints = complaints;
     }
 
-    /// As if so many tickets had been drawn.
+    /// Continues as if so many tickets had been drawn.
     pub(crate) fn start_generation(&mut self, generation: u32) {
-        self.generation = generation;
+        self.transfers.start_generation(generation);
     }
 
     pub(crate) fn sender(&self, server: ServerId) -> &Sender<V> {

@@ -1,15 +1,15 @@
-//! What of a service decides on what it does from now on.
+//! The state of a service that decides what it does from now on, for the explorer.
 
 use std::hash::{Hash, Hasher};
 
 use super::{Connection, Memory, Service};
 use crate::link::Receiver;
 use crate::link::variant::Variant;
-use crate::transport::Route;
+use crate::transport::PeerAddress;
 use crate::wire::PortId;
 
 impl<M: Memory, V: Variant> Service<M, V> {
-    /// Without its memory. Of a service that one port has heard of.
+    /// Hashes all but the memory, of a service with one connection.
     pub(crate) fn fingerprint(&self, into: &mut impl Hasher) {
         for (port, connection) in &self.connections {
             port.hash(into);
@@ -19,16 +19,17 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.lost.len().hash(into);
     }
 
-    /// As if so many requests of a port had been executed, and so many operations been refused.
+    /// Continues as if so many requests of a port had been executed, and so many operations been
+    /// refused.
     pub(crate) fn start_after(
         &mut self,
         port: PortId,
-        route: Route,
+        reply_to: PeerAddress,
         executed: u64,
         complaints: u64,
     ) {
         let connection =
-            self.connections.entry(port).or_insert_with(|| Connection::new(Some(route)));
+            self.connections.entry(port).or_insert_with(|| Connection::new(Some(reply_to)));
         connection.receiver.start_after(executed);
         connection.complaints = complaints;
     }
@@ -37,7 +38,7 @@ impl<M: Memory, V: Variant> Service<M, V> {
         self.connections.get(&port).map(|connection| &connection.receiver)
     }
 
-    /// Whether somebody has not been told how far it is.
+    /// Returns whether an acknowledgement is owed.
     pub(crate) fn is_silent(&self) -> bool {
         self.connections.values().any(|connection| connection.unanswered > 0)
     }

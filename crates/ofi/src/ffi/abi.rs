@@ -1,20 +1,14 @@
-//! libfabric's binary interface: what its headers declare, as far as it is used here, and nothing
-//! else.
+//! libfabric's declarations: the structures and constants of its headers that are used here.
 //!
-//! The library is opened at run time, so that a build needs no C library and a machine without it
-//! can run everything else. Functions that the headers define inline go through the tables of the
-//! objects, as there. Structures are those of version 1.17 of the interface, which later versions
-//! extend only at their ends; the symbols are asked for by the version that they have had since
-//! then.
+//! They are those of version 1.17 of the interface, which later versions extend only at their ends.
+//! [`super::layout`] compares every one of them with the installed headers.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
-use crate::signals::keeping_handlers;
-
-/// What a provider calls an address once it has been entered into an address vector.
+/// The entry of a peer in an address vector (`fi_addr_t`).
 pub(crate) type Peer = u64;
-/// From anybody.
-pub(crate) const ANYBODY: Peer = u64::MAX;
+/// Any peer (`FI_ADDR_UNSPEC`).
+pub(crate) const ADDR_UNSPEC: Peer = u64::MAX;
 
 pub(crate) const API_VERSION: u32 = (1 << 16) | 17;
 
@@ -30,10 +24,13 @@ pub(crate) const REMOTE_WRITE: u64 = 1 << 13;
 pub(crate) const COMPLETION: u64 = 1 << 24;
 pub(crate) const INJECT: u64 = 1 << 25;
 pub(crate) const DELIVERY_COMPLETE: u64 = 1 << 28;
-/// Of an operation's context: the provider wants so much room in it.
+/// The provider uses a part of each operation's context.
 pub(crate) const MODE_CONTEXT: u64 = 1 << 59;
 pub(crate) const MODE_CONTEXT2: u64 = 1 << 52;
 
+/// The first and the last format of addresses that are IP addresses.
+pub(crate) const SOCKADDR: u32 = 1;
+pub(crate) const SOCKADDR_IN6: u32 = 3;
 pub(crate) const EP_RDM: c_int = 3;
 pub(crate) const AV_MAP: c_int = 1;
 pub(crate) const THREAD_SAFE: c_int = 1;
@@ -170,7 +167,7 @@ pub(crate) struct FabricAttr {
     pub(crate) api_version: u32,
 }
 
-/// What every object of the library begins with.
+/// The beginning of every object of the library.
 #[repr(C)]
 pub(crate) struct Fid {
     pub(crate) class: usize,
@@ -178,7 +175,7 @@ pub(crate) struct Fid {
     pub(crate) ops: *mut Ops,
 }
 
-/// A place in a table that is not used here.
+/// A function of a table that is not used here.
 type Unused = *const c_void;
 
 #[repr(C)]
@@ -453,119 +450,4 @@ pub(crate) struct AtomicOps {
     pub(crate) writevalid: Unused,
     pub(crate) readwritevalid: unsafe extern "C" fn(*mut Ep, c_int, c_int, *mut usize) -> c_int,
     pub(crate) compwritevalid: unsafe extern "C" fn(*mut Ep, c_int, c_int, *mut usize) -> c_int,
-}
-
-/// The sizes that a C compiler gives for them.
-const _: () = {
-    assert!(size_of::<Info>() == 120 && size_of::<TxAttr>() == 80 && size_of::<RxAttr>() == 64);
-    assert!(
-        size_of::<EpAttr>() == 96
-            && size_of::<DomainAttr>() == 192
-            && size_of::<FabricAttr>() == 32
-    );
-    assert!(size_of::<Fid>() == 24 && size_of::<Ops>() == 56);
-    assert!(size_of::<Fabric>() == 40 && size_of::<FabricOps>() == 56);
-    assert!(size_of::<Domain>() == 40 && size_of::<DomainOps>() == 96);
-    assert!(size_of::<MrOps>() == 32 && size_of::<Mr>() == 40);
-    assert!(size_of::<Av>() == 32 && size_of::<AvOps>() == 64 && size_of::<AvAttr>() == 48);
-    assert!(size_of::<Cq>() == 32 && size_of::<CqOps>() == 64 && size_of::<CqAttr>() == 40);
-    assert!(size_of::<CqEntry>() == 40 && size_of::<CqErrEntry>() == 80);
-    assert!(size_of::<Ep>() == 80 && size_of::<CmOps>() == 80 && size_of::<MsgOps>() == 80);
-    assert!(size_of::<RmaOps>() == 80 && size_of::<MsgRma>() == 64 && size_of::<RmaIov>() == 24);
-    assert!(size_of::<AtomicOps>() == 112);
-    assert!(
-        std::mem::offset_of!(Info, tx_attr) == 72
-            && std::mem::offset_of!(DomainAttr, mr_mode) == 36
-    );
-};
-
-type GetInfo = unsafe extern "C" fn(
-    u32,
-    *const c_char,
-    *const c_char,
-    u64,
-    *const Info,
-    *mut *mut Info,
-) -> c_int;
-
-/// The functions that the library exports.
-pub(crate) struct Library {
-    pub(crate) version: unsafe extern "C" fn() -> u32,
-    pub(crate) getinfo: GetInfo,
-    pub(crate) freeinfo: unsafe extern "C" fn(*mut Info),
-    pub(crate) dupinfo: unsafe extern "C" fn(*const Info) -> *mut Info,
-    pub(crate) fabric:
-        unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
-    pub(crate) strerror: unsafe extern "C" fn(c_int) -> *const c_char,
-}
-
-impl Library {
-    /// Opens the library, which stays open: providers start threads of their own. `None`, and why,
-    /// if there is none.
-    pub(crate) fn open() -> Result<Library, String> {
-        const NAME: &CStr = c"libfabric.so.1";
-        // SAFETY: the name is a string; what runs when the library is loaded is what libfabric does
-        // then.
-        let library = keeping_handlers(|| unsafe {
-            libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL)
-        });
-        if library.is_null() {
-            return Err(dl_error());
-        }
-        let symbol = |name: &CStr, version: &CStr| {
-            // SAFETY: the library is open, and both are strings.
-            let found = unsafe { libc::dlvsym(library, name.as_ptr(), version.as_ptr()) };
-            if found.is_null() { Err(dl_error()) } else { Ok(found) }
-        };
-        // SAFETY: these are the functions of these names and versions, whose types are those of the
-        // headers.
-        unsafe {
-            Ok(Library {
-                version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(symbol(
-                    c"fi_version",
-                    c"FABRIC_1.0",
-                )?),
-                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(
-                    c"fi_getinfo",
-                    c"FABRIC_1.3",
-                )?),
-                freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Info)>(
-                    symbol(c"fi_freeinfo", c"FABRIC_1.3")?,
-                ),
-                dupinfo: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*const Info) -> *mut Info,
-                >(symbol(c"fi_dupinfo", c"FABRIC_1.3")?),
-                fabric: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int,
-                >(symbol(c"fi_fabric", c"FABRIC_1.1")?),
-                strerror: std::mem::transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(c_int) -> *const c_char,
-                >(symbol(c"fi_strerror", c"FABRIC_1.0")?),
-            })
-        }
-    }
-}
-
-impl Library {
-    /// Its version, as people write it.
-    pub(crate) fn version_text(&self) -> String {
-        // SAFETY: it takes nothing and gives a number.
-        let version = unsafe { (self.version)() };
-        format!("{}.{}", version >> 16, version & 0xFFFF)
-    }
-}
-
-fn dl_error() -> String {
-    // SAFETY: what it returns is a string, or nothing, until this thread asks the loader again.
-    unsafe {
-        let said = libc::dlerror();
-        if said.is_null() {
-            "unknown".into()
-        } else {
-            CStr::from_ptr(said).to_string_lossy().into_owned()
-        }
-    }
 }
