@@ -1,23 +1,28 @@
-//! Every datagram carries a tag that only members of the job can make.
+//! Authentication of datagrams: each carries a tag that only members of the job can make.
 //!
 //! The tag is AEGIS used as a message authentication code, as the CFRG draft "The AEGIS Family of
-//! Authenticated Encryption Algorithms" defines it: 128 bits, under a key that is made anew for
-//! each job. Short datagrams take AEGIS-128L, whose beginning and end cost least; long ones take
-//! AEGIS-128X4, which is faster where processors do AES in wide vectors. Each has a key of its own.
+//! Authenticated Encryption Algorithms" defines it: 128 bits, under a fresh key for each job. Short
+//! datagrams use AEGIS-128L, whose start and end cost least; long ones AEGIS-128X4, which is faster
+//! on processors with wide AES vectors. Each has a key of its own, derived from the job's.
 //!
-//! What is sent is authentic, not secret: whoever can read the network can read the job's data.
+//! Datagrams are authenticated and not encrypted: the network can read the job's data.
 
 use aegis::aegis128l::Aegis128LMac;
 use aegis::aegis128x4::Aegis128X4Mac;
 use farside_fabric::{Error, Result};
 
-/// How long a tag is.
+/// The length of a tag.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// From here on a datagram is long.
+/// The length from which on a datagram counts as long.
 const LONG_BYTES: usize = 4096;
 
-/// What the members of a job share, and nobody else knows.
+/// The label of the key of short datagrams.
+const SHORT_LABEL: &[u8] = b"farside nic 3: datagrams, AEGIS-128L";
+/// The label of the key of long datagrams.
+const LONG_LABEL: &[u8] = b"farside nic 3: datagrams, AEGIS-128X4";
+
+/// The key that the members of a job share as a secret. It tags no datagram itself.
 #[derive(Clone)]
 pub struct Key {
     bytes: [u8; 16],
@@ -26,7 +31,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key that nobody has seen before.
+    /// Makes a fresh random key.
     pub fn random() -> Result<Key> {
         let mut bytes = [0; 16];
         let mut filled = 0;
@@ -43,20 +48,19 @@ impl Key {
         Ok(Key::from_bytes(bytes))
     }
 
-    /// The key that another member has.
+    /// Makes the key of these bytes, which another member has given.
     pub fn from_bytes(bytes: [u8; 16]) -> Key {
-        let short = Aegis128LMac::new(&bytes);
-        let mut derived = short.clone();
-        derived.update(b"the key of long datagrams");
-        Key { bytes, long: Aegis128X4Mac::new(&derived.finalize()), short }
+        let short = Aegis128LMac::new(&derive(&bytes, SHORT_LABEL));
+        let long = Aegis128X4Mac::new(&derive(&bytes, LONG_LABEL));
+        Key { bytes, short, long }
     }
 
-    /// The key, to be handed to a member in secret.
+    /// Returns the bytes of the key, to be given to a member over a secret channel.
     pub fn bytes(&self) -> [u8; 16] {
         self.bytes
     }
 
-    /// The tag of a message.
+    /// Computes the tag of a message.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         if is_long(parts) {
             let mut mac = self.long.clone();
@@ -69,7 +73,7 @@ impl Key {
         }
     }
 
-    /// Whether a tag is that of a message. Takes as long for a wrong tag as for a right one.
+    /// Returns whether a tag is that of a message, in constant time.
     #[must_use]
     pub(crate) fn accepts(&self, parts: &[&[u8]], tag: &[u8; TAG_BYTES]) -> bool {
         if is_long(parts) {
@@ -84,13 +88,21 @@ impl Key {
     }
 }
 
+/// Derives a key from the job's: the tag of a label. No datagram is tagged with the job's key, so
+/// the tag of a datagram, whatever its bytes are, is never a derived key.
+fn derive(job_key: &[u8; 16], label: &[u8]) -> [u8; 16] {
+    let mut mac = Aegis128LMac::<16>::new(job_key);
+    mac.update(label);
+    mac.finalize()
+}
+
 fn is_long(parts: &[&[u8]]) -> bool {
     parts.iter().map(|part| part.len()).sum::<usize>() >= LONG_BYTES
 }
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A key has no business in a log.
+        // A key must not get into a log.
         write!(f, "Key(…)")
     }
 }
@@ -114,6 +126,22 @@ mod tests {
                     "byte {at} of {length}"
                 );
                 message[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn the_tag_of_no_datagram_is_a_derived_key() {
+        let bytes = [7; 16];
+        let key = Key::from_bytes(bytes);
+        let derived = [derive(&bytes, SHORT_LABEL), derive(&bytes, LONG_LABEL)];
+        assert!(derived[0] != derived[1] && !derived.contains(&bytes));
+        for label in [SHORT_LABEL, LONG_LABEL] {
+            // What a datagram would have to be for its tag to be a derived key, of both lengths.
+            let long = [label, &[0; LONG_BYTES]].concat();
+            for message in [label, &long] {
+                assert!(!derived.contains(&key.tag(&[message])), "{label:?}");
+                assert!(derived.iter().all(|tag| !key.accepts(&[message], tag)), "{label:?}");
             }
         }
     }
