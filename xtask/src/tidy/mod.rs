@@ -5,6 +5,7 @@
 //! rule is fooled by a comment or a string.
 
 mod dependencies;
+mod folders;
 mod headers;
 mod layers;
 mod lengths;
@@ -36,6 +37,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         Err(error) => report.violation("Cargo.toml", 1, format!("correct this first: {error:#}")),
     }
     for source in &tree.sources {
+        folders::check(source, &mut report);
         layers::check(source, &mut report);
         lengths::check(source, &mut report);
         words::check(source, &mut report);
