@@ -3,6 +3,7 @@
 //! - `abi`: structures and constants of the headers; `layout` tests them against those;
 //! - `library`: the functions that the library exports;
 //! - `info`: what providers offer;
+//! - `operation`: what an operation is given, and what it gives back;
 //! - `objects`: domains, endpoints, queues: the one file that calls through tables of functions.
 //!
 //! What stays unsafe is to start an operation: its memory and its context must outlive it.
@@ -13,11 +14,10 @@ mod info;
 mod layout;
 mod library;
 mod objects;
+mod operation;
 
 pub(crate) use abi::Peer;
 pub(crate) use info::{Info, InfoList, Wanted};
 pub(crate) use library::Library;
-pub(crate) use objects::{
-    AtomicCall, Completion, Context, Domain, Endpoint, LocalBytes, MemoryRegion, Posted,
-    RemoteBytes,
-};
+pub(crate) use objects::{Domain, Endpoint, MemoryRegion};
+pub(crate) use operation::{AtomicCall, Completion, Context, LocalBytes, Posted, RemoteBytes};
