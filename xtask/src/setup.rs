@@ -64,10 +64,14 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
-        packages: &["libfabric1", "libfabric-bin"],
-        what_for: "the ofi fabric, and what it is measured against",
-        lost: "the tests over libfabric: conformance, deaths and hosts over ofi",
-        probes: &[Probe::Program("fi_info"), Probe::Program("fi_pingpong")],
+        packages: &["libfabric1", "libfabric-bin", "libfabric-dev"],
+        what_for: "the ofi fabric, its declarations, and what it is measured against",
+        lost: "the tests over libfabric: declarations, conformance, deaths and hosts over ofi",
+        probes: &[
+            Probe::Program("fi_info"),
+            Probe::Program("fi_pingpong"),
+            Probe::Header("cc", "rdma/fabric.h"),
+        ],
     },
     Need {
         packages: &["libpmix2", "mpich", "openmpi-bin"],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
-use farside_nic::{Address, Key, Network, Place, Settings, Station, Udp};
+use farside_nic::{Address, Key, NodeServer, ServerLocation, Settings, Transport, Udp};
 use farside_rma::root_bytes;
 
 use crate::{Kind, NodePlan, Options, ofi};
@@ -18,7 +18,7 @@ const ECHO_WAIT: Duration = Duration::from_millis(200);
 
 /// Stations of one job.
 pub(crate) struct Nodes {
-    stations: Vec<Station>,
+    stations: Vec<NodeServer>,
     topology: Arc<Topology>,
     kind: Kind,
 }
@@ -50,8 +50,8 @@ impl Nodes {
         let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
         let stations =
             nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
-        let stations = stations.collect::<Result<Vec<Station>>>()?;
-        let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
+        let stations = stations.collect::<Result<Vec<NodeServer>>>()?;
+        let addresses: Vec<Address> = stations.iter().map(NodeServer::address).collect();
         stations.iter().try_for_each(|station| station.open(&addresses))?;
         Ok(Nodes { stations, topology: Arc::new(topology), kind: options.fabric })
     }
@@ -96,7 +96,7 @@ impl Nodes {
 
     /// Where the one node listens.
     pub(crate) fn address(&self) -> Option<Address> {
-        self.stations.first().map(Station::address)
+        self.stations.first().map(NodeServer::address)
     }
 
     pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
@@ -112,8 +112,8 @@ impl Nodes {
     }
 
     /// The station of a rank that is here; of any other, the first.
-    pub(crate) fn of(&self, rank: Rank) -> &Station {
-        let is_its = |station: &&Station| {
+    pub(crate) fn of(&self, rank: Rank) -> &NodeServer {
+        let is_its = |station: &&NodeServer| {
             self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node()
         };
         self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
@@ -189,7 +189,7 @@ fn station(
     node: Node,
     key: Key,
     bind: IpAddr,
-) -> Result<Station> {
+) -> Result<NodeServer> {
     if bind.is_loopback() {
         check_loopback(bind)?;
     }
@@ -204,9 +204,9 @@ fn station(
             "a node cannot be given up at once; allow it some time to answer".into(),
         ));
     }
-    let network: Arc<dyn Network> = match options.fabric {
+    let network: Arc<dyn Transport> = match options.fabric {
         Kind::Ofi => {
-            if server.place == Place::Host {
+            if server.location == ServerLocation::Host {
                 return Err(Error::Misuse(format!(
                     "the server {server} is for the nic fabric; over ofi agents serve"
                 )));
@@ -215,5 +215,5 @@ fn station(
         }
         Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
     };
-    Station::create_over(config, node, key, Settings { server, peer_timeout }, network)
+    NodeServer::create_over(config, node, key, Settings { server, peer_timeout }, network)
 }

@@ -1,5 +1,8 @@
 //! The fabric itself: one thread's connection to a job of several nodes.
 
+pub(crate) mod far;
+pub(crate) mod underlay;
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,15 +14,18 @@ use farside_fabric::{
 };
 use farside_shm::Job;
 
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::directory::Directory;
-use crate::far::Worked;
-use crate::line::{Line, Network, Udp};
-use crate::origin::Origin;
-use crate::port::ticket::{self, Meaning};
-use crate::port::{Entrusted, Port};
-use crate::seat::{NAP, Seat, lock};
+use self::far::Worked;
+use crate::clock::LONGEST_SLEEP;
+use crate::initiator::fragments::Fragments;
+use crate::initiator::origin::{Addends, Origin};
+use crate::initiator::port::ticket::{self, Meaning};
+use crate::initiator::port::{BackgroundTransfer, Port};
+use crate::link::buffer::Buffer;
+use crate::lock::lock;
+use crate::node::address_table::AddressTable;
+use crate::node::rank_state::RankState;
+use crate::transport::udp::Udp;
+use crate::transport::{Transport, TransportEndpoint};
 use crate::wire::ServerId;
 use crate::wire::request::{Request, Rows};
 
@@ -32,26 +38,26 @@ pub struct Endpoint {
     /// Not zero while this thread waits for its port.
     wanted: Arc<AtomicU32>,
     /// The port's, to sleep at.
-    pub(crate) line: Arc<dyn Line>,
+    pub(crate) line: Arc<dyn TransportEndpoint>,
     /// Which of its rank's ports that is.
     pub(crate) index: u32,
     /// The near part of the job.
     pub(crate) near: farside_shm::Endpoint,
     pub(crate) effort: Cell<Effort>,
     /// Last: a rank that leaves says so when everything else is done.
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) seat: Arc<RankState>,
 }
 
 impl Endpoint {
     /// Takes a rank's place in the job. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
-        let ip = Directory::of(&job).ip()?;
+        let ip = AddressTable::of(&job).ip()?;
         Endpoint::join_over(job, rank, Arc::new(Udp { ip }))
     }
 
     /// Likewise, over another network.
-    pub fn join_over(job: Arc<Job>, rank: Rank, network: Arc<dyn Network>) -> Result<Endpoint> {
-        let (seat, near) = Seat::join(job, rank, network)?;
+    pub fn join_over(job: Arc<Job>, rank: Rank, network: Arc<dyn Transport>) -> Result<Endpoint> {
+        let (seat, near) = RankState::join(job, rank, network)?;
         Endpoint::of(seat, near)
     }
 
@@ -60,11 +66,11 @@ impl Endpoint {
         self.near.keep(companion);
     }
 
-    pub(crate) fn of(seat: Arc<Seat>, near: farside_shm::Endpoint) -> Result<Endpoint> {
-        let (index, port) = seat.take_place()?;
+    pub(crate) fn of(seat: Arc<RankState>, near: farside_shm::Endpoint) -> Result<Endpoint> {
+        let (index, port) = seat.take_port()?;
         let (line, wanted) = {
             let port = lock(&port);
-            (port.line().clone(), port.wanted.clone())
+            (port.endpoint().clone(), port.waiters.clone())
         };
         Ok(Endpoint { port, wanted, line, index, near, effort: Cell::default(), seat })
     }
@@ -85,7 +91,7 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.drain();
-        self.seat.give_back_place(self.index, &self.port);
+        self.seat.give_back_port(self.index, &self.port);
     }
 }
 
@@ -146,7 +152,7 @@ impl Fabric for Endpoint {
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
-        let mut cut = Cut::new(to.shape, 1);
+        let mut cut = Fragments::new(to.shape, 1);
         if cut.is_done() {
             return if counts {
                 self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
@@ -175,7 +181,7 @@ impl Fabric for Endpoint {
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
         self.begin_far(to.rank, |origin, server| {
             // SAFETY: by the caller's promise; who gives up cancels the transfer.
-            unsafe { origin.lend(server, place, Cut::new(to.shape, 1), bytes, counts) }
+            unsafe { origin.lend(server, place, Fragments::new(to.shape, 1), bytes, counts) }
         })
     }
 
@@ -189,7 +195,7 @@ impl Fabric for Endpoint {
         // SAFETY: valid and ours alone until the operation has completed, by the caller's promise;
         // after that it is not touched.
         let buffer = unsafe { Buffer::new(into, bytes as usize) };
-        let mut cut = Cut::new(from.shape, 1);
+        let mut cut = Fragments::new(from.shape, 1);
         if cut.is_done() {
             return Ok(Started::Done(Reply::None));
         }
@@ -222,7 +228,7 @@ impl Fabric for Endpoint {
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
-        let mut cut = Cut::new(to.shape, sum.number.bytes());
+        let mut cut = Fragments::new(to.shape, sum.number.bytes());
         if cut.is_done() {
             return if counts {
                 self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
@@ -231,7 +237,7 @@ impl Fabric for Endpoint {
             };
         }
         self.post_far(to.rank, |origin, server| {
-            origin.accumulate_some(server, place, &mut cut, (sum, bytes), counts);
+            origin.accumulate_some(server, place, &mut cut, Addends { sum, bytes }, counts);
             cut.is_done()
         })
     }
@@ -268,7 +274,7 @@ impl Fabric for Endpoint {
         check_word(at, op)?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
         let signal = Request::Post { at, op, counts: self.counts(at.segment) };
-        let mut cut = Cut::new(to.shape, 1);
+        let mut cut = Fragments::new(to.shape, 1);
         // Both go together: what was posted to one peer is executed in that order.
         self.post_far(to.rank, |origin, server| {
             if cut.is_done() {
@@ -332,9 +338,9 @@ impl Fabric for Endpoint {
             let known = self.failures().departures.load(Ordering::SeqCst);
             self.check_agent(node)?;
             self.port().drive();
-            self.rest(&mut 0, known, Worked::NotYet(NAP), NAP);
+            self.rest(&mut 0, known, Worked::NotYet(LONGEST_SLEEP), LONGEST_SLEEP);
         };
-        let called = self.port().call((node, server), slot, handler, bytes);
+        let called = self.port().call(node, slot, handler, bytes);
         if let Err(error) = called {
             lock(&self.seat.calls).give_back(node, slot);
             return Err(error);
@@ -352,7 +358,7 @@ impl Fabric for Endpoint {
             Meaning::Near(ticket) => self.near.poll(ticket),
             Meaning::Transfer(ticket) => {
                 let mut port = self.port();
-                if !port.origin.is_done(ticket) && !port.is_entrusted() {
+                if !port.origin.is_done(ticket) && !port.has_background() {
                     port.drive();
                 }
                 port.origin.take(ticket)
@@ -375,7 +381,7 @@ impl Fabric for Endpoint {
         let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
         let is_long = self.port().origin.is_long(ticket);
         if is_long {
-            self.entrust_long(Entrusted::Answered(ticket));
+            self.entrust_long(BackgroundTransfer::Answered(ticket));
         }
     }
 
@@ -453,7 +459,7 @@ impl Endpoint {
     fn put_long(
         &self,
         place: (Rank, SegmentId),
-        mut cut: Cut<'_>,
+        mut cut: Fragments<'_>,
         bytes: &[u8],
         counts: bool,
     ) -> Result<()> {

@@ -1,7 +1,5 @@
-//! What a fuzzer feeds: both sides of the wire, with datagrams whose inside it chooses and whose
-//! tags are right.
-//!
-//! Only there when `cfg(fuzzing)` is set; see `fuzz/`.
+//! Entry points of the fuzzer: both sides of the wire get datagrams with valid tags, whose bodies
+//! it chooses. Compiled under `cfg(fuzzing)` only; see `fuzz/`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -9,27 +7,27 @@ use std::sync::Arc;
 use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
 use farside_shm::{Config, Job};
 
-use crate::Settings;
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::directory::Directory;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::Service;
-use crate::target::Target;
+use crate::initiator::fragments::Fragments;
+use crate::initiator::origin::Origin;
+use crate::link::Acknowledgement;
+use crate::link::buffer::Buffer;
+use crate::node::address_table::AddressTable;
+use crate::settings::Settings;
+use crate::target::memory::NodeMemory;
+use crate::target::service::{Nodes, Service};
+use crate::transport::seal::Key;
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId, ServerId};
 
 const REPLY_BYTES: usize = 62 << 10;
 
-/// A sequence of datagrams for a server of real memory. What that holds changes nothing in what is
-/// done, so one serves all runs.
+/// Gives a sequence of datagrams to a server of real memory. The contents of that memory decide
+/// nothing, so one is used for all runs.
 pub fn serve(job: &Arc<Job>, data: &[u8]) {
     let key = Key::from_bytes([1; 16]);
-    let target = Target::new(job.clone(), Node(1), Directory::of(job));
+    let memory = NodeMemory::new(job.clone(), Node(1), AddressTable::of(job).host_ports());
     let hosts = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 2];
-    let topology = (**job.topology()).clone();
-    let mut service =
-        Service::new(ServerId(1), key.clone(), REPLY_BYTES, (topology, hosts), target);
+    let nodes = Nodes { topology: (**job.topology()).clone(), hosts };
+    let mut service = Service::new(ServerId(1), key.clone(), REPLY_BYTES, nodes, memory);
     let mut out = |_, reply: &[u8]| assert!(reply.len() <= REPLY_BYTES + HEADER_BYTES);
     for (how, body) in Pieces(data) {
         let port = match how % 4 {
@@ -39,17 +37,18 @@ pub fn serve(job: &Arc<Job>, data: &[u8]) {
             _ => PortId(u64::from(how) << 26),
         };
         let number = u64::from(how >> 2 & 127);
-        service.receive(&sealed(&key, Kind::Request, port, (number, 0, 0), body), &mut out);
+        let numbers = Acknowledgement { number, executed: 0, held: 0 };
+        service.receive(&sealed(&key, Kind::Request, port, numbers, body), &mut out);
         if how & 0x8000 != 0 {
             service.rest(&mut out);
         }
-        // As it came, too.
+        // The bytes as they are, too.
         service.receive(body, &mut out);
     }
     service.rest(&mut out);
 }
 
-/// A sequence of replies to a port that has something of every kind under way.
+/// Gives a sequence of replies to a port that has operations of every kind under way.
 pub fn reply(data: &[u8]) {
     let (key, id) = (Key::from_bytes([1; 16]), PortId::of_rank(Rank(0), 0));
     let mut origin = Origin::new(id, key.clone(), 1, 2, 600);
@@ -59,18 +58,22 @@ pub fn reply(data: &[u8]) {
     for _ in 0..5 {
         origin.atomic(server, place, Atomic::Add(1));
     }
-    // SAFETY: the buffer outlives the origin, and nobody else touches it.
+    // SAFETY: the buffer outlives the origin, and nothing else accesses it.
     let lent = unsafe { Buffer::new(buffer.as_mut_ptr(), buffer.len()) };
     let get = origin.begin_get(lent);
     let piece = farside_fabric::Piece { offset: 0, bytes: 2000 };
-    let mut cut = Cut::new(farside_fabric::Shape::Block(piece), 1);
-    while !cut.is_done() {
-        origin.get_some(get, server, (Rank(2), SegmentId::ROOT), &mut cut);
+    let mut fragments = Fragments::new(farside_fabric::Shape::Block(piece), 1);
+    while !fragments.is_done() {
+        origin.get_some(get, server, (Rank(2), SegmentId::ROOT), &mut fragments);
     }
     origin.pump(1, &mut |_: ServerId, _: &[u8]| ());
     for (at, (how, body)) in Pieces(data).enumerate() {
-        let numbers = (u64::from(how & 15), u64::from(how >> 4 & 15), u64::from(how) >> 8);
-        // What is refused changes nothing.
+        let numbers = Acknowledgement {
+            number: u64::from(how & 15),
+            executed: u64::from(how >> 4 & 15),
+            held: u64::from(how) >> 8,
+        };
+        // A datagram that is refused changes nothing.
         let _ = origin.receive(&sealed(&key, Kind::Reply, id, numbers, body), at as u64);
         let _ = origin.receive(body, at as u64);
         origin.pump(at as u64, &mut |_: ServerId, _: &[u8]| ());
@@ -79,7 +82,7 @@ pub fn reply(data: &[u8]) {
     drop(origin);
 }
 
-/// Cuts what the fuzzer gives into pieces: two bytes that say how, one or two that say how long.
+/// Splits what the fuzzer gives into pieces, each with two bytes of options.
 struct Pieces<'a>(&'a [u8]);
 
 impl<'a> Iterator for Pieces<'a> {
@@ -95,16 +98,11 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-fn sealed(
-    key: &Key,
-    kind: Kind,
-    port: PortId,
-    (number, executed, held): (u64, u64, u64),
-    body: &[u8],
-) -> Vec<u8> {
+fn sealed(key: &Key, kind: Kind, port: PortId, numbers: Acknowledgement, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; HEADER_BYTES];
     packet.extend_from_slice(body);
-    let header = Header { kind, server: ServerId(1), port, number, executed, held, back: 1 };
+    let Acknowledgement { number, executed, held } = numbers;
+    let header = Header { kind, server: ServerId(1), port, number, executed, held, reply_port: 1 };
     wire::seal(key, &header, &mut packet);
     packet
 }
@@ -114,10 +112,10 @@ pub fn memory() -> Arc<Job> {
     let topology = Topology::parse("node:2", 4).expect("it is well-formed");
     let mut config = Config::new(topology, 4096);
     config.arena_bytes = 1 << 16;
-    config.beside_bytes = Directory::bytes(&config.topology);
+    config.beside_bytes = AddressTable::bytes(&config.topology);
     let job = Job::create(&config).expect("there is room");
     let set_up =
-        Directory::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default(), "");
-    set_up.expect("the name of no network fits");
+        AddressTable::of(&job).set_up(Node(1), &Key::from_bytes([1; 16]), &Settings::default(), "");
+    set_up.expect("an empty name fits");
     job
 }

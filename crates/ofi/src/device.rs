@@ -1,186 +1,180 @@
-//! A provider opened, and memory that it lets others reach.
+//! A provider opened, and memory that it lets peers reach.
 
 use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use farside_fabric::{Error, Mapped, Result};
+use farside_nic::RemoteKey;
+use rustc_hash::FxHashSet;
 
-use crate::ffi;
-use crate::provider::{Provider, failed};
-use crate::queue::Queue;
+use crate::ffi::{self, abi};
+use crate::lock::lock;
 
 /// An opened provider.
 pub(crate) struct Device {
-    pub(crate) provider: Provider,
-    fabric: *mut ffi::Fabric,
-    domain: *mut ffi::Domain,
-    next_key: AtomicU64,
+    domain: Arc<ffi::Domain>,
+    keys: Mutex<Keys>,
 }
 
-// SAFETY: the domain is used under FI_THREAD_SAFE.
-unsafe impl Send for Device {}
-// SAFETY: as above.
-unsafe impl Sync for Device {}
-
 impl Device {
-    pub(crate) fn open(provider: Provider) -> Result<Device> {
-        let library = provider.library.clone();
-        let check = |call, status: i32| {
-            if status == 0 { Ok(()) } else { Err(failed(&library, call, -status)) }
-        };
-        let (mut fabric, mut domain) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the info is alive and complete; what is opened is closed once, in `drop`, or
-        // here.
-        unsafe {
-            let info = provider.info;
-            check(
-                "fi_fabric",
-                (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut()),
-            )?;
-            let opened = ((*(*fabric).ops).domain)(fabric, info, &mut domain, ptr::null_mut());
-            check("fi_domain", opened).inspect_err(|_| close(fabric.cast()))?;
-        }
-        // No two jobs of a host count from the same number.
+    pub(crate) fn open(info: ffi::Info) -> Result<Device> {
+        let bytes = info.key_bytes();
+        let domain = Arc::new(ffi::Domain::open(info)?);
+        // The jobs of a host count from different numbers.
         let mut seed = [0; 4];
         let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
-        let next_key = AtomicU64::new(u64::from(u32::from_le_bytes(seed)) >> 1);
-        Ok(Device { provider, fabric, domain, next_key })
+        let first = u64::from(u32::from_le_bytes(seed)) >> 1;
+        Ok(Device { domain, keys: Mutex::new(Keys::new(first, bytes)) })
     }
 
-    pub(crate) fn wants(&self, mode: i32) -> bool {
-        self.provider.domain().mr_mode & mode != 0
+    pub(crate) fn info(&self) -> &ffi::Info {
+        self.domain.info()
     }
 
-    pub(crate) fn failed(&self, call: &'static str, status: i32) -> Error {
-        failed(&self.provider.library, call, -status)
+    /// Opens an endpoint.
+    pub(crate) fn open_endpoint(&self) -> Result<ffi::Endpoint> {
+        ffi::Endpoint::open(&self.domain)
     }
 
-    pub(crate) fn fabric(&self) -> *mut ffi::Fabric {
-        self.fabric
-    }
-
-    pub(crate) fn domain(&self) -> *mut ffi::Domain {
-        self.domain
-    }
-
-    /// Lets the provider use memory of this process, which must stay where it is for as long as the
-    /// registration is kept.
-    pub(crate) fn register_own(
+    /// Registers memory of this process for local operations.
+    ///
+    /// # Safety
+    ///
+    /// It must stay mapped until the registration is dropped.
+    pub(crate) unsafe fn register_own(
         self: &Arc<Device>,
         base: *mut u8,
         bytes: usize,
     ) -> Result<Registered> {
-        let mr =
-            self.register_memory(base, bytes, ffi::SEND | ffi::RECV | ffi::READ | ffi::WRITE)?;
-        Ok(Registered { mr, base: base as u64, memory: None, device: self.clone() })
+        let access = abi::SEND | abi::RECV | abi::READ | abi::WRITE;
+        // SAFETY: by the caller's promise.
+        unsafe { self.register_memory(base, bytes, access, None) }
     }
 
-    /// Lets others reach some memory. The endpoint is the one that serves it.
+    /// Registers a segment for operations of peers, which an endpoint serves.
     pub(crate) fn register(
         self: &Arc<Device>,
         memory: Mapped,
-        served_by: &Queue,
+        served_by: &ffi::Endpoint,
     ) -> Result<Registered> {
-        let access = ffi::REMOTE_READ | ffi::REMOTE_WRITE | ffi::READ | ffi::WRITE;
-        let (base, bytes) = (memory.base().as_ptr(), memory.bytes());
-        let mr = self.register_memory(base, bytes as usize, access)?;
-        let registered =
-            Registered { mr, base: base as u64, memory: Some(memory), device: self.clone() };
-        if self.wants(ffi::MR_ENDPOINT) {
-            // SAFETY: both are open.
-            unsafe {
-                let fid = ptr::addr_of_mut!((*mr).fid);
-                let bound = ((*(*fid).ops).bind)(fid, ptr::addr_of_mut!((*served_by.raw()).fid), 0);
-                let enabled = if bound == 0 {
-                    ((*(*fid).ops).control)(fid, ffi::ENABLE, ptr::null_mut())
-                } else {
-                    bound
-                };
-                if enabled != 0 {
-                    return Err(self.failed("fi_mr_enable", enabled));
-                }
-            }
+        let access = abi::REMOTE_READ | abi::REMOTE_WRITE | abi::READ | abi::WRITE;
+        let (base, bytes) = (memory.base().as_ptr(), memory.bytes() as usize);
+        // SAFETY: mapped as long as `memory` exists, which the registration keeps.
+        let registered = unsafe { self.register_memory(base, bytes, access, Some(memory))? };
+        if self.info().requires(abi::MR_ENDPOINT) {
+            registered.region.serve_by(served_by)?;
         }
         Ok(registered)
     }
 
-    fn register_memory(&self, base: *mut u8, bytes: usize, access: u64) -> Result<*mut ffi::Mr> {
-        let mut mr = ptr::null_mut();
-        let bits = 8 * self.provider.domain().mr_key_size.clamp(1, 8) as u32;
-        let key = self.next_key.fetch_add(1, Ordering::Relaxed) & (u64::MAX >> (64 - bits));
-        // SAFETY: the memory is mapped, and stays so for as long as whoever asked keeps the
-        // registration.
-        let status = unsafe {
-            let domain = ptr::addr_of_mut!((*self.domain).fid);
-            ((*(*self.domain).mr).reg)(
-                domain,
-                base.cast(),
-                bytes,
-                access,
-                0,
-                key,
-                0,
-                &mut mr,
-                ptr::null_mut(),
-            )
-        };
-        if status == 0 { Ok(mr) } else { Err(self.failed("fi_mr_reg", status)) }
+    /// # Safety
+    ///
+    /// The memory must stay mapped until the registration is dropped.
+    unsafe fn register_memory(
+        self: &Arc<Device>,
+        base: *mut u8,
+        bytes: usize,
+        access: u64,
+        memory: Option<Mapped>,
+    ) -> Result<Registered> {
+        let taken = TakenKey { key: lock(&self.keys).take()?, device: self.clone() };
+        // SAFETY: by the caller's promise.
+        let region = unsafe { self.domain.register(base, bytes, access, taken.key)? };
+        Ok(Registered { region, taken, base: base as u64, memory })
     }
 }
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        close(self.domain.cast());
-        close(self.fabric.cast());
-    }
-}
-
-/// Closes an object of the library. What it refuses to close stays until the process ends.
-pub(crate) fn close(fid: *mut ffi::Fid) {
-    if !fid.is_null() {
-        // SAFETY: every object begins with its `fid`; whoever calls this does so once for each.
-        let _ = unsafe { ((*(*fid).ops).close)(fid) };
-    }
-}
-
-/// Memory that others can reach, until this is dropped.
+/// Memory that is registered until this is dropped.
 pub(crate) struct Registered {
-    mr: *mut ffi::Mr,
+    /// The first field is dropped first: the memory is deregistered before its key is free.
+    region: ffi::MemoryRegion,
+    /// The key that was asked for. The provider may have given another.
+    taken: TakenKey,
     base: u64,
     memory: Option<Mapped>,
+}
+
+impl Registered {
+    /// Returns the remote key by which peers address it.
+    pub(crate) fn remote_key(&self) -> RemoteKey {
+        let is_virtual = self.taken.device.info().requires(abi::MR_VIRT_ADDR);
+        let base = if is_virtual { self.base } else { 0 };
+        let bytes = self.memory.as_ref().map_or(0, Mapped::bytes);
+        RemoteKey { base, key: self.region.key(), bytes }
+    }
+
+    /// Returns the descriptor for local operations.
+    pub(crate) fn desc(&self) -> *mut c_void {
+        self.region.desc()
+    }
+}
+
+/// Gives a key back when it is dropped.
+struct TakenKey {
+    key: u64,
     device: Arc<Device>,
 }
 
-// SAFETY: the registration is used under FI_THREAD_SAFE.
-unsafe impl Send for Registered {}
-
-impl Registered {
-    /// How others name it: the address of its first byte, its key and its length.
-    pub(crate) fn place(&self) -> Place {
-        // SAFETY: it is open.
-        let key = unsafe { (*self.mr).key };
-        let base = if self.device.wants(ffi::MR_VIRT_ADDR) { self.base } else { 0 };
-        Place { base, key, bytes: self.memory.as_ref().map_or(0, Mapped::bytes) }
-    }
-
-    pub(crate) fn desc(&self) -> *mut c_void {
-        // SAFETY: it is open.
-        unsafe { (*self.mr).mem_desc }
-    }
-}
-
-impl Drop for Registered {
+impl Drop for TakenKey {
     fn drop(&mut self) {
-        close(self.mr.cast());
+        lock(&self.device.keys).give_back(self.key);
     }
 }
 
-/// How far memory is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) base: u64,
-    pub(crate) key: u64,
-    pub(crate) bytes: u64,
+/// The keys of registrations: no two that exist have the same, however short keys are.
+struct Keys {
+    next: u64,
+    /// The greatest key.
+    last: u64,
+    taken: FxHashSet<u64>,
+}
+
+impl Keys {
+    /// Makes keys of so many bytes, counted from a number.
+    fn new(first: u64, bytes: usize) -> Keys {
+        let bits = 8 * bytes.clamp(1, 8) as u32;
+        Keys { next: first, last: u64::MAX >> (64 - bits), taken: FxHashSet::default() }
+    }
+
+    /// Takes a key that is free.
+    fn take(&mut self) -> Result<u64> {
+        if self.taken.len() as u64 > self.last {
+            let (value, limit) = (self.taken.len() as u64 + 1, self.last.saturating_add(1));
+            return Err(Error::TooMuch { what: "registrations of one provider", value, limit });
+        }
+        loop {
+            let key = self.next & self.last;
+            self.next = key.wrapping_add(1);
+            if self.taken.insert(key) {
+                return Ok(key);
+            }
+        }
+    }
+
+    fn give_back(&mut self, key: u64) {
+        self.taken.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_one_byte_do_not_collide_while_they_are_taken() {
+        let mut keys = Keys::new(250, 1);
+        let all: FxHashSet<u64> = (0..256).map(|_| keys.take().unwrap()).collect();
+        assert_eq!(all, (0..256).collect());
+        assert!(matches!(keys.take(), Err(Error::TooMuch { value: 257, limit: 256, .. })));
+        keys.give_back(7);
+        assert_eq!(keys.take().unwrap(), 7, "the only free one");
+        assert!(keys.take().is_err());
+    }
+
+    #[test]
+    fn keys_of_eight_bytes_begin_again_after_the_last() {
+        let mut keys = Keys::new(u64::MAX, 8);
+        assert_eq!((keys.take().unwrap(), keys.take().unwrap()), (u64::MAX, 0));
+        assert_eq!(keys.take().unwrap(), 1);
+    }
 }

@@ -15,16 +15,15 @@ use farside_fabric::{
     Loss, Mapped, Node, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
     Sum, Ticket, Topology, Wait, Wake, Width, Word,
 };
-use farside_nic::{Buffer, Loan, Owed, Route};
+use farside_nic::{Buffer, Loan, Owed, PeerAddress, RemoteKey};
 use farside_shm::Job;
 use rustc_hash::FxHashSet;
 
-use crate::device::Place;
-use crate::line::{OfiLine, STAGE_BYTES};
-use crate::network::{self, Ofi};
-use crate::places::Places;
-use crate::settings::{Atomics, Settings};
+use crate::remote_keys::RemoteKeys;
+use crate::settings::Atomics;
 use crate::transfers::{Far, FarAtomic, Transfers};
+use crate::transport::Ofi;
+use crate::transport_endpoint::{OfiTransportEndpoint, STAGE_BYTES};
 
 /// A put with a signal whose data is longer goes straight to memory, although the signal then waits
 /// for it to land.
@@ -40,12 +39,13 @@ const DIRECT: u64 = 1 << 61;
 /// One thread's connection to a job over libfabric.
 pub struct Endpoint {
     inner: farside_nic::Endpoint,
-    line: Arc<OfiLine>,
+    transport: Arc<Ofi>,
+    line: Arc<OfiTransportEndpoint>,
     caps: Caps,
     atomics: Atomics,
     rma_from: u64,
     /// How segments are named on the network, as far as any thread of the rank has asked.
-    places: Arc<Places>,
+    places: Arc<RemoteKeys>,
     naps: Cell<u64>,
     state: RefCell<State>,
 }
@@ -61,11 +61,10 @@ struct State {
 impl Endpoint {
     /// Takes a rank's place in the job. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
-        let (name, ip) = farside_nic::network_of(&job)?;
-        let network = Ofi::open(&name.parse()?, ip)?;
-        let settings = network.settings().clone();
-        let inner = farside_nic::Endpoint::join_over(job, rank, Arc::new(network))?;
-        Endpoint::of(inner, &settings, Arc::default())
+        let (name, ip) = farside_nic::transport_of(&job)?;
+        let transport = Arc::new(Ofi::open(&name.parse()?, ip)?);
+        let inner = farside_nic::Endpoint::join_over(job, rank, transport.clone())?;
+        Endpoint::of(inner, transport, Arc::default())
     }
 
     /// Keeps something until the rank has left, and drops it then.
@@ -73,19 +72,21 @@ impl Endpoint {
         self.inner.keep(companion);
     }
 
-    /// How many far segments the rank knows the network's names of. Those of a segment are
-    /// forgotten when it is freed.
-    pub fn places(&self) -> usize {
+    /// Returns the number of far segments whose remote key the rank knows. Those of a segment are
+    /// dropped when it is freed.
+    pub fn remote_keys(&self) -> usize {
         self.places.count()
     }
 
     fn of(
         inner: farside_nic::Endpoint,
-        settings: &Settings,
-        places: Arc<Places>,
+        transport: Arc<Ofi>,
+        places: Arc<RemoteKeys>,
     ) -> Result<Endpoint> {
-        let line = network::of(inner.line())
-            .ok_or_else(|| Error::Misuse("this is no line of libfabric".into()))?;
+        let line = transport
+            .own(inner.transport_endpoint())
+            .ok_or_else(|| Error::Misuse("this is no endpoint of libfabric".into()))?;
+        let settings = transport.settings();
         let atomics = settings.atomics.unwrap_or(Atomics::Agent);
         let caps = Caps {
             name: "ofi",
@@ -95,11 +96,7 @@ impl Endpoint {
         };
         let rma_from = settings.rma_from.unwrap_or(u64::MAX);
         let (naps, state) = (Cell::default(), RefCell::default());
-        Ok(Endpoint { inner, line, caps, atomics, rma_from, places, naps, state })
-    }
-
-    fn settings(&self) -> Settings {
-        Settings { provider: None, atomics: Some(self.atomics), rma_from: Some(self.rma_from) }
+        Ok(Endpoint { inner, transport, line, caps, atomics, rma_from, places, naps, state })
     }
 
     fn node_of(&self, peer: Rank) -> Result<Node> {
@@ -112,9 +109,11 @@ impl Endpoint {
     }
 
     fn route_to(&self, node: Node) -> Result<u64> {
-        match self.inner.route_to(node)? {
-            Route::Peer(peer) => Ok(peer),
-            Route::Socket(_) => Err(Error::UnknownNode { node, nodes: self.topology().nodes() }),
+        match self.inner.agent_address(node)? {
+            PeerAddress::Entry(peer) => Ok(peer),
+            PeerAddress::Socket(_) => {
+                Err(Error::UnknownNode { node, nodes: self.topology().nodes() })
+            }
         }
     }
 
@@ -126,12 +125,11 @@ impl Endpoint {
     }
 
     /// How a segment is named. Asked once for each, and only about memory that is there.
-    fn place(&self, rank: Rank, segment: SegmentId) -> Result<Place> {
+    fn place(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
         if let Some(place) = self.places.get(rank, segment) {
             return Ok(place);
         }
-        let (name, bytes) = self.inner.segment_name(rank, segment)?;
-        let place = Place { base: name as u64, key: (name >> 64) as u64, bytes };
+        let place = self.inner.remote_key(rank, segment)?;
         self.places.insert(rank, segment, place);
         Ok(place)
     }
@@ -144,15 +142,15 @@ impl Endpoint {
         self.far_at(region.rank, place, piece.offset)
     }
 
-    fn far_at(&self, rank: Rank, place: Place, offset: u64) -> Result<Far> {
+    fn far_at(&self, rank: Rank, place: RemoteKey, offset: u64) -> Result<Far> {
         let node = self.node_of(rank)?;
-        Ok(Far { rank, node, route: self.route_to(node)?, place, offset })
+        Ok(Far { rank, node, peer: self.route_to(node)?, key: place, offset })
     }
 
     /// Tries until the provider takes an operation for `peer`, and not too many are under way.
     fn insist(&self, peer: Rank, mut start: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut failed = None;
-        self.inner.work_until(peer, || {
+        self.inner.drive_until_done(peer, || {
             if !self.line.has_room() {
                 return false;
             }
@@ -199,7 +197,7 @@ impl Endpoint {
         if has_landed() {
             return Ok(());
         }
-        let done = self.inner.work_until(peer, has_landed);
+        let done = self.inner.drive_until_done(peer, has_landed);
         if done.is_err() {
             self.abandon_the_lost();
         }
@@ -256,7 +254,7 @@ impl Endpoint {
             self.insist(to.rank, || self.line.write(write, far, part))
         });
         self.line.with(|transfers| transfers.end_write(write, started.is_ok()));
-        self.inner.look_after();
+        self.inner.start_progress();
         started
     }
 
@@ -264,10 +262,10 @@ impl Endpoint {
     fn begin(&self, peer: Rank, begin: impl FnOnce(&mut Transfers) -> u64) -> Result<u64> {
         let has_room = || self.line.with(|transfers| transfers.fetching() < FETCHES_MAX);
         if !has_room() {
-            self.inner.work_until(peer, has_room)?;
+            self.inner.drive_until_done(peer, has_room)?;
         }
         let ticket = self.line.begin(begin);
-        self.inner.look_after();
+        self.inner.start_progress();
         Ok(ticket)
     }
 }
@@ -282,7 +280,7 @@ impl Drop for Endpoint {
             }
             self.line.with(|transfers| transfers.is_quiet())
         };
-        let _ = self.inner.work_until(self.rank(), is_quiet);
+        let _ = self.inner.drive_until_done(self.rank(), is_quiet);
     }
 }
 
@@ -325,7 +323,7 @@ impl Fabric for Endpoint {
 
     fn deregister(&self, segment: SegmentId) -> Result<()> {
         self.inner.own(segment)?;
-        self.inner.end_segment(segment)?;
+        self.inner.end_direct_access(segment)?;
         self.places.forget(segment);
         self.inner.deregister(segment)
     }
@@ -405,7 +403,7 @@ impl Fabric for Endpoint {
             self.line.with(|transfers| transfers.cancel(ticket));
             return Err(error);
         }
-        self.inner.look_after();
+        self.inner.start_progress();
         Ok(Started::Pending(Ticket(DIRECT | ticket)))
     }
 
@@ -421,7 +419,7 @@ impl Fabric for Endpoint {
         self.insist(at.rank, || self.line.atomic(None, to, atomic))?;
         // Whoever sleeps for the word is woken when the agent hears of it, which this thread may
         // not wait for.
-        self.inner.hurry();
+        self.inner.hurry_progress();
         Ok(())
     }
 
@@ -482,7 +480,7 @@ impl Fabric for Endpoint {
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         let Some(transfer) = direct(ticket) else { return self.inner.poll(ticket) };
         if !self.is_done(transfer) {
-            self.inner.work_once();
+            self.inner.drive_once();
         }
         self.line.with(|transfers| transfers.take(transfer))
     }
@@ -492,9 +490,9 @@ impl Fabric for Endpoint {
         let (is_long, owed) =
             self.line.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
         if is_long {
-            self.inner.entrust_direct(transfer);
+            self.inner.add_background(transfer);
         } else if owed == Owed::Wakes {
-            self.inner.hurry();
+            self.inner.hurry_progress();
         }
     }
 
@@ -505,7 +503,7 @@ impl Fabric for Endpoint {
         if let Some(peer) = self.line.with(|transfers| transfers.lent_to(transfer)) {
             // If the peer is lost, so is the rest.
             let is_returned = || self.line.with(|transfers| transfers.lent_to(transfer)).is_none();
-            let _ = self.inner.work_until(peer, is_returned);
+            let _ = self.inner.drive_until_done(peer, is_returned);
         }
         self.line.with(|transfers| transfers.cancel(transfer));
     }
@@ -557,7 +555,7 @@ impl Fabric for Endpoint {
 impl Endpoint {
     /// A connection of the same rank for another thread.
     pub fn another(&self) -> Result<Endpoint> {
-        Endpoint::of(self.inner.another()?, &self.settings(), self.places.clone())
+        Endpoint::of(self.inner.another()?, self.transport.clone(), self.places.clone())
     }
 
     fn is_done(&self, transfer: u64) -> bool {

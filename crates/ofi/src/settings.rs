@@ -1,11 +1,12 @@
-//! What can be chosen: a provider, and which operations it executes itself.
+//! The settings of the fabric: a provider, and which operations it executes itself.
 
 use farside_fabric::{Error, Result};
 
-/// Who executes atomics.
+/// What executes atomics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atomics {
-    /// The node's agent, with its processor: coherent with everybody's, and it wakes who waits.
+    /// The node's agent, with its processor: coherent with near atomics, and it wakes waiting
+    /// ranks.
     Agent,
     /// The provider, where its atomics are coherent with those of processors.
     Native,
@@ -16,16 +17,15 @@ pub enum Atomics {
 const NAMES: [(&str, Atomics); 3] =
     [("agent", Atomics::Agent), ("native", Atomics::Native), ("apart", Atomics::Apart)];
 
-/// What can be chosen: written `PROVIDER/atomics=WHO/rma=BYTES`, every part of which may be
-/// missing.
+/// The settings: written `PROVIDER/atomics=WHO/rma=BYTES`, each part of which may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// The provider, instead of the best there is.
     pub provider: Option<String>,
-    /// Who executes atomics, instead of what suits the provider.
+    /// What executes atomics, instead of what suits the provider.
     pub atomics: Option<Atomics>,
-    /// From how many bytes on transfers of one piece go straight to far memory, instead of what
-    /// suits the provider.
+    /// The length from which on contiguous transfers are direct, instead of what suits the
+    /// provider.
     pub rma_from: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! Memory for the bytes of operations that are under way. It belongs to the endpoint, so that
-//! whoever started one can forget it without harm.
+//! Staging buffers: the memory of operations under way. It belongs to the endpoint, so that the
+//! caller of an operation may abandon it.
 //!
-//! On networks that want local memory registered, stages are, once; the memory of a rank, which may
-//! go away while an interface still reads it, never is.
+//! Providers that require local memory to be registered get the stages registered, once. The memory
+//! of a rank never is: it may be unmapped while an interface still reads it.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use farside_fabric::Result;
 
 use crate::device::{Device, Registered};
-use crate::ffi;
+use crate::ffi::abi;
 
-/// Memory for the bytes of one operation: a part of a slab that nobody else has.
+/// The memory of one operation: a part of a slab.
 pub(crate) struct Stage {
     slab: Arc<Slab>,
     at: usize,
     bytes: usize,
 }
 
-/// Memory for several stages. It is not touched before it is used.
+/// The memory of several stages. It is not touched before it is used.
 struct Slab {
     base: *mut u8,
     bytes: usize,
@@ -35,7 +35,7 @@ unsafe impl Sync for Slab {}
 impl Drop for Slab {
     fn drop(&mut self) {
         self.registered = None;
-        // SAFETY: it was made from such a box, and nobody has a stage of it any more.
+        // SAFETY: it was made from such a box, and no stage of it exists any more.
         drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(self.base, self.bytes)) });
     }
 }
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// So many stages of so many bytes each.
+/// Makes so many stages of so many bytes each.
 pub(crate) fn new(
     device: &Arc<Device>,
     count: usize,
@@ -71,8 +71,9 @@ pub(crate) fn new(
     let bytes = count * each;
     let base = Box::into_raw(vec![0u8; bytes].into_boxed_slice()).cast::<u8>();
     let mut slab = Slab { base, bytes, registered: None };
-    if device.wants(ffi::MR_LOCAL) {
-        slab.registered = Some(device.register_own(base, bytes)?);
+    if device.info().requires(abi::MR_LOCAL) {
+        // SAFETY: the slab drops the registration before it frees the memory.
+        slab.registered = Some(unsafe { device.register_own(base, bytes)? });
     }
     let slab = Arc::new(slab);
     Ok((0..count).map(move |at| Stage { slab: slab.clone(), at: at * each, bytes: each }))

@@ -1,32 +1,38 @@
-//! The operations on far memory of one endpoint: what is under way, what it brings, and what agents
-//! must be told of it.
+//! The direct operations of one endpoint: what is under way, what has completed, and which notices
+//! agents must be sent.
 //!
-//! An operation is one or several *parts*, each of which libfabric completes. What writes is
-//! counted for its node, so that a flush knows when all has landed; what changes a word, or counts
-//! as a landing, leaves a notice behind for the agent there. Long transfers that nobody waits for
+//! An operation has one or several *parts*, each of which libfabric completes. Writes are counted
+//! for their node, so that a flush knows when all have landed; an operation that changes a word, or
+//! counts as a landing, leaves a notice for the agent there. Long transfers that are not waited for
 //! are started part by part, as there is room.
 
 use std::collections::VecDeque;
 
 use farside_fabric::{Atomic, Error, Node, Rank, Reply, Result, Word};
-use farside_nic::{Buffer, Loan, Notice, Owed};
+use farside_nic::{Buffer, Loan, Notice, Owed, RemoteKey};
 use rustc_hash::FxHashMap;
 
-use crate::device::Place;
-use crate::queue::Posted;
+use crate::ffi::Posted;
+use crate::queue::Remote;
 
-/// A transfer of so many bytes takes long enough for others to do something meanwhile.
+/// A transfer of so many bytes takes long enough for its caller to compute meanwhile.
 const LONG_BYTES: usize = 16 << 10;
 
-/// Where a transfer goes, or comes from.
+/// The far memory of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Far {
     pub(crate) rank: Rank,
     pub(crate) node: Node,
-    /// The node's agent, as the line knows it.
-    pub(crate) route: u64,
-    pub(crate) place: Place,
+    /// The entry of the node's agent in the address vector.
+    pub(crate) peer: u64,
+    pub(crate) key: RemoteKey,
     pub(crate) offset: u64,
+}
+
+impl Far {
+    pub(crate) fn remote(&self) -> Remote {
+        Remote { peer: self.peer, key: self.key, offset: self.offset }
+    }
 }
 
 /// An atomic on a far word.
@@ -42,27 +48,27 @@ pub(crate) struct FarAtomic {
 /// The operations of one endpoint.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    nodes: FxHashMap<Node, Toward>,
+    nodes: FxHashMap<Node, NodeTraffic>,
     parts: FxHashMap<u64, Part>,
     writes: FxHashMap<u64, Write>,
     fetches: FxHashMap<u64, Fetch>,
     queued: VecDeque<Queued>,
-    /// Words that have changed, and how much has landed, of which the agents have not been told.
+    /// The words that have changed and the landings that agents have not been told of.
     changed: Vec<(Node, Word)>,
     landed: FxHashMap<Node, u32>,
-    /// The last number that was given to anything.
+    /// The last number that was given to a part or a transfer.
     last: u64,
     ends: u64,
 }
 
 /// What is under way to a node.
 #[derive(Default)]
-struct Toward {
-    /// Operations that nobody has a ticket for.
+struct NodeTraffic {
+    /// The number of operations without a ticket.
     posted: usize,
-    /// Of all, those that may change a word.
+    /// The number of operations that may change a word.
     wakes: usize,
-    /// Of all, those that count as landings.
+    /// The number of operations that count as landings.
     landings: usize,
     failure: Option<Error>,
     is_lost: bool,
@@ -77,7 +83,7 @@ struct Write {
     counts: bool,
 }
 
-/// An operation that somebody has a ticket for.
+/// An operation with a ticket.
 struct Fetch {
     left: usize,
     bytes: usize,
@@ -85,25 +91,25 @@ struct Fetch {
     outcome: Result<Reply>,
 }
 
-/// What one completion tells of.
+/// The part of an operation that one completion is of.
 pub(crate) enum Part {
     /// Bytes of a write have landed.
     Write(u64),
-    /// An atomic that nobody has a ticket for was executed.
+    /// An atomic without a ticket has been executed.
     Post(FarAtomic),
-    /// Bytes of a fetch have come, from there on.
+    /// Bytes of a fetch have been read, from this offset on.
     Read(u64, usize),
-    /// An atomic has brought what its word held.
+    /// An atomic has returned what its word held.
     Word(u64, FarAtomic),
 }
 
-/// What has not been started of a transfer.
+/// The rest of a transfer that has not been started.
 struct Queued {
     ticket: u64,
     to: Far,
     at: usize,
     bytes: usize,
-    /// For a put: the write that it is, and what is written.
+    /// For a put: its write, and the bytes.
     lent: Option<(u64, Loan)>,
 }
 
@@ -131,8 +137,8 @@ impl Transfers {
         number
     }
 
-    /// No more parts of a write follow. One that was given up does not count: its caller is told
-    /// that it failed.
+    /// Ends a write: no more parts follow. An incomplete one does not count as a landing: its
+    /// caller gets an error.
     pub(crate) fn end_write(&mut self, number: u64, is_complete: bool) {
         let Some(write) = self.writes.get_mut(&number) else { return };
         write.is_open = false;
@@ -157,7 +163,7 @@ impl Transfers {
         }
     }
 
-    /// Begins an operation that somebody waits for.
+    /// Begins an operation with a ticket.
     pub(crate) fn begin_fetch(&mut self) -> u64 {
         let number = self.number();
         self.fetches
@@ -165,7 +171,7 @@ impl Transfers {
         number
     }
 
-    /// Begins to read `bytes` bytes.
+    /// Begins a get of `bytes` bytes.
     pub(crate) fn get(&mut self, from: Far, buffer: Buffer, bytes: usize) -> u64 {
         let ticket = self.number();
         self.fetches.insert(
@@ -176,7 +182,7 @@ impl Transfers {
         ticket
     }
 
-    /// Begins to write what is lent until it is all on its way.
+    /// Begins a put of lent bytes, which are returned when all parts have been started.
     pub(crate) fn lend(&mut self, to: Far, loan: Loan, counts: bool) -> u64 {
         let write = self.begin_write(to.node, counts);
         let ticket = self.number();
@@ -187,24 +193,24 @@ impl Transfers {
         ticket
     }
 
-    /// Whether something waits to be started.
+    /// Returns whether a part waits to be started.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    /// How many transfers are not over.
+    /// Returns the number of transfers that are not complete.
     pub(crate) fn fetching(&self) -> usize {
         self.fetches.values().filter(|fetch| fetch.left > 0).count()
     }
 
-    /// To whom an operation writes that still needs the bytes it was lent.
+    /// Returns the target of a put that still needs the bytes it was lent.
     pub(crate) fn lent_to(&self, ticket: u64) -> Option<Rank> {
         let is_it = |queued: &&Queued| queued.ticket == ticket && queued.lent.is_some();
         self.queued.iter().find(is_it).map(|queued| queued.to.rank)
     }
 
-    /// Starts the next part of what is queued, of at most `part_bytes`: `start` hands it to the
-    /// provider. False if nothing was started.
+    /// Starts the next queued part, of at most `part_bytes`: `start` hands it to the provider.
+    /// Returns false if nothing was started.
     pub(crate) fn start_next(
         &mut self,
         part_bytes: usize,
@@ -253,14 +259,15 @@ impl Transfers {
         }
     }
 
-    /// A transfer is all under way, or given up: what it was lent is not needed any more.
+    /// Removes a transfer from the queue: all its parts have been started, or it is abandoned. What
+    /// it was lent is not needed any more.
     fn dequeue(&mut self, ticket: u64) {
         let Some(at) = self.queued.iter().position(|queued| queued.ticket == ticket) else {
             return;
         };
         let Some(queued) = self.queued.remove(at) else { return };
         if let Some((write, _)) = queued.lent {
-            // It counts even if it failed: whoever waits for it would wait for ever.
+            // It counts even if it failed: otherwise the waiting rank would wait for ever.
             self.end_write(write, true);
         }
         if let Some(fetch) = self.fetches.get_mut(&ticket) {
@@ -269,12 +276,13 @@ impl Transfers {
         self.ends += 1;
     }
 
-    /// A number for a part.
+    /// Returns a number for a part.
     pub(crate) fn tag(&mut self) -> u64 {
         self.number()
     }
 
-    /// Says whether a part is under way; an error if it never will be.
+    /// Records a part that the provider has taken. Returns false if it must be tried again, and an
+    /// error if it never will be taken.
     pub(crate) fn started(&mut self, tag: u64, part: Part, posted: Posted) -> Result<bool> {
         match posted {
             Posted::Yes => {}
@@ -309,7 +317,7 @@ impl Transfers {
         }
     }
 
-    /// A part is over.
+    /// Completes a part.
     pub(crate) fn settle(&mut self, tag: u64, outcome: Result<&[u8]>) {
         let Some(part) = self.parts.remove(&tag) else { return };
         self.ends += 1;
@@ -349,7 +357,7 @@ impl Transfers {
                 }
             }
             Part::Word(ticket, atomic) => {
-                // Even if nobody waits for it any more.
+                // Even if the fetch was cancelled.
                 self.note_change(&atomic, &outcome);
                 let Some(fetch) = self.answered(ticket) else { return };
                 fetch.outcome = outcome.map(|bytes| Reply::Word(word_of(bytes)));
@@ -363,8 +371,8 @@ impl Transfers {
         Some(fetch)
     }
 
-    /// An atomic was executed. If it has changed its word somebody may sleep for that; a compare
-    /// that failed wakes nobody.
+    /// Records that an atomic has been executed. If its word has changed, a rank may wait for that;
+    /// a compare that failed changes nothing.
     fn note_change(&mut self, atomic: &FarAtomic, outcome: &Result<&[u8]>) {
         let FarAtomic { node, at, op, .. } = *atomic;
         if !op.writes() {
@@ -375,32 +383,31 @@ impl Transfers {
         let has_changed = outcome
             .as_ref()
             .is_ok_and(|bytes| op.apply(at.width, word_of(bytes)) != word_of(bytes));
-        // Whether one that failed was executed nobody knows.
+        // An operation that failed may have been executed.
         if (has_changed || outcome.is_err()) && !self.changed.contains(&(node, at)) {
             self.changed.push((node, at));
         }
     }
 
-    /// Whether everything that was written to a node has landed there.
+    /// Returns whether everything that was written to a node has landed there.
     pub(crate) fn has_landed(&self, node: Node) -> bool {
         self.nodes.get(&node).is_none_or(|toward| toward.posted == 0 || toward.is_lost)
     }
 
-    /// Whether nothing is on its way to anybody who is there, and nobody has to be told of
-    /// anything.
+    /// Returns whether nothing is under way to living nodes, and no notice is owed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.owed() == Owed::Nothing
             && self.nodes.values().all(|toward| toward.posted == 0 || toward.is_lost)
     }
 
-    /// Whether anything is under way.
+    /// Returns whether anything is under way.
     pub(crate) fn is_busy(&self) -> bool {
         !self.is_quiet() || self.fetches.values().any(|fetch| fetch.left > 0)
     }
 
-    /// What agents have not been told.
+    /// Returns which notices are still to be sent.
     pub(crate) fn owed(&self) -> Owed {
-        let any = |count: fn(&Toward) -> usize| {
+        let any = |count: fn(&NodeTraffic) -> usize| {
             self.nodes.values().any(|toward| !toward.is_lost && count(toward) > 0)
         };
         if !self.changed.is_empty() || any(|toward| toward.wakes) {
@@ -412,29 +419,29 @@ impl Transfers {
         }
     }
 
-    /// Whether [`Transfers::take_notices`] has anything.
+    /// Returns whether [`Transfers::take_notices`] has any.
     pub(crate) fn has_notices(&self) -> bool {
         !self.changed.is_empty() || !self.landed.is_empty()
     }
 
-    /// What agents must be told now.
+    /// Takes the notices that agents must be sent now.
     pub(crate) fn take_notices(&mut self) -> Vec<(Node, Notice)> {
         let landed = self.landed.drain().map(|(node, count)| (node, Notice::Landed(count)));
         let changed = self.changed.drain(..).map(|(node, at)| (node, Notice::Changed(at)));
         landed.chain(changed).collect()
     }
 
-    /// Changes when something has come to its end.
+    /// Returns a count that changes when something completes.
     pub(crate) fn ends(&self) -> u64 {
         self.ends
     }
 
-    /// The first write to a node that failed since this was asked last.
+    /// Takes the first failure of a write to a node.
     pub(crate) fn failure(&mut self, node: Node) -> Option<Error> {
         self.nodes.get_mut(&node)?.failure.take()
     }
 
-    /// A node is lost: nobody waits any more for what was written there.
+    /// Abandons what is under way to a lost node.
     pub(crate) fn abandon(&mut self, node: Node) {
         self.nodes.entry(node).or_default().is_lost = true;
         self.queued.retain(|queued| queued.to.node != node);
@@ -442,18 +449,17 @@ impl Transfers {
         self.landed.remove(&node);
     }
 
-    /// Whether an operation is over, or unknown.
+    /// Returns whether an operation is complete, or unknown.
     pub(crate) fn is_done(&self, ticket: u64) -> bool {
         self.fetches.get(&ticket).is_none_or(|fetch| fetch.left == 0)
     }
 
-    /// Whether an operation under way moves so many bytes that its caller can do something else
-    /// meanwhile.
+    /// Returns whether an operation is under way and so long that its caller can compute meanwhile.
     pub(crate) fn is_long(&self, ticket: u64) -> bool {
         self.fetches.get(&ticket).is_some_and(|fetch| fetch.left > 0 && fetch.bytes >= LONG_BYTES)
     }
 
-    /// The outcome of an operation, if it is over; that uses up the ticket.
+    /// Takes the outcome of an operation, if it is complete; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: u64) -> Result<Option<Reply>> {
         match self.fetches.get(&ticket) {
             None => Err(Error::Misuse(format!("{ticket} names no operation that is under way"))),
@@ -462,14 +468,14 @@ impl Transfers {
         }
     }
 
-    /// Gives up on an operation: what still comes goes nowhere, and what was not started never is.
+    /// Cancels an operation: what still arrives is dropped, and what was not started never is.
     pub(crate) fn cancel(&mut self, ticket: u64) {
         self.dequeue(ticket);
         self.fetches.remove(&ticket);
     }
 }
 
-/// The word that an atomic has brought.
+/// Returns the word that an atomic has returned.
 fn word_of(bytes: &[u8]) -> u128 {
     let mut word = [0; 16];
     let length = bytes.len().min(16);
@@ -478,153 +484,4 @@ fn word_of(bytes: &[u8]) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use farside_fabric::{SegmentId, Width};
-
-    const NODE: Node = Node(1);
-
-    fn atomic(op: Atomic, counts: bool) -> FarAtomic {
-        let at = Word { rank: Rank(1), segment: SegmentId::ROOT, offset: 8, width: Width::W64 };
-        FarAtomic { node: NODE, at, op, counts }
-    }
-
-    fn far() -> Far {
-        let place = Place { base: 0, key: 0, bytes: 1 << 20 };
-        Far { rank: Rank(1), node: NODE, route: 0, place, offset: 0 }
-    }
-
-    #[test]
-    fn a_change_is_told_once_it_is_there() {
-        let mut transfers = Transfers::default();
-        let swap = atomic(Atomic::Swap(5), false);
-        let (ticket, tag) = (transfers.begin_fetch(), transfers.tag());
-        assert_eq!(transfers.started(tag, Part::Word(ticket, swap), Posted::Yes), Ok(true));
-        assert_eq!((transfers.owed(), transfers.has_notices()), (Owed::Wakes, false));
-        // Nobody waits for the old value, but somebody may for the new one.
-        transfers.cancel(ticket);
-        transfers.settle(tag, Ok(&4u64.to_le_bytes()));
-        assert_eq!(transfers.owed(), Owed::Wakes);
-        assert_eq!(transfers.take_notices(), [(NODE, Notice::Changed(swap.at))]);
-        assert_eq!(transfers.owed(), Owed::Nothing);
-    }
-
-    #[test]
-    fn what_changes_nothing_wakes_nobody() {
-        let mut transfers = Transfers::default();
-        let same = [
-            Atomic::Load,
-            Atomic::Swap(4),
-            Atomic::Add(0),
-            Atomic::Or(4),
-            Atomic::CompareSwap { expected: 3, desired: 9 },
-        ];
-        for op in same {
-            let (ticket, tag) = (transfers.begin_fetch(), transfers.tag());
-            assert_eq!(
-                transfers.started(tag, Part::Word(ticket, atomic(op, false)), Posted::Yes),
-                Ok(true)
-            );
-            transfers.settle(tag, Ok(&4u64.to_le_bytes()));
-            assert_eq!(transfers.take(ticket), Ok(Some(Reply::Word(4))), "{op:?}");
-            assert_eq!(
-                (transfers.take_notices(), transfers.owed()),
-                (vec![], Owed::Nothing),
-                "{op:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn changes_of_one_word_are_told_together() {
-        let mut transfers = Transfers::default();
-        for old in 0..5u64 {
-            let tag = transfers.tag();
-            let add = atomic(Atomic::Add(1), true);
-            assert_eq!(transfers.started(tag, Part::Post(add), Posted::Yes), Ok(true));
-            assert!(!transfers.has_landed(NODE));
-            transfers.settle(tag, Ok(&old.to_le_bytes()));
-        }
-        let at = atomic(Atomic::Load, false).at;
-        assert_eq!(
-            transfers.take_notices(),
-            [(NODE, Notice::Landed(5)), (NODE, Notice::Changed(at))]
-        );
-    }
-
-    #[test]
-    fn a_put_of_several_parts_lands_once_with_its_last() {
-        let mut transfers = Transfers::default();
-        let write = transfers.begin_write(NODE, true);
-        let tags = [transfers.tag(), transfers.tag()];
-        for tag in tags {
-            assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
-        }
-        transfers.settle(tags[1], Ok(&[]));
-        transfers.end_write(write, true);
-        assert_eq!((transfers.owed(), transfers.has_notices()), (Owed::Landings, false));
-        transfers.settle(tags[0], Ok(&[]));
-        assert!(transfers.has_landed(NODE));
-        assert_eq!(transfers.take_notices(), [(NODE, Notice::Landed(1))]);
-    }
-
-    #[test]
-    fn a_put_that_was_given_up_does_not_count() {
-        let mut transfers = Transfers::default();
-        let write = transfers.begin_write(NODE, true);
-        let tag = transfers.tag();
-        assert_eq!(transfers.started(tag, Part::Write(write), Posted::Yes), Ok(true));
-        transfers.end_write(write, false);
-        assert_eq!(transfers.owed(), Owed::Nothing);
-        transfers.settle(tag, Ok(&[]));
-        assert!(transfers.has_landed(NODE) && !transfers.has_notices());
-    }
-
-    #[test]
-    fn what_is_lent_goes_part_by_part() {
-        let mut transfers = Transfers::default();
-        let ticket = transfers.lend(far(), Loan::from(&[1, 2, 3, 4, 5][..]), true);
-        let mut wrote: Vec<(u64, Vec<u8>, u64)> = Vec::new();
-        let mut answers = vec![Posted::Yes, Posted::Busy, Posted::Yes, Posted::Yes].into_iter();
-        for expected in [true, false, true, true, false] {
-            assert!(!transfers.has_landed(NODE));
-            let started = transfers.start_next(2, |to, part, tag| {
-                let Start::Write(bytes) = part else { panic!("a put reads") };
-                let posted = answers.next().unwrap();
-                if posted == Posted::Yes {
-                    wrote.push((to.offset, bytes.to_vec(), tag));
-                }
-                posted
-            });
-            assert_eq!(started, expected);
-        }
-        // All of it is on its way: the lender has its bytes back, but nothing has landed.
-        assert_eq!(
-            (transfers.take(ticket), transfers.lent_to(ticket)),
-            (Ok(Some(Reply::None)), None)
-        );
-        assert_eq!((transfers.has_landed(NODE), transfers.has_notices()), (false, false));
-        let places: Vec<_> =
-            wrote.iter().map(|(offset, bytes, _)| (*offset, bytes.clone())).collect();
-        assert_eq!(places, [(0, vec![1, 2]), (2, vec![3, 4]), (4, vec![5])]);
-        for (_, _, tag) in wrote {
-            assert!(!transfers.has_landed(NODE));
-            transfers.settle(tag, Ok(&[]));
-        }
-        assert!(transfers.has_landed(NODE));
-        assert_eq!(transfers.take_notices(), [(NODE, Notice::Landed(1))]);
-    }
-
-    #[test]
-    fn what_a_lost_node_was_to_get_is_forgotten() {
-        let mut transfers = Transfers::default();
-        let ticket = transfers.lend(far(), Loan::from(&[0; 8][..]), true);
-        let tag = transfers.tag();
-        let add = atomic(Atomic::Add(1), true);
-        assert_eq!(transfers.started(tag, Part::Post(add), Posted::Yes), Ok(true));
-        transfers.abandon(NODE);
-        assert_eq!((transfers.owed(), transfers.is_quiet()), (Owed::Nothing, true));
-        assert_eq!(transfers.lent_to(ticket), None);
-        assert!(!transfers.start_next(8, |_, _, _| panic!("a lost node is written to")));
-    }
-}
+mod tests;

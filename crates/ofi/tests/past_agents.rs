@@ -11,7 +11,7 @@ use farside_fabric::{
     Atomic, Condition, Event, Fabric, Mapped, Node, Rank, Region, Reply, SegmentId, Shape, Started,
     Topology, Wait, Wake, Width, Word,
 };
-use farside_nic::{Address, Key, Station};
+use farside_nic::{Address, Key, NodeServer};
 use farside_ofi::{Endpoint, Ofi};
 
 const PROVIDERS: [&str; 3] =
@@ -21,32 +21,32 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Longer than what may be under way at a time.
 const HUGE: usize = 10 << 20;
 
-/// Two nodes of two ranks each, one processor for all: whoever waits sleeps soon.
+/// Two nodes of two ranks each, one processor for all: a rank that waits sleeps soon.
 struct Job {
-    stations: Vec<Station>,
+    servers: Vec<NodeServer>,
 }
 
 impl Job {
     fn new(provider: &str) -> Job {
         let topology = Topology::parse("node:2", 4).expect("four ranks on two nodes");
         let (key, here) = (Key::random().expect("numbers"), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let station = |node: u32| {
+        let server = |node: u32| {
             let mut config = farside_shm::Config::new(topology.clone(), 4096);
             (config.arena_bytes, config.cores) = (64 << 20, 1);
             let network =
                 Ofi::open(&provider.parse().expect("settings"), here).expect("libfabric is here");
             let settings = farside_nic::Settings::default();
-            Station::create_over(config, Node(node), key.clone(), settings, Arc::new(network))
+            NodeServer::create_over(config, Node(node), key.clone(), settings, Arc::new(network))
                 .expect("a node")
         };
-        let stations: Vec<Station> = (0..2).map(station).collect();
-        let addresses: Vec<Address> = stations.iter().map(Station::address).collect();
-        stations.iter().for_each(|station| station.open(&addresses).expect("the nodes meet"));
-        Job { stations }
+        let servers: Vec<NodeServer> = (0..2).map(server).collect();
+        let addresses: Vec<Address> = servers.iter().map(NodeServer::address).collect();
+        servers.iter().for_each(|server| server.open(&addresses).expect("the nodes meet"));
+        Job { servers }
     }
 
     fn join(&self, rank: u32) -> Endpoint {
-        Endpoint::join(self.stations[rank as usize / 2].job().clone(), Rank(rank)).expect("a place")
+        Endpoint::join(self.servers[rank as usize / 2].job().clone(), Rank(rank)).expect("a place")
     }
 }
 
@@ -106,7 +106,7 @@ fn changes(round: u64) -> [Atomic; 4] {
 }
 
 /// Rank 0 sleeps for a word until a rank of the other node, and then a neighbour, changes it, by
-/// atomics and by signals. Who changes it calls the fabric for nothing else until rank 0 has seen
+/// atomics and by signals. The rank that changes it makes no other call until rank 0 has seen
 /// it.
 #[test]
 fn sleepers_are_woken() {
@@ -119,7 +119,7 @@ fn sleepers_are_woken() {
             let memory = sleeper.own(at.segment).expect("the root");
             for round in 1..=4 * ROUNDS {
                 wait(&sleeper, at, &memory, &|value| value == round);
-                seen.send(round).expect("somebody listens");
+                seen.send(round).expect("the test listens");
             }
             sleeper.effort()
         });
@@ -144,7 +144,7 @@ fn sleepers_are_woken() {
         }
         let effort = sleeping.join().expect("the sleeper was woken");
         assert!(effort.parks > 0, "{effort:?}");
-        assert_eq!(effort.naps, 0, "somebody has looked by itself: {effort:?}");
+        assert_eq!(effort.naps, 0, "a rank has looked by itself: {effort:?}");
         drop((far, near));
     });
 }
@@ -257,7 +257,7 @@ fn a_long_get_does_not_wait() {
         to.register(segment, HUGE as u64).expect("memory");
         assert!(to.own(segment).expect("memory").put(0, &vec![9; HUGE]));
         let mut data = vec![0; HUGE];
-        // SAFETY: nobody touches the buffer until the get is over.
+        // SAFETY: nothing accesses the buffer until the get is over.
         let started = unsafe {
             from.get(&Region::block(Rank(2), segment, 0, HUGE as u64), data.as_mut_ptr())
         };
@@ -297,10 +297,10 @@ fn names_of_freed_segments_are_forgotten() {
                     fabric.flush(Rank(2)).expect("it lands");
                 }
                 // All threads of a rank share what it knows.
-                most.set(most.get().max(fabric.places()).max(other.places()));
+                most.set(most.get().max(fabric.remote_keys()).max(other.remote_keys()));
             };
             each_segment(&use_it, &from);
         });
-        assert_eq!((most.get(), from.places(), other.places()), (1, 0, 0));
+        assert_eq!((most.get(), from.remote_keys(), other.remote_keys()), (1, 0, 0));
     });
 }

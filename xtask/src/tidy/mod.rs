@@ -7,6 +7,7 @@
 mod columns;
 mod copies;
 mod dependencies;
+mod folders;
 mod headers;
 mod layers;
 mod lengths;
@@ -45,6 +46,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let retired = Retired::read(&retired_words, &mut report);
     for source in &tree.sources {
         copies::check(source, &mut report);
+        folders::check(source, &mut report);
         layers::check(source, &mut report);
         lengths::check(source, &mut report);
         retired.check_names(source, &mut report);

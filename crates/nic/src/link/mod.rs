@@ -1,20 +1,28 @@
-//! Reliability of one connection, without a socket and without a clock: both are the caller's.
+//! Reliability of one connection, without socket and clock: datagrams and times are arguments.
 //!
-//! A connection goes from a port to a server. The [`Sender`] numbers requests, keeps each until it
-//! needs it no more, and says which are overdue; the [`Receiver`] says of each request whether it
-//! is to be executed now, later, again or not at all.
+//! Paper:     \[NIC02 section III-A\] (send records, sequence numbers, retransmission) and
+//!            \[NIC02 section III-B\] (the reply acknowledges; the table of return values).
+//! Differs:   a connection joins a port and a server, not two interfaces; packets ahead of their
+//!            turn are kept and acknowledged one by one; the window adapts to losses.
+//! Invariant: each request is executed once, in the order of the numbers, and answered until the
+//!            sender has the answer.
+//! Checked:   `crate::torture`: every behaviour of a window of two, 17 wrong variants, random
+//!            losses.
 //!
-//! A request is closed when it was executed *and*, if it wants an answer, answered: the reply
-//! doubles as acknowledgement. The receiver keeps the answers of the last [`WINDOW`] requests, so
-//! that a repeated request is answered and not executed again. That is sound because the sender
-//! never has a request under way that is [`WINDOW`] or more ahead of the oldest that is still open:
-//! when request `n` arrives, all up to `n - WINDOW` are closed, and nobody will ever repeat them.
+//! A request is closed when it has been executed *and*, if it wants an answer, answered. The
+//! receiver keeps the answers of the last [`WINDOW`] requests, so that a repeated request is
+//! answered and not executed again. The sender never has a request under way that is [`WINDOW`] or
+//! more ahead of the oldest open one, so when request `n` arrives, all up to `n - WINDOW` are
+//! closed and are never repeated: the table is long enough.
 
+pub(crate) mod buffer;
 mod receiver;
 mod sender;
+pub(crate) mod variant;
 
 pub(crate) use receiver::{Receiver, Verdict};
-pub(crate) use sender::Sender;
+pub(crate) use sender::{Acknowledgement, Sender};
 
-/// How many requests of a connection may be open at a time.
+/// The number of requests of a connection that may be open at a time: the limit on unacknowledged
+/// operations that makes the table of return values sound \[NIC02 section III-B\].
 pub(crate) const WINDOW: u64 = 64;

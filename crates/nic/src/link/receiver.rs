@@ -1,33 +1,38 @@
-//! The server's end of a connection.
+//! The server's end of a connection: execution in order, and the table of return values.
+//!
+//! Paper:   \[NIC02 section III-B\]: a duplicate of an executed operation is answered from a table
+//!          of return values and sequence numbers, and never executed again.
+//! Differs: an entry is the answers of a whole datagram; what arrives ahead of its turn is kept and
+//!          not dropped; reads are not in the table, since they may be repeated.
 
 #[cfg(test)]
 mod state;
 
 use std::marker::PhantomData;
 
-use crate::variant::{Right, Variant};
+use crate::link::variant::{Right, Variant};
 
-/// What is to be done with a request.
+/// What the server does with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is its turn: execute it, then [`Receiver::executed`].
+    /// Executes it, as its turn has come, and calls [`Receiver::executed`].
     Now,
-    /// It was executed: answer it from what was remembered.
+    /// Answers it from the table: it has been executed.
     Again,
-    /// Earlier ones are missing; it is kept, or was already.
+    /// Waits: earlier requests are missing. It is kept.
     Later,
-    /// It is no honest request: too old to be repeated by anybody, or too far ahead to be sent.
+    /// Drops it: no correct sender repeats one as old, or sends one as far ahead.
     Never,
 }
 
-/// Says what is to be done with requests, and remembers the answers of those that may come again.
+/// Decides on each request, and keeps the answers of those that may be repeated.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Receiver<V = Right> {
     executed: u64,
-    /// Requests that have arrived ahead of their turn, each at its number modulo the window.
+    /// Requests that arrived ahead of their turn, each at its number modulo the window.
     held: Vec<Option<Vec<u8>>>,
     held_count: usize,
-    /// What executed requests were answered, likewise.
+    /// The answers of executed requests, likewise: the table of return values.
     remembered: Vec<(u64, Box<[u8]>)>,
     variant: PhantomData<V>,
 }
@@ -41,7 +46,7 @@ impl<V: Variant> Receiver<V> {
         Receiver { executed: 0, held, held_count: 0, remembered, variant: PhantomData }
     }
 
-    /// A request has arrived. If it must wait for its turn, `body` is copied.
+    /// Decides on a request that has arrived. If it must wait for its turn, `body` is copied.
     pub(crate) fn judge(&mut self, number: u64, body: &[u8]) -> Verdict {
         if number == self.executed + 1 {
             return Verdict::Now;
@@ -68,7 +73,7 @@ impl<V: Variant> Receiver<V> {
         Verdict::Later
     }
 
-    /// The next request was executed; `answers` is what a repetition of it must be answered with.
+    /// Records that the next request has been executed, with the answers for repetitions of it.
     pub(crate) fn executed(&mut self, answers: &[u8]) {
         self.executed += 1;
         if !V::KEEPS_LONG_ENOUGH {
@@ -80,12 +85,12 @@ impl<V: Variant> Receiver<V> {
             entry.1 = answers.into();
         }
         if self.held_count > 0 && self.held[slot::<V>(self.executed)].take().is_some() {
-            // It had also arrived ahead of its turn.
+            // A copy of it had also arrived ahead of its turn.
             self.held_count -= 1;
         }
     }
 
-    /// The body of the request whose turn it is, if it has arrived already.
+    /// Takes the body of the request whose turn has come, if it has already arrived.
     pub(crate) fn next_held(&mut self) -> Option<Vec<u8>> {
         if self.held_count == 0 {
             return None;
@@ -95,18 +100,18 @@ impl<V: Variant> Receiver<V> {
         Some(body)
     }
 
-    /// What a repetition of `number` is answered with.
+    /// Returns the answers for a repetition of `number`.
     pub(crate) fn remembered(&self, number: u64) -> Option<&[u8]> {
         let (kept, answers) = &self.remembered[(number % Self::TABLE) as usize];
         (*kept == number).then_some(answers)
     }
 
-    /// Up to which number everything was executed.
+    /// Returns the number up to which all requests have been executed.
     pub(crate) fn executed_up_to(&self) -> u64 {
         self.executed
     }
 
-    /// Which of the later ones have arrived: bit `i` for `executed + 2 + i`.
+    /// Returns which later requests have arrived: bit `i` for `executed + 2 + i`.
     pub(crate) fn held_bits(&self) -> u64 {
         if self.held_count == 0 {
             return 0;
@@ -155,8 +160,7 @@ mod tests {
         // All of them may still be open at the sender.
         assert_eq!(receiver.remembered(1), Some(&[1][..]));
         assert_eq!(receiver.judge(1, &[]), Verdict::Again);
-        // This one may be sent only when the first is closed: from here on nobody repeats the
-        // first.
+        // This one is sent only when the first is closed, which is never repeated from here on.
         run(&mut receiver, WINDOW + 1, &[1]);
         assert_eq!(receiver.judge(1, &[]), Verdict::Never);
         assert_eq!(receiver.remembered(1), None);

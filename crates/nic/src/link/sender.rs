@@ -1,4 +1,9 @@
-//! The origin's end of a connection.
+//! The initiator's end of a connection: send records, retransmission, and the window.
+//!
+//! Paper:   \[NIC02 section III-A\]: a send record with a time stamp for each packet, kept until it
+//!          is acknowledged; \[NIC02 section III-B\]: a limit on unacknowledged operations.
+//! Differs: the time-out follows the measured round trip, as in TCP; a packet that three later ones
+//!          have overtaken is sent again at once; the window shrinks with losses.
 
 #[cfg(test)]
 mod state;
@@ -6,56 +11,67 @@ mod state;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use crate::buffer::Loan;
-use crate::variant::{Right, Variant};
+use crate::link::buffer::Loan;
+use crate::link::variant::{Right, Variant};
 
-/// The first guess of how long an answer takes, until one was measured.
+/// The time-out before the first round trip has been measured.
 const TIMEOUT_FIRST_NS: u64 = 50_000_000;
-/// A shorter wait would take every moment that the far agent does not run for a loss.
+/// The shortest time-out: an agent that is not scheduled for a moment is no loss.
 const TIMEOUT_MIN_NS: u64 = 4_000_000;
 const TIMEOUT_MAX_NS: u64 = 500_000_000;
-/// After so many sends of one request the wait for an answer is doubled.
+/// The time-out is doubled after so many sends of one request.
 const SENDS_PER_DOUBLING: u32 = 3;
-/// How many requests may be under way at first.
+/// The number of requests that may be under way at first.
 const ALLOWED_FIRST: u64 = 16;
 
-/// Numbers requests and keeps them until they are closed.
+/// Numbers requests and keeps a send record of each until it is closed.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Sender<V = Right> {
     next: u64,
-    /// Everything up to this number was executed.
+    /// All requests up to this number have been executed.
     executed: u64,
     records: VecDeque<Record>,
-    /// How many requests may be under way now: halved by a loss, grown by successes, never beyond
-    /// the window.
+    /// The number of requests that may be under way now: halved by a loss, grown by successes,
+    /// never beyond the window.
     allowed: u64,
-    /// How many were closed since `allowed` has grown.
+    /// The number of requests closed since `allowed` has grown.
     credit: u64,
-    /// No second halving for losses of the same moment.
+    /// The time of the last halving: losses of the same moment halve once.
     halved_ns: u64,
     timing: Timing,
-    /// Requests below this number were under way when one was repeated: how long they took says
-    /// nothing, since they may have waited for that one.
+    /// Requests below this number were under way when one was repeated. Their round trips are not
+    /// measured, since they may have waited for that one.
     unclear: u64,
     repeated: u64,
     variant: PhantomData<V>,
 }
 
-/// A request that may have to be sent again.
+/// What a reply acknowledges.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acknowledgement {
+    /// The request that it answers; zero for none.
+    pub(crate) number: u64,
+    /// All requests up to this number have been executed.
+    pub(crate) executed: u64,
+    /// Bit `i` says that request `executed + 2 + i` has arrived ahead of its turn.
+    pub(crate) held: u64,
+}
+
+/// A send record: a request that may have to be sent again.
 #[cfg_attr(test, derive(Clone))]
 struct Record {
     number: u64,
     packet: Vec<u8>,
-    /// The end of the packet, as long as it is somebody else's.
+    /// The end of the packet, while it is lent.
     loan: Option<Loan>,
     wants_answer: bool,
     answered: bool,
-    /// It has arrived, ahead of its turn.
+    /// It has arrived ahead of its turn.
     held: bool,
     sent_ns: u64,
     sends: u32,
-    /// The number that was next when it was sent last: what has that number or a higher one was
-    /// sent after it.
+    /// The number that was next when it was last sent: requests from that number on were sent after
+    /// it.
     next_then: u64,
 }
 
@@ -75,10 +91,10 @@ impl<V: Variant> Sender<V> {
         }
     }
 
-    /// Whether one more request may be sent now.
+    /// Returns whether one more request may be sent now.
     pub(crate) fn may_send(&self) -> bool {
-        // Those under way have consecutive numbers: as few as this, none is further ahead of the
-        // oldest than a server remembers.
+        // Those under way have consecutive numbers, so none is further ahead of the oldest than the
+        // server's table is long.
         let window = if V::KEEPS_TO_WINDOW { V::WINDOW } else { V::WINDOW + 1 };
         let under_way = if V::COUNTS_FROM_OLDEST {
             self.records.len()
@@ -88,45 +104,46 @@ impl<V: Variant> Sender<V> {
         (under_way as u64) < self.allowed.min(window)
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// How many requests are under way.
+    /// Returns the number of requests under way.
     pub(crate) fn under_way(&self) -> usize {
         self.records.len()
     }
 
-    /// The number of the oldest request that may still have to be repeated.
+    /// Returns the number of the oldest request that may have to be repeated.
     fn oldest_open(&self) -> u64 {
         self.records.front().map_or(self.next, |record| record.number)
     }
 
-    /// The number that the next request will have.
+    /// Returns the number of the next request.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// Up to which number everything was executed.
+    /// Returns the number up to which all requests have been executed.
     pub(crate) fn executed(&self) -> u64 {
         self.executed
     }
 
-    /// Whether the answer to a request is still wanted.
+    /// Returns whether the answer to a request is still awaited.
     pub(crate) fn awaits(&self, number: u64) -> bool {
         let at =
             number.checked_sub(self.oldest_open()).and_then(|at| self.records.get(at as usize));
         at.is_some_and(|record| record.wants_answer && !record.answered)
     }
 
-    /// How many requests were sent again.
+    /// Returns the number of retransmissions.
     pub(crate) fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// Keeps a request that is being sent now, under the number that [`Sender::next_number`] gave.
-    /// Its end may be lent: until [`Sender::take_over`], or until it is closed.
+    /// Makes the send record of a request that is being sent, whose number is
+    /// [`Sender::next_number`]. Its end may be lent until [`Sender::take_over`], or until it is
+    /// closed.
     pub(crate) fn keep(
         &mut self,
         packet: Vec<u8>,
@@ -149,7 +166,7 @@ impl<V: Variant> Sender<V> {
         self.next += 1;
     }
 
-    /// Copies what is still lent for the parts that `whose` says, and gives it back.
+    /// Copies what is still lent for the parts that `whose` selects, and returns the loans.
     pub(crate) fn take_over(&mut self, mut whose: impl FnMut(Option<u32>) -> bool) {
         for record in &mut self.records {
             if let Some(loan) = record.loan.take_if(|loan| whose(loan.part())) {
@@ -158,22 +175,19 @@ impl<V: Variant> Sender<V> {
         }
     }
 
-    /// A reply has come, which answers `number` (zero: none), says that all up to `executed` were
-    /// executed, and which of the later ones are `held`. Gives back the packets that are not needed
-    /// any more, and what was lent for them. Says whether it was news: a reply that was sent to us
-    /// a second time is none.
+    /// Takes in a reply. `done` gets back each packet that has been closed, with its loan. Returns
+    /// whether the reply said anything new: a copy of an earlier one does not.
     pub(crate) fn acknowledge(
         &mut self,
-        number: u64,
-        executed: u64,
-        held: u64,
+        reply: Acknowledgement,
         now_ns: u64,
         mut done: impl FnMut(Vec<u8>, Option<Loan>),
     ) -> bool {
-        // Whatever it says, nothing was executed that was not sent.
+        let Acknowledgement { number, executed, held } = reply;
+        // Whatever the reply says, nothing has been executed that was not sent.
         let claimed = executed.min(self.next - 1);
-        // It may have been overtaken by later replies. What it says is still true, if it is read as
-        // it was written: `held` counts from its own `executed`.
+        // Later replies may have overtaken this one. It is still true if `held` is counted from its
+        // own `executed`.
         let executed = if V::NEVER_GOES_BACK { claimed.max(self.executed) } else { claimed };
         let first_held = 2 + if V::READS_AS_WRITTEN { claimed } else { executed };
         let highest_held =
@@ -187,15 +201,15 @@ impl<V: Variant> Sender<V> {
             record.answered |= record.number == number;
             let bit = record.number.checked_sub(first_held).filter(|&bit| bit < 64);
             record.held |= bit.is_some_and(|bit| held >> bit & 1 == 1);
-            // Once only: it may have to stay here for the sake of an older one. What was taken for
-            // lost has no time stamp any more.
+            // A record is measured once, although it stays while an older one is open. One that was
+            // taken for lost has no time stamp.
             let is_clear =
                 record.sends == 1 && record.sent_ns != 0 && record.number >= self.unclear;
             if !was_closed && record.is_closed::<V>(executed) && is_clear {
                 self.timing.measured(now_ns.saturating_sub(record.sent_ns));
             }
-            // What was sent later has arrived, or was answered: this one was lost, or its answer,
-            // and not overtaken.
+            // Enough later requests have arrived, or been answered: this one, or its answer, is
+            // lost and not overtaken.
             let seen = if record.number > executed { highest_held } else { number };
             if record.is_open::<V>(executed)
                 && !record.held
@@ -217,7 +231,7 @@ impl<V: Variant> Sender<V> {
         is_news
     }
 
-    /// Calls `send` with every request that is overdue, and with its end if that is lent.
+    /// Calls `send` with every request that is overdue, and its end if that is lent.
     pub(crate) fn repeat_overdue(&mut self, now_ns: u64, mut send: impl FnMut(&[u8], &[u8])) {
         let timeout = self.timing.timeout_ns();
         let mut lost = false;
@@ -240,14 +254,14 @@ impl<V: Variant> Sender<V> {
         }
     }
 
-    /// When [`Sender::repeat_overdue`] is to be called next; `None` if nothing is under way.
+    /// Returns the time for the next [`Sender::repeat_overdue`]; `None` if nothing is under way.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let timeout = self.timing.timeout_ns();
         let open = self.records.iter().filter(|record| record.is_open::<V>(self.executed));
         open.map(|record| record.due_ns(timeout)).min()
     }
 
-    /// Forgets everything: the other end is gone.
+    /// Drops all records: the server is lost.
     pub(crate) fn abandon(&mut self) {
         self.records.clear();
         self.executed = self.next - 1;
@@ -255,14 +269,14 @@ impl<V: Variant> Sender<V> {
 }
 
 impl Record {
-    /// Whether nothing more is to come of it.
+    /// Returns whether the record is not needed any more.
     fn is_closed<V: Variant>(&self, executed: u64) -> bool {
         self.number <= executed && (self.answered || !self.wants_answer || !V::AWAITS_ANSWERS)
     }
 
-    /// Whether repeating it can help: it has not arrived, or its answer has not. Of those that have
-    /// arrived ahead of their turn, the one whose turn it is was executed by now: what is missing
-    /// is the acknowledgement, and nothing else would bring it.
+    /// Returns whether repeating the request can help: it has not arrived, or its answer has not.
+    /// A request that arrived ahead of its turn, and whose turn has come, has been executed: only
+    /// its repetition brings the missing acknowledgement.
     fn is_open<V: Variant>(&self, executed: u64) -> bool {
         if self.number <= executed {
             self.wants_answer && !self.answered
@@ -275,14 +289,14 @@ impl Record {
         if self.sent_ns == 0 {
             return 0;
         }
-        // Fewer may be under way after each loss, which is what a crowded network needs. Waiting
-        // longer helps where nobody answers at all.
+        // A loss halves what may be under way, which relieves a congested network. A longer wait is
+        // for servers that do not answer at all.
         let doublings = ((self.sends - 1) / SENDS_PER_DOUBLING).min(6);
         self.sent_ns.saturating_add(timeout_ns.saturating_mul(1 << doublings).min(TIMEOUT_MAX_NS))
     }
 }
 
-/// How long an answer takes: a moving average and its deviation, as TCP keeps them.
+/// The round-trip time: a moving average and its deviation, as TCP keeps them.
 #[derive(Default)]
 #[cfg_attr(test, derive(Clone))]
 struct Timing {
@@ -326,6 +340,10 @@ mod tests {
 
     fn forget(_: Vec<u8>, _: Option<Loan>) {}
 
+    fn reply(number: u64, executed: u64, held: u64) -> Acknowledgement {
+        Acknowledgement { number, executed, held }
+    }
+
     fn overdue(sender: &mut Sender, now_ns: u64) -> usize {
         let mut count = 0;
         sender.repeat_overdue(now_ns, |_, _| count += 1);
@@ -339,11 +357,11 @@ mod tests {
         // All were executed, but the first answer is missing: its repetition must still be
         // answered.
         for number in 2..=WINDOW {
-            sender.acknowledge(number, WINDOW, 0, 2, forget);
+            sender.acknowledge(reply(number, WINDOW, 0), 2, forget);
         }
         assert!(!sender.may_send());
         assert_eq!(sender.executed(), WINDOW);
-        sender.acknowledge(1, WINDOW, 0, 3, forget);
+        sender.acknowledge(reply(1, WINDOW, 0), 3, forget);
         assert!(sender.may_send() && sender.is_idle());
     }
 
@@ -351,7 +369,7 @@ mod tests {
     fn what_was_posted_needs_no_answer_of_its_own() {
         let mut sender = sender(10, false);
         let mut closed = 0;
-        sender.acknowledge(0, 7, 0, 2, |_, _| closed += 1);
+        sender.acknowledge(reply(0, 7, 0), 2, |_, _| closed += 1);
         assert_eq!((closed, sender.executed()), (7, 7));
     }
 
@@ -370,9 +388,9 @@ mod tests {
             "three times in vain: the wait is doubled"
         );
         // Executed, but not answered: still worth a repetition.
-        sender.acknowledge(0, 1, 0, 4 * TIMEOUT_FIRST_NS, forget);
+        sender.acknowledge(reply(0, 1, 0), 4 * TIMEOUT_FIRST_NS, forget);
         assert_eq!(overdue(&mut sender, 1 + 5 * TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(1, 1, 0, 6 * TIMEOUT_FIRST_NS, forget);
+        sender.acknowledge(reply(1, 1, 0), 6 * TIMEOUT_FIRST_NS, forget);
         assert_eq!((sender.due_ns(), sender.repeated()), (None, 4));
     }
 
@@ -380,10 +398,10 @@ mod tests {
     fn a_request_that_others_overtook_is_repeated_at_once() {
         let mut sender = sender(5, false);
         // 1 was executed, 3 and 4 have arrived: 2 may be late.
-        sender.acknowledge(0, 1, 0b011, 10, forget);
+        sender.acknowledge(reply(0, 1, 0b011), 10, forget);
         assert_eq!(overdue(&mut sender, 11), 0);
         // 5 too: 2 is lost.
-        sender.acknowledge(0, 1, 0b111, 12, forget);
+        sender.acknowledge(reply(0, 1, 0b111), 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
     }
@@ -391,15 +409,15 @@ mod tests {
     #[test]
     fn a_repetition_that_others_overtook_is_repeated_at_once() {
         let mut sender = sender(5, false);
-        sender.acknowledge(0, 1, 0b111, 12, forget);
+        sender.acknowledge(reply(0, 1, 0b111), 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1, "2 is lost");
         for _ in 6..=8 {
             sender.keep(Vec::new(), None, false, 14);
         }
         // 6 and 7 were sent after 2 was repeated: it may still be late. With 8 it is not.
-        sender.acknowledge(0, 1, 0b1_1111, 15, forget);
+        sender.acknowledge(reply(0, 1, 0b1_1111), 15, forget);
         assert_eq!(overdue(&mut sender, 16), 0);
-        sender.acknowledge(0, 1, 0b11_1111, 17, forget);
+        sender.acknowledge(reply(0, 1, 0b11_1111), 17, forget);
         assert_eq!(overdue(&mut sender, 18), 1);
     }
 
@@ -407,10 +425,10 @@ mod tests {
     fn an_answer_that_others_overtook_is_asked_for_at_once() {
         let mut sender = sender(5, true);
         for number in [2, 3] {
-            sender.acknowledge(number, 5, 0, 10, forget);
+            sender.acknowledge(reply(number, 5, 0), 10, forget);
             assert_eq!(overdue(&mut sender, 11), 0, "the answer to 1 may be late");
         }
-        sender.acknowledge(4, 5, 0, 12, forget);
+        sender.acknowledge(reply(4, 5, 0), 12, forget);
         assert_eq!(overdue(&mut sender, 13), 1);
         assert_eq!(overdue(&mut sender, 14), 0);
     }
@@ -419,9 +437,9 @@ mod tests {
     fn what_waited_for_a_repetition_is_no_measure() {
         let mut sender = sender(3, false);
         // 1 is lost. 2 and 3 arrive at once, but are executed only when 1 is.
-        sender.acknowledge(0, 0, 0b11, 10, forget);
+        sender.acknowledge(reply(0, 0, 0b11), 10, forget);
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(0, 3, 0, 2 * TIMEOUT_FIRST_NS, forget);
+        sender.acknowledge(reply(0, 3, 0), 2 * TIMEOUT_FIRST_NS, forget);
         assert!(sender.is_idle());
         assert_eq!(sender.timing.smooth_ns, 0);
     }
@@ -431,8 +449,8 @@ mod tests {
         let mut sender = sender(5, false);
         // Written when 1 was missing and 2 and 3 had arrived, and then held up on its way while all
         // five were executed.
-        let late = |sender: &mut Sender| sender.acknowledge(0, 0, 0b011, 20, forget);
-        assert!(sender.acknowledge(0, 5, 0, 10, forget));
+        let late = |sender: &mut Sender| sender.acknowledge(reply(0, 0, 0b011), 20, forget);
+        assert!(sender.acknowledge(reply(0, 5, 0), 10, forget));
         for _ in 6..=9 {
             sender.keep(Vec::new(), None, false, 10);
         }
@@ -443,20 +461,20 @@ mod tests {
     #[test]
     fn how_long_an_answer_took_is_measured_once() {
         let mut sender = sender(2, true);
-        sender.acknowledge(2, 2, 0, 1_000, forget);
+        sender.acknowledge(reply(2, 2, 0), 1_000, forget);
         let known = sender.timing.smooth_ns;
         // The first is still open, and keeps the second here.
-        sender.acknowledge(0, 2, 0, 1_000_000_000, forget);
+        sender.acknowledge(reply(0, 2, 0), 1_000_000_000, forget);
         assert_eq!(sender.timing.smooth_ns, known);
     }
 
     #[test]
     fn a_request_that_was_only_late_is_no_measure() {
         let mut sender = sender(5, false);
-        sender.acknowledge(0, 1, 0b111, 1_000, forget);
+        sender.acknowledge(reply(0, 1, 0b111), 1_000, forget);
         let known = sender.timing.smooth_ns;
         // 2 was taken for lost, but comes before it is repeated.
-        sender.acknowledge(0, 2, 0, 3_600_000_000_000, forget);
+        sender.acknowledge(reply(0, 2, 0), 3_600_000_000_000, forget);
         assert_eq!(sender.timing.smooth_ns, known);
     }
 
@@ -465,9 +483,9 @@ mod tests {
         let mut sender = sender(3, false);
         // 1 is missing, 2 and 3 have arrived. Then 1 is executed and acknowledged; what was said of
         // 2 and 3 gets lost.
-        sender.acknowledge(0, 0, 0b11, 10, forget);
+        sender.acknowledge(reply(0, 0, 0b11), 10, forget);
         assert_eq!(overdue(&mut sender, 1 + TIMEOUT_FIRST_NS), 1);
-        sender.acknowledge(0, 1, 0, 2 * TIMEOUT_FIRST_NS, forget);
+        sender.acknowledge(reply(0, 1, 0), 2 * TIMEOUT_FIRST_NS, forget);
         assert_eq!(
             overdue(&mut sender, 3 * TIMEOUT_FIRST_NS),
             1,
@@ -479,7 +497,7 @@ mod tests {
     fn an_answer_to_nothing_that_was_sent_changes_nothing() {
         for nothing in [99, u64::MAX - 1, u64::MAX] {
             let mut sender = sender(2, true);
-            sender.acknowledge(nothing, nothing, u64::MAX, 10, forget);
+            sender.acknowledge(reply(nothing, nothing, u64::MAX), 10, forget);
             assert_eq!(sender.executed(), 2);
             assert!(!sender.is_idle(), "answers are still missing");
         }

@@ -6,12 +6,12 @@ use farside_fabric::{
 
 use super::memory::word;
 use super::network::{Random, mix};
-use crate::buffer::Buffer;
-use crate::cut::Cut;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::{Memory, Service};
-use crate::target::slot;
+use crate::initiator::fragments::Fragments;
+use crate::initiator::origin::{Addends, Origin};
+use crate::link::buffer::Buffer;
+use crate::target::memory::slot;
+use crate::target::service::{Memory, Service};
+use crate::transport::seal::Key;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
 
@@ -261,7 +261,7 @@ impl Client {
         server.last_put = words.last().copied();
         let (counts, strides) = ([count], [stride * 8]);
         let shape = shape_of(area + first * 8, unit * 8, &counts, &strides);
-        let (place, mut cut) = ((server.rank, SegmentId::ROOT), Cut::new(shape, 1));
+        let (place, mut cut) = ((server.rank, SegmentId::ROOT), Fragments::new(shape, 1));
         if self.random.chance(50) {
             while !cut.is_done() {
                 self.origin.put_some(server.id, place, &mut cut, &bytes, false);
@@ -285,12 +285,12 @@ impl Client {
         let server = &self.servers[at];
         let floor = words.iter().map(|&word| server.area[word]).collect();
         let mut buffer = vec![0xFF; words.len() * 8].into_boxed_slice();
-        // SAFETY: the box stays where it is, and nobody touches it, until the get is over: see
+        // SAFETY: the box stays where it is, and nothing accesses it, until the get is over: see
         // `settle`.
         let lent = unsafe { Buffer::new(buffer.as_mut_ptr(), buffer.len()) };
         let ticket = self.origin.begin_get(lent);
         let (counts, strides) = ([count], [stride * 8]);
-        let mut cut = Cut::new(shape_of(area + first * 8, unit * 8, &counts, &strides), 1);
+        let mut cut = Fragments::new(shape_of(area + first * 8, unit * 8, &counts, &strides), 1);
         while !cut.is_done() {
             self.origin.get_some(ticket, server.id, (server.rank, SegmentId::ROOT), &mut cut);
         }
@@ -311,10 +311,16 @@ impl Client {
         sum.scale[..8].copy_from_slice(&scale.to_le_bytes());
         let server = &self.servers[at];
         let shape = Shape::Block(Piece { offset: at::SUMS + first * 8, bytes: count * 8 });
-        let mut cut = Cut::new(shape, 8);
+        let mut cut = Fragments::new(shape, 8);
         while !cut.is_done() {
             let place = (server.rank, SegmentId::ROOT);
-            self.origin.accumulate_some(server.id, place, &mut cut, (&sum, &bytes), true);
+            self.origin.accumulate_some(
+                server.id,
+                place,
+                &mut cut,
+                Addends { sum: &sum, bytes: &bytes },
+                true,
+            );
         }
     }
 
@@ -419,7 +425,7 @@ fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Ex
             assert!(found == 0 || found == twin(low), "half of a pair");
             expected.pairs = expected.pairs.wrapping_add(mix(*value)).wrapping_sub(mix(low));
         }
-        // Whoever still needs them sends what nobody has put.
+        // A sender that still needed them would send bytes that were never put.
         Fetch::Lent(bytes) => bytes.fill(SPOILT),
         Fetch::Get { words, floor, buffer } => {
             let there =

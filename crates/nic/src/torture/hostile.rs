@@ -12,10 +12,10 @@ use farside_fabric::{
 };
 use farside_shm::Job;
 
-use super::memory::{BYTES, hosts, real_job};
+use super::memory::{BYTES, hosts, nodes, real_job};
 use super::*;
-use crate::line::Route;
-use crate::target::Target;
+use crate::target::memory::NodeMemory;
+use crate::transport::PeerAddress;
 use crate::wire::answer::{Answer, Answers};
 use crate::wire::request::{self, Request, Rows};
 use crate::wire::{self, HEADER_BYTES, Header, Kind, PortId};
@@ -27,9 +27,9 @@ const NEAR: Rank = Rank(4);
 struct Victim {
     key: Key,
     job: Arc<Job>,
-    service: Service<Target>,
+    service: Service<NodeMemory>,
     number: u64,
-    replies: Vec<(Route, Vec<u8>)>,
+    replies: Vec<(PeerAddress, Vec<u8>)>,
 }
 
 impl Victim {
@@ -41,8 +41,7 @@ impl Victim {
                 job.segment(*rank, SegmentId::ROOT).unwrap().put(0, &vec![0x5A; BYTES as usize]);
             assert!(filled);
         }
-        let service =
-            Service::new(ServerId(HERE.0), key.clone(), REPLY_BYTES, (topology(), hosts()), target);
+        let service = Service::new(ServerId(HERE.0), key.clone(), REPLY_BYTES, nodes(), target);
         Victim { key, job, service, number: 0, replies: Vec::new() }
     }
 
@@ -58,7 +57,7 @@ impl Victim {
             number,
             executed: 7,
             held: 7,
-            back: 33,
+            reply_port: 33,
         };
         wire::seal(&self.key, &header, &mut packet);
         let Victim { service, replies, .. } = self;
@@ -66,7 +65,7 @@ impl Victim {
         service.rest(&mut |to, reply: &[u8]| replies.push((to, reply.to_vec())));
         for (to, reply) in &self.replies {
             assert!(reply.len() <= REPLY_BYTES, "a reply of {} bytes", reply.len());
-            assert_eq!(*to, Route::Socket(SocketAddr::new(hosts()[0], 33)));
+            assert_eq!(*to, PeerAddress::Socket(SocketAddr::new(hosts()[0], 33)));
         }
         self.service.refusals() == before
     }
@@ -131,7 +130,7 @@ fn transfers_to_nowhere_change_nothing() {
         }
         let pair = Word { width: Width::Pair, ..word };
         let swap = Atomic::CompareSwap { expected: 0x5A5A_5A5A_5A5A_5A5A, desired: 1 };
-        // They are executed, and refused by the memory: whoever asked is told.
+        // They are executed, and refused by the memory; the answer says so.
         assert!(victim.request(&Request::Put { to: at, data: &data, counts: true }));
         assert!(victim.request(&Request::Accumulate { to: at, sum, data: &data, counts: true }));
         assert!(victim.request(&Request::Post { at: word, op: Atomic::Store(1), counts: true }));
@@ -264,7 +263,7 @@ fn fates_and_ports_of_others_are_not_believed() {
             before
         );
     }
-    // A cause that is nobody's loss.
+    // A cause that names no rank of the job.
     for rank in [Rank(8), Rank((1 << 27) - 1)] {
         let cause = Some(Loss { rank, how: ExitCause::Signal(9) });
         assert!(victim.request(&Request::Member {
@@ -288,7 +287,7 @@ fn fates_and_ports_of_others_are_not_believed() {
     let ping = [12];
     let impossible = [
         PortId::of_rank(Rank(8), 0),
-        PortId::of_rank(Rank(0), PortId::FAREWELL + 1),
+        PortId::of_rank(Rank(0), PortId::LEAVE + 1),
         PortId::of_rank(Rank(0), u32::MAX),
         PortId::of_agent(Node(4)),
         PortId(u64::MAX),
@@ -311,11 +310,11 @@ fn calls_do_not_pile_up_and_connections_are_few() {
         assert!(victim.request(&Request::Call { slot, handler: u32::MAX, argument: &argument }));
         assert!(victim.request(&Request::Recall { slot: slot ^ 0x10 }));
     }
-    assert!(!victim.service.has_calls(), "nobody serves there: every call is answered");
+    assert!(!victim.service.has_calls(), "no handlers there: every call is answered");
     for which in 0..10_000 {
         victim.send(PortId::of_rank(Rank(which % 8), which / 8), 1, &[12]);
     }
-    assert!(victim.service.connections() <= 8 * (PortId::FAREWELL as usize + 1));
+    assert!(victim.service.connections() <= 8 * (PortId::LEAVE as usize + 1));
     victim.assert_untouched("a call");
 }
 

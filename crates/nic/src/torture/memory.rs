@@ -10,10 +10,10 @@ use farside_fabric::{
 use farside_shm::{Config, Job};
 use rustc_hash::FxHashMap;
 
-use crate::directory::Directory;
-use crate::seal::Key;
-use crate::service::{Asked, Memory, Service};
-use crate::target::Target;
+use crate::node::address_table::AddressTable;
+use crate::target::memory::NodeMemory;
+use crate::target::service::{CallState, Memory, Nodes, Service};
+use crate::transport::seal::Key;
 use crate::wire::ServerId;
 use crate::wire::request::{About, Rows};
 
@@ -30,27 +30,32 @@ pub(super) fn hosts() -> Vec<IpAddr> {
     vec![IpAddr::V4(Ipv4Addr::LOCALHOST); NODES as usize]
 }
 
+/// Returns the nodes that servers know.
+pub(super) fn nodes() -> Nodes {
+    Nodes { topology: topology(), hosts: hosts() }
+}
+
 /// A server that has nothing to do with the system.
 pub(super) fn plain(node: Node, key: &Key, packet_bytes: usize) -> Service<Plain> {
     let memory = Plain { rank: topology().leader_of(node).unwrap(), ..Plain::default() };
-    Service::new(ServerId(node.0), key.clone(), packet_bytes, (topology(), hosts()), memory)
+    Service::new(ServerId(node.0), key.clone(), packet_bytes, nodes(), memory)
 }
 
 /// The real memory of a node.
-pub(super) fn real_job(node: Node, key: &Key) -> (Arc<Job>, Target) {
+pub(super) fn real_job(node: Node, key: &Key) -> (Arc<Job>, NodeMemory) {
     let mut config = Config::new(topology(), BYTES);
     config.arena_bytes = 1 << 20;
-    config.beside_bytes = Directory::bytes(&config.topology);
+    config.beside_bytes = AddressTable::bytes(&config.topology);
     let job = Job::create(&config).unwrap();
-    let directory = Directory::of(&job);
-    directory.set_up(node, key, &crate::Settings::default(), "").unwrap();
-    (job.clone(), Target::new(job, node, directory))
+    let table = AddressTable::of(&job);
+    table.set_up(node, key, &crate::settings::Settings::default(), "").unwrap();
+    (job.clone(), NodeMemory::new(job, node, table.host_ports()))
 }
 
 /// A server of the real memory of a node.
-pub(super) fn real(node: Node, key: &Key, packet_bytes: usize) -> Service<Target> {
+pub(super) fn real(node: Node, key: &Key, packet_bytes: usize) -> Service<NodeMemory> {
     let (_, target) = real_job(node, key);
-    Service::new(ServerId(node.0), key.clone(), packet_bytes, (topology(), hosts()), target)
+    Service::new(ServerId(node.0), key.clone(), packet_bytes, nodes(), target)
 }
 
 /// The bytes of one rank, and a handler that turns its argument around.
@@ -161,13 +166,13 @@ impl Memory for Plain {
         assert!(before.is_none(), "a call of {caller} was executed twice");
     }
 
-    fn answer(&mut self, caller: Rank, slot: u32) -> Asked {
+    fn answer(&mut self, caller: Rank, slot: u32) -> CallState {
         match self.calls.get_mut(&(caller, slot)) {
-            None => Asked::Forgotten,
-            Some((reply, 0)) => Asked::Answered(0, reply.clone()),
+            None => CallState::Forgotten,
+            Some((reply, 0)) => CallState::Answered(0, reply.clone()),
             Some((_, asked)) => {
                 *asked -= 1;
-                Asked::Pending
+                CallState::Pending
             }
         }
     }

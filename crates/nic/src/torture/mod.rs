@@ -18,16 +18,16 @@ use farside_fabric::{Node, Width};
 use self::client::{Client, Expected, at};
 use self::memory::{plain, real, topology, word};
 use self::network::{Network, Random, To, mix};
-use crate::line::Route;
+use crate::initiator::origin::Origin;
 use crate::link::WINDOW;
-use crate::origin::Origin;
-use crate::seal::Key;
-use crate::service::{Memory, Service};
+use crate::target::service::{Memory, Service};
+use crate::transport::PeerAddress;
+use crate::transport::seal::Key;
 use crate::wire::ServerId;
 
 const CLIENTS: u32 = 4;
 const SERVERS: [Node; 2] = [Node(2), Node(3)];
-/// Without any new request at a server for so long, in virtual time, somebody waits for ever.
+/// Without any new request at a server for so long, in virtual time, the run counts as stuck.
 const STUCK_NS: u64 = 100_000_000_000;
 
 /// A few operations, or very many.
@@ -96,12 +96,12 @@ impl<M: Memory> Run<M> {
                     }
                 }
             }
-            let whom = match arrived {
+            let clients = match arrived {
                 Some((To::Client(client), _)) => client..client + 1,
                 Some(_) => 0..0,
                 None => 0..self.clients.len(),
             };
-            whom.for_each(|client| self.at_client(client));
+            clients.for_each(|client| self.at_client(client));
             assert!(now - progress_ns < STUCK_NS, "nothing is executed any more");
         }
         self.check();
@@ -117,8 +117,10 @@ impl<M: Memory> Run<M> {
     /// Lets a server work; says whether something new was executed.
     fn at_server(&mut self, server: usize, packet: Option<&Vec<u8>>) -> bool {
         let Run { network, servers, random, .. } = self;
-        let mut out = |to: Route, reply: &[u8]| {
-            let Route::Socket(to) = to else { panic!("a route that nobody gave: {to:?}") };
+        let mut out = |to: PeerAddress, reply: &[u8]| {
+            let PeerAddress::Socket(to) = to else {
+                panic!("an address that was never given: {to:?}")
+            };
             network.send(To::Client(to.port() as usize - 1), reply);
         };
         let heard = packet.and_then(|packet| servers[server].receive(packet, &mut out));
@@ -148,7 +150,7 @@ impl<M: Memory> Run<M> {
             let rank = topology().leader_of(SERVERS[at]).unwrap();
             let mut there = |offset: u64, width: Width| word(server.memory(), rank, offset, width);
             assert_eq!(there(at::TICKETS, Width::W64), expected.tickets.len() as u128);
-            assert!(expected.tickets.iter().all(|&drawn| drawn), "a ticket was drawn by nobody");
+            assert!(expected.tickets.iter().all(|&drawn| drawn), "a ticket was not drawn");
             let is_left = |what: u128| mix(what as u64);
             assert_eq!(is_left(there(at::SWAPS, Width::W64)), expected.swaps);
             assert_eq!(is_left(there(at::CHAIN, Width::W64)), expected.chain);
@@ -199,7 +201,7 @@ fn nothing_is_lost_repeated_or_torn_with_datagrams_of_an_ethernet() {
 #[test]
 fn nothing_is_lost_repeated_or_torn_in_real_memory() {
     let mut run = Run::new(3, operations(30_000, 3_000_000), 60 << 10, real);
-    // No rank has joined there: calls are answered, but by nobody.
+    // No rank has joined there: calls are answered without a handler.
     run.answers = false;
     run.go();
     run.report("real memory");

@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 
 pub(super) use farside_fabric::random::{SplitMix as Random, scatter as mix};
 
-/// Who gets a datagram.
+/// The destination of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum To {
     Server(usize),
     Client(usize),
 }
 
-/// A datagram under way: when it arrives, which of those it is, to whom.
+/// A datagram under way: its time of arrival, its number, its destination and its bytes.
 type UnderWay = (u64, u64, To, Vec<u8>);
 
 /// Datagrams under way.

@@ -5,9 +5,9 @@ use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Width, Word};
 
 use super::memory::{BYTES, NODES, Plain, hosts, plain};
 use super::*;
-use crate::port::ticket::{self, Meaning};
-use crate::seat::FarCalls;
-use crate::target::slot;
+use crate::initiator::port::ticket::{self, Meaning};
+use crate::node::rank_state::CallSlots;
+use crate::target::memory::slot;
 use crate::wire::PortId;
 use crate::wire::request::{Request, Rows};
 
@@ -29,7 +29,7 @@ impl Pair {
         let mut origin = Origin::new(PORT, key.clone(), 1, NODES, PACKET_BYTES);
         let mut service = plain(Node(SERVER.0), &key, PACKET_BYTES);
         origin.start_after(SERVER, requests, complaints);
-        let route = Route::Socket((hosts()[0], 1).into());
+        let route = PeerAddress::Socket((hosts()[0], 1).into());
         service.start_after(PORT, route, requests, complaints);
         Pair { origin, service, now_ns: 1 }
     }
@@ -59,7 +59,7 @@ impl Pair {
             self.origin.push();
             self.origin
                 .pump(self.now_ns, &mut |_: ServerId, packet: &[u8]| out.push(packet.to_vec()));
-            let mut reply = |_: Route, packet: &[u8]| back.push(packet.to_vec());
+            let mut reply = |_: PeerAddress, packet: &[u8]| back.push(packet.to_vec());
             for packet in out.iter().filter(|_| passes()) {
                 self.service.receive(packet, &mut reply);
             }
@@ -133,7 +133,7 @@ fn tickets_begin_again_after_30_bits_and_keep_off_the_marks() {
 #[test]
 fn slots_of_calls_begin_again_after_28_bits_and_keep_their_index() {
     for first in [(1 << 28) - 3, u32::MAX - 3] {
-        let mut calls = FarCalls::default();
+        let mut calls = CallSlots::default();
         calls.count = first;
         let mut before = Vec::new();
         for _ in 0..3 {

@@ -4,26 +4,26 @@ use farside_fabric::{Error, Node, Rank, SegmentId};
 
 use super::{Reader, Refused};
 
-/// What comes back for an operation.
+/// The answer to an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Answer<'a> {
-    /// What a word held.
+    /// The value that a word held.
     Word { tag: u32, value: u128 },
-    /// What was read.
+    /// The bytes that were read.
     Bytes { tag: u32, data: &'a [u8] },
-    /// It was refused.
+    /// The operation was refused.
     Refused { tag: u32, fault: Fault },
-    /// A posted operation was refused: the `count`-th of this connection. Repeated in every reply,
-    /// since nobody waits for this one.
+    /// A posted operation was refused: the `count`-th refusal of this connection. Every later reply
+    /// repeats it, since no answer to a posted operation is awaited.
     Complaint { count: u64, fault: Fault },
-    /// What a handler replied, or how it failed.
+    /// The reply of a handler, or how it failed.
     Called { slot: u32, state: u32, bytes: &'a [u8] },
 }
 
-/// How much an answer takes beside its data, and how much at most if it has none.
+/// The most bytes that an answer takes beside its data.
 pub(crate) const OVERHEAD_MAX: usize = 64;
 
-/// Why an operation was refused, so that its origin can say it as if it had found out by itself.
+/// Why an operation was refused, with the numbers from which the initiator makes the same error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     code: u8,
@@ -49,7 +49,7 @@ impl Fault {
         Fault { code, rank, numbers }
     }
 
-    /// Whose memory it was about.
+    /// Returns the rank whose memory the operation was on.
     pub(crate) fn rank(&self) -> Rank {
         self.rank
     }
@@ -104,7 +104,7 @@ const REFUSED: u8 = 4;
 const COMPLAINT: u8 = 5;
 const CALLED: u8 = 6;
 
-/// Writes answers after each other.
+/// Appends an answer.
 pub(crate) fn encode(answer: &Answer<'_>, into: &mut Vec<u8>) {
     match *answer {
         Answer::Word { tag, value } => {
@@ -137,14 +137,14 @@ pub(crate) fn encode(answer: &Answer<'_>, into: &mut Vec<u8>) {
     }
 }
 
-/// Writes the beginning of [`Answer::Bytes`]; the bytes must follow.
+/// Appends the beginning of an [`Answer::Bytes`]; the bytes must follow.
 pub(crate) fn begin_bytes(tag: u32, bytes: u32, into: &mut Vec<u8>) {
     into.push(BYTES);
     into.extend_from_slice(&tag.to_le_bytes());
     into.extend_from_slice(&bytes.to_le_bytes());
 }
 
-/// Reads answers one after another; after an error there are no more.
+/// Iterates over the answers of a body; after an error there are no more.
 pub(crate) struct Answers<'a>(Reader<'a>);
 
 impl<'a> Answers<'a> {

@@ -1,75 +1,80 @@
-//! What is on the wire: datagrams, each with a header, a tag and a body.
+//! The format of datagrams: a header, a tag and a body.
+//!
+//! Paper:   \[NIC02 section III-B\]: an operation's packet names node, port and address; the reply
+//!          carries the result and the tag of the request, and acknowledges it.
+//! Differs: one datagram carries many operations, so the number is the datagram's and each
+//!          operation that is answered has a tag of its own; a reply also says what was executed.
 //!
 //! ```text
-//! 0  "fs"  2  version  3  kind  4  server u32  8  port u64  16  number u64  24  executed u64
-//! 32  held u64  40  back u16  42  zero  48  tag  64  body
+//!  0  "fs"       2  version   3  kind      4  server u32
+//!  8  port u64  16  number u64
+//! 24  executed u64           32  held u64
+//! 40  reply port u16  42  zero  48  tag  64  body
 //! ```
 //!
-//! A *request* goes from a port to a server; its number counts the datagrams of that connection
-//! from one, and its body is a sequence of operations ([`request`]); `back` is the number of the
-//! UDP port at which replies are awaited. A *reply* goes back; its number is that of the request it
-//! answers (zero: none), `executed` and `held` acknowledge, and its body is a sequence of answers
-//! ([`answer`]). Everything is little-endian.
+//! A *request* goes from a port to a server. Its number counts the datagrams of that connection
+//! from one, and its body is a sequence of operations ([`request`]). A *reply* goes back. Its
+//! number is that of the request it answers (zero: none), `executed` and `held` acknowledge, and
+//! its body is a sequence of answers ([`answer`]). Everything is little-endian.
 //!
-//! Decoding checks every length before it is used and never allocates: it is what a stranger's
-//! bytes meet first, after the tag.
+//! Decoding checks every length before it is used and never allocates.
 
 pub(crate) mod answer;
 pub(crate) mod request;
 
-use crate::seal::{Key, TAG_BYTES};
+use crate::transport::seal::{Key, TAG_BYTES};
 
-/// How long the header is, with the tag.
+/// The length of the header, with the tag.
 pub(crate) const HEADER_BYTES: usize = 64;
 const TAG_AT: usize = HEADER_BYTES - TAG_BYTES;
 const MAGIC: [u8; 2] = *b"fs";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
-/// Whence operations come: a thread of a rank, or an agent.
+/// The port that operations come from: that of a rank's thread, or of an agent. It names a process
+/// on a node, as a port of GM does \[NIC02 section III-A\].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PortId(pub(crate) u64);
 
 impl PortId {
-    /// How many threads of a rank may communicate at a time: its first ports are theirs.
+    /// The number of threads of a rank that may communicate at a time; the first ports are theirs.
     pub(crate) const THREADS: u32 = 64;
-    /// Of all ports of a rank, the one of its handlers.
+    /// The port of a rank's handlers.
     pub(crate) const HANDLERS: u32 = PortId::THREADS;
-    /// Of all ports of a rank, the one at which it says farewell.
-    pub(crate) const FAREWELL: u32 = PortId::THREADS + 1;
+    /// The port from which a rank reports that it leaves.
+    pub(crate) const LEAVE: u32 = PortId::THREADS + 1;
 
-    /// One of a rank's ports.
+    /// Returns the port of a rank with this index.
     pub(crate) fn of_rank(rank: farside_fabric::Rank, which: u32) -> PortId {
         PortId((u64::from(rank.0) << 32) | u64::from(which))
     }
 
-    /// Whether a rank has so many ports.
+    /// Returns whether the index is one that ports of ranks have.
     pub(crate) fn is_possible(self) -> bool {
-        self.rank().is_none() || self.0 as u32 <= PortId::FAREWELL
+        self.rank().is_none() || self.0 as u32 <= PortId::LEAVE
     }
 
-    /// The port of a node's agent.
+    /// Returns the port of a node's agent.
     pub(crate) fn of_agent(node: farside_fabric::Node) -> PortId {
         PortId((u64::from(u32::MAX) << 32) | u64::from(node.0))
     }
 
-    /// The rank that it belongs to, unless it is an agent's.
+    /// Returns the rank that the port belongs to, unless it is an agent's.
     pub(crate) fn rank(self) -> Option<farside_fabric::Rank> {
         let rank = (self.0 >> 32) as u32;
         (rank != u32::MAX).then_some(farside_fabric::Rank(rank))
     }
 
-    /// The node whose agent it belongs to, if it is an agent's.
+    /// Returns the node whose agent the port belongs to, if it is an agent's.
     pub(crate) fn agent(self) -> Option<farside_fabric::Node> {
         self.rank().is_none().then_some(farside_fabric::Node(self.0 as u32))
     }
 }
 
-/// Who executes operations: the agent of a node, or, where hosts serve themselves, a rank's own
-/// thread.
+/// A server of operations: the agent of a node, or the host-based server of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerId(pub(crate) u32);
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,
@@ -82,42 +87,40 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) server: ServerId,
     pub(crate) port: PortId,
-    /// Of a request: which it is. Of a reply: which request it answers, or zero.
+    /// The number of a request; in a reply, of the request that it answers, or zero.
     pub(crate) number: u64,
-    /// Of a reply: all requests up to this one were executed.
+    /// In a reply: all requests up to this number have been executed.
     pub(crate) executed: u64,
-    /// Of a reply: bit `i` says that request `executed + 2 + i` has arrived, ahead of its turn.
+    /// In a reply: bit `i` says that request `executed + 2 + i` has arrived, ahead of its turn.
     pub(crate) held: u64,
-    /// Of a request: at which UDP port of its node's address replies are awaited. What the network
-    /// says of whence a datagram came proves nothing.
-    pub(crate) back: u16,
+    /// In a request: the UDP port, at its node's address, that replies go to. The source address of
+    /// a datagram is not authenticated, so it is not used.
+    pub(crate) reply_port: u16,
 }
 
-/// Why a datagram was dropped.
+/// The reason for which a datagram was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Too short, of another kind or another version.
     Foreign,
     /// The tag is wrong.
     Forged,
-    /// It is authentic, but its inside contradicts itself: a bug, or two versions that call
-    /// themselves the same.
+    /// It is authentic, but its body is inconsistent: a bug, or two versions of one number.
     Malformed,
-    /// It is meant for somebody else, or from somebody who cannot be.
+    /// It is meant for another server or port, or from one that cannot exist.
     Astray,
-    /// It was executed so long ago that it cannot be an honest repetition, or is further ahead than
-    /// a sender may be.
+    /// It was executed so long ago that no sender repeats it, or is further ahead than the window.
     Stale,
-    /// It comes from a node that was given up.
+    /// It comes from a node that counts as lost.
     Late,
 }
 
-/// Writes the header of a datagram whose body is complete, and its tag.
+/// Writes the header and the tag of a datagram whose body is complete.
 pub(crate) fn seal(key: &Key, header: &Header, packet: &mut [u8]) {
     seal_parts(key, header, packet, &[]);
 }
 
-/// Likewise, if the end of the body is elsewhere.
+/// Likewise for a datagram whose body ends with `rest`.
 pub(crate) fn seal_parts(key: &Key, header: &Header, packet: &mut [u8], rest: &[u8]) {
     debug_assert!(packet.len() >= HEADER_BYTES);
     packet[0..2].copy_from_slice(&MAGIC);
@@ -131,13 +134,13 @@ pub(crate) fn seal_parts(key: &Key, header: &Header, packet: &mut [u8], rest: &[
     packet[16..24].copy_from_slice(&header.number.to_le_bytes());
     packet[24..32].copy_from_slice(&header.executed.to_le_bytes());
     packet[32..40].copy_from_slice(&header.held.to_le_bytes());
-    packet[40..42].copy_from_slice(&header.back.to_le_bytes());
+    packet[40..42].copy_from_slice(&header.reply_port.to_le_bytes());
     packet[42..48].fill(0);
     let tag = key.tag(&[&packet[..TAG_AT], &packet[HEADER_BYTES..], rest]);
     packet[TAG_AT..HEADER_BYTES].copy_from_slice(&tag);
 }
 
-/// Reads a datagram: its header and its body, if it is authentic.
+/// Returns the header and the body of a datagram, if it is authentic.
 pub(crate) fn open<'a>(key: &Key, packet: &'a [u8]) -> Result<(Header, &'a [u8]), Refused> {
     let (head, body) = packet.split_first_chunk::<HEADER_BYTES>().ok_or(Refused::Foreign)?;
     if head[0..2] != MAGIC || head[2] != VERSION {
@@ -160,22 +163,22 @@ pub(crate) fn open<'a>(key: &Key, packet: &'a [u8]) -> Result<(Header, &'a [u8])
         number: rest.u64()?,
         executed: rest.u64()?,
         held: rest.u64()?,
-        back: u16::from_le_bytes(rest.array()?),
+        reply_port: u16::from_le_bytes(rest.array()?),
     };
     Ok((header, body))
 }
 
-/// Whether a datagram says that it is a reply. Nothing of it has been believed yet.
+/// Returns whether a datagram claims to be a reply, before it is authenticated.
 pub(crate) fn is_reply(packet: &[u8]) -> bool {
     packet.get(3) == Some(&2)
 }
 
-/// Which server a datagram names.
+/// Returns the server that a datagram claims, before it is authenticated.
 pub(crate) fn claimed_server(packet: &[u8]) -> Option<ServerId> {
     Reader(packet.get(4..)?).u32().ok().map(ServerId)
 }
 
-/// Takes numbers off the front of a datagram.
+/// Reads numbers from the front of a datagram.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -231,7 +234,7 @@ mod tests {
             number: 9,
             executed: 10,
             held: 0b101,
-            back: 0,
+            reply_port: 0,
         };
         let mut packet = vec![0; HEADER_BYTES];
         packet.extend_from_slice(b"the body");

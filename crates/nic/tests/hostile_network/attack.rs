@@ -1,4 +1,4 @@
-//! Datagrams of somebody who can read the network and send to everybody, but has no key.
+//! Datagrams of an attacker that can read the network and send to every host, but has no key.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::work;
 
 /// A job works while so many hostile datagrams arrive.
 pub(crate) fn run(datagrams: u64) {
-    let (stations, relay) = crate::stations(1).unwrap();
+    let (servers, relay) = crate::servers(1).unwrap();
     let is_over = AtomicBool::new(false);
     let before_kib = resident_kib();
     let sockets: Vec<UdpSocket> = (0..3)
@@ -27,7 +27,7 @@ pub(crate) fn run(datagrams: u64) {
         });
         let go_on = |_: u64| -> Result<bool> { Ok(!is_over.load(Ordering::SeqCst)) };
         let deadline = Duration::from_secs(if crate::is_long() { 3000 } else { 120 });
-        crate::run(&stations, deadline, |world| work::rounds(world, go_on));
+        crate::run(&servers, deadline, |world| work::rounds(world, go_on));
     });
     let seen = relay.stop();
     for socket in &sockets {
@@ -35,7 +35,7 @@ pub(crate) fn run(datagrams: u64) {
         let heard = socket.recv_from(&mut [0; 100]);
         assert!(heard.is_err(), "the attacker was answered: {heard:?}");
     }
-    let refusals: Vec<_> = stations.iter().map(farside_nic::Station::refusals).collect();
+    let refusals: Vec<_> = servers.iter().map(farside_nic::NodeServer::refusals).collect();
     let grown_kib = resident_kib().saturating_sub(before_kib);
     println!(
         "{datagrams} hostile datagrams, {} honest ones; {refusals:?}; {grown_kib} KiB more in use",
@@ -46,7 +46,7 @@ pub(crate) fn run(datagrams: u64) {
         assert_eq!((refused.malformed, refused.late), (0, 0), "{refused:?}");
     }
     assert!(grown_kib < 300 << 10, "memory has grown by {grown_kib} KiB");
-    assert!(stations.iter().all(|station| station.nodes_lost().is_empty()));
+    assert!(servers.iter().all(|server| server.nodes_lost().is_empty()));
 }
 
 fn attack(relay: &Relay, sockets: &[UdpSocket], datagrams: u64) {
@@ -57,7 +57,7 @@ fn attack(relay: &Relay, sockets: &[UdpSocket], datagrams: u64) {
         if sent % 1000 == 0 || recorded.is_empty() || places.is_empty() {
             let known = (relay.recorded(), relay.places());
             (recorded, places) = known;
-            // Nobody has said anything yet.
+            // No datagram has passed yet.
             std::thread::yield_now();
             if recorded.is_empty() || places.is_empty() {
                 continue;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use farside_fabric::{Error, Node, Rank, Result, Topology};
 
-use farside_nic::{Endpoint, Key, Settings, Station};
+use farside_nic::{Endpoint, Key, NodeServer, Settings};
 use farside_rma::World;
 
 use relay::{Relay, Trouble};
@@ -30,7 +30,7 @@ fn host(network: u8, test: u8, node: u32) -> IpAddr {
 }
 
 /// The nodes of a job that know each other under the addresses of a relay only.
-fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
+fn servers(test: u8) -> Result<(Vec<NodeServer>, Relay)> {
     let key = Key::random()?;
     let topology = Topology::parse(&format!("node:{NODES}"), RANKS)?;
     let create = |node: u32| {
@@ -38,24 +38,24 @@ fn stations(test: u8) -> Result<(Vec<Station>, Relay)> {
         config.arena_bytes = 64 << 20;
         // A machine that is busy with the attack is not to be taken for a dead one.
         let settings = Settings { peer_timeout: Duration::from_secs(60), ..Settings::default() };
-        Station::create(config, Node(node), key.clone(), settings, host(77, test, node))
+        NodeServer::create(config, Node(node), key.clone(), settings, host(77, test, node))
     };
-    let stations = (0..NODES).map(create).collect::<Result<Vec<Station>>>()?;
+    let servers = (0..NODES).map(create).collect::<Result<Vec<NodeServer>>>()?;
     let real: Vec<SocketAddr> =
-        stations.iter().filter_map(|station| station.address().socket()).collect();
+        servers.iter().filter_map(|server| server.address().socket()).collect();
     let relay = Relay::start(&real, |ip| match ip {
         IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::new(127, 78, ip.octets()[2], ip.octets()[3])),
         other => other,
     });
-    for (index, station) in stations.iter().enumerate() {
+    for (index, server) in servers.iter().enumerate() {
         let seen = |at: usize| if at == index { real[at] } else { relay.mirror(real[at]) };
-        station.open(&(0..real.len()).map(|at| seen(at).into()).collect::<Vec<_>>())?;
+        server.open(&(0..real.len()).map(|at| seen(at).into()).collect::<Vec<_>>())?;
     }
-    Ok((stations, relay))
+    Ok((servers, relay))
 }
 
 /// Runs a program on thread ranks of these nodes, and ends the process if that takes too long.
-fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Result<()> + Sync) {
+fn run(servers: &[NodeServer], deadline: Duration, program: impl Fn(&World) -> Result<()> + Sync) {
     let (done, finished) = mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
         if finished.recv_timeout(deadline) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -64,11 +64,10 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
         }
     });
     let rank = |rank: Rank| -> Result<()> {
-        let station = stations
-            .iter()
-            .find(|station| station.job().topology().node_of(rank) == station.node());
-        let station = station.ok_or(Error::UnknownRank { rank, ranks: RANKS })?;
-        program(&World::new(Box::new(Endpoint::join(station.job().clone(), rank)?))?)
+        let server =
+            servers.iter().find(|server| server.job().topology().node_of(rank) == server.node());
+        let server = server.ok_or(Error::UnknownRank { rank, ranks: RANKS })?;
+        program(&World::new(Box::new(Endpoint::join(server.job().clone(), rank)?))?)
     };
     let results: Vec<Result<()>> = std::thread::scope(|threads| {
         let handles: Vec<_> =
@@ -82,12 +81,12 @@ fn run(stations: &[Station], deadline: Duration, program: impl Fn(&World) -> Res
 
 #[test]
 fn every_operation_survives_a_bad_network() {
-    let (stations, relay) = stations(0).unwrap();
+    let (servers, relay) = servers(0).unwrap();
     // Where every fifth datagram gets lost and every tenth is damaged, half of all requests have to
     // be repeated.
     let (rounds, pct) = if is_long() { (12_500, 20) } else { (60, 10) };
     relay.trouble(Trouble { lost_pct: pct, repeated_pct: pct, damaged_pct: pct / 2, late_pct: 20 });
-    run(&stations, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
+    run(&servers, Duration::from_secs(if is_long() { 5000 } else { 300 }), |world| {
         work::rounds(world, |round| Ok(round < rounds))
     });
     let seen = relay.stop();
@@ -95,12 +94,12 @@ fn every_operation_survives_a_bad_network() {
     println!("{operations} operations; {seen:?}");
     assert!(seen.lost > 0 && seen.repeated > 0 && seen.damaged > 0 && seen.late > 0);
     let forged: u64 =
-        stations.iter().map(|station| station.refusals().forged + station.refusals().foreign).sum();
+        servers.iter().map(|server| server.refusals().forged + server.refusals().foreign).sum();
     assert!(forged > 0, "damaged requests are refused");
     assert!(
-        stations
+        servers
             .iter()
-            .all(|station| station.refusals().malformed == 0 && station.nodes_lost().is_empty())
+            .all(|server| server.refusals().malformed == 0 && server.nodes_lost().is_empty())
     );
 }
 

@@ -1,7 +1,7 @@
 //! Stands between nodes: whatever they send to each other passes here, or does not.
 //!
 //! Each socket of a node has a mirror: the same port on another address of loopback. What arrives
-//! at a mirror goes on to the socket that it mirrors, from the mirror of the one who has sent it.
+//! at a mirror goes on to the socket that it mirrors, from the mirror of its sender.
 //! Nodes know each other by the addresses of mirrors only.
 
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use farside_fabric::random::SplitMix;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// How many datagrams are kept for whoever wants to replay them.
+/// The number of datagrams that are kept to be replayed.
 const RECORDED: usize = 2000;
 
 /// How often something happens to a datagram.
@@ -84,7 +84,7 @@ impl Relay {
         self.shared.places.lock().unwrap().clone()
     }
 
-    /// Some of what has passed, and to whom.
+    /// Some of the datagrams that have passed, each with its destination.
     pub(crate) fn recorded(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         self.shared.recorded.lock().unwrap().clone()
     }
@@ -95,7 +95,7 @@ impl Relay {
     }
 }
 
-/// A datagram that waits: until when, for which socket, to whom.
+/// A datagram that waits: until when, for which socket, and its destination.
 type Delayed = (Instant, usize, SocketAddr, Vec<u8>);
 
 struct Passing {
@@ -104,7 +104,7 @@ struct Passing {
     /// Mirrors, with what they mirror.
     sockets: Vec<(SocketAddr, UdpSocket)>,
     known: HashMap<SocketAddr, usize>,
-    /// Datagrams that are late: when, from which mirror, to whom.
+    /// Datagrams that are late: when, from which mirror, and their destination.
     waiting: BinaryHeap<Reverse<Delayed>>,
     seen: Seen,
     random: SplitMix,

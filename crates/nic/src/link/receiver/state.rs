@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::{Receiver, slot};
-use crate::variant::Variant;
+use crate::link::variant::Variant;
 
 impl<V: Variant> Receiver<V> {
     pub(crate) fn fingerprint(&self, into: &mut impl Hasher) {

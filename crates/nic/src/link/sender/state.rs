@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::Sender;
-use crate::variant::Variant;
+use crate::link::variant::Variant;
 
 impl<V: Variant> Sender<V> {
     /// Times are told apart only as far as the explorer does: a request was given up for lost, is

@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use farside_fabric::{Atomic, Node, Rank, Reply, SegmentId, Ticket, Topology, Width, Word};
 
 use super::journal::Journal;
-use crate::origin::{self, Origin};
-use crate::seal::Key;
-use crate::service::Service;
-use crate::variant::Variant;
+use crate::initiator::origin::{self, Origin};
+use crate::link::variant::Variant;
+use crate::target::service::{Nodes, Service};
+use crate::transport::seal::Key;
 use crate::wire::request::Request;
 use crate::wire::{self, Header, Kind, PortId, ServerId};
 
@@ -87,12 +87,11 @@ impl<V: Variant + Clone> Ends<V> {
     pub(super) fn new(bounds: Bounds) -> Ends<V> {
         let key = Key::from_bytes(KEY);
         let topology = Topology::parse("node:2", 2).unwrap();
-        let hosts = vec![std::net::Ipv4Addr::LOCALHOST.into(); 2];
+        let nodes = Nodes { topology, hosts: vec![std::net::Ipv4Addr::LOCALHOST.into(); 2] };
         // With the shortest datagrams each operation has a request of its own.
         let origin = Origin::of_variant(PORT, key.clone(), 1, 2, origin::PACKET_BYTES_MIN);
         let memory = Journal::default();
-        let service =
-            Service::of_variant(SERVER, key, origin::PACKET_BYTES_MIN, (topology, hosts), memory);
+        let service = Service::of_variant(SERVER, key, origin::PACKET_BYTES_MIN, nodes, memory);
         Ends {
             origin,
             service,

@@ -2,7 +2,7 @@
 
 use farside_fabric::{Atomic, Error, Loss, PeerState, Rank, Result, SegmentId, Sum, Word};
 
-use crate::service::{Asked, Memory};
+use crate::target::service::{CallState, Memory};
 use crate::wire::request::{About, Rows};
 
 /// One word, which operation `n` swaps for `n`: each finds the number of the one before.
@@ -41,8 +41,8 @@ impl Memory for Journal {
 
     fn call(&mut self, _: Rank, _: u32, _: u32, _: &[u8]) {}
 
-    fn answer(&mut self, _: Rank, _: u32) -> Asked {
-        Asked::Forgotten
+    fn answer(&mut self, _: Rank, _: u32) -> CallState {
+        CallState::Forgotten
     }
 
     fn note_departure(&mut self, _: Rank, _: PeerState, _: Option<Loss>) {}

@@ -12,8 +12,8 @@ use std::collections::{HashSet, VecDeque};
 
 use self::ends::{Bounds, Ends, Step};
 use super::operations;
-use crate::variant::mutants::{self, Narrow};
-use crate::variant::{Right, Variant};
+use crate::link::variant::mutants::{self, Narrow};
+use crate::link::variant::{Right, Variant};
 
 /// Where an exploration ends that has not come to its end by itself.
 const STATES_MAX: usize = 3_000_000;

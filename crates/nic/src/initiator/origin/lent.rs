@@ -1,0 +1,137 @@
+//! Puts whose bytes are sent from the caller's memory, without a copy.
+//!
+//! Paper:   \[NIC02 section III-A\]: the send record names the data, which stays in the memory of
+//!          the host and is fetched again for a retransmission.
+//! Differs: a caller that gets its memory back early leaves a copy of what is not acknowledged.
+
+use farside_fabric::{Rank, SegmentId, Ticket};
+
+use super::posting::rows;
+use super::{Origin, Packet, Wire};
+use crate::initiator::fragments::{Fragment, Fragments};
+use crate::initiator::transfers::Part;
+use crate::link::buffer::Loan;
+use crate::link::variant::Variant;
+use crate::wire::request::{self, Request};
+use crate::wire::{self, HEADER_BYTES, Header, Kind, ServerId};
+
+/// When and through what a datagram is sent at once.
+pub(crate) struct SendNow<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) wire: &'a mut dyn Wire,
+}
+
+impl<V: Variant> Origin<V> {
+    /// Sends a fragment of a put that fills a request, and makes no copy of it before
+    /// [`Origin::take_over`]. Returns false, and does nothing, if other requests go first.
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay valid and unchanged until `take_over` has been called.
+    pub(crate) unsafe fn put_straight(
+        &mut self,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        fragments: &mut Fragments<'_>,
+        bytes: &[u8],
+        counts: bool,
+        SendNow { now_ns, wire }: SendNow<'_>,
+    ) -> bool {
+        let room = self.room_alone();
+        let peer = &self.peers[server.0 as usize];
+        let is_first = self.reply_address.is_some() && peer.sender.next_number() == 1;
+        if peer.is_lost || is_first || peer.has_something() || !peer.sender.may_send() {
+            return false;
+        }
+        let Some(fragment) = fragments.next(room) else { return false };
+        let data = &bytes[fragment.packed as usize..][..fragment.bytes() as usize];
+        let mut head = self.head_of(place, &fragment, counts && fragments.is_done());
+        let peer = &mut self.peers[server.0 as usize];
+        let number = peer.sender.next_number();
+        let (port, reply_port) = (self.id, self.reply_port);
+        let header =
+            Header { kind: Kind::Request, server, port, number, executed: 0, held: 0, reply_port };
+        wire::seal_parts(&self.key, &header, &mut head, data);
+        wire.send_parts(server, &head, data);
+        peer.posted = number;
+        // SAFETY: by the caller's promise.
+        peer.sender.keep(head, Some(unsafe { Loan::new(data, None) }), false, now_ns);
+        self.activate(server);
+        true
+    }
+
+    /// Copies what [`Origin::put_straight`] has sent and has not been acknowledged.
+    pub(crate) fn take_over(&mut self, server: ServerId) {
+        self.peers[server.0 as usize].sender.take_over(|part| part.is_none());
+    }
+
+    /// Queues a put without a copy. The transfer is complete when its bytes are no longer needed.
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay valid and unchanged until then, or until the transfer is cancelled.
+    pub(crate) unsafe fn lend(
+        &mut self,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        mut fragments: Fragments<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> Ticket {
+        let ticket = self.transfers.begin_lent(bytes.len());
+        // What was posted before goes first, and so does the address for replies.
+        let _ = self.room(server);
+        self.close_batch(server);
+        while let Some(fragment) = fragments.next(self.room_alone()) {
+            let (packed, length) = (fragment.packed as usize, fragment.bytes() as usize);
+            let head = self.head_of(place, &fragment, counts && fragments.is_done());
+            let part = self.transfers.add_part(Part { ticket, server, packed, bytes: length });
+            // SAFETY: by the caller's promise.
+            let loan = unsafe { Loan::new(&bytes[packed..][..length], Some(part)) };
+            let peer = &mut self.peers[server.0 as usize];
+            peer.queued_bytes += head.len();
+            peer.queue.push_back(Packet { bytes: head, loan: Some(loan), ..Packet::default() });
+        }
+        let peer = &mut self.peers[server.0 as usize];
+        peer.posted = peer.sender.next_number() + peer.queue.len() as u64 - 1;
+        self.activate(server);
+        ticket
+    }
+
+    /// Copies what one transfer was lent, so that the caller has its memory back.
+    pub(super) fn take_over_of(&mut self, ticket: Ticket) {
+        let Origin { peers, transfers, .. } = self;
+        let mut whose =
+            |part: Option<u32>| part.is_some_and(|part| transfers.ticket_of(part) == Some(ticket));
+        peers.iter_mut().for_each(|peer| peer.take_over(&mut whose));
+        transfers.forget_parts_of(ticket);
+    }
+
+    /// Copies all that is lent.
+    pub(super) fn take_over_all(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.take_over(&mut |_| true));
+        self.transfers.forget_lent_parts();
+    }
+
+    /// Returns whether a server's queue begins with something lent, which takes long to send.
+    pub(crate) fn has_lent_next(&self, server: ServerId) -> bool {
+        self.peers[server.0 as usize].queue.front().is_some_and(|packet| packet.loan.is_some())
+    }
+
+    /// Returns how much data fits into a request that carries nothing else.
+    fn room_alone(&self) -> u64 {
+        (self.packet_bytes - HEADER_BYTES - request::OVERHEAD_MAX) as u64
+    }
+
+    /// Makes a request for a put, without its data.
+    fn head_of(&mut self, place: (Rank, SegmentId), fragment: &Fragment, counts: bool) -> Vec<u8> {
+        let mut head = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(HEADER_BYTES + request::OVERHEAD_MAX));
+        head.clear();
+        head.resize(HEADER_BYTES, 0);
+        request::encode(&Request::Put { to: rows(place, fragment), data: &[], counts }, &mut head);
+        head
+    }
+}

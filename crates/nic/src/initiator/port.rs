@@ -1,0 +1,416 @@
+//! A port: the transport endpoint of one thread, and the connections over it.
+//!
+//! Paper:   \[NIC02 section III-A\]: a port is the structure through which a process communicates
+//!          with the interface, bypassing the operating system.
+//! Differs: each thread has a port, in its own process; it is driven by that thread whenever it
+//!          posts or waits, and by the rank's progress thread while it computes.
+//!
+//! No other thread has to wake up for an operation to be sent or completed. The
+//! [progress](crate::initiator::progress) thread looks seldom, or drives the port all the time
+//! while it has [background transfers](Port::add_background): then a thread that waits sleeps.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar};
+use std::time::Duration;
+
+use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
+use farside_shm::{FarAnswer, Reach};
+use rustc_hash::FxHashMap;
+
+use crate::clock::now_ns;
+use crate::initiator::fragments::Fragments;
+use crate::initiator::origin::{Origin, SendNow, Wire};
+use crate::transport::direct::{Notice, Owed};
+use crate::transport::{PeerAddress, TransportEndpoint};
+use crate::wire::ServerId;
+use crate::wire::request::Request;
+
+/// The number of datagrams that are read before anything else is done.
+const READ_AT_ONCE: u32 = 64;
+/// The length of the longest datagram there is.
+const DATAGRAM_BYTES: usize = 1 << 16;
+/// The time after which the far agent is asked again for the answer of a call.
+const RECALL_AFTER: Duration = Duration::from_millis(50);
+
+/// A port with its transport endpoint.
+pub(crate) struct Port {
+    pub(crate) origin: Origin,
+    endpoint: Arc<dyn TransportEndpoint>,
+    /// The address of each server, as far as it is known.
+    peers: Vec<Option<PeerAddress>>,
+    /// The node that it is on.
+    node: Node,
+    /// What wakes the ranks of that node.
+    reach: Reach,
+    calls: FxHashMap<(ServerId, u32), Call>,
+    buffer: Box<[u8]>,
+    /// The transfers that the progress thread drives.
+    background: Vec<BackgroundTransfer>,
+    /// The number of wakeups received.
+    wakeups: u64,
+    /// Whether the progress thread sleeps although it has background transfers.
+    pub(crate) progress_sleeps: bool,
+    /// Notified of news while the progress thread drives the port; its own thread sleeps here.
+    pub(crate) has_news: Arc<Condvar>,
+    /// Not zero while the port's thread waits for the port: then the progress thread unlocks it
+    /// after the next datagram.
+    pub(crate) waiters: Arc<AtomicU32>,
+}
+
+/// A transfer that the progress thread drives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BackgroundTransfer {
+    /// One that an agent answers.
+    Answered(Ticket),
+    /// One that bypasses the agents.
+    Direct(u64),
+}
+
+/// A call under way.
+struct Call {
+    node: Node,
+    handler: HandlerId,
+    answer: Option<FarAnswer>,
+    recall_ns: u64,
+    recalls: u32,
+}
+
+impl Port {
+    pub(crate) fn new(
+        origin: Origin,
+        endpoint: Arc<dyn TransportEndpoint>,
+        peers: Vec<Option<PeerAddress>>,
+        node: Node,
+        reach: Reach,
+    ) -> Port {
+        let buffer = vec![0; DATAGRAM_BYTES].into_boxed_slice();
+        Port {
+            origin,
+            endpoint,
+            peers,
+            node,
+            reach,
+            calls: FxHashMap::default(),
+            buffer,
+            background: Vec::new(),
+            wakeups: 0,
+            progress_sleeps: false,
+            has_news: Arc::default(),
+            waiters: Arc::default(),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Arc<dyn TransportEndpoint> {
+        &self.endpoint
+    }
+
+    pub(crate) fn knows(&self, server: ServerId) -> bool {
+        self.peers.get(server.0 as usize).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn learn(&mut self, server: ServerId, address: PeerAddress) {
+        self.peers[server.0 as usize] = Some(address);
+    }
+
+    /// Returns the address of a server.
+    pub(crate) fn peer_address(&self, server: ServerId) -> Option<PeerAddress> {
+        self.peers.get(server.0 as usize).copied().flatten()
+    }
+
+    /// Drops what the port's thread has not taken, so that another thread can have the port.
+    pub(crate) fn reset(&mut self) {
+        self.calls.clear();
+        self.background.clear();
+        self.origin.reset();
+    }
+
+    /// Lets the progress thread drive the port until a transfer is complete.
+    pub(crate) fn add_background(&mut self, transfer: BackgroundTransfer) {
+        self.background.push(transfer);
+    }
+
+    /// Returns whether the progress thread drives the port.
+    #[inline]
+    pub(crate) fn has_background(&self) -> bool {
+        !self.background.is_empty()
+    }
+
+    /// Returns which notices of direct operations are still to be sent.
+    #[inline]
+    pub(crate) fn owed(&self) -> Owed {
+        self.endpoint.direct().map_or(Owed::Nothing, |direct| direct.owed())
+    }
+
+    /// Returns whether the progress thread must drive the port without a pause: it has background
+    /// transfers, or a rank may sleep until an agent is told of a direct operation.
+    pub(crate) fn needs_driving(&self) -> bool {
+        self.has_background() || self.owed() == Owed::Wakes
+    }
+
+    /// Gives the port back to its thread: the progress thread ends.
+    pub(crate) fn end_background(&mut self) {
+        self.background.clear();
+        self.has_news.notify_all();
+    }
+
+    /// Returns whether the port's thread waits for the port.
+    #[inline]
+    pub(crate) fn has_waiter(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns a count that changes when something happens that the port's thread may wait for.
+    pub(crate) fn news(&self) -> u64 {
+        let direct = self.endpoint.direct().map_or(0, |direct| direct.ends());
+        self.origin.ends() + self.wakeups + direct
+    }
+
+    /// Sends to a server what may be sent. Often that is nothing, and the clock is not read. What
+    /// is lent is sent when a thread waits for it or the progress thread drives the port.
+    #[inline]
+    pub(crate) fn send(&mut self, server: ServerId) {
+        if !self.origin.is_ready(server) || self.origin.has_lent_next(server) {
+            return;
+        }
+        self.origin.send_to(
+            server,
+            now_ns(),
+            &mut Sending::of(&self.endpoint, &self.peers, &self.waiters),
+        );
+    }
+
+    /// Sends a fragment of a put without a copy; see [`Origin::put_straight`].
+    ///
+    /// # Safety
+    ///
+    /// `bytes` must stay valid and unchanged until [`Origin::take_over`] has been called.
+    pub(crate) unsafe fn put_straight(
+        &mut self,
+        server: ServerId,
+        place: (Rank, SegmentId),
+        fragments: &mut Fragments<'_>,
+        bytes: &[u8],
+        counts: bool,
+    ) -> bool {
+        let mut wire = Sending::of(&self.endpoint, &self.peers, &self.waiters);
+        let now = SendNow { now_ns: now_ns(), wire: &mut wire };
+        // SAFETY: by the caller's promise.
+        unsafe { self.origin.put_straight(server, place, fragments, bytes, counts, now) }
+    }
+
+    /// Reads what has arrived and, if anything has, sends what that allows.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if self.read() || self.endpoint.direct().is_some_and(|direct| direct.has_notices()) {
+            self.attend();
+        }
+    }
+
+    /// Reads what has arrived, sends what may be sent, repeats what is overdue. Wakes the port's
+    /// thread if that sleeps beside background transfers and there is news for it.
+    pub(crate) fn drive(&mut self) {
+        let before = self.news();
+        self.read();
+        self.attend();
+        if self.has_background() {
+            let Port { background, origin, endpoint, .. } = self;
+            background.retain(|transfer| match *transfer {
+                BackgroundTransfer::Answered(ticket) => !origin.is_done(ticket),
+                BackgroundTransfer::Direct(transfer) => {
+                    endpoint.direct().is_some_and(|direct| !direct.is_over(transfer))
+                }
+            });
+            if self.news() != before || !self.has_background() {
+                self.has_news.notify_all();
+            }
+        }
+    }
+
+    /// Reads what has arrived, and returns whether anything has.
+    fn read(&mut self) -> bool {
+        for count in 0..READ_AT_ONCE {
+            if count > 0 && self.has_waiter() {
+                return true;
+            }
+            match self.endpoint.receive(&mut self.buffer) {
+                // A wakeup.
+                Some(0) => self.wakeups += 1,
+                Some(length) => {
+                    // A datagram that is refused changes nothing.
+                    let _ = self.origin.receive(&self.buffer[..length], now_ns());
+                    if !self.origin.is_waiting() {
+                        // No further reply is awaited.
+                        return true;
+                    }
+                }
+                None => return count > 0,
+            }
+        }
+        true
+    }
+
+    fn attend(&mut self) {
+        let now = now_ns();
+        self.pass_on_notices();
+        self.attend_to_calls(now);
+        if self.origin.is_busy() {
+            self.origin.pump(now, &mut Sending::of(&self.endpoint, &self.peers, &self.waiters));
+        }
+    }
+
+    /// Sends the notices of direct operations. Ranks of this node are woken at once.
+    fn pass_on_notices(&mut self) {
+        let Port { endpoint, origin, node, reach, .. } = self;
+        let Some(direct) = endpoint.direct() else { return };
+        for (to, notice) in direct.take_notices() {
+            match notice {
+                // No rank waits for a word whose segment is gone.
+                Notice::Changed(at) if to == *node => drop(reach.wake_for(at)),
+                Notice::Changed(at) => origin.notify(ServerId(to.0), &Request::Changed { at }),
+                Notice::Landed(count) => origin.notify(ServerId(to.0), &Request::Landed { count }),
+            }
+        }
+    }
+
+    /// Returns how long the port needs no driving, if nothing arrives; `None` for no limit.
+    pub(crate) fn sleep_limit(&self) -> Option<Duration> {
+        let recall = self
+            .calls
+            .values()
+            .filter(|call| call.answer.is_none())
+            .map(|call| call.recall_ns)
+            .min();
+        let due = [self.origin.due_ns(), recall].into_iter().flatten().min()?;
+        Some(Duration::from_nanos(due.saturating_sub(now_ns())))
+    }
+
+    /// Asks the agent of a node to run a handler, in one of the caller's slots.
+    pub(crate) fn call(
+        &mut self,
+        node: Node,
+        slot: u32,
+        handler: HandlerId,
+        argument: &[u8],
+    ) -> Result<()> {
+        let server = ServerId(node.0);
+        self.origin.post_whole(
+            server,
+            &Request::Call { slot, handler: handler.0, argument },
+            argument.len(),
+        )?;
+        let recall_ns = now_ns() + RECALL_AFTER.as_nanos() as u64;
+        self.calls
+            .insert((server, slot), Call { node, handler, answer: None, recall_ns, recalls: 0 });
+        self.origin.push();
+        self.send(server);
+        Ok(())
+    }
+
+    pub(crate) fn call_is_done(&self, server: ServerId, slot: u32) -> bool {
+        self.calls.get(&(server, slot)).is_none_or(|call| call.answer.is_some())
+    }
+
+    /// Takes the outcome of a call, if it is complete.
+    pub(crate) fn take_call(&mut self, server: ServerId, slot: u32) -> Result<Option<Reply>> {
+        let done = self.calls.get(&(server, slot)).map(|call| call.answer.is_some());
+        match done {
+            None => Err(Error::Misuse(format!("slot {slot} names no call that is under way"))),
+            Some(false) => Ok(None),
+            Some(true) => {
+                let call = self.calls.remove(&(server, slot));
+                let outcome = call.and_then(|call| {
+                    call.answer.map(|answer| answer.outcome(call.node, call.handler))
+                });
+                outcome.transpose()
+            }
+        }
+    }
+
+    pub(crate) fn forget_call(&mut self, server: ServerId, slot: u32) {
+        self.calls.remove(&(server, slot));
+    }
+
+    /// Takes in answers of calls, and asks for those that are late.
+    fn attend_to_calls(&mut self, now: u64) {
+        for called in self.origin.take_calls() {
+            if let Some(call) = self.calls.get_mut(&(called.server, called.slot)) {
+                call.answer.get_or_insert(FarAnswer { state: called.state, reply: called.bytes });
+            }
+        }
+        for (&(server, slot), call) in &mut self.calls {
+            if call.answer.is_none() && call.recall_ns <= now {
+                call.recalls += 1;
+                call.recall_ns =
+                    now + (RECALL_AFTER.as_nanos() as u64) * u64::from(call.recalls.min(20));
+                self.origin.post(server, &Request::Recall { slot });
+            }
+        }
+    }
+}
+
+/// Sends the datagrams of an origin through a transport endpoint.
+struct Sending<'a> {
+    endpoint: &'a dyn TransportEndpoint,
+    peers: &'a [Option<PeerAddress>],
+    waiters: &'a AtomicU32,
+}
+
+impl<'a> Sending<'a> {
+    fn of(
+        endpoint: &'a Arc<dyn TransportEndpoint>,
+        peers: &'a [Option<PeerAddress>],
+        waiters: &'a AtomicU32,
+    ) -> Sending<'a> {
+        Sending { endpoint: &**endpoint, peers, waiters }
+    }
+}
+
+impl Wire for Sending<'_> {
+    fn send(&mut self, to: ServerId, packet: &[u8]) {
+        self.send_parts(to, packet, &[]);
+    }
+
+    fn send_parts(&mut self, to: ServerId, head: &[u8], rest: &[u8]) {
+        if let Some(address) = self.peers.get(to.0 as usize).copied().flatten() {
+            self.endpoint.send(address, head, rest);
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// The marks that tell tickets of far operations from those of the near fabric, which have none.
+pub(crate) mod ticket {
+    use super::{ServerId, Ticket};
+
+    const TRANSFER: u64 = 1 << 63;
+    const CALL: u64 = 1 << 62;
+
+    /// The operation that a ticket names.
+    pub(crate) enum Meaning {
+        Near(Ticket),
+        Transfer(Ticket),
+        Call(ServerId, u32),
+    }
+
+    pub(crate) fn transfer(ticket: Ticket) -> Ticket {
+        debug_assert!(ticket.0 < CALL);
+        Ticket(ticket.0 | TRANSFER)
+    }
+
+    pub(crate) fn call(server: ServerId, slot: u32) -> Ticket {
+        Ticket(CALL | (u64::from(server.0) << 32) | u64::from(slot))
+    }
+
+    pub(crate) fn meaning(ticket: Ticket) -> Meaning {
+        if ticket.0 & TRANSFER != 0 {
+            Meaning::Transfer(Ticket(ticket.0 & !TRANSFER))
+        } else if ticket.0 & CALL != 0 {
+            Meaning::Call(ServerId(((ticket.0 & !CALL) >> 32) as u32), ticket.0 as u32)
+        } else {
+            Meaning::Near(ticket)
+        }
+    }
+}

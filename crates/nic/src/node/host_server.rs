@@ -1,0 +1,75 @@
+//! The host-based server: a thread of a rank's own process serves that rank's memory.
+//!
+//! Paper:   \[NIC02 figure 1a\] and \[NIC02 section V-A\]: what the interface is compared with.
+//! Differs: it executes the same requests by the same code as the agent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_shm::Job;
+
+use super::address_table::AddressTable;
+use super::server::REPLY_BYTES;
+use crate::settings::ServerLocation;
+use crate::target::listener::Listener;
+use crate::target::memory::NodeMemory;
+use crate::target::service::{Nodes, Service};
+use crate::transport::udp;
+use crate::wire::{self, ServerId};
+
+/// The thread that serves one rank, until this is dropped.
+pub(crate) struct HostServer {
+    stop: Arc<AtomicBool>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HostServer {
+    /// Starts the thread.
+    pub(crate) fn start(job: &Arc<Job>, rank: Rank, table: &AddressTable) -> Result<HostServer> {
+        let (topology, node) = (job.topology().clone(), table.node());
+        let settings = table.settings();
+        debug_assert_eq!(settings.server.location, ServerLocation::Host);
+        let socket = udp::open(SocketAddr::new(table.address(node)?.ip(), 0))?;
+        let address = udp::address(&socket)?;
+        let memory = NodeMemory::new(job.clone(), node, table.host_ports());
+        let id = ServerId(topology.nodes() + rank.0);
+        let nodes = Nodes { topology: (*topology).clone(), hosts: table.hosts()? };
+        let mut service = Service::new(id, table.key(), REPLY_BYTES, nodes, memory);
+        let mut listener = Listener::new(Arc::new(socket), settings.server.wait);
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let run = move || {
+            while !told.load(Ordering::SeqCst) {
+                let came = listener.read(&mut service, |_| Err(wire::Refused::Astray), |_| ());
+                if !listener.spins(came) {
+                    listener.sleep(Duration::from_secs(1));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("farside-host".into()).spawn(run).map_err(
+            |error| Error::System {
+                call: "starting a rank's server thread",
+                errno: error.raw_os_error().unwrap_or(0),
+            },
+        )?;
+        table.set_host_port(rank, address.port());
+        Ok(HostServer { stop, address, thread: Some(thread) })
+    }
+}
+
+impl Drop for HostServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Ok(socket) = udp::open(SocketAddr::new(self.address.ip(), 0)) {
+            let _ = socket.send_to(&[], self.address);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

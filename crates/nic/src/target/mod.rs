@@ -1,0 +1,5 @@
+//! The target's side of the wire: requests go in, memory changes, replies go out.
+
+pub(crate) mod listener;
+pub(crate) mod memory;
+pub(crate) mod service;
