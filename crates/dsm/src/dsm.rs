@@ -9,7 +9,7 @@ use farside_fabric::{Error, Rank, Region as Pieces, Result, SegmentId};
 use farside_pager::{Method, Watched};
 use farside_rma::{Plain, World};
 
-use crate::barrier::Crew;
+use crate::barrier::BarrierMembers;
 use crate::config::{Access, Config, Fetch, Start};
 use crate::core::{Allowed, Core, Guard, NoGuard, Reach};
 use crate::diff::PAGE_WORDS_MAX;
@@ -229,8 +229,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
     pub fn barrier_of(&mut self, members: &[Rank]) -> Result<()> {
         self.synchronize(|core| {
             let begin_ns = core.reach.now_ns();
-            let crew = Crew::new(members, core.me, core.ranks)?;
-            core.pass(&crew)?;
+            core.pass(&BarrierMembers::new(members, core.me, core.ranks)?)?;
             core.statistics.barriers += 1;
             let end_ns = core.reach.now_ns();
             core.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);

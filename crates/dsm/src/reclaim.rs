@@ -15,13 +15,13 @@
 
 use farside_fabric::{Rank, Result};
 
-use crate::barrier::Crew;
+use crate::barrier::BarrierMembers;
 use crate::core::Core;
 use crate::variant::Variant;
 
 impl<V: Variant> Core<'_, V> {
     /// Throws away all diffs and notices. All ranks know the same, and all do this.
-    pub(crate) fn reclaim(&mut self, crew: &Crew<'_>) -> Result<()> {
+    pub(crate) fn reclaim(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         let keeps = |last: Option<(u32, u32)>| last.is_some_and(|(_, rank)| rank == self.me.0);
         let mine: Vec<u32> =
             (0..).zip(&self.pages).filter(|(_, page)| keeps(page.last)).map(|(at, _)| at).collect();
@@ -32,7 +32,7 @@ impl<V: Variant> Core<'_, V> {
             }
         }
         if V::RECLAIMS_LATE {
-            self.meet(crew)?;
+            self.meet(members)?;
         }
         for page in &mut self.pages {
             if let Some((_, rank)) = page.last {

@@ -1,18 +1,23 @@
 //! Teams: subsets of the ranks with collectives of their own.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
+use farside_fabric::{Error, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
-use crate::collective::{Call, Kind, MESSAGE_BYTES, Step, at, central, dissemination, flat, tree};
+use crate::collective::{flat, tree};
 use crate::context::Context;
+use crate::group::area::{self as at, MESSAGE_BYTES};
+use crate::group::barrier::{self, combined};
+use crate::group::call::{Call, Kind};
+use crate::group::member::Step;
+use crate::group::nodes::Nodes;
+use crate::group::variant::{Right, Variant};
+use crate::group::{BarrierKind, Group, SyncKind};
 use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::window::Window;
-use crate::words::{Pool, Words};
+use crate::words::Words;
 
 /// A subset of the ranks, with collectives of their own. Every member must make the same collective
 /// calls in the same order.
@@ -28,53 +33,30 @@ enum Hold<'w> {
     Owned(Box<Group>),
 }
 
-/// What a member knows of its team.
-pub(crate) struct Group {
-    pub(crate) area: Arc<Segment>,
-    pub(crate) members: Arc<[Rank]>,
-    /// Which of the members this rank is.
-    pub(crate) me: usize,
-    /// How many collectives this member has entered.
-    pub(crate) sequence: Cell<u32>,
-    /// How many times this member has met the others.
-    pub(crate) meetings: Cell<u32>,
-    /// How many collectives the members that have left had entered, as far as they were asked.
-    pub(crate) left: RefCell<BTreeMap<Rank, u32>>,
-    /// Messages sent, and received, in each channel.
-    pub(crate) sent: Box<[Cell<u32>]>,
-    pub(crate) received: Box<[Cell<u32>]>,
-    /// Whether all members share memory.
-    one_node: bool,
-    /// Whether all members can run at the same time.
-    crowded: bool,
-    pub(crate) pool: RefCell<Pool>,
+/// A team made by [`Team::split`], without its context: for checks that prepare one.
+#[doc(hidden)]
+pub struct Detached {
+    group: Box<Group>,
 }
 
-impl Group {
-    pub(crate) fn new(fabric: &dyn Fabric, area: Segment) -> Result<Group> {
-        let (members, topology) = (area.members.clone(), fabric.topology());
-        let me = members.iter().position(|&rank| rank == fabric.rank());
-        let me = me.ok_or(Error::NotAMember { rank: fabric.rank(), of: "team" })?;
-        let one_node = members.iter().all(|&rank| topology.same_node(rank, members[0]));
-        let near = members.iter().filter(|&&rank| topology.same_node(rank, fabric.rank())).count();
-        let channels = at::channel(true, members.len().next_power_of_two().ilog2()) as usize + 1;
-        Ok(Group {
-            area: Arc::new(area),
-            members,
-            me,
-            sequence: Cell::new(0),
-            meetings: Cell::new(0),
-            left: RefCell::default(),
-            sent: vec![Cell::new(0); channels].into(),
-            received: vec![Cell::new(0); channels].into(),
-            one_node,
-            crowded: near > fabric.caps().processors as usize,
-            pool: RefCell::default(),
-        })
+impl Detached {
+    /// Returns the team, over the context that it was made by.
+    pub fn attach<'w>(&'w self, context: &'w Context) -> Team<'w> {
+        Team::borrowed(context, &self.group)
     }
 }
 
 impl<'w> Team<'w> {
+    #[doc(hidden)]
+    pub fn detach(self) -> Result<Detached> {
+        match self.group {
+            Hold::Owned(group) => Ok(Detached { group }),
+            Hold::Borrowed(_) => {
+                Err(Error::Misuse("only a team that was made by split is detached".into()))
+            }
+        }
+    }
+
     pub(crate) fn borrowed(context: &'w Context, group: &'w Group) -> Team<'w> {
         Team { context, group: Hold::Borrowed(group) }
     }
@@ -111,11 +93,55 @@ impl<'w> Team<'w> {
         self.meet(&self.enter(Call::BARRIER)?)
     }
 
-    /// Returns when every member has called it and all that any member has put before, to anybody,
+    /// Like [`Team::barrier`], by a chosen algorithm; all members choose the same.
+    ///
+    /// ```
+    /// use farside::BarrierKind;
+    ///
+    /// # farside::local(3, |world| {
+    /// for kind in BarrierKind::ALL {
+    ///     world.barrier_by(kind)?;
+    /// }
+    /// # Ok(()) }).unwrap();
+    /// ```
+    pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
+        self.barrier_as::<Right>(kind)
+    }
+
+    #[doc(hidden)]
+    pub fn barrier_as<V: Variant>(&self, kind: BarrierKind) -> Result<()> {
+        barrier::meet::<V>(self, &self.enter(Call::barrier(kind))?, kind)
+    }
+
+    /// Returns when every member has called it and all that any member has put before, to any rank,
     /// has landed.
+    ///
+    /// In a team of all ranks, over a fabric that counts what lands, that is the combined fence and
+    /// barrier of \[ARMCI03\]: no member waits for acknowledgements from other nodes. Elsewhere it
+    /// is [`Context::flush_all`] and [`Team::barrier`].
+    ///
+    /// ```
+    /// # farside::local(4, |world| {
+    /// let window = world.window::<u64>(4)?;
+    /// for peer in world.ranks() {
+    ///     world.put_value(7, window.at(peer, world.rank().index()))?;
+    /// }
+    /// world.sync()?;
+    /// assert_eq!(window.own().to_vec()?, [7; 4]);
+    /// # window.free(&world) }).unwrap();
+    /// ```
     pub fn sync(&self) -> Result<()> {
-        self.context.flush_all()?;
-        self.barrier()
+        self.sync_by(SyncKind::Auto)
+    }
+
+    /// Like [`Team::sync`], in a chosen way; members need not choose the same.
+    pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
+        self.sync_as::<Right>(kind)
+    }
+
+    #[doc(hidden)]
+    pub fn sync_as<V: Variant>(&self, kind: SyncKind) -> Result<()> {
+        combined::sync::<V>(self, kind)
     }
 
     /// Gives everybody a copy of the root's `data`.
@@ -326,6 +352,10 @@ impl<'w> Team<'w> {
                 self.context.flush_all()?;
                 // Whoever returns from a meeting has got all signals that will ever be sent to it.
                 self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
+                let messages = group.messages.get().and_then(Option::as_ref);
+                if let Some(messages) = messages {
+                    self.context.fabric().deregister(messages.segment())?;
+                }
                 self.context.fabric().deregister(group.area.id)
             }
         }
@@ -342,12 +372,18 @@ impl<'w> Team<'w> {
     /// processors, each of them should be woken once; otherwise, messages should be few one after
     /// the other.
     pub(crate) fn meet(&self, step: &Step) -> Result<()> {
-        self.group().meetings.set(step.meeting);
-        if self.group().one_node && self.group().crowded {
-            central::barrier(self, step)
+        let kind = if self.group().one_node && self.group().crowded {
+            BarrierKind::Central
         } else {
-            dissemination::barrier(self, step)
-        }
+            BarrierKind::Dissemination
+        };
+        barrier::meet::<Right>(self, step, kind)
+    }
+
+    /// Returns which members share nodes.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        let group = self.group();
+        group.nodes.get_or_init(|| Nodes::new(self.context.topology(), &group.members, group.me))
     }
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every
@@ -404,12 +440,12 @@ impl<'w> Team<'w> {
             ));
         }
         // Nobody's memory goes while somebody may still have operations on it under way.
-        self.sync_as(Call::free(segment.id, 0))?;
+        self.flush_and_meet(Call::free(segment.id, 0))?;
         self.context.fabric().deregister(segment.id)
     }
 
-    /// A [`Team::sync`] that also checks that all members make the same call.
-    pub(crate) fn sync_as(&self, call: Call) -> Result<()> {
+    /// Waits for what this member has put, and meets the others, which must make the same call.
+    pub(crate) fn flush_and_meet(&self, call: Call) -> Result<()> {
         self.context.flush_all()?;
         self.meet(&self.enter(call)?)
     }

@@ -8,8 +8,8 @@ use farside_fabric::{
     Wait, Wake, Width, Word, first_cause, first_loss,
 };
 
-use crate::collective::at;
 use crate::context::Context;
+use crate::group::area as at;
 use crate::place::Place;
 use crate::plain::Integer;
 

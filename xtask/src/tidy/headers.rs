@@ -9,13 +9,13 @@ use super::tokens;
 /// The directories whose files each hold one protocol; directories below them are not meant.
 const PROTOCOLS: &[&str] = &[
     "crates/sync/src/",
-    "crates/sync/src/barrier/",
     "crates/sync/src/lock/",
     "crates/sync/src/rw/",
     "crates/containers/src/protocol/",
     "crates/dsm/src/barrier/",
     "crates/epoch/src/",
     "crates/rma/src/collective/",
+    "crates/rma/src/group/barrier/",
 ];
 
 /// Files which bind the others together and hold no protocol.

@@ -13,30 +13,36 @@
 
 use farside_fabric::Result;
 
-use super::Crew;
+use super::{BarrierMembers, Said};
 use crate::core::Core;
 use crate::time::Time;
 use crate::variant::Variant;
 
 const MANAGER: usize = 0;
 
-pub(super) fn meet<V: Variant>(core: &mut Core<'_, V>, crew: &Crew<'_>) -> Result<bool> {
-    if crew.me != MANAGER {
-        let said = (core.storage_kib(), &core.seen.clone());
-        core.check_in(crew, MANAGER, said, |rank| crew.tells(rank, |rank| rank == crew.me))?;
-        return core.await_release(crew, MANAGER);
+pub(super) fn meet<V: Variant>(
+    core: &mut Core<'_, V>,
+    members: &BarrierMembers<'_>,
+) -> Result<bool> {
+    if members.me != MANAGER {
+        let (storage_kib, common) = (core.storage_kib(), core.seen.clone());
+        let said = Said { storage_kib, common: &common };
+        core.check_in(members, MANAGER, said, |rank| {
+            members.tells(rank, |rank| rank == members.me)
+        })?;
+        return core.await_release(members, MANAGER);
     }
     let mut storage_kib = core.storage_kib();
-    let mut times: Vec<Time> = Vec::with_capacity(crew.members.len());
-    for member in 1..crew.members.len() {
-        let said = core.await_check_in(crew, member)?;
+    let mut times: Vec<Time> = Vec::with_capacity(members.ranks.len());
+    for member in 1..members.ranks.len() {
+        let said = core.await_check_in(members, member)?;
         storage_kib = storage_kib.max(said.storage_kib);
         times.push(said.common);
-        core.hear(crew, said.intervals)?;
+        core.hear(members, said.intervals)?;
     }
-    let reclaims = core.reclaims(crew, storage_kib);
+    let reclaims = core.reclaims(members, storage_kib);
     for (member, knows) in (1..).zip(&times) {
-        core.release(crew, member, reclaims, knows)?;
+        core.release(members, member, reclaims, knows)?;
     }
     Ok(reclaims)
 }

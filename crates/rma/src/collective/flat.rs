@@ -14,7 +14,9 @@
 
 use farside_fabric::Result;
 
-use super::{Call, SCRATCH_BYTES, Step, at};
+use crate::group::area::{self as at, SCRATCH_BYTES};
+use crate::group::call::Call;
+use crate::group::member::Step;
 use crate::team::Team;
 
 pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {

@@ -20,7 +20,9 @@ use std::ops::Range;
 
 use farside_fabric::{Atomic, Result, Width};
 
-use super::{MESSAGE_BYTES, Step, at};
+use crate::group::area::{self as at, MESSAGE_BYTES};
+use crate::group::member::Step;
+use crate::group::{children, neighbour, parent, rounds};
 use crate::team::Team;
 
 const MESSAGE: usize = MESSAGE_BYTES as usize;
@@ -31,7 +33,7 @@ pub(crate) fn broadcast(team: &Team<'_>, step: &Step, root: usize, data: &mut [u
         if let Some(round) = tree.parent {
             receive(team, step, true, round, &mut data[range.clone()])?;
         }
-        for round in tree.children() {
+        for &round in &tree.children {
             send(team, step, true, round, &data[range.clone()])?;
         }
     }
@@ -51,7 +53,7 @@ pub(crate) fn reduce(
     let chunk = (MESSAGE / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     for range in chunks(data.len(), chunk) {
-        for round in tree.children() {
+        for &round in &tree.children {
             receive(team, step, false, round, &mut theirs[..range.len()])?;
             fold(&mut data[range.clone()], &theirs[..range.len()]);
         }
@@ -67,7 +69,7 @@ pub(crate) fn all_gather(team: &Team<'_>, step: &Step, mine: &[u8], all: &mut [u
     // Blocks are collected from this member on upwards, and turned into place at the end.
     all[..block].copy_from_slice(mine);
     let mut have = 1;
-    for round in rounds(size) {
+    for round in 0..rounds(size) {
         let count = have.min(size - have);
         let (known, fresh) = all.split_at_mut(have * block);
         for range in chunks(count * block, MESSAGE) {
@@ -92,7 +94,7 @@ pub(crate) fn all_to_all(
     // bit k.
     let mut travelling = send_.to_vec();
     travelling.rotate_left(me * block);
-    for round in rounds(size) {
+    for round in 0..rounds(size) {
         let movers: Vec<usize> = (0..size).filter(|to| to & (1 << round) != 0).collect();
         let mut outgoing: Vec<u8> = movers
             .iter()
@@ -116,30 +118,22 @@ pub(crate) fn all_to_all(
     Ok(())
 }
 
-/// This member's place in the binomial tree, as rounds: a partner in round k is 2^k members away.
+/// This member's place in the binomial tree of a root, as rounds: a partner in round k is 2^k
+/// members away.
 struct Tree {
     parent: Option<u32>,
-    first_child: u32,
-    size: usize,
-    number: usize,
+    children: Vec<u32>,
 }
 
 impl Tree {
     fn new(team: &Team<'_>, root: usize) -> Tree {
-        let size = team.group().members.len();
+        let size = team.group().size();
         let number = (team.group().me + size - root) % size;
-        let parent = number.checked_ilog2();
-        Tree { parent, first_child: parent.map_or(0, |round| round + 1), size, number }
+        Tree {
+            parent: parent(number).map(|edge| edge.level),
+            children: children(number, size).map(|edge| edge.level).collect(),
+        }
     }
-
-    fn children(&self) -> impl Iterator<Item = u32> + use<> {
-        let (size, number) = (self.size, self.number);
-        (self.first_child..usize::BITS).take_while(move |round| number + (1 << round) < size)
-    }
-}
-
-fn rounds(size: usize) -> Range<u32> {
-    0..size.next_power_of_two().ilog2()
 }
 
 /// Consecutive ranges; one empty range if there is nothing, so that an empty collective is checked,
@@ -156,7 +150,7 @@ fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Res
     let counter = &group.sent[channel as usize];
     let number = counter.get().wrapping_add(1);
     counter.set(number);
-    let receiver = neighbour(team, up, round);
+    let receiver = neighbour(group.me, group.size(), round, up);
     team.await_word(step, Some(receiver), at::taken(channel), &|taken| {
         number.wrapping_sub(taken as u32) <= 2
     })?;
@@ -174,7 +168,7 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     let counter = &group.received[channel as usize];
     let number = counter.get().wrapping_add(1);
     counter.set(number);
-    let from = neighbour(team, !up, round);
+    let from = neighbour(group.me, group.size(), round, !up);
     let word = team.await_number(step, Some(from), at::full(channel, number), number)?;
     team.check_tag(step, word, from)?;
     let context = team.context();
@@ -182,10 +176,4 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     // Counted, not written: acknowledgements may land in any order.
     let (from, one) = (group.members[from], Atomic::Add(1));
     context.post_at(&group.area, from, at::taken(channel), Width::W64, one)
-}
-
-fn neighbour(team: &Team<'_>, up: bool, round: u32) -> usize {
-    let size = team.group().members.len();
-    let distance = (1 << round) % size;
-    (team.group().me + if up { distance } else { size - distance }) % size
 }

@@ -1,27 +1,28 @@
-//! Central barrier: everybody counts up one word, the last to come releases the others.
+//! Central barrier: each member counts up one word, and the last to come releases the others.
 //!
-//! Paper:     none; the textbook's counter, with each waiter waiting on a word of its own.
-//! Differs:   the counter also adds up the digests of the members' calls, so that the last to come
-//!            can tell whether all made the same one.
+//! Paper:     the barrier manager of [BST97] section 2, without its server.
+//! Differs:   arrivals are atomics, and the last to come releases. The counter also adds up the
+//!            digests of the members' calls, by which the last to come finds a disagreement.
 //! State:     1 word at the first member, 1 word on every member.
-//! Invariant: nobody returns before all have entered; the counter is zero between barriers.
-//! Ordering:  the counter is zero before anybody is released, or an arrival at the next barrier
+//! Invariant: no member returns before all have entered; the counter is zero between barriers.
+//! Ordering:  the counter is zero before a member is released, or an arrival at the next barrier
 //!            would be wiped out (`barriers_in_a_row_separate`).
 //! Cost:      1 atomic for each member, and 1 signal to each member but the last to come.
 //! Checked:   conformance suite, with thread, process and simulated ranks;
-//!            `farside check barrier/central`: 3 ranks x 2 rounds exhaustively.
+//!            `farside check barrier/central`, `sync/central`: 3 ranks x 2 rounds exhaustively.
 
 use farside_fabric::{Atomic, Result, Width};
 
-use super::{Step, at};
+use super::super::area as at;
+use super::super::member::Step;
 use crate::team::Team;
 
 /// Bits of the counter that count; the rest add up digests.
 const COUNT_BITS: u32 = 16;
 
-pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
+pub(crate) fn meet(team: &Team<'_>, step: &Step) -> Result<()> {
     let group = team.group();
-    let size = group.members.len() as u64;
+    let size = group.size() as u64;
     let digest = step.tag(0);
     let arrival = (digest << COUNT_BITS) | 1;
     let counter =
@@ -35,9 +36,6 @@ pub(crate) fn barrier(team: &Team<'_>, step: &Step) -> Result<()> {
         return Err(team.disagree_with_any(step));
     }
     counter(Atomic::Store(0))?;
-    let others = (0..group.members.len()).filter(|&member| member != group.me);
-    for member in others {
-        team.signal(member, at::RELEASE, u64::from(step.meeting) << 32)?;
-    }
-    Ok(())
+    let mut others = (0..group.size()).filter(|&member| member != group.me);
+    others.try_for_each(|member| team.signal(member, at::RELEASE, step.release()))
 }
