@@ -103,6 +103,7 @@ caught! {
     fn a_sync_that_does_not_wait_for_landings_is_caught: "sync/combined-without-waiting";
     fn a_sync_that_meets_once_is_caught: "sync/combined-without-meeting";
     fn a_sync_that_counts_strangers_is_caught: "sync/team-counting-strangers";
+    fn a_place_that_is_used_too_early_is_caught: "collective/places-without-waiting";
 }
 
 #[test]

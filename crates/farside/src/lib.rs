@@ -41,9 +41,9 @@ pub use farside_fabric::{
 };
 pub use farside_rma::{
     Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ExitCause,
-    Fetch, HandlerId, Integer, Link, Node, Own, Pair, Patch, PeerCounters, Pending, Place, Plain,
-    Rank, Result, Run, Scope, Summand, SyncKind, Team, Topology, Transfer, WaitOptions, Window,
-    Words, World,
+    Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters, Pending,
+    PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope, Summand, SyncKind, Team,
+    Topology, Transfer, WaitOptions, Window, Words, World,
 };
 pub use farside_sync::{
     Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, fence, lock, rw,

@@ -176,7 +176,7 @@ impl Context {
     }
 
     #[inline]
-    fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
+    pub(crate) fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
         let departures = self.fabric().failures().departures.load(Ordering::SeqCst);
         // Who departs may have written what is polled for after the last look at it: the caller

@@ -11,8 +11,8 @@
 //! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
 //!            sender hears so (`collectives_in_a_row_do_not_mix`).
 //! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
-//!            both; all-gather log2 N messages from each member; all-to-all log2 N messages of half
-//!            the data from each member. Each message has 1 acknowledging signal.
+//!            both; all-gather and scan log2 N messages from each member, 1 more if exclusive;
+//!            all-to-all log2 N of half the data. Each message has 1 acknowledging signal.
 //! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;
 //!            `farside check collective`: 3 ranks on 3 nodes exhaustively.
 
@@ -21,6 +21,7 @@ use std::ops::Range;
 use farside_fabric::{Atomic, Result, Width};
 
 use crate::group::area::{self as at, MESSAGE_BYTES};
+use crate::group::call::Kind;
 use crate::group::member::Step;
 use crate::group::{children, neighbour, parent, rounds};
 use crate::team::Team;
@@ -33,7 +34,7 @@ pub(crate) fn broadcast(team: &Team<'_>, step: &Step, root: usize, data: &mut [u
         if let Some(round) = tree.parent {
             receive(team, step, true, round, &mut data[range.clone()])?;
         }
-        for &round in &tree.children {
+        for round in tree.children() {
             send(team, step, true, round, &data[range.clone()])?;
         }
     }
@@ -53,7 +54,7 @@ pub(crate) fn reduce(
     let chunk = (MESSAGE / element).max(1) * element;
     let mut theirs = vec![0; chunk.min(data.len())];
     for range in chunks(data.len(), chunk) {
-        for &round in &tree.children {
+        for round in tree.children() {
             receive(team, step, false, round, &mut theirs[..range.len()])?;
             fold(&mut data[range.clone()], &theirs[..range.len()]);
         }
@@ -88,32 +89,88 @@ pub(crate) fn all_to_all(
     send_: &[u8],
     receive_: &mut [u8],
 ) -> Result<()> {
-    let (size, me) = (team.group().members.len(), team.group().me);
+    let (size, me) = (team.group().size(), team.group().me);
     let block = send_.len() / size;
-    // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has
-    // bit k.
-    let mut travelling = send_.to_vec();
-    travelling.rotate_left(me * block);
+    // Block i has to go i members up the ring; in round k those move on whose i has bit k.
+    receive_.copy_from_slice(send_);
+    receive_.rotate_left(me * block);
+    let mut message = team.group().buffer.borrow_mut();
     for round in 0..rounds(size) {
-        let movers: Vec<usize> = (0..size).filter(|to| to & (1 << round) != 0).collect();
-        let mut outgoing: Vec<u8> = movers
-            .iter()
-            .flat_map(|&to| &travelling[to * block..(to + 1) * block])
-            .copied()
-            .collect();
-        for range in chunks(outgoing.len(), MESSAGE) {
-            send(team, step, true, round, &outgoing[range.clone()])?;
-            receive(team, step, true, round, &mut outgoing[range])?;
-        }
-        for (&to, bytes) in movers.iter().zip(outgoing.chunks_exact(block.max(1))) {
-            travelling[to * block..(to + 1) * block].copy_from_slice(bytes);
+        let movers = || (0..size).filter(move |to| to & (1 << round) != 0);
+        for range in chunks(movers().count() * block, MESSAGE) {
+            message.clear();
+            let cuts = || movers().enumerate().map(|(at, to)| Cut::new(at, to, block, &range));
+            for cut in cuts() {
+                message.extend_from_slice(&receive_[cut.of_block]);
+            }
+            send(team, step, true, round, &message)?;
+            receive(team, step, true, round, &mut message)?;
+            for cut in cuts() {
+                receive_[cut.of_block].copy_from_slice(&message[cut.of_message]);
+            }
         }
     }
     // Block i has come from i members down the ring.
-    for distance in 0..size {
-        let from = (me + size - distance) % size;
-        receive_[from * block..(from + 1) * block]
-            .copy_from_slice(&travelling[distance * block..(distance + 1) * block]);
+    for low in 0..size / 2 {
+        let (front, back) = receive_.split_at_mut((size - 1 - low) * block);
+        front[low * block..(low + 1) * block].swap_with_slice(&mut back[..block]);
+    }
+    receive_.rotate_right((me + 1) % size * block);
+    Ok(())
+}
+
+/// The part of a block that goes in one message, among blocks that are sent one after the other.
+struct Cut {
+    of_block: Range<usize>,
+    of_message: Range<usize>,
+}
+
+impl Cut {
+    /// Block `to` is the one with number `at` of those that are sent; the message holds `range` of
+    /// all their bytes.
+    fn new(at: usize, to: usize, block: usize, range: &Range<usize>) -> Cut {
+        let start = (at * block).clamp(range.start, range.end);
+        let end = ((at + 1) * block).clamp(range.start, range.end);
+        let within = |byte: usize| to * block + byte - at * block;
+        let of_block = if start < end { within(start)..within(end) } else { 0..0 };
+        Cut { of_block, of_message: start - range.start..end - range.start }
+    }
+}
+
+/// Replaces this member's data by the fold of that of all members up to it; for an exclusive scan,
+/// before it, which leaves the first member's as it is.
+pub(crate) fn scan(
+    team: &Team<'_>,
+    step: &Step,
+    element: usize,
+    data: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let (size, me) = (team.group().size(), team.group().me);
+    let chunk = (MESSAGE / element).max(1) * element;
+    let mut theirs = vec![0; chunk.min(data.len())];
+    for range in chunks(data.len(), chunk) {
+        let (data, theirs) = (&mut data[range.clone()], &mut theirs[..range.len()]);
+        // After round k, the data is that of the 2^(k+1) members up to this one.
+        for round in 0..rounds(size) {
+            let distance = 1 << round;
+            if me + distance < size {
+                send(team, step, true, round, data)?;
+            }
+            if me >= distance {
+                receive(team, step, true, round, theirs)?;
+                fold(theirs, data);
+                data.copy_from_slice(theirs);
+            }
+        }
+        if step.call.kind == Kind::ExclusiveScan {
+            if me + 1 < size {
+                send(team, step, true, 0, data)?;
+            }
+            if me > 0 {
+                receive(team, step, true, 0, data)?;
+            }
+        }
     }
     Ok(())
 }
@@ -122,17 +179,19 @@ pub(crate) fn all_to_all(
 /// members away.
 struct Tree {
     parent: Option<u32>,
-    children: Vec<u32>,
+    number: usize,
+    size: usize,
 }
 
 impl Tree {
     fn new(team: &Team<'_>, root: usize) -> Tree {
         let size = team.group().size();
         let number = (team.group().me + size - root) % size;
-        Tree {
-            parent: parent(number).map(|edge| edge.level),
-            children: children(number, size).map(|edge| edge.level).collect(),
-        }
+        Tree { parent: parent(number).map(|edge| edge.level), number, size }
+    }
+
+    fn children(&self) -> impl Iterator<Item = u32> + use<> {
+        children(self.number, self.size).map(|edge| edge.level)
     }
 }
 

@@ -11,6 +11,11 @@ pub(crate) const SCRATCH_BYTES: u64 = 32 * 1024;
 /// The longest message of the tree collectives; each channel has room for two.
 pub(crate) const MESSAGE_BYTES: u64 = 16 * 1024;
 
+/// How many non-blocking collectives of a group can be under way.
+pub(crate) const PLACES: u32 = 8;
+/// The most that one of them reduces.
+pub(crate) const PLACE_BYTES: u64 = 4 * 1024;
+
 /// Arrivals at the central barrier; used in the first member's area.
 pub(crate) const COUNTER: u64 = 0;
 /// The last meeting that this member was released from by another.
@@ -29,7 +34,10 @@ const ARRIVED: u64 = FLAGS + 2 * ROUNDS * LINE;
 const FULL: u64 = ARRIVED + ROUNDS * LINE;
 const TAKEN: u64 = FULL + 4 * ROUNDS * LINE;
 const SCRATCH: u64 = TAKEN + 2 * ROUNDS * LINE;
-const MESSAGES: u64 = SCRATCH + 2 * SCRATCH_BYTES;
+const PLACE_COUNTERS: u64 = SCRATCH + 2 * SCRATCH_BYTES;
+const PLACE_FLAGS: u64 = PLACE_COUNTERS + PLACES as u64 * LINE;
+const PLACE_DATA: u64 = PLACE_FLAGS + PLACES as u64 * LINE;
+const MESSAGES: u64 = PLACE_DATA + PLACES as u64 * PLACE_BYTES;
 
 /// Returns the place of the call with this number.
 pub(crate) fn call(sequence: u32) -> u64 {
@@ -51,6 +59,22 @@ pub(crate) fn arrived(level: u32) -> u64 {
 /// ahead.
 pub(crate) fn scratch(meeting: u32) -> u64 {
     SCRATCH + u64::from(meeting % 2) * SCRATCH_BYTES
+}
+
+/// Returns the word that counts arrivals at a non-blocking collective; used in the first member's
+/// area.
+pub(crate) fn place_counter(place: u32) -> u64 {
+    PLACE_COUNTERS + u64::from(place) * LINE
+}
+
+/// Returns the word that bears the number of the last result in a place.
+pub(crate) fn place_flag(place: u32) -> u64 {
+    PLACE_FLAGS + u64::from(place) * LINE
+}
+
+/// Returns the memory of a non-blocking collective: a member's part, and then the result.
+pub(crate) fn place(place: u32) -> u64 {
+    PLACE_DATA + u64::from(place) * PLACE_BYTES
 }
 
 /// Returns the word that says which message a channel's buffer holds.
@@ -89,6 +113,9 @@ mod tests {
         let mut spans = vec![(COUNTER, 8), (RELEASE, 8), (POISON, 8), (ENTERED, 8), (REASON, 8)];
         spans.extend((0..HISTORY as u32).map(|sequence| (call(sequence), 32)));
         spans.extend((0..ROUNDS as u32).map(|level| (arrived(level), 8)));
+        for at in 0..PLACES {
+            spans.extend([(place_counter(at), 8), (place_flag(at), 8), (place(at), PLACE_BYTES)]);
+        }
         for slot in 0..2 {
             spans.extend((0..ROUNDS as u32).map(|round| (flag(slot, round), 8)));
             spans.push((scratch(slot), SCRATCH_BYTES));

@@ -26,10 +26,15 @@ pub(crate) enum Kind {
     Words,
     Free,
     Sync,
+    AllToAllV,
+    Scan,
+    ExclusiveScan,
+    BarrierNb,
+    AllReduceNb,
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 14] = [
         Kind::Barrier,
         Kind::Broadcast,
         Kind::Reduce,
@@ -39,6 +44,11 @@ impl Kind {
         Kind::Words,
         Kind::Free,
         Kind::Sync,
+        Kind::AllToAllV,
+        Kind::Scan,
+        Kind::ExclusiveScan,
+        Kind::BarrierNb,
+        Kind::AllReduceNb,
     ];
 
     pub(crate) fn from_bits(bits: u64) -> Option<Kind> {
@@ -49,6 +59,7 @@ impl Kind {
 impl Call {
     pub(crate) const BARRIER: Call = Call { kind: Kind::Barrier, size: 0, root: 0 };
     pub(crate) const SYNC: Call = Call { kind: Kind::Sync, size: 0, root: 0 };
+    pub(crate) const BARRIER_NB: Call = Call { kind: Kind::BarrierNb, size: 0, root: 0 };
 
     pub(crate) fn new(kind: Kind, size: usize) -> Call {
         Call { kind, size: size as u64, root: 0 }
@@ -90,6 +101,13 @@ impl Call {
             Kind::Words => format!("an allocation of {size} words"),
             Kind::Free => format!("freeing {}, from byte {root} on", SegmentId(*size)),
             Kind::Sync => "a sync".into(),
+            Kind::AllToAllV => {
+                format!("an all-to-all of unequal parts, with elements of {size} bytes")
+            }
+            Kind::Scan => format!("a scan of {size} bytes"),
+            Kind::ExclusiveScan => format!("an exclusive scan of {size} bytes"),
+            Kind::BarrierNb => "a non-blocking barrier".into(),
+            Kind::AllReduceNb => format!("a non-blocking all-reduce of {size} bytes"),
         }
     }
 }
@@ -103,6 +121,12 @@ mod tests {
         let calls = [
             Call::BARRIER,
             Call::SYNC,
+            Call::BARRIER_NB,
+            Call::new(Kind::AllReduce, 8),
+            Call::new(Kind::AllReduceNb, 8),
+            Call::new(Kind::Scan, 8),
+            Call::new(Kind::ExclusiveScan, 8),
+            Call::new(Kind::AllToAllV, 8),
             Call::barrier(BarrierKind::Central),
             Call::barrier(BarrierKind::Binomial),
             Call::new(Kind::AllGather, 8),

@@ -131,27 +131,54 @@ impl Team<'_> {
                 Ok((0, word)) => return Ok(word),
                 Ok(_) => return Err(self.poisoned(step)),
                 Err(Error::TimedOut { .. }) => self.suspect(step)?,
-                Err(Error::RankLost { rank, how: ExitCause::Left }) => {
-                    // It may have left for a reason that has not reached this rank yet.
-                    let reason = self.word_of(rank, at::POISON).ok().and_then(Poison::from_bits);
-                    let reason = reason.unwrap_or(Poison::HasLeft { rank, since: step.sequence });
-                    // The others do not wait for that one, and would never know.
-                    self.poison(reason);
-                    return Err(self.poisoned_by(step, reason));
-                }
-                Err(Error::RankLost { rank, how }) => {
-                    // What was learned from one who left because of it, nobody else need ever hear
-                    // of, nor care if that is no member.
-                    if !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
-                        || !group.members.contains(&rank)
-                    {
-                        self.poison(Poison::Lost(Loss { rank, how }));
-                    }
-                    return Err(Error::RankLost { rank, how });
-                }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.missed(step, error)),
             }
             patience = patience.saturating_mul(2);
+        }
+    }
+
+    /// Returns whether the word at `offset` of the own area bears a number, without waiting. Fails
+    /// where a wait for it would.
+    pub(crate) fn test_number(&self, step: &Step, offset: u64, number: u32) -> Result<bool> {
+        let (context, group) = (self.context(), self.group());
+        let load = Atomic::Load;
+        let word = context.atomic_at(&group.area, context.rank(), offset, Width::W64, load)?;
+        if (word as u64 >> 32) as u32 == number {
+            return Ok(true);
+        }
+        if concerns(self.own_poison(), step.sequence) {
+            return Err(self.poisoned(step));
+        }
+        let has_entered = |rank| self.has_entered(step, rank);
+        let (members, awaited) = (&group.members[..], &group.members[..]);
+        let concern = FailureScope::Members { members, awaited, has_done: &has_entered };
+        match context.relax_unless(&concern) {
+            Ok(()) => Ok(false),
+            Err(error) => Err(self.missed(step, error)),
+        }
+    }
+
+    /// A wait has failed: tells all members of a member that does not come any more.
+    fn missed(&self, step: &Step, error: Error) -> Error {
+        match error {
+            Error::RankLost { rank, how: ExitCause::Left } => {
+                // It may have left for a reason that has not reached this rank yet.
+                let reason = self.word_of(rank, at::POISON).ok().and_then(Poison::from_bits);
+                let reason = reason.unwrap_or(Poison::HasLeft { rank, since: step.sequence });
+                // The others do not wait for that one, and would never know.
+                self.poison(reason);
+                self.poisoned_by(step, reason)
+            }
+            Error::RankLost { rank, how } => {
+                // A loss that all members hear of by themselves need not be told.
+                let state = self.context().fabric().peer_state(rank);
+                let is_heard = matches!(state, PeerState::Lost(_));
+                if !is_heard || !self.group().members.contains(&rank) {
+                    self.poison(Poison::Lost(Loss { rank, how }));
+                }
+                Error::RankLost { rank, how }
+            }
+            other => other,
         }
     }
 

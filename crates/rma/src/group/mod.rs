@@ -28,6 +28,7 @@ use farside_fabric::{Error, Fabric, Rank, Result};
 pub use barrier::{BarrierKind, SyncKind};
 pub use shape::{Edge, Exchange, children, dissemination, is_below, neighbour, parent, rounds};
 
+use crate::collective::nonblocking::Started;
 use crate::segment::Segment;
 use crate::words::Pool;
 use barrier::combined::Messages;
@@ -57,6 +58,13 @@ pub(crate) struct Group {
     /// where it does not apply).
     pub(crate) nodes: OnceCell<Nodes>,
     pub(crate) messages: OnceCell<Option<Messages>>,
+    /// How many non-blocking collectives this member has started, the last in each place, and how
+    /// many have a handle that was neither waited for nor dropped.
+    pub(crate) started: Cell<u32>,
+    pub(crate) places: [Cell<Option<Started>>; area::PLACES as usize],
+    pub(crate) under_way: Cell<u32>,
+    /// Where parts are packed, so that collectives need not allocate.
+    pub(crate) buffer: RefCell<Vec<u8>>,
     /// How many combined fences and barriers this member has made.
     pub(crate) syncs: Cell<u32>,
 }
@@ -83,6 +91,10 @@ impl Group {
             pool: RefCell::default(),
             nodes: OnceCell::new(),
             messages: OnceCell::new(),
+            started: Cell::new(0),
+            places: [const { Cell::new(None) }; area::PLACES as usize],
+            under_way: Cell::new(0),
+            buffer: RefCell::default(),
             syncs: Cell::new(0),
         })
     }

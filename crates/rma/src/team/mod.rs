@@ -1,19 +1,20 @@
 //! Teams: subsets of the ranks with collectives of their own.
 
+mod collectives;
+mod world;
+
 use std::sync::Arc;
 
 use farside_fabric::{Error, Rank, Result, SegmentId};
-use zerocopy::IntoBytes;
 
-use crate::collective::{flat, tree};
 use crate::context::Context;
-use crate::group::area::{self as at, MESSAGE_BYTES};
-use crate::group::barrier::{self, combined};
-use crate::group::call::{Call, Kind};
+use crate::group::area as at;
+use crate::group::barrier;
+use crate::group::call::Call;
 use crate::group::member::Step;
 use crate::group::nodes::Nodes;
-use crate::group::variant::{Right, Variant};
-use crate::group::{BarrierKind, Group, SyncKind};
+use crate::group::variant::Right;
+use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::window::Window;
@@ -86,181 +87,6 @@ impl<'w> Team<'w> {
     /// Which of the members this rank is, from 0.
     pub fn index(&self) -> usize {
         self.group().me
-    }
-
-    /// Returns when every member has called it. Says nothing about puts: see [`Team::sync`].
-    pub fn barrier(&self) -> Result<()> {
-        self.meet(&self.enter(Call::BARRIER)?)
-    }
-
-    /// Like [`Team::barrier`], by a chosen algorithm; all members choose the same.
-    ///
-    /// ```
-    /// use farside::BarrierKind;
-    ///
-    /// # farside::local(3, |world| {
-    /// for kind in BarrierKind::ALL {
-    ///     world.barrier_by(kind)?;
-    /// }
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
-        self.barrier_as::<Right>(kind)
-    }
-
-    #[doc(hidden)]
-    pub fn barrier_as<V: Variant>(&self, kind: BarrierKind) -> Result<()> {
-        barrier::meet::<V>(self, &self.enter(Call::barrier(kind))?, kind)
-    }
-
-    /// Returns when every member has called it and all that any member has put before, to any rank,
-    /// has landed.
-    ///
-    /// In a team of all ranks, over a fabric that counts what lands, that is the combined fence and
-    /// barrier of \[ARMCI03\]: no member waits for acknowledgements from other nodes. Elsewhere it
-    /// is [`Context::flush_all`] and [`Team::barrier`].
-    ///
-    /// ```
-    /// # farside::local(4, |world| {
-    /// let window = world.window::<u64>(4)?;
-    /// for peer in world.ranks() {
-    ///     world.put_value(7, window.at(peer, world.rank().index()))?;
-    /// }
-    /// world.sync()?;
-    /// assert_eq!(window.own().to_vec()?, [7; 4]);
-    /// # window.free(&world) }).unwrap();
-    /// ```
-    pub fn sync(&self) -> Result<()> {
-        self.sync_by(SyncKind::Auto)
-    }
-
-    /// Like [`Team::sync`], in a chosen way; members need not choose the same.
-    pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
-        self.sync_as::<Right>(kind)
-    }
-
-    #[doc(hidden)]
-    pub fn sync_as<V: Variant>(&self, kind: SyncKind) -> Result<()> {
-        combined::sync::<V>(self, kind)
-    }
-
-    /// Gives everybody a copy of the root's `data`.
-    ///
-    /// ```
-    /// # use farside::Rank;
-    /// # farside::local(3, |world| {
-    /// let mut data = [world.rank().0; 4];
-    /// world.broadcast(Rank(2), &mut data)?;
-    /// assert_eq!(data, [2; 4]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn broadcast<T: Plain>(&self, root: Rank, data: &mut [T]) -> Result<()> {
-        let at = self.position(root)?;
-        let data = data.as_mut_bytes();
-        let call = Call::rooted(Kind::Broadcast, data.len(), root);
-        if self.group().one_node {
-            flat::broadcast(self, call, at, data)
-        } else {
-            tree::broadcast(self, &self.enter(call)?, at, data)
-        }
-    }
-
-    /// Folds everybody's `data`, element by element, into the root's. What the others' holds
-    /// afterwards is unspecified.
-    ///
-    /// `fold` must be associative; the members' data is folded in an order that depends on nothing
-    /// but the team.
-    pub fn reduce<T: Plain>(
-        &self,
-        root: Rank,
-        data: &mut [T],
-        fold: impl Fn(T, T) -> T,
-    ) -> Result<()> {
-        let at = self.position(root)?;
-        let call = Call::rooted(Kind::Reduce, size_of_val(data), root);
-        self.check_element::<T>()?;
-        let mut fold = on_bytes(fold);
-        if self.group().one_node {
-            flat::reduce(self, call, Some(at), size_of::<T>(), data.as_mut_bytes(), &mut fold)
-        } else {
-            tree::reduce(
-                self,
-                &self.enter(call)?,
-                at,
-                size_of::<T>(),
-                data.as_mut_bytes(),
-                &mut fold,
-            )
-        }
-    }
-
-    /// Folds everybody's `data`, element by element, and gives everybody the same result, bit by
-    /// bit.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// let mut data = [f64::from(world.rank().0), 1.0];
-    /// world.all_reduce(&mut data, |a, b| a + b)?;
-    /// assert_eq!(data, [3.0, 3.0]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
-        let call = Call::new(Kind::AllReduce, size_of_val(data));
-        self.check_element::<T>()?;
-        let mut fold = on_bytes(fold);
-        if self.group().one_node {
-            flat::reduce(self, call, None, size_of::<T>(), data.as_mut_bytes(), &mut fold)
-        } else {
-            let step = self.enter(call)?;
-            tree::reduce(self, &step, 0, size_of::<T>(), data.as_mut_bytes(), &mut fold)?;
-            tree::broadcast(self, &step, 0, data.as_mut_bytes())
-        }
-    }
-
-    /// Everybody's `mine`, one after the other, in the order of the team. All must be of one
-    /// length.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// assert_eq!(world.all_gather(&[world.rank().0 * 10])?, [0, 10, 20]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_gather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
-        let call = Call::new(Kind::AllGather, size_of_val(mine));
-        let mut all = vec![T::new_zeroed(); mine.len() * self.size()];
-        if self.group().one_node {
-            flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())?;
-        } else {
-            tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())?;
-        }
-        Ok(all)
-    }
-
-    /// Sends the i-th block of `send` to the i-th member, and returns what the members sent here,
-    /// in their order.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// let me = world.rank().0;
-    /// assert_eq!(world.all_to_all(&[me * 10, me * 10 + 1, me * 10 + 2])?, [me, 10 + me, 20 + me]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_to_all<T: Plain>(&self, send: &[T]) -> Result<Vec<T>> {
-        if !send.len().is_multiple_of(self.size()) {
-            return Err(Error::Misuse(format!(
-                "{} elements cannot be dealt out evenly to {} members",
-                send.len(),
-                self.size()
-            )));
-        }
-        let call = Call::new(Kind::AllToAll, size_of_val(send) / self.size());
-        let mut receive = vec![T::new_zeroed(); send.len()];
-        if self.group().one_node {
-            flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())?;
-        } else {
-            tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())?;
-        }
-        Ok(receive)
     }
 
     /// Allocates a window: `len` elements on this member; others may choose other lengths.
@@ -474,19 +300,6 @@ impl<'w> Team<'w> {
             .position(|&member| member == rank)
             .ok_or(Error::NotAMember { rank, of: "team" })
     }
-
-    /// An element of a reduction must fit into one message.
-    fn check_element<T>(&self) -> Result<()> {
-        match size_of::<T>() as u64 {
-            0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
-            value if value > MESSAGE_BYTES => Err(Error::TooMuch {
-                what: "bytes of an element of a reduction",
-                value,
-                limit: MESSAGE_BYTES,
-            }),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
@@ -521,16 +334,4 @@ pub(crate) fn check_type<T>() -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Turns a fold of elements into one of bytes.
-fn on_bytes<T: Plain>(fold: impl Fn(T, T) -> T) -> impl FnMut(&mut [u8], &[u8]) {
-    move |into, from| {
-        let size = size_of::<T>();
-        for (into, from) in into.chunks_exact_mut(size).zip(from.chunks_exact(size)) {
-            let element =
-                |bytes: &[u8]| T::read_from_bytes(bytes).expect("a chunk is as long as an element");
-            into.copy_from_slice(fold(element(into), element(from)).as_bytes());
-        }
-    }
 }
