@@ -76,7 +76,7 @@ impl turns::Plan for Plan {
 
     fn deadline(&self) -> Duration {
         let count: usize = self.cases.iter().map(|case| algorithms(case).len()).sum();
-        // Somebody may need a second for a single one.
+        // A rank may need a second for a single one.
         (self.time * 2 + Duration::from_secs(2)) * count as u32 + SLACK
     }
 

@@ -1,4 +1,4 @@
-//! The collectives of a team: everybody gets what it should, whatever the order of things.
+//! The collectives of a team: every member gets what it should, in every schedule.
 
 use farside::sim::{Policy, program};
 use farside::{Rank, Result, World};
@@ -142,7 +142,7 @@ fn words(world: &World, round: u64) -> Result<()> {
     b.free(world)
 }
 
-/// A window is there for everybody when it was allocated, and until all have freed it.
+/// A window is there for every rank when it was allocated, and until all have freed it.
 fn window(world: &World, round: u64) -> Result<()> {
     let window = world.window::<u64>(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
@@ -164,23 +164,29 @@ const ALL: [(&str, &str, &str, Each, u32); 13] = [
     (
         "collective/broadcast",
         "collective/broadcast-far",
-        "everybody gets the root's data",
+        "every rank gets the root's data",
         broadcast,
         2,
     ),
     ("collective/reduce", "collective/reduce-far", "the root gets the sum", reduce, 2),
-    ("collective/all_reduce", "collective/all_reduce-far", "everybody gets the sum", all_reduce, 1),
+    (
+        "collective/all_reduce",
+        "collective/all_reduce-far",
+        "every rank gets the sum",
+        all_reduce,
+        1,
+    ),
     (
         "collective/all_gather",
         "collective/all_gather-far",
-        "everybody gets everything",
+        "every rank gets everything",
         all_gather,
         1,
     ),
     (
         "collective/all_to_all",
         "collective/all_to_all-far",
-        "everybody gets its parts",
+        "every rank gets its parts",
         all_to_all,
         1,
     ),
@@ -195,7 +201,7 @@ const ALL: [(&str, &str, &str, Each, u32); 13] = [
     (
         "collective/all_to_all_v",
         "collective/all_to_all_v-far",
-        "everybody gets its parts, of unequal lengths",
+        "every rank gets its parts, of unequal lengths",
         all_to_all_v,
         1,
     ),

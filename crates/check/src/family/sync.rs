@@ -37,8 +37,7 @@ fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
     }
 }
 
-/// Everybody puts to everybody and syncs; then it finds what was put to itself and to its
-/// neighbour.
+/// Each rank puts to each and syncs; then it finds what was put to itself and to its neighbour.
 fn synced<V: Variant>(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);

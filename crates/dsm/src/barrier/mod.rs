@@ -19,7 +19,7 @@ pub(crate) struct BarrierMembers<'a> {
     /// This rank's logical id.
     me: usize,
     /// Whether these are all ranks of the job.
-    is_everybody: bool,
+    is_whole_job: bool,
 }
 
 impl<'a> BarrierMembers<'a> {
@@ -34,13 +34,13 @@ impl<'a> BarrierMembers<'a> {
         }
         let at =
             ranks.binary_search(&me).map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
-        Ok(BarrierMembers { ranks, me: at, is_everybody: ranks.len() == size as usize })
+        Ok(BarrierMembers { ranks, me: at, is_whole_job: ranks.len() == size as usize })
     }
 
     /// What a member tells of the write notices that it knows: when all ranks of the job meet,
     /// their makers tell them.
     fn tells(&self, rank: u32, own: impl Fn(usize) -> bool) -> bool {
-        !self.is_everybody || own(rank as usize)
+        !self.is_whole_job || own(rank as usize)
     }
 }
 
@@ -94,7 +94,7 @@ impl<V: Variant> Core<'_, V> {
             (reader.number()?, reader.number()?, reader.time()?);
         let intervals = self.read_intervals(reader)?;
         let said = CheckIn { storage_kib, common, allocations, intervals };
-        if members.is_everybody && said.allocations != self.allocations {
+        if members.is_whole_job && said.allocations != self.allocations {
             return Err(Error::Disagreement {
                 what: "the ranks disagree on what was allocated in shared memory".into(),
                 mine: format!("{:#x}", self.allocations),
@@ -128,7 +128,7 @@ impl<V: Variant> Core<'_, V> {
     }
 
     fn hear(&mut self, members: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
-        match members.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
+        match members.is_whole_job || !V::KEEPS_WHAT_SOME_TELL {
             true => self.learn_with_all(intervals),
             false => self.learn(intervals),
         }
@@ -147,7 +147,7 @@ impl<V: Variant> Core<'_, V> {
     }
 
     fn reclaims(&self, members: &BarrierMembers<'_>, storage_kib: u32) -> bool {
-        members.is_everybody && u64::from(storage_kib) * 1024 > self.config.storage_limit
+        members.is_whole_job && u64::from(storage_kib) * 1024 > self.config.storage_limit
     }
 }
 
@@ -156,7 +156,7 @@ impl<V: Variant> Core<'_, V> {
     pub(crate) fn pass(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         self.close()?;
         let reclaims = self.meet(members)?;
-        if !members.is_everybody {
+        if !members.is_whole_job {
             return Ok(());
         }
         if self.config.check_races {

@@ -30,7 +30,7 @@ pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8
     })
 }
 
-/// Folds everybody's data, in the order of the members, into the data of `root`, or of everybody.
+/// Folds all members' data, in their order, into that of `root`, or of every member.
 pub(crate) fn reduce(
     team: &Team<'_>,
     call: Call,
@@ -128,7 +128,7 @@ pub(crate) fn all_to_all(
     })
 }
 
-/// One step: everybody's `mine` can be read when this returns.
+/// Makes one step: every member's `mine` can be read when this returns.
 pub(crate) fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
     let step = team.enter(call)?;
     let group = team.group();

@@ -16,18 +16,16 @@
 
 use std::marker::PhantomData;
 
-use farside_fabric::{Atomic, Error, Result, Width};
+use farside_fabric::{Error, Result, Width};
 use zerocopy::IntoBytes;
 
 use crate::group::area::{self as at, PLACE_BYTES, PLACES};
+use crate::group::barrier::central;
 use crate::group::call::Call;
 use crate::group::member::Step;
 use crate::group::variant::Variant;
 use crate::plain::Plain;
 use crate::team::Team;
-
-/// Bits of a counter that count; the rest add up digests.
-const COUNT_BITS: u32 = 16;
 
 /// A non-blocking collective that this member has started.
 #[derive(Clone, Copy)]
@@ -178,29 +176,11 @@ fn start<'t, V: Variant>(
     group.started.set(number);
     last.set(Some(started));
     team.context().put_own(&group.area, at::place(started.place()), data)?;
-    if arrive(&team, &started)? {
+    if central::arrive(&team, &started.step, at::place_counter(started.place()))? {
         finish(&team, &started, data.len(), fold)?;
     }
     group.under_way.set(group.under_way.get() + 1);
     Ok(Handle { team, started })
-}
-
-/// Counts this member; returns whether it is the last to come.
-fn arrive(team: &Team<'_>, started: &Started) -> Result<bool> {
-    let (group, step) = (team.group(), &started.step);
-    let arrival = (step.tag(0) << COUNT_BITS) | 1;
-    let offset = at::place_counter(started.place());
-    let counter =
-        |op| team.context().atomic_at(&group.area, group.members[0], offset, Width::W64, op);
-    let sum = (counter(Atomic::Add(arrival.into()))? as u64).wrapping_add(arrival);
-    if sum & ((1 << COUNT_BITS) - 1) < group.size() as u64 {
-        return Ok(false);
-    }
-    if sum != arrival.wrapping_mul(group.size() as u64) {
-        return Err(team.disagree_with_any(step));
-    }
-    counter(Atomic::Store(0))?;
-    Ok(true)
 }
 
 /// Folds all parts, in the order of the members, and gives every member the result.

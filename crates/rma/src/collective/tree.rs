@@ -41,7 +41,7 @@ pub(crate) fn broadcast(team: &Team<'_>, step: &Step, root: usize, data: &mut [u
     Ok(())
 }
 
-/// Folds everybody's data into the root's; what the others have afterwards is unspecified.
+/// Folds all members' data into the root's; what the others have afterwards is unspecified.
 pub(crate) fn reduce(
     team: &Team<'_>,
     step: &Step,

@@ -20,7 +20,7 @@ use crate::group::call::{Call, Kind};
 use crate::plain::Plain;
 use crate::team::Team;
 
-/// What a member tells another of its part, in elements.
+/// A part, as its sender tells the receiver, in elements.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Part {

@@ -200,7 +200,7 @@ impl Team<'_> {
     /// Returns whether a rank that has left had entered this collective before.
     pub(crate) fn has_entered(&self, step: &Step, rank: Rank) -> Result<bool> {
         let group = self.group();
-        // Who has left enters no more: it need not be asked again.
+        // A rank that has left enters no more: it need not be asked again.
         let known = group.left.borrow().get(&rank).copied();
         let entered = match known.map_or_else(|| self.entered(rank), Ok) {
             Err(Error::NoSegment { .. }) => 0,
@@ -220,7 +220,7 @@ impl Team<'_> {
         self.context().post_at(&group.area, group.members[member], offset, Width::W64, op)
     }
 
-    /// Whether a word that a member sent belongs to this step; if not, the members have made
+    /// Checks that a word that a member sent belongs to this step; if not, the members have made
     /// different calls.
     pub(crate) fn check_tag(&self, step: &Step, word: u64, from: usize) -> Result<()> {
         if word as u32 as u64 == step.call.digest() {
@@ -229,7 +229,7 @@ impl Team<'_> {
         Err(self.disagree(step, self.group().members[from]))
     }
 
-    /// A wait takes long: has somebody made another call?
+    /// After a long wait, looks for a member that has made another call.
     fn suspect(&self, step: &Step) -> Result<()> {
         match self.one_who_differs(step) {
             Some(rank) => Err(self.disagree(step, rank)),
@@ -237,13 +237,13 @@ impl Team<'_> {
         }
     }
 
-    /// The members make different calls, and this one knows no more than that.
+    /// Reports that the members make different calls, where this one knows no more than that.
     pub(crate) fn disagree_with_any(&self, step: &Step) -> Error {
         let rank = self.one_who_differs(step).unwrap_or(self.group().members[0]);
         self.disagree(step, rank)
     }
 
-    /// Poisons the team, and says why.
+    /// Poisons the team, and returns the error that says why.
     fn disagree(&self, step: &Step, rank: Rank) -> Error {
         self.poison(Poison::Disagreement {
             noticed_by: self.context().rank(),
@@ -255,7 +255,7 @@ impl Team<'_> {
     /// Tells all members that there is no use in waiting.
     fn poison(&self, poison: Poison) {
         for member in 0..self.group().members.len() {
-            // Who cannot be told is lost, and its loss is what its peers will hear of.
+            // A member that cannot be told is lost, and its peers will hear of the loss.
             let _ = self.signal(member, at::POISON, poison.to_bits());
         }
     }
@@ -273,7 +273,7 @@ impl Team<'_> {
         )
     }
 
-    /// What a poison means for a collective.
+    /// Returns the error that a poison means for a collective.
     fn poisoned_by(&self, step: &Step, poison: Poison) -> Error {
         match poison {
             Poison::HasLeft { rank, .. } => {
@@ -285,14 +285,15 @@ impl Team<'_> {
                 self.context().note_reason(loss);
                 loss.error()
             }
-            // The one who noticed need not be the one who differs: look for one who does.
+            // The one that noticed need not be the one that differs: look for one that does.
             Poison::Disagreement { noticed_by, .. } => {
                 self.disagreement(step, self.one_who_differs(step).unwrap_or(noticed_by))
             }
         }
     }
 
-    /// A member whose call differs, among those next to this one and at the start of the team.
+    /// Returns a member whose call differs, among those next to this one and at the start of the
+    /// team.
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
         let differs = |rank: Rank| matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call);
         let (members, me) = (&self.group().members, self.group().me);
@@ -313,7 +314,7 @@ impl Team<'_> {
         Error::Disagreement { what, mine: step.call.describe(), rank, theirs }
     }
 
-    /// The call with a number that a member has written down, if it still remembers it.
+    /// Returns the call with a number that a member has written down, if it still remembers it.
     fn call_of(&self, rank: Rank, sequence: u32) -> Result<Option<Call>> {
         let mut bytes = [0; 32];
         let (area, record) = (&self.group().area, at::call(sequence));
@@ -328,7 +329,7 @@ impl Team<'_> {
         fence(Ordering::Acquire);
         self.context().get_at(area, rank, record, &mut bytes)?;
         fence(Ordering::Acquire);
-        // If the number is still the same, nobody has written in between.
+        // If the number is still the same, the record was not written in between.
         if number()? != u64::from(sequence) {
             return Ok(None);
         }
@@ -341,7 +342,7 @@ impl Team<'_> {
         self.word_of(rank, at::ENTERED).map(|entered| entered as u32)
     }
 
-    /// A word of a member's area.
+    /// Reads a word of a member's area.
     fn word_of(&self, rank: Rank, offset: u64) -> Result<u64> {
         let mut bytes = [0; 8];
         self.context().get_at(&self.group().area, rank, offset, &mut bytes)?;

@@ -17,8 +17,8 @@ pub struct Exchange {
     pub from: usize,
 }
 
-/// Returns the rounds of member `me` of `count`. After round k, who has waited for its partner in
-/// each round so far knows of the 2^(k+1) members up to itself.
+/// Returns the rounds of member `me` of `count`. After round k, a member that has waited for its
+/// partner in each round so far knows of the 2^(k+1) members up to itself.
 ///
 /// Partners lie on a ring instead of across the cube of \[ARMCI03\] section 3.1.2, so that `count`
 /// need not be a power of two.

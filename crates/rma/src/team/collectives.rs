@@ -72,7 +72,7 @@ impl Team<'_> {
         combined::sync::<V>(self, kind)
     }
 
-    /// Gives everybody a copy of the root's `data`.
+    /// Gives every member a copy of the root's `data`.
     ///
     /// ```
     /// # use farside::Rank;
@@ -93,7 +93,7 @@ impl Team<'_> {
         }
     }
 
-    /// Folds everybody's `data`, element by element, into the root's. What the others' holds
+    /// Folds all members' `data`, element by element, into the root's. What that of the others holds
     /// afterwards is unspecified.
     ///
     /// `fold` must be associative; the members' data is folded in an order that depends on nothing
@@ -122,8 +122,8 @@ impl Team<'_> {
         }
     }
 
-    /// Folds everybody's `data`, element by element, and gives everybody the same result, bit by
-    /// bit.
+    /// Folds all members' `data`, element by element, and gives every member the same result, bit
+    /// by bit.
     ///
     /// ```
     /// # farside::local(3, |world| {

@@ -62,7 +62,7 @@ impl<'w> Team<'w> {
         Team { context, group: Hold::Borrowed(group) }
     }
 
-    /// The context that its collectives go through.
+    /// Returns the context that its collectives go through.
     pub fn context(&self) -> &'w Context {
         self.context
     }
@@ -74,17 +74,17 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// The members, in the order of the team.
+    /// Returns the members, in the order of the team.
     pub fn members(&self) -> &[Rank] {
         &self.group().members
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         self.group().members.len()
     }
 
-    /// Which of the members this rank is, from 0.
+    /// Returns which of the members this rank is, from 0.
     pub fn index(&self) -> usize {
         self.group().me
     }
@@ -118,8 +118,8 @@ impl<'w> Team<'w> {
         Words::allocate(self, count)
     }
 
-    /// Splits the team: members who say the same `colour` form a new team, ordered by `key`, then
-    /// by rank. Who says `None` gets no team.
+    /// Splits the team: members with the same `colour` form a new team, ordered by `key`, then by
+    /// rank. A member without a colour gets no team.
     ///
     /// ```
     /// # farside::local(5, |world| {
@@ -176,7 +176,7 @@ impl<'w> Team<'w> {
             )),
             Hold::Owned(group) => {
                 self.context.flush_all()?;
-                // Whoever returns from a meeting has got all signals that will ever be sent to it.
+                // A member that returns from a meeting has got all signals that will ever be sent.
                 self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
                 let messages = group.messages.get().and_then(Option::as_ref);
                 if let Some(messages) = messages {
@@ -187,16 +187,15 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// The members on this rank's node, as a team.
+    /// Returns the members on this rank's node, as a team. Collective.
     pub fn split_by_node(&self) -> Result<Team<'w>> {
         let node = self.context.topology().node_of(self.context.rank());
         let team = self.split(Some(node.0.into()), 0)?;
         team.ok_or_else(|| Error::Misuse("a team of this node has no members".into()))
     }
 
-    /// One meeting of all members, by the barrier that suits them: where they outnumber the
-    /// processors, each of them should be woken once; otherwise, messages should be few one after
-    /// the other.
+    /// Meets all members, by the barrier that suits them: where they outnumber the processors, each
+    /// should be woken once; otherwise, few messages should follow each other.
     pub(crate) fn meet(&self, step: &Step) -> Result<()> {
         let kind = if self.group().one_node && self.group().crowded {
             BarrierKind::Central
@@ -212,8 +211,8 @@ impl<'w> Team<'w> {
         group.nodes.get_or_init(|| Nodes::new(self.context.topology(), &group.members, group.me))
     }
 
-    /// A new segment with `bytes` on this member, and `element` bytes for each element on every
-    /// member.
+    /// Allocates a segment with `bytes` on this member, and `element` bytes for each element on
+    /// every member.
     pub(crate) fn segment(
         &self,
         bytes: u64,
@@ -241,12 +240,12 @@ impl<'w> Team<'w> {
         Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
     }
 
-    /// What this member, who gives a name, tells the others.
+    /// Names a segment, as a word that other members can be told.
     fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> u64 {
         self.context.name_segment(name).map_or(NAMED_ALL, |name| name.0)
     }
 
-    /// The members disagree on the type of a window: says with whom.
+    /// Names a member that disagrees with this one on the type of a window.
     fn who_differs(&self, element: u64) -> Result<Error> {
         let all = self.all_gather(&[element])?;
         let other = all.iter().zip(self.members()).find(|(theirs, _)| **theirs != element);
@@ -265,7 +264,7 @@ impl<'w> Team<'w> {
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
-        // Nobody's memory goes while somebody may still have operations on it under way.
+        // No memory goes while a member may still have operations on it under way.
         self.flush_and_meet(Call::free(segment.id, 0))?;
         self.context.fabric().deregister(segment.id)
     }
@@ -276,10 +275,10 @@ impl<'w> Team<'w> {
         self.meet(&self.enter(call)?)
     }
 
-    /// Tells everybody whether all could expose their part: this rank's error if it has one,
-    /// otherwise who failed. In either case nothing is left of the segment.
+    /// Agrees on whether all members could register their part: fails with this rank's error if it
+    /// has one, otherwise names a rank that failed. Then nothing is left of the segment.
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
-        // One more than the index of the last who failed.
+        // One more than the index of the last member that failed.
         let mut failed = [if mine.is_err() { self.index() as u64 + 1 } else { 0 }];
         self.all_reduce(&mut failed, u64::max)?;
         mine?;
@@ -308,8 +307,8 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
     }
 }
 
-/// What a member who gives no name says in place of one, and one who has given all that it has: no
-/// segment is called so.
+/// In place of a name: this member gives none; it has given all that it has. No segment is called
+/// so.
 const NAMELESS: u64 = 0;
 const NAMED_ALL: u64 = u64::MAX;
 

@@ -17,25 +17,33 @@ use super::super::area as at;
 use super::super::member::Step;
 use crate::team::Team;
 
-/// Bits of the counter that count; the rest add up digests.
-const COUNT_BITS: u32 = 16;
+/// Bits of a counter that count, as many as a rank has; the rest add up digests.
+const COUNT_BITS: u32 = 24;
 
 pub(crate) fn meet(team: &Team<'_>, step: &Step) -> Result<()> {
     let group = team.group();
+    if !arrive(team, step, at::COUNTER)? {
+        return team.await_number(step, None, at::RELEASE, step.meeting).map(drop);
+    }
+    let mut others = (0..group.size()).filter(|&member| member != group.me);
+    others.try_for_each(|member| team.signal(member, at::RELEASE, step.release()))
+}
+
+/// Counts this member at a word of the first member's area; returns whether it is the last to come,
+/// and then leaves the word at zero.
+pub(crate) fn arrive(team: &Team<'_>, step: &Step, offset: u64) -> Result<bool> {
+    let group = team.group();
     let size = group.size() as u64;
-    let digest = step.tag(0);
-    let arrival = (digest << COUNT_BITS) | 1;
+    let arrival = (step.tag(0) << COUNT_BITS) | 1;
     let counter =
-        |op| team.context().atomic_at(&group.area, group.members[0], at::COUNTER, Width::W64, op);
+        |op| team.context().atomic_at(&group.area, group.members[0], offset, Width::W64, op);
     let sum = (counter(Atomic::Add(arrival.into()))? as u64).wrapping_add(arrival);
     if sum & ((1 << COUNT_BITS) - 1) < size {
-        team.await_number(step, None, at::RELEASE, step.meeting)?;
-        return Ok(());
+        return Ok(false);
     }
     if sum != arrival.wrapping_mul(size) {
         return Err(team.disagree_with_any(step));
     }
     counter(Atomic::Store(0))?;
-    let mut others = (0..group.size()).filter(|&member| member != group.me);
-    others.try_for_each(|member| team.signal(member, at::RELEASE, step.release()))
+    Ok(true)
 }

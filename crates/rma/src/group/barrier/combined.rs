@@ -3,15 +3,14 @@
 //!
 //! Paper:     [ARMCI03] section 3.1.2, figures 2 and 3.
 //! Differs:   counts are kept for each node, whose members are combined first; a phase sends only
-//!            the counts that the other half needs; nodes beyond a power of two have a partner. A
-//!            member that has posted to few nodes waits for acknowledgements; if all do, half is left out.
+//!            the counts that the other half needs; nodes beyond a power of two have a partner. Who
+//!            has posted to few nodes awaits acknowledgements; if all do, half is left out.
 //! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its
 //!            first rank; 1 word on every rank. Made by the first sync.
 //! Invariant: when a member returns, all that any member posted before it called has landed.
-//! Ordering:  a node is complete when as much has landed as was posted to it
-//!            (`a_sync_that_does_not_wait_is_caught`), others after a second meeting
-//!            (`a_sync_that_does_not_meet_again_is_caught`); strangers' landings count like members', so
-//!            that all ranks must be members (`a_sync_that_counts_strangers_is_caught`).
+//! Ordering:  as much has landed as was posted (`a_sync_that_does_not_wait_is_caught`), everywhere
+//!            (`a_sync_that_does_not_meet_again_is_caught`), and all of it is members'
+//!            (`a_sync_that_counts_strangers_is_caught`).
 //! Cost:      log2 N messages and log2 N signals from each node, one after the other; all-fence and
 //!            barrier take 2 (N - 1) + log2 N.
 //! Checked:   `farside check sync/combined`: 3 ranks on 3 nodes exhaustively, after puts from each
@@ -46,7 +45,7 @@ const UNSURE: u64 = 2;
 /// The memory of a group's combined fence and barrier.
 pub(crate) struct Messages {
     segment: Segment,
-    /// What this rank had posted to each node when it last synchronized.
+    /// How much this rank had posted to each node when it last synchronized.
     issued_last: RefCell<Box<[u64]>>,
 }
 
@@ -147,7 +146,7 @@ impl Sync<'_, '_> {
         Ok(released & (NEEDED | UNSURE))
     }
 
-    /// What the first rank of a node does for it.
+    /// Does what the first rank of a node does for it.
     fn lead<V: Variant>(&self, message: &mut [u64]) -> Result<u64> {
         let (team, nodes) = (self.team, self.nodes);
         for place in 1..nodes.near.len() {
