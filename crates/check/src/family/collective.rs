@@ -100,8 +100,8 @@ fn all_reduce_nb(world: &World, round: u64) -> Result<()> {
     second.wait()
 }
 
-/// Rank 0 starts reductions and drops them; the last rank waits for each. There are more rounds than
-/// places.
+/// Rank 0 starts reductions and drops them; the last rank waits for each. There are more rounds
+/// than places.
 fn places<V: Variant>(setup: &Setup) -> Subject {
     let rounds = u64::from(setup.rounds);
     Subject::new(program(
