@@ -101,12 +101,22 @@ caught! {
     fn an_access_without_order_is_caught: "epoch/post-without-order";
     fn an_access_without_posts_is_caught: "epoch/post-without-posts";
     fn an_exposure_without_origins_is_caught: "epoch/post-without-origins";
+    fn a_barrier_that_reuses_its_flags_is_caught: "sync/dissemination-one-set", "barrier/flags-one-set";
+    fn a_barrier_that_does_not_gather_is_caught: "sync/binomial-without-gathering";
+    fn a_barrier_that_does_not_wait_is_caught: "barrier/without-waiting";
+    fn a_confirmation_that_overtakes_is_caught: "sync/fence-without-order";
+    fn a_sync_that_does_not_wait_for_landings_is_caught: "sync/combined-without-waiting";
+    fn a_sync_that_meets_once_is_caught: "sync/combined-without-meeting";
+    fn a_sync_that_counts_strangers_is_caught: "sync/team-counting-strangers";
+    fn a_place_that_is_used_too_early_is_caught: "collective/places-without-waiting";
 }
 
 #[test]
 fn every_wrong_protocol_has_a_test() {
     let is_meant = |name: &str| {
-        ["dsm/", "epoch/", "lock/", "map/", "rw/"].iter().any(|family| name.starts_with(family))
+        let families =
+            ["barrier/", "collective/", "dsm/", "epoch/", "lock/", "map/", "rw/", "sync/"];
+        families.iter().any(|family| name.starts_with(family))
     };
     for check in checks().iter().filter(|check| check.is_mutant() && is_meant(check.name)) {
         assert!(NAMED.contains(&check.name), "{}", check.name);

@@ -1,6 +1,6 @@
 //! Barrier, broadcast, reductions and the rest.
 
-use farside::{Rank, Result, World};
+use farside::{BarrierKind, Error, Rank, Result, SyncKind, World};
 
 use crate::{ensure, ensure_eq};
 
@@ -185,4 +185,150 @@ pub(crate) fn sync_completes_puts(world: World) -> Result<()> {
         world.sync()?;
     }
     window.free(&world)
+}
+
+/// After a sync, each rank finds what each has put to each, whichever way they have chosen.
+pub(crate) fn sync_is_seen_by_all(world: World) -> Result<()> {
+    let (me, n) = (world.rank(), world.size() as usize);
+    let window = world.window::<u64>(n)?;
+    for round in 1..=30u64 {
+        // Sometimes few ranks put, sometimes none.
+        let puts = |rank: Rank| (u64::from(rank.0) + round) % 3 != 0 && round % 7 != 0;
+        for peer in world.ranks().filter(|_| puts(me)) {
+            world.put(&[round], window.at(peer, me.index()))?;
+        }
+        let ways = SyncKind::ALL;
+        world.sync_by(ways[(round as usize + me.index()) % ways.len()])?;
+        for peer in world.ranks() {
+            let mut seen = vec![0; n];
+            world.get(window.at(peer, 0), &mut seen)?;
+            for from in world.ranks().filter(|&from| puts(from)) {
+                ensure_eq(seen[from.index()], round, "what was put before a sync")?;
+            }
+        }
+        world.barrier()?;
+    }
+    window.free(&world)
+}
+
+pub(crate) fn barriers_of_every_kind_alternate(world: World) -> Result<()> {
+    let words = world.words(1)?;
+    let n = u64::from(world.size());
+    for round in 1..=100u64 {
+        world.fetch_add(words.at(Rank(0), 0), 1)?;
+        // Every order of two kinds comes up.
+        let kinds = BarrierKind::ALL;
+        world.barrier_by(kinds[(round * (1 + round / 4)) as usize % kinds.len()])?;
+        let seen = world.load(words.at(Rank(0), 0))?;
+        ensure(seen >= n * round && seen <= n * (round + 1), || {
+            format!("{seen} arrivals after barrier {round}")
+        })?;
+    }
+    words.free(&world)
+}
+
+pub(crate) fn a_sync_and_a_barrier_are_a_disagreement(world: World) -> Result<()> {
+    world.sync()?;
+    let outcome = if world.rank() == Rank(0) { world.sync() } else { world.barrier() };
+    if world.size() == 1 {
+        return outcome;
+    }
+    ensure(matches!(outcome, Err(Error::Disagreement { .. })), || format!("{outcome:?}"))
+}
+
+pub(crate) fn scans_keep_the_order(world: World) -> Result<()> {
+    let me = u64::from(world.rank().0);
+    for len in LENGTHS {
+        // Composing linear functions is associative, and depends on the order.
+        let compose = |f: [u64; 2], g: [u64; 2]| {
+            [f[0].wrapping_mul(g[0]), g[0].wrapping_mul(f[1]).wrapping_add(g[1])]
+        };
+        let of = |rank: u64, at: usize| [2 * rank + 3, 5 * at as u64 + rank];
+        let mine: Vec<[u64; 2]> = (0..len).map(|at| of(me, at)).collect();
+        let folded = |ranks: u64, at: usize| {
+            (0..ranks).map(|rank| of(rank, at)).reduce(compose).unwrap_or([1, 0])
+        };
+        let mut data = mine.clone();
+        world.scan(&mut data, compose)?;
+        ensure(data.iter().enumerate().all(|(at, &seen)| seen == folded(me + 1, at)), || {
+            format!("scan of {len} elements")
+        })?;
+        let mut data = mine;
+        world.exclusive_scan(&mut data, [1, 0], compose)?;
+        ensure(data.iter().enumerate().all(|(at, &seen)| seen == folded(me, at)), || {
+            format!("exclusive scan of {len} elements")
+        })?;
+    }
+    let team = world.split(Some(me % 2), 0)?.expect("everybody has a colour");
+    let mut data = [1u32];
+    team.scan(&mut data, |a, b| a + b)?;
+    ensure_eq(data[0] as usize, team.index() + 1, "a scan in a team")?;
+    team.free()
+}
+
+pub(crate) fn all_to_all_v_deals_unequal_parts(world: World) -> Result<()> {
+    let (me, n) = (world.rank().0, world.size());
+    // From nothing to what does not fit into one message, or into the scratch space.
+    for scale in [0, 1, 40, 1500] {
+        let len = |from: u32, to: u32| ((from * 7 + to * 3) % 5 * scale) as usize;
+        let value = |from: u32, to: u32| u64::from(from * 1000 + to);
+        let parts: Vec<Vec<u64>> = (0..n).map(|to| vec![value(me, to); len(me, to)]).collect();
+        let borrowed: Vec<&[u64]> = parts.iter().map(Vec::as_slice).collect();
+        let received = world.all_to_all_v(&borrowed)?;
+        let expected: Vec<Vec<u64>> =
+            (0..n).map(|from| vec![value(from, me); len(from, me)]).collect();
+        ensure(received == expected, || format!("parts of up to {} elements", 4 * scale))?;
+        let counts: Vec<usize> = (0..n).map(|to| len(me, to)).collect();
+        let (mut receive, mut received) = (vec![77; 3], vec![0; n as usize]);
+        world.all_to_all_v_into(&parts.concat(), &counts, &mut receive, &mut received)?;
+        ensure(receive == expected.concat(), || "one after the other".into())?;
+        ensure(received.iter().zip(&expected).all(|(&len, part)| len == part.len()), || {
+            format!("{received:?} elements")
+        })?;
+    }
+    let uneven = world.all_to_all_v_into(&[1, 2], &vec![3; n as usize], &mut vec![], &mut []);
+    ensure(matches!(uneven, Err(Error::Misuse(_))), || format!("{uneven:?}"))
+}
+
+pub(crate) fn collectives_fill_buffers(world: World) -> Result<()> {
+    let (me, n) = (world.rank().0, world.size() as usize);
+    for len in LENGTHS {
+        let mut all = vec![0; n * len];
+        world.all_gather_into(&vec![me; len], &mut all)?;
+        ensure(all.chunks_exact(len).zip(0..).all(|(part, rank)| part == vec![rank; len]), || {
+            format!("gathered {len}")
+        })?;
+        let send: Vec<u32> = (0..n as u32).flat_map(|to| vec![me * 100 + to; len]).collect();
+        world.all_to_all_into(&send, &mut all)?;
+        let expected = (0..n as u32).flat_map(|from| vec![from * 100 + me; len]);
+        ensure(all.into_iter().eq(expected), || format!("exchanged {len}"))?;
+    }
+    let short = world.all_gather_into(&[me; 2], &mut vec![0; 2 * n + 1]);
+    ensure(matches!(short, Err(Error::Misuse(_))), || format!("{short:?}"))?;
+    let short = world.all_to_all_into(&vec![me; n], &mut vec![0; n + 1]);
+    ensure(matches!(short, Err(Error::Misuse(_))), || format!("{short:?}"))
+}
+
+pub(crate) fn usual_folds_of_all_numbers(world: World) -> Result<()> {
+    let (me, n) = (world.rank().0, world.size());
+    let mut sum = [u64::MAX, me.into()];
+    world.all_sum(&mut sum)?;
+    let wrapped = 0u64.wrapping_sub(n.into());
+    ensure_eq(sum, [wrapped, u64::from(n * (n - 1) / 2)], "a sum of u64")?;
+    let mut least = [10 + me, 100 - me];
+    world.all_min(&mut least)?;
+    ensure_eq(least, [10, 101 - n], "the least of u32")?;
+    let mut greatest = [f64::from(me), -f64::from(me), f64::NAN];
+    world.all_max(&mut greatest[..2])?;
+    ensure_eq(greatest[..2].to_vec(), vec![f64::from(n - 1), 0.0], "the greatest of f64")?;
+    // Sums of unsigned numbers at a place, too.
+    let (wide, narrow) = (world.window::<u64>(1)?, world.window::<u32>(1)?);
+    world.accumulate(3, &[u64::MAX], wide.at(Rank(0), 0))?;
+    world.accumulate(2, &[u32::from(me == 0)], narrow.at(Rank(0), 0))?;
+    world.sync()?;
+    let place = world.get_value(wide.at(Rank(0), 0))?;
+    ensure_eq(place, 0u64.wrapping_sub(3 * u64::from(n)), "accumulated u64")?;
+    ensure_eq(world.get_value(narrow.at(Rank(0), 0))?, 2, "accumulated u32")?;
+    narrow.free(&world)?;
+    wide.free(&world)
 }

@@ -12,6 +12,7 @@ mod failures;
 pub mod heirs;
 mod layers;
 mod memory;
+mod nonblocking;
 mod ordering;
 mod teams;
 mod transfers;
@@ -75,9 +76,15 @@ tests! { $
         broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
         all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix
         collectives_go_on_past_the_end_of_their_numbers empty_collectives_are_fine
-        sync_completes_puts;
+        sync_completes_puts sync_is_seen_by_all barriers_of_every_kind_alternate
+        a_sync_and_a_barrier_are_a_disagreement scans_keep_the_order
+        all_to_all_v_deals_unequal_parts collectives_fill_buffers usual_folds_of_all_numbers;
+    nonblocking: barriers_can_be_started reductions_overlap_with_puts handles_can_be_dropped
+        too_many_under_way_are_refused different_reductions_are_a_disagreement
+        nonblocking_numbers_start_over teams_start_collectives who_is_missed_by_a_test_is_named;
     teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node
-        windows_of_a_team who_has_no_colour_has_no_team teams_come_and_go;
+        windows_of_a_team who_has_no_colour_has_no_team teams_come_and_go a_team_syncs
+        a_team_of_all_ranks_in_another_order_syncs;
     agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter
         a_handler_reads_and_writes calls_that_cannot_be_served_are_errors
         a_call_that_nobody_serves_is_an_error many_threads_call

@@ -117,3 +117,53 @@ pub(crate) fn who_has_no_colour_has_no_team(world: World) -> Result<()> {
     let team = world.split(None, 0)?;
     ensure(team.is_none(), || "a team of nobody".into())
 }
+
+/// What members of a team put before its sync, to any rank, is seen by every member after it,
+/// whatever the others do meanwhile: for teams that are spread over the nodes, and teams of one.
+pub(crate) fn a_team_syncs(world: World) -> Result<()> {
+    let (me, n) = (world.rank(), world.size() as usize);
+    let window = world.window::<u64>(n)?;
+    let spread = world.split(Some(u64::from(me.0 % 2)), 0)?.expect("everybody has a colour");
+    let alone = world.split(Some(u64::from(me.0)), 0)?.expect("everybody has a colour");
+    for team in [&spread, &alone] {
+        for round in 1..=20u64 {
+            for peer in world.ranks() {
+                world.put(&[round], window.at(peer, me.index()))?;
+            }
+            team.sync()?;
+            for &member in team.members() {
+                for peer in world.ranks() {
+                    let seen = world.get_value(window.at(peer, member.index()))?;
+                    ensure(seen >= round, || format!("{seen} of {round} from {member} at {peer}"))?;
+                }
+            }
+        }
+        world.sync()?;
+        window.own().write(0, &vec![0; n])?;
+        world.sync()?;
+    }
+    alone.free()?;
+    spread.free()?;
+    window.free(&world)
+}
+
+pub(crate) fn a_team_of_all_ranks_in_another_order_syncs(world: World) -> Result<()> {
+    let (me, n) = (world.rank(), world.size() as usize);
+    let window = world.window::<u64>(n)?;
+    // Both count what lands, each for itself.
+    let team = world.split(Some(0), u64::from(1000 - me.0))?.expect("everybody has a colour");
+    for round in 1..=20u64 {
+        for peer in world.ranks() {
+            world.put(&[round], window.at(peer, me.index()))?;
+        }
+        if round % 3 == 0 {
+            world.sync()?
+        } else {
+            team.sync()?
+        }
+        ensure_eq(window.own().to_vec()?, vec![round; n], "puts of all ranks")?;
+        team.barrier()?;
+    }
+    team.free()?;
+    window.free(&world)
+}

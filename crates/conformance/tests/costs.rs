@@ -2,7 +2,7 @@
 
 use farside::counting::Counts;
 use farside::observed::Kind;
-use farside::{Local, Patch, Rank, Result, World};
+use farside::{BarrierKind, Local, Patch, Rank, Result, SyncKind, World};
 
 /// How many operations of a kind each rank has done to others in `run`. A rank's own counts change
 /// through nobody else.
@@ -51,6 +51,81 @@ fn a_central_barrier_counts_once_and_releases_each() {
     assert_eq!(atomics, u64::from(ranks) + 1);
     let releases: u64 = counted(ranks, local(ranks, 1), Kind::Post, World::barrier).iter().sum();
     assert_eq!(releases, u64::from(ranks) - 1);
+}
+
+#[test]
+fn a_binomial_barrier_sends_one_signal_up_and_one_down() {
+    for ranks in [2, 3, 5, 8] {
+        let signals = counted(ranks, local(ranks, 64), Kind::Post, |world| {
+            world.barrier_by(BarrierKind::Binomial)
+        });
+        assert_eq!(signals.iter().sum::<u64>(), 2 * u64::from(ranks - 1), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn a_hierarchical_barrier_sends_log_of_the_nodes_signals_from_each_root() {
+    // Three nodes of three, three and two ranks.
+    let signals = counted(8, local(8, 64).topology("node:3"), Kind::Post, |world| {
+        world.barrier_by(BarrierKind::Hierarchical)
+    });
+    assert_eq!(signals.iter().sum::<u64>(), 2 * (8 - 3) + 3 * rounds(3));
+}
+
+#[test]
+fn a_counted_sync_sends_log_n_messages_and_signals_from_each_node() {
+    for ranks in [2, 4, 8] {
+        let sync = |kind| {
+            counted(ranks, local(ranks, 64).nodes(ranks), kind, |world| {
+                world.sync_by(SyncKind::Counted)
+            })
+        };
+        // The first sync allocates its memory; the one that is counted comes after it.
+        let of_second = |kind| {
+            let twice = counted(ranks, local(ranks, 64).nodes(ranks), kind, |world| {
+                world.sync_by(SyncKind::Counted)?;
+                world.sync_by(SyncKind::Counted)
+            });
+            twice.into_iter().zip(sync(kind)).map(|(two, one)| two - one).collect::<Vec<_>>()
+        };
+        assert_eq!(of_second(Kind::PutSignal), vec![rounds(ranks); ranks as usize]);
+        assert_eq!(of_second(Kind::Post), vec![rounds(ranks); ranks as usize]);
+    }
+}
+
+#[test]
+fn a_started_reduction_costs_each_one_atomic_and_the_last_the_rest() {
+    let ranks = 5;
+    let run = |kind| {
+        let counts = counted(ranks, local(ranks, 64), kind, |world| {
+            world.all_reduce_nb(&[1u64], |a, b| a + b)?.wait().map(drop)
+        });
+        counts.iter().sum::<u64>()
+    };
+    // One arrival for each member, and one store that resets the counter.
+    assert_eq!(run(Kind::Atomic), u64::from(ranks) + 1);
+    assert_eq!(run(Kind::Get), u64::from(ranks) - 1);
+    assert_eq!(run(Kind::PutSignal), u64::from(ranks) - 1);
+}
+
+#[test]
+fn a_tree_scan_sends_log_n_messages() {
+    let ranks = 8u32;
+    let run = |is_exclusive: bool| {
+        let tree = local(ranks, 64).topology("node:2");
+        let messages = counted(ranks, tree, Kind::PutSignal, move |world| {
+            if is_exclusive {
+                world.exclusive_scan(&mut [1u64], 0, |a, b| a + b)
+            } else {
+                world.scan(&mut [1u64], |a, b| a + b)
+            }
+        });
+        messages.iter().sum::<u64>()
+    };
+    // In round k, all but the last 2^k.
+    let scan = u64::from((ranks - 1) + (ranks - 2) + (ranks - 4));
+    assert_eq!(run(false), scan);
+    assert_eq!(run(true), scan + u64::from(ranks) - 1);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
+use farside_rma::group::{dissemination, rounds};
 use farside_rma::{AwaitedWord, Context, Place, Team, Window};
 
 use crate::answer::AnswerSlot;
@@ -29,8 +30,6 @@ use crate::mode::Mode;
 use crate::variant::Variant;
 
 const HEADER_BYTES: usize = 16;
-/// Rounds of a barrier: more ranks than that many doublings do not exist.
-const ROUNDS: usize = 32;
 
 /// The kinds of messages.
 const EPOCH: u8 = 1;
@@ -88,7 +87,7 @@ impl<'t> TwoSided<'t> {
     ) -> Result<TwoSided<'t>> {
         let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
         let mail = team.uncounted_window(2 * count * slot_bytes)?;
-        let numbers = team.uncounted_window(2 * count + ROUNDS)?;
+        let numbers = team.uncounted_window(2 * count + rounds(count) as usize)?;
         Ok(TwoSided {
             mail,
             numbers,
@@ -261,16 +260,10 @@ impl<'t> TwoSided<'t> {
     pub(crate) fn barrier<V: Variant>(&self, context: &Context, memory: &Window<u8>) -> Result<()> {
         let (count, number) = (self.members.len(), self.barriers.get() + 1);
         self.barriers.set(number);
-        let mut step = 1;
-        for round in 0..ROUNDS {
-            if step >= count {
-                break;
-            }
-            let peer = self.members[(self.me + step) % count];
-            let word = |rank: Rank| self.numbers.at(rank, 2 * count + round);
-            context.signal(word(peer), number)?;
+        for exchange in dissemination(self.me, count) {
+            let word = |rank: Rank| self.numbers.at(rank, 2 * count + exchange.round as usize);
+            context.signal(word(self.members[exchange.to]), number)?;
             self.wait::<V>(context, memory, word(context.rank()), |seen| seen >= number)?;
-            step *= 2;
         }
         Ok(())
     }

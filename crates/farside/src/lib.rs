@@ -72,13 +72,13 @@ pub use farside_fabric::{
 pub use farside_job::{connect, join};
 pub use farside_macros::main;
 pub use farside_rma::{
-    Agent, AtomicWord, AwaitedWord, Complex, Context, Counters, Error, ExitCause, Fetch, HandlerId,
-    Integer, Link, Node, Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run,
-    Scope, Summand, Team, Topology, Transfer, WaitOptions, Window, Words, World,
+    Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ExitCause,
+    Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters, Pending,
+    PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope, Summand, SyncKind, Team,
+    Topology, Transfer, WaitOptions, Window, Words, World,
 };
 pub use farside_sync::{
-    Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier,
-    combined, fence, lock, rw,
+    Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, fence, lock, rw,
 };
 pub use local::{Local, local};
 

@@ -65,6 +65,11 @@ impl Context {
         Ok(true)
     }
 
+    /// Returns whether this context counts what it posts, since its rank joined the job.
+    pub(crate) fn counts_landings(&self) -> bool {
+        self.landings().issued.get().is_some()
+    }
+
     /// How many operations this context has posted to a node since it began to count.
     pub fn issued_to(&self, node: Node) -> u64 {
         let issued = self.landings().issued.get();

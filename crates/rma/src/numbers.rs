@@ -2,7 +2,7 @@
 
 use farside_fabric::{Atomic, Result, Width};
 
-use crate::collective::at;
+use crate::group::area::{self as at, PLACES};
 use crate::world::World;
 
 impl World {
@@ -25,6 +25,8 @@ impl World {
         }
         group.sequence.set(number);
         group.meetings.set(number);
+        group.syncs.set(number - number.wrapping_sub(group.syncs.get()) % 2);
+        group.started.set(number - number.wrapping_sub(group.started.get()) % PLACES);
         self.barrier()
     }
 }

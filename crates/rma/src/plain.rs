@@ -26,7 +26,8 @@ pub trait AtomicWord: Plain + sealed::Sealed {
 /// A [`AtomicWord`] that can be added to and masked: the integers of 32 and 64 bits.
 pub trait Integer: AtomicWord {}
 
-/// What can be accumulated: `i32`, `i64`, `f32`, `f64` and [`Complex`] numbers of the latter two.
+/// What can be accumulated: `i32`, `i64`, `u32`, `u64`, `f32`, `f64` and [`Complex`] numbers of the
+/// latter two. Integers wrap.
 pub trait Summand: Plain + sealed::Sealed {
     #[doc(hidden)]
     const NUMBER: Number;
@@ -105,6 +106,9 @@ macro_rules! summands {
 summands! {
     i32 => Number::I32, 1;
     i64 => Number::I64, 1;
+    // Wrapping sums and products are those of the signed numbers.
+    u32 => Number::I32, 1;
+    u64 => Number::I64, 1;
     f32 => Number::F32, 1.0;
     f64 => Number::F64, 1.0;
     Complex<f32> => Number::C32, Complex { re: 1.0, im: 0.0 };

@@ -8,8 +8,8 @@ use farside_fabric::{
     Wait, Wake, Width, Word, first_cause, first_loss,
 };
 
-use crate::collective::at;
 use crate::context::Context;
+use crate::group::area as at;
 use crate::place::Place;
 use crate::plain::Integer;
 
@@ -184,7 +184,7 @@ impl Context {
     }
 
     #[inline]
-    fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
+    pub(crate) fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
         let departures = self.fabric().failures().departures.load(Ordering::SeqCst);
         // Who departs may have written what is polled for after the last look at it: the caller

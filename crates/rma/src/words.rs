@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use farside_fabric::{Error, Rank, Result, SegmentId};
 
-use crate::collective::{Call, Kind};
+use crate::group::call::{Call, Kind};
 use crate::place::Place;
 use crate::segment::Segment;
 use crate::team::Team;
@@ -90,7 +90,7 @@ impl Words {
                 "words are freed by the team that allocated them, not by another".into(),
             ));
         };
-        team.sync_as(Call::free(self.block.id, self.start as u64 * 8))?;
+        team.flush_and_meet(Call::free(self.block.id, self.start as u64 * 8))?;
         block.used[self.start..self.start + self.count].fill(false);
         team.context().put_own(&self.block, self.start as u64 * 8, &vec![0; self.count * 8])
     }

@@ -5,11 +5,11 @@ use std::ops::Deref;
 
 use farside_fabric::{Agent, Error, Fabric, HandlerId, Rank, Result, SegmentId, Topology};
 
-use crate::collective::at;
 use crate::context::Context;
+use crate::group::{BarrierKind, Group, SyncKind, area as at};
 use crate::plain::Plain;
 use crate::segment::Segment;
-use crate::team::{Group, Team};
+use crate::team::Team;
 use crate::window::Window;
 use crate::words::Words;
 
@@ -40,7 +40,10 @@ impl World {
         let members = fabric.topology().all().clone();
         let area = Segment::open(&*fabric, SegmentId::ROOT, members, &|_| given)?;
         let group = Group::new(&*fabric, area)?;
-        Ok(World { context: Context::new(fabric)?, group, handlers: Cell::new(0) })
+        let context = Context::new(fabric)?;
+        // Before there is a window that could be put to: all that ever lands is counted.
+        context.count_landings()?;
+        Ok(World { context, group, handlers: Cell::new(0) })
     }
 
     /// All ranks, as a team.
@@ -93,6 +96,16 @@ impl World {
     /// See [`Team::barrier`].
     pub fn barrier(&self) -> Result<()> {
         self.team().barrier()
+    }
+
+    /// See [`Team::barrier_by`].
+    pub fn barrier_by(&self, kind: BarrierKind) -> Result<()> {
+        self.team().barrier_by(kind)
+    }
+
+    /// See [`Team::sync_by`].
+    pub fn sync_by(&self, kind: SyncKind) -> Result<()> {
+        self.team().sync_by(kind)
     }
 
     /// See [`Team::sync`].

@@ -3,11 +3,10 @@
 
 use std::sync::{Arc, Barrier, Mutex};
 
-use farside::barrier::Kind;
-use farside::combined::{Combined, Way};
 use farside::observed::{Observed, Observer, Operation};
 use farside::{
-    Error, ExitCause, Local, Node, PeerState, Rank, Result, WaitOptions, World, barrier,
+    BarrierKind, Error, ExitCause, Local, Node, PeerState, Rank, Result, SyncKind, WaitOptions,
+    World,
 };
 
 /// Leaves because of the loss.
@@ -112,18 +111,18 @@ fn a_collective_names_the_loss_because_of_which_a_member_left() {
 
 #[test]
 fn a_barrier_names_the_loss_because_of_which_a_rank_left() {
-    for (kind, nodes) in Kind::ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, RANKS)]) {
+    for (kind, nodes) in BarrierKind::ALL.into_iter().flat_map(|kind| [(kind, 1), (kind, RANKS)]) {
         let local = if nodes == 1 { local() } else { local().nodes(nodes) };
         assert_all_know(kind.name(), local, |world, turn| {
-            let barrier = barrier::Barrier::new(world, kind)?;
             turn()?;
-            barrier.enter(world)
+            world.barrier_by(kind)
         });
     }
     assert_all_know("combined", local().nodes(RANKS), |world, turn| {
-        let combined = Combined::new(world)?;
+        // The first one allocates.
+        world.sync()?;
         turn()?;
-        combined.sync(world, Way::Counted)
+        world.sync_by(SyncKind::Counted)
     });
 }
 

@@ -1,10 +1,10 @@
-//! Fences of the kind that returns when everything has landed: by acknowledgement, or by request
-//! for confirmation.
+//! Fences that return when everything has landed: by acknowledgement, or by request for
+//! confirmation.
 //!
 //! Paper:     \[ARMCI03\] section 3.1.1 and 3.1.2: the two ways to a fence, and all-fence as a loop
 //!            over all servers.
 //! Differs:   the request for confirmation is an atomic that a fence orders behind what was put:
-//!            its reply comes from whoever carried out the puts.
+//!            its reply comes from the agent or interface that carried out the puts.
 //! State:     1 word on every rank, which is only read (confirmation).
 //! Invariant: when a fence on a rank returns, all that this context posted to it has landed.
 //! Ordering:  the request comes after the puts (`a_confirmation_without_fence_is_caught`).
@@ -13,11 +13,10 @@
 //! Checked:   2 ranks and 3 ranks exhaustively, each against the other's puts.
 
 use farside_fabric::{Rank, Result};
+use farside_rma::group::variant::{Right, Variant};
 use farside_rma::{Context, Team, Words, World};
 
-use crate::variant::{Right, Variant};
-
-/// How to find out that puts have landed.
+/// How a fence learns that puts have landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Wait for the acknowledgements of the fabric.
@@ -27,7 +26,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// Its name, as benchmarks spell it.
+    /// Returns its name, as benchmarks spell it.
     pub fn name(self) -> &'static str {
         match self {
             Style::Acknowledged => "acknowledged",
@@ -88,8 +87,8 @@ impl Fences {
         }
     }
 
-    /// Returns when all that this context posted to anybody has landed: the linear loop over all
-    /// ranks, the old way.
+    /// Returns when all that this context posted to any rank has landed: the linear loop over all
+    /// ranks that the combined fence and barrier replaced.
     pub fn all_fence(&self, context: &Context, style: Style) -> Result<()> {
         context
             .ranks()

@@ -1,8 +1,6 @@
 //! Synchronization over one-sided memory: one file per algorithm.
 //!
-//! - [`fence`]: when puts have landed, by acknowledgement and by confirmation;
-//! - [`barrier`]: a central counter, dissemination, a binomial tree, a hierarchy of both;
-//! - [`combined`]: fence and barrier of all ranks in one, in 2 log2 N message times;
+//! - [`fence`]: puts have landed, by acknowledgement and by confirmation;
 //! - [`lock`]: exclusive locks, from a ticket to a queue per element of the topology;
 //! - [`rw`]: reader-writer locks.
 //!
@@ -12,17 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-pub mod barrier;
-pub mod combined;
 pub mod fence;
 pub mod lock;
 mod make;
 pub mod rw;
-#[doc(hidden)]
-pub mod variant;
 
-pub use barrier::Barrier;
-pub use combined::Combined;
 pub use fence::Fences;
 pub use lock::{Guard, Lock};
 pub use make::Locks;

@@ -1,16 +1,14 @@
 //! Barriers, fences and the combined sync: explored at a few ranks, run in virtual time at many,
 //! and on threads.
 
-use farside::barrier::{Barrier, Kind};
-use farside::combined::{Combined, Way};
 use farside::counting::Counts;
 use farside::fence::{Fences, Style};
 use farside::observed::Kind as Operation;
 use farside::sim::{
     Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation,
 };
-use farside::{Error, Local, Rank, Result, World};
-use farside_sync::variant::{Right, Variant, mutants};
+use farside::{BarrierKind, Error, Local, Rank, Result, SyncKind, World};
+use farside_rma::group::variant::{Right, Variant, mutants};
 
 const ENOUGH: u64 = 2_000_000;
 
@@ -36,14 +34,14 @@ fn is_caught(ranks: u32, topology: Option<&str>, program: &Program, problem: &st
 }
 
 /// Nobody leaves a round before all have come to it.
-fn separation<V: Variant>(kind: Kind, rounds: u64) -> Program {
+fn separation<V: Variant>(kind: BarrierKind, rounds: u64) -> Program {
     program(
-        move |world| Ok((Barrier::variant::<V>(world, kind)?, world.words(1)?)),
-        move |world, (barrier, words)| {
+        |world| world.words(1),
+        move |world, words| {
             let come = words.at(Rank(0), 0);
             for round in 1..=rounds {
                 world.fetch_add(come, 1)?;
-                barrier.enter(world)?;
+                world.team().barrier_as::<V>(kind)?;
                 let seen = world.load(come)?;
                 if seen < round * u64::from(world.size()) {
                     return Err(Error::Misuse(format!("left round {round} when {seen} had come")));
@@ -56,7 +54,7 @@ fn separation<V: Variant>(kind: Kind, rounds: u64) -> Program {
 
 #[test]
 fn barriers_separate_in_every_schedule() {
-    for kind in Kind::ALL {
+    for kind in BarrierKind::ALL {
         passes(2, None, &separation::<Right>(kind, 3));
         passes(3, None, &separation::<Right>(kind, 2));
         passes(3, Some("node:2"), &separation::<Right>(kind, 2));
@@ -69,14 +67,19 @@ fn a_barrier_with_one_set_of_flags_is_caught() {
     is_caught(
         2,
         None,
-        &separation::<mutants::WithOneSetOfFlags>(Kind::Dissemination, 3),
+        &separation::<mutants::WithOneSetOfFlags>(BarrierKind::Dissemination, 3),
         "deadlock",
     );
 }
 
 #[test]
 fn a_tree_that_does_not_gather_is_caught() {
-    is_caught(2, None, &separation::<mutants::WithoutGathering>(Kind::Binomial, 1), "left round 1");
+    is_caught(
+        2,
+        None,
+        &separation::<mutants::WithoutGathering>(BarrierKind::Binomial, 1),
+        "left round 1",
+    );
 }
 
 /// What was put before a fence is there when somebody is told so.
@@ -141,14 +144,18 @@ fn all_to_all(world: &World, sync: impl Fn(u64) -> Result<()>, rounds: u64) -> R
 /// Some put, all sync, and everybody finds what was put to it and to its neighbour.
 fn synced<V: Variant>(puts: &'static [(u32, u32)], rounds: u64) -> Program {
     program(
-        |world| Ok((Combined::<V>::variant(world)?, world.window::<u64>(world.size() as usize)?)),
-        move |world, (combined, window)| {
+        |world| {
+            // The first one allocates.
+            world.team().sync_as::<V>(SyncKind::Counted)?;
+            world.window::<u64>(world.size() as usize)
+        },
+        move |world, window| {
             let me = world.rank().0;
             for round in 1..=rounds {
                 for &(_, to) in puts.iter().filter(|&&(from, _)| from == me) {
                     world.put_value(round, window.at(Rank(to), me as usize))?;
                 }
-                combined.sync(world, Way::Counted)?;
+                world.team().sync_as::<V>(SyncKind::Counted)?;
                 // Others may be a round ahead, never behind.
                 for &(from, to) in
                     puts.iter().filter(|&&(_, to)| to == me || to == (me + 1) % world.size())
@@ -203,14 +210,10 @@ fn a_sync_is_complete_in_virtual_time() {
         (16, "node:16"),
         (24, "node:6"),
     ] {
-        for (way, seed) in [(Way::Counted, 1), (Way::Auto, 2), (Way::Direct, 3)] {
+        for (way, seed) in [(SyncKind::Counted, 1), (SyncKind::Auto, 2), (SyncKind::Direct, 3)] {
             let profile = Profile::load("ethernet-now").unwrap();
             let job = Virtual::new(&profile, ranks).unwrap().topology(topology).unwrap().seed(seed);
-            let outcome = job.run(move |world| {
-                let combined = Combined::new(&world)?;
-                all_to_all(&world, |_| combined.sync(&world, way), 4)?;
-                combined.free(&world)
-            });
+            let outcome = job.run(move |world| all_to_all(&world, |_| world.sync_by(way), 4));
             assert!(outcome.is_ok(), "{ranks} ranks, {topology}, {way:?}: {outcome:?}");
         }
     }
@@ -220,12 +223,10 @@ fn a_sync_is_complete_in_virtual_time() {
 fn syncs_of_all_ways_alternate() {
     let profile = Profile::load("myrinet-2000").unwrap();
     let outcome = Virtual::new(&profile, 6).unwrap().run(|world| {
-        let combined = Combined::new(&world)?;
-        let ways = [Way::Counted, Way::Direct, Way::Auto, Way::Counted];
+        let ways = SyncKind::ALL;
         // Ranks need not agree on the way.
         let mine = |round: u64| ways[(round + u64::from(world.rank().0)) as usize % ways.len()];
-        all_to_all(&world, |round| combined.sync(&world, mine(round)), 8)?;
-        combined.free(&world)
+        all_to_all(&world, |round| world.sync_by(mine(round)), 8)
     });
     assert!(outcome.is_ok(), "{outcome:?}");
 }
@@ -235,8 +236,9 @@ fn a_sync_that_does_not_wait_is_caught_in_virtual_time() {
     let profile = Profile::load("ethernet-now").unwrap();
     let run = |seed| {
         Virtual::new(&profile, 5).unwrap().seed(seed).run(|world| {
-            let combined = Combined::<mutants::WithoutAwaitingLandings>::variant(&world)?;
-            all_to_all(&world, |_| combined.sync(&world, Way::Counted), 4)
+            let team = world.team();
+            let sync = |_| team.sync_as::<mutants::WithoutAwaitingLandings>(SyncKind::Counted);
+            all_to_all(&world, sync, 4)
         })
     };
     assert!((0..50).any(|seed| run(seed).is_err()));
@@ -245,28 +247,23 @@ fn a_sync_that_does_not_wait_is_caught_in_virtual_time() {
 #[test]
 fn threads_meet() {
     for topology in ["node:1", "node:2", "node:3,socket:2"] {
-        for kind in Kind::ALL {
+        for kind in BarrierKind::ALL {
             let run = |world: World| {
-                let (barrier, words) = (Barrier::new(&world, kind)?, world.words(1)?);
+                let words = world.words(1)?;
                 for round in 1..=50u64 {
                     world.fetch_add(words.at(Rank(0), 0), 1)?;
-                    barrier.enter(&world)?;
+                    world.barrier_by(kind)?;
                     let come = world.load(words.at(Rank(0), 0))?;
                     assert!(
                         come >= round * u64::from(world.size()),
                         "{kind:?} on {topology}: {come} in {round}"
                     );
                 }
-                words.free(&world)?;
-                barrier.free(&world)
+                words.free(&world)
             };
             Local::new(7).unwrap().topology(topology).run(run).unwrap();
         }
-        let sync = |world: World| {
-            let combined = Combined::new(&world)?;
-            all_to_all(&world, |_| combined.sync(&world, Way::Auto), 20)?;
-            combined.free(&world)
-        };
+        let sync = |world: World| all_to_all(&world, |_| world.sync(), 20);
         Local::new(7).unwrap().topology(topology).run(sync).unwrap();
     }
 }
@@ -294,7 +291,9 @@ fn a_sync_between_nodes_is_the_combined_one() {
                 .sum()
         };
         let run = |world: World| {
-            let (combined, window) = (Combined::new(&world)?, world.window::<u64>(4 * LONG)?);
+            let window = world.window::<u64>(4 * LONG)?;
+            // The first one allocates.
+            world.sync()?;
             for round in 1..=10u64 {
                 for peer in world.ranks() {
                     // One in four goes past the agents where there is such a way.
@@ -306,7 +305,7 @@ fn a_sync_between_nodes_is_the_combined_one() {
                     )?;
                 }
                 let before = flushes(world.rank());
-                combined.sync(&world, Way::Counted)?;
+                world.sync_by(SyncKind::Counted)?;
                 assert_eq!(
                     flushes(world.rank()) - before,
                     0,
@@ -319,8 +318,7 @@ fn a_sync_between_nodes_is_the_combined_one() {
                 );
                 world.barrier()?;
             }
-            window.free(&world)?;
-            combined.free(&world)
+            window.free(&world)
         };
         local.decorate(move |fabric| over.over(fabric)).run(run).unwrap();
     }
@@ -328,13 +326,12 @@ fn a_sync_between_nodes_is_the_combined_one() {
 
 #[test]
 fn who_does_not_come_to_a_barrier_is_missed() {
-    for kind in Kind::ALL {
+    for kind in BarrierKind::ALL {
         let outcome = farside::local(3, |world| {
-            let barrier = Barrier::new(&world, kind)?;
             if world.rank() == Rank(1) {
                 return Ok(None);
             }
-            Ok(barrier.enter(&world).err())
+            Ok(world.barrier_by(kind).err())
         });
         let errors = outcome.unwrap();
         let missed = |error: &Option<Error>| matches!(error, Some(Error::RankLost { .. }));

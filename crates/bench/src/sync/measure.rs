@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use farside::barrier;
-use farside::combined::{Combined, Way};
 use farside::fence::{Fences, Style};
-use farside::{Barrier, Error, Rank, Result, Window, World};
+use farside::{BarrierKind, Error, Rank, Result, SyncKind, Window, World};
 
 use super::{ALLFENCE, BARRIER, Plan, SYNC, algorithms};
 use crate::driver::sample;
@@ -43,29 +41,31 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 enum Method {
     AllFence(Fences, Style),
     WorldSync,
-    Combined(Combined, Way),
+    Sync(SyncKind),
     WorldBarrier,
-    Barrier(Barrier),
+    Barrier(BarrierKind),
 }
 
 impl Method {
     fn new(world: &World, case: &str, algorithm: &str) -> Result<Method> {
         let unknown = || Error::Misuse(format!("there is no {algorithm:?} of {case:?}"));
-        let kind = || {
-            barrier::Kind::ALL.into_iter().find(|kind| kind.name() == algorithm).ok_or_else(unknown)
+        let barrier = || {
+            let kind = BarrierKind::ALL.into_iter().find(|kind| kind.name() == algorithm);
+            kind.map(Method::Barrier).ok_or_else(unknown)
         };
-        let combined = |way| Ok(Method::Combined(Combined::new(world)?, way));
+        let sync = || {
+            let kind = SyncKind::ALL.into_iter().find(|kind| kind.name() == algorithm);
+            kind.map(Method::Sync).ok_or_else(unknown)
+        };
         match (case, algorithm) {
             (ALLFENCE, "acknowledged") => {
                 Ok(Method::AllFence(Fences::new(world)?, Style::Acknowledged))
             }
             (ALLFENCE, "confirmed") => Ok(Method::AllFence(Fences::new(world)?, Style::Confirmed)),
             (SYNC, "world") => Ok(Method::WorldSync),
-            (SYNC, "auto") => combined(Way::Auto),
-            (SYNC, "direct") => combined(Way::Direct),
-            (SYNC, "counted") => combined(Way::Counted),
+            (SYNC, _) => sync(),
             (BARRIER, "world") => Ok(Method::WorldBarrier),
-            (BARRIER, _) => Ok(Method::Barrier(Barrier::new(world, kind()?)?)),
+            (BARRIER, _) => barrier(),
             _ => Err(unknown()),
         }
     }
@@ -77,18 +77,16 @@ impl Method {
                 world.barrier()
             }
             Method::WorldSync => world.sync(),
-            Method::Combined(combined, way) => combined.sync(world, *way),
+            Method::Sync(kind) => world.sync_by(*kind),
             Method::WorldBarrier => world.barrier(),
-            Method::Barrier(barrier) => barrier.enter(world),
+            Method::Barrier(kind) => world.barrier_by(*kind),
         }
     }
 
     fn free(self, world: &World) -> Result<()> {
         match self {
             Method::AllFence(fences, _) => fences.free(world),
-            Method::Combined(combined, _) => combined.free(world),
-            Method::Barrier(barrier) => barrier.free(world),
-            Method::WorldSync | Method::WorldBarrier => Ok(()),
+            _ => Ok(()),
         }
     }
 }
@@ -106,8 +104,8 @@ impl Puts {
         others.into_iter().try_for_each(|peer| world.put(&data, self.window.at(peer, at)))
     }
 
-    /// A synchronization that is fast because it does not wait must not look fast. Who is ahead may
-    /// have put again.
+    /// A synchronization that is fast because it does not wait must not look fast. A rank that is
+    /// ahead may have put again.
     fn check(&self, world: &World, round: u64) -> Result<()> {
         for peer in world.ranks().filter(|&peer| peer != world.rank()) {
             let seen = self.window.own().get(peer.index() * self.words)?;

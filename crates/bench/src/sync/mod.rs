@@ -11,9 +11,8 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use farside::World;
-use farside::barrier;
 use farside::fence::Style;
+use farside::{BarrierKind, SyncKind, World};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -31,8 +30,8 @@ const BARRIER: &str = "barrier";
 fn algorithms(case: &str) -> Vec<&'static str> {
     match case {
         ALLFENCE => [Style::Acknowledged, Style::Confirmed].map(Style::name).to_vec(),
-        SYNC => vec!["world", "auto", "direct", "counted"],
-        _ => std::iter::once("world").chain(barrier::Kind::ALL.map(barrier::Kind::name)).collect(),
+        SYNC => std::iter::once("world").chain(SyncKind::ALL.map(SyncKind::name)).collect(),
+        _ => std::iter::once("world").chain(BarrierKind::ALL.map(BarrierKind::name)).collect(),
     }
 }
 
@@ -77,7 +76,7 @@ impl driver::Plan for Plan {
 
     fn deadline(&self) -> Duration {
         let count: usize = self.cases.iter().map(|case| algorithms(case).len()).sum();
-        // Somebody may need a second for a single one.
+        // A rank may need a second for a single one.
         (self.time * 2 + Duration::from_secs(2)) * count as u32 + SLACK
     }
 

@@ -2,6 +2,7 @@
 
 use farside::sim::program;
 use farside::{Rank, Result, Words, World};
+use farside_rma::group::{dissemination, rounds};
 
 use crate::check::{Check, Setup, Subject};
 use crate::property::{Promise, Separation};
@@ -61,11 +62,10 @@ struct Flags {
 
 impl Flags {
     fn barrier(self, world: &World, words: &Words, round: u64) -> Result<()> {
-        let (me, size) = (world.rank().0, world.size());
-        let steps = size.next_power_of_two().ilog2();
-        for step in 0..steps {
-            let flag = ((round % self.sets) as u32 * steps + step) as usize;
-            world.signal(words.at(Rank((me + (1 << step)) % size), flag), 1)?;
+        let (me, size) = (world.rank().index(), world.size() as usize);
+        for exchange in dissemination(me, size) {
+            let flag = ((round % self.sets) as u32 * rounds(size) + exchange.round) as usize;
+            world.signal(words.at(Rank(exchange.to as u32), flag), 1)?;
             world.wait(words.at(world.rank(), flag), |raised| raised == 1)?;
             world.store(words.at(world.rank(), flag), 0)?;
         }
@@ -73,8 +73,7 @@ impl Flags {
     }
 
     fn check(self, name: &'static str, about: &'static str) -> Check {
-        let make =
-            |world: &World| world.words(2 * world.size().next_power_of_two().ilog2() as usize);
+        let make = |world: &World| world.words(2 * rounds(world.size() as usize) as usize);
         Check::new(
             name,
             about,

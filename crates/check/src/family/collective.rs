@@ -1,10 +1,13 @@
-//! The collectives of a team: everybody gets what it should, whatever the order of things.
+//! The collectives of a team: every member gets what it should, in every schedule.
 
 use farside::sim::{Policy, program};
 use farside::{Rank, Result, World};
+use farside_rma::group::variant::{Right, Variant, mutants};
 
+use super::barrier::separates;
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
+use crate::property::Promise;
 
 fn is<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<()> {
     if found == expected {
@@ -62,6 +65,61 @@ fn all_to_all(world: &World, round: u64) -> Result<()> {
     is(all, world.ranks().map(|from| block(from, world.rank())).collect())
 }
 
+fn scan(world: &World, round: u64) -> Result<()> {
+    let up_to = |rank: u32| (0..rank).map(|rank| round * 10 + u64::from(rank)).sum::<u64>();
+    let mine = [round * 10 + u64::from(world.rank().0)];
+    let mut data = mine;
+    world.scan(&mut data, |a, b| a + b)?;
+    is(data[0], up_to(world.rank().0 + 1))
+}
+
+fn exclusive_scan(world: &World, round: u64) -> Result<()> {
+    let mut data = [round * 10 + u64::from(world.rank().0)];
+    world.exclusive_scan(&mut data, 0, |a, b| a + b)?;
+    is(data[0], (0..world.rank().0).map(|rank| round * 10 + u64::from(rank)).sum())
+}
+
+/// Rank i sends i + j elements to rank j.
+fn all_to_all_v(world: &World, round: u64) -> Result<()> {
+    let part =
+        |from: Rank, to: Rank| vec![round * 100 + u64::from(from.0); (from.0 + to.0) as usize];
+    let parts: Vec<Vec<u64>> = world.ranks().map(|to| part(world.rank(), to)).collect();
+    let all = world.all_to_all_v(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    is(all, world.ranks().map(|from| part(from, world.rank())).collect())
+}
+
+/// Two at a time; rank 0 does not wait for the first.
+fn all_reduce_nb(world: &World, round: u64) -> Result<()> {
+    let first = world.all_reduce_nb(&[round * 10 + u64::from(world.rank().0)], |a, b| a + b)?;
+    let second = world.barrier_nb()?;
+    if world.rank() == Rank(0) {
+        drop(first);
+    } else {
+        is(first.wait()?, vec![sum(world, round)])?;
+    }
+    second.wait()
+}
+
+/// Rank 0 starts reductions and drops them; the last rank waits for each. There are more rounds
+/// than places.
+fn places<V: Variant>(setup: &Setup) -> Subject {
+    let rounds = u64::from(setup.rounds);
+    Subject::new(program(
+        |_| Ok(()),
+        move |world, ()| {
+            for round in 1..=rounds {
+                let mine = [round * 10 + u64::from(world.rank().0)];
+                let team = world.team();
+                let reduction = team.all_reduce_nb_as::<V, u64>(&mine, |a, b| a + b)?;
+                if world.rank().0 == world.size() - 1 {
+                    is(reduction.wait()?, vec![sum(world, round)])?;
+                }
+            }
+            Ok(())
+        },
+    ))
+}
+
 /// Ranks 0 and 2 make a team, use it and free it; so does rank 1, alone.
 fn split(world: &World, _round: u64) -> Result<()> {
     let colour = u64::from(world.rank().0 % 2);
@@ -84,7 +142,7 @@ fn words(world: &World, round: u64) -> Result<()> {
     b.free(world)
 }
 
-/// A window is there for everybody when it was allocated, and until all have freed it.
+/// A window is there for every rank when it was allocated, and until all have freed it.
 fn window(world: &World, round: u64) -> Result<()> {
     let window = world.window::<u64>(1)?;
     let next = Rank((world.rank().0 + 1) % world.size());
@@ -102,28 +160,56 @@ fn mixed(world: &World, round: u64) -> Result<()> {
 type Each = fn(&World, u64) -> Result<()>;
 
 /// Names on one node and between nodes.
-const ALL: [(&str, &str, &str, Each, u32); 9] = [
+const ALL: [(&str, &str, &str, Each, u32); 13] = [
     (
         "collective/broadcast",
         "collective/broadcast-far",
-        "everybody gets the root's data",
+        "every rank gets the root's data",
         broadcast,
         2,
     ),
     ("collective/reduce", "collective/reduce-far", "the root gets the sum", reduce, 2),
-    ("collective/all_reduce", "collective/all_reduce-far", "everybody gets the sum", all_reduce, 1),
+    (
+        "collective/all_reduce",
+        "collective/all_reduce-far",
+        "every rank gets the sum",
+        all_reduce,
+        1,
+    ),
     (
         "collective/all_gather",
         "collective/all_gather-far",
-        "everybody gets everything",
+        "every rank gets everything",
         all_gather,
         1,
     ),
     (
         "collective/all_to_all",
         "collective/all_to_all-far",
-        "everybody gets its parts",
+        "every rank gets its parts",
         all_to_all,
+        1,
+    ),
+    ("collective/scan", "collective/scan-far", "each gets the sum up to it", scan, 1),
+    (
+        "collective/exclusive_scan",
+        "collective/exclusive_scan-far",
+        "each gets the sum of those before it",
+        exclusive_scan,
+        1,
+    ),
+    (
+        "collective/all_to_all_v",
+        "collective/all_to_all_v-far",
+        "every rank gets its parts, of unequal lengths",
+        all_to_all_v,
+        1,
+    ),
+    (
+        "collective/all_reduce_nb",
+        "collective/all_reduce_nb-far",
+        "a reduction and a barrier under way at once, and one dropped",
+        all_reduce_nb,
         1,
     ),
     ("collective/split", "collective/split-far", "a team is made, used and freed", split, 1),
@@ -156,10 +242,39 @@ pub fn checks() -> Vec<Check> {
     // Its schedules are too many to try them all: acknowledgements may come before or after each of
     // many sends.
     let many = |check: Check| match check.name {
-        "collective/split-far" => check.policy(Policy::Pct { depth: 3 }, 2000),
+        "collective/split-far" | "collective/all_to_all_v-far" => {
+            check.policy(Policy::Pct { depth: 3 }, 2000)
+        }
         _ => check,
     };
     let two = Check::new("collective/split-far-2", "the same with two ranks", rounds(split))
         .setup(Setup::new(2).topology("node:2"));
-    all.map(many).chain([two]).collect()
+    all.map(many).chain([two]).chain(nonblocking()).collect()
+}
+
+fn nonblocking() -> [Check; 4] {
+    let meets = || separates(|_| Ok(()), |world, (), _| world.barrier_nb()?.wait());
+    let pct = Policy::Pct { depth: 3 };
+    let rounds = || Setup::new(2).topology("node:2").rounds(12);
+    [
+        Check::new("collective/barrier_nb", "a barrier that is started and waited for", meets())
+            .setup(Setup::new(3).rounds(2)),
+        Check::new("collective/barrier_nb-far", "the same between nodes", meets())
+            .setup(Setup::new(3).topology("node:3").rounds(2)),
+        Check::new(
+            "collective/places",
+            "more reductions are started, and dropped, than there are places",
+            places::<Right>,
+        )
+        .setup(rounds())
+        .policy(pct, 1000),
+        Check::new(
+            "collective/places-without-waiting",
+            "writes over a contribution that was not read yet",
+            places::<mutants::WithoutAwaitingPlace>,
+        )
+        .setup(rounds())
+        .policy(pct, 1000)
+        .mutant(Promise::Visibility, "came out instead of"),
+    ]
 }

@@ -1,21 +1,16 @@
-//! Fences, barriers and the combined sync of the `sync` layer.
+//! Fences, the barriers of every kind, and the sync that is a fence and a barrier in one.
 
-use farside::barrier::{Barrier, Kind};
-use farside::combined::{Combined, Way};
 use farside::fence::{Fences, Style};
 use farside::sim::{Policy, program};
-use farside::{Rank, World};
-use farside_sync::variant::{Right, Variant, mutants};
+use farside::{BarrierKind, Rank, SyncKind, Team, World};
+use farside_rma::group::variant::{Right, Variant, mutants};
 
 use super::barrier::separates;
 use crate::check::{Check, Setup, Subject};
 use crate::property::Promise;
 
-fn meets<V: Variant>(kind: Kind) -> impl Fn(&Setup) -> Subject {
-    separates(
-        move |world| Barrier::variant::<V>(world, kind),
-        |world, barrier: &Barrier, _| barrier.enter(world),
-    )
+fn meets<V: Variant>(kind: BarrierKind) -> impl Fn(&Setup) -> Subject {
+    separates(|_| Ok(()), move |world, (), _| world.team().barrier_as::<V>(kind))
 }
 
 /// Rank 0 puts to rank 1 and fences; the last rank is told, and looks.
@@ -42,20 +37,23 @@ fn fenced<V: Variant>(style: Style) -> impl Fn(&Setup) -> Subject {
     }
 }
 
-/// Everybody puts to everybody and syncs; then it finds what was put to itself and to its
-/// neighbour.
-fn synced<V: Variant>(way: fn(&World, u64) -> Way) -> impl Fn(&Setup) -> Subject {
+/// Each rank puts to each and syncs; then it finds what was put to itself and to its neighbour.
+fn synced<V: Variant>(kind: fn(&World, u64) -> SyncKind) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = u64::from(setup.rounds);
         Subject::new(program(
-            |world| Ok((Combined::<V>::variant(world)?, world.words(world.size() as usize)?)),
-            move |world, (combined, words)| {
+            |world| {
+                // The first one allocates.
+                world.team().sync_as::<V>(SyncKind::Counted)?;
+                world.words(world.size() as usize)
+            },
+            move |world, words| {
                 let next = Rank((world.rank().0 + 1) % world.size());
                 for round in 1..=rounds {
                     for peer in world.ranks().filter(|&peer| peer != world.rank()) {
                         world.put_value(round, words.at(peer, world.rank().index()))?;
                     }
-                    combined.sync(world, way(world, round))?;
+                    world.team().sync_as::<V>(kind(world, round))?;
                     for to in [world.rank(), next] {
                         for from in world.ranks().filter(|&from| from != to) {
                             // Others may be a round ahead, never behind.
@@ -76,14 +74,40 @@ fn synced<V: Variant>(way: fn(&World, u64) -> Way) -> impl Fn(&Setup) -> Subject
     }
 }
 
+/// Ranks 0 and 1 are a team; rank 0 puts to rank 1 and the team syncs, while rank 2 puts to rank 1
+/// as well.
+fn synced_by_some<V: Variant>(_: &Setup) -> Subject {
+    Subject::new(program(
+        |world| {
+            let team = world.split((world.rank() != Rank(2)).then_some(0), 0)?;
+            if let Some(team) = &team {
+                team.sync_as::<V>(SyncKind::Counted)?;
+            }
+            Ok((team.map(Team::detach).transpose()?, world.words(2)?))
+        },
+        move |world, (team, words)| {
+            let put = |value| world.put_value(value, words.at(Rank(1), world.rank().index() / 2));
+            if world.rank() != Rank(1) {
+                put(7)?;
+            }
+            let Some(team) = team else { return Ok(()) };
+            team.attach(world).sync_as::<V>(SyncKind::Counted)?;
+            match world.get_value(words.at(Rank(1), 0))? {
+                7 => Ok(()),
+                other => Err(super::wrong(format!("{other} is not there after it"))),
+            }
+        },
+    ))
+}
+
 /// Ranks that do not agree on the way.
-fn mixed(world: &World, round: u64) -> Way {
-    let ways = [Way::Counted, Way::Direct, Way::Auto];
+fn mixed(world: &World, round: u64) -> SyncKind {
+    let ways = [SyncKind::Counted, SyncKind::Direct, SyncKind::Auto];
     ways[(u64::from(world.rank().0) + round) as usize % ways.len()]
 }
 
-fn counted(_: &World, _: u64) -> Way {
-    Way::Counted
+fn counted(_: &World, _: u64) -> SyncKind {
+    SyncKind::Counted
 }
 
 /// All checks of fences, barriers and the combined sync.
@@ -98,13 +122,13 @@ fn barriers() -> Vec<Check> {
     let three = || Setup::new(3).rounds(2);
     let far = || Setup::new(3).topology("node:2").rounds(2);
     let many = || Setup::new(16).topology("rack:2,node:2,socket:2").rounds(2);
-    let names: [(Kind, [&'static str; 4]); 4] = [
+    let names: [(BarrierKind, [&'static str; 4]); 4] = [
         (
-            Kind::Central,
+            BarrierKind::Central,
             ["sync/central", "sync/central-far", "sync/central-many", "sync/central-death"],
         ),
         (
-            Kind::Dissemination,
+            BarrierKind::Dissemination,
             [
                 "sync/dissemination",
                 "sync/dissemination-far",
@@ -113,11 +137,11 @@ fn barriers() -> Vec<Check> {
             ],
         ),
         (
-            Kind::Binomial,
+            BarrierKind::Binomial,
             ["sync/binomial", "sync/binomial-far", "sync/binomial-many", "sync/binomial-death"],
         ),
         (
-            Kind::Hierarchical,
+            BarrierKind::Hierarchical,
             [
                 "sync/hierarchical",
                 "sync/hierarchical-far",
@@ -129,10 +153,10 @@ fn barriers() -> Vec<Check> {
     let mut checks = Vec::new();
     for (kind, [near, between, large, death]) in names {
         let about = match kind {
-            Kind::Central => "a barrier that counts at one place",
-            Kind::Dissemination => "a barrier that signals in doubling steps",
-            Kind::Binomial => "a barrier up and down a binomial tree",
-            Kind::Hierarchical => "a barrier inside the nodes and then across",
+            BarrierKind::Central => "a barrier that counts at one place",
+            BarrierKind::Dissemination => "a barrier that signals in doubling steps",
+            BarrierKind::Binomial => "a barrier up and down a binomial tree",
+            BarrierKind::Hierarchical => "a barrier inside the nodes and then across",
         };
         let pct = Policy::Pct { depth: 3 };
         checks.push(Check::new(near, about, meets::<Right>(kind)).setup(three()));
@@ -144,7 +168,7 @@ fn barriers() -> Vec<Check> {
         Check::new(
             "sync/dissemination-one-set",
             "reuses its flags a round too early",
-            meets::<mutants::WithOneSetOfFlags>(Kind::Dissemination),
+            meets::<mutants::WithOneSetOfFlags>(BarrierKind::Dissemination),
         )
         .setup(Setup::new(2).rounds(3))
         .mutant(Promise::Progress, "deadlock"),
@@ -153,20 +177,20 @@ fn barriers() -> Vec<Check> {
         Check::new(
             "sync/binomial-without-gathering",
             "tells its parent before its children have come",
-            meets::<mutants::WithoutGathering>(Kind::Binomial),
+            meets::<mutants::WithoutGathering>(BarrierKind::Binomial),
         )
         .mutant(Promise::Separation, "has left barrier"),
     );
     checks
 }
 
-/// Ranks meet, and one may die: whoever is left gets an error and does not wait for ever.
-fn dies(kind: Kind) -> impl Fn(&Setup) -> Subject {
+/// Ranks meet, and one may die: the others get an error and do not wait for ever.
+fn dies(kind: BarrierKind) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let rounds = setup.rounds;
         Subject::new(program(
-            move |world| Barrier::new(world, kind),
-            move |world, barrier| (0..rounds).try_for_each(|_| barrier.enter(world)),
+            |_| Ok(()),
+            move |world, ()| (0..rounds).try_for_each(|_| world.barrier_by(kind)),
         ))
     }
 }
@@ -208,11 +232,24 @@ fn combined() -> Vec<Check> {
             .policy(Policy::Pct { depth: 3 }, 200),
         Check::new("sync/combined-death", about, |setup: &Setup| {
             let rounds = setup.rounds;
-            Subject::new(program(Combined::new, move |world, combined| {
-                (0..rounds).try_for_each(|_| combined.sync(world, Way::Counted))
+            Subject::new(program(World::sync, move |world, ()| {
+                (0..rounds).try_for_each(|_| world.sync_by(SyncKind::Counted))
             }))
         })
         .setup(Setup::new(3).topology("node:3").deaths(1)),
+        Check::new(
+            "sync/team-of-some",
+            "a sync of some ranks, while another puts to them",
+            synced_by_some::<Right>,
+        )
+        .setup(Setup::new(3).topology("node:3")),
+        Check::new(
+            "sync/team-counting-strangers",
+            "takes the landings of ranks that are no members for those of members",
+            synced_by_some::<mutants::CountingStrangers>,
+        )
+        .setup(Setup::new(3).topology("node:3"))
+        .mutant(Promise::Visibility, "is not there after it"),
         Check::new(
             "sync/combined-without-waiting",
             "does not wait until as much has landed as was posted",

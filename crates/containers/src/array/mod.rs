@@ -70,9 +70,8 @@ use std::rc::Rc;
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Plain, Team, Window, World};
-use farside_sync::combined::Way;
+use farside_sync::Fences;
 use farside_sync::fence::Style;
-use farside_sync::{Combined, Fences};
 
 pub use area::{Area, DIMENSIONS_MAX, Patch};
 pub use distribution::Distribution;
@@ -93,8 +92,8 @@ pub struct GlobalArray<'w, T> {
 /// Whose array it is, and how they synchronize.
 struct Home<'w> {
     team: Team<'w>,
-    /// If all ranks are members, what they synchronize by.
-    world: Option<(&'w World, Combined, Fences)>,
+    /// The fences of all ranks, if all are members.
+    fences: Option<Fences>,
 }
 
 /// How a sync makes sure that everything has landed.
@@ -161,13 +160,13 @@ impl Builder {
     /// # a.free() }).unwrap();
     /// ```
     pub fn create<T: Plain>(self, world: &World) -> Result<GlobalArray<'_, T>> {
-        let all = Some((world, Combined::new(world)?, Fences::new(world)?));
-        self.make(Rc::new(Home { team: world.team(), world: all }))
+        let fences = Some(Fences::new(world)?);
+        self.make(Rc::new(Home { team: world.team(), fences }))
     }
 
     /// Makes it for the members of a team. Collective over the team.
     pub fn create_on<'w, T: Plain>(self, team: impl Into<Team<'w>>) -> Result<GlobalArray<'w, T>> {
-        self.make(Rc::new(Home { team: team.into(), world: None }))
+        self.make(Rc::new(Home { team: team.into(), fences: None }))
     }
 
     fn make<T: Plain>(self, home: Rc<Home<'_>>) -> Result<GlobalArray<'_, T>> {
@@ -213,21 +212,20 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     /// Returns when all members have called it and all that any of them has put before, to anybody,
     /// has landed. Collective.
     ///
-    /// For arrays of all ranks that is the combined fence and barrier of \[ARMCI03\], which was
-    /// invented for this call.
+    /// That is [`Team::sync`]: for arrays of all ranks, the combined fence and barrier of
+    /// \[ARMCI03\], which was invented for this call.
     pub fn sync(&self) -> Result<()> {
         self.sync_by(Completion::Combined)
     }
 
     /// The same in a chosen way. Arrays of a team always wait for acknowledgements.
     pub fn sync_by(&self, completion: Completion) -> Result<()> {
-        match (&self.home.world, completion) {
-            (Some((world, combined, _)), Completion::Combined) => combined.sync(world, Way::Auto),
-            (Some((world, _, fences)), Completion::AllFence(style)) => {
-                fences.all_fence(world, style)?;
+        match (&self.home.fences, completion) {
+            (Some(fences), Completion::AllFence(style)) => {
+                fences.all_fence(self.context(), style)?;
                 self.team().barrier()
             }
-            (None, _) => self.team().sync(),
+            _ => self.team().sync(),
         }
     }
 
@@ -283,10 +281,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         let GlobalArray { window, home, .. } = self;
         window.free(&home.team)?;
         match Rc::into_inner(home) {
-            Some(Home { team, world: Some((_, combined, fences)) }) => {
-                fences.free(&team)?;
-                combined.free(&team)
-            }
+            Some(Home { team, fences: Some(fences) }) => fences.free(&team),
             _ => Ok(()),
         }
     }

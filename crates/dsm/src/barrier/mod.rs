@@ -1,5 +1,4 @@
-//! Barriers that bring write notices: nobody goes on before all have come, and who goes on knows
-//! what all have written.
+//! Barriers that carry write notices: a member that goes on knows what all have written.
 
 mod central;
 mod tree;
@@ -14,42 +13,48 @@ use crate::message::{Reader, Writer};
 use crate::time::Time;
 use crate::variant::Variant;
 
-/// Who takes part in a barrier: logical ids are places in the list.
+/// The members of a barrier; their logical ids are places in the list.
 pub(crate) struct BarrierMembers<'a> {
     ranks: &'a [Rank],
+    /// This rank's logical id.
     me: usize,
     /// Whether these are all ranks of the job.
-    is_everybody: bool,
+    is_whole_job: bool,
 }
 
 impl<'a> BarrierMembers<'a> {
-    pub(crate) fn new(members: &'a [Rank], me: Rank, ranks: u32) -> Result<BarrierMembers<'a>> {
-        let ascend = members.is_sorted_by(|one, next| one < next)
-            && members.last().is_none_or(|last| last.0 < ranks);
+    pub(crate) fn new(ranks: &'a [Rank], me: Rank, size: u32) -> Result<BarrierMembers<'a>> {
+        let ascend = ranks.is_sorted_by(|one, next| one < next)
+            && ranks.last().is_none_or(|last| last.0 < size);
         if !ascend {
             return Err(Error::Misuse(format!(
                 "the members of a barrier are ranks in ascending order, each once, and not \
-                 {members:?}"
+                 {ranks:?}"
             )));
         }
-        let at = members
-            .binary_search(&me)
-            .map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
-        Ok(BarrierMembers { ranks: members, me: at, is_everybody: members.len() == ranks as usize })
+        let at =
+            ranks.binary_search(&me).map_err(|_| Error::NotAMember { rank: me, of: "barrier" })?;
+        Ok(BarrierMembers { ranks, me: at, is_whole_job: ranks.len() == size as usize })
     }
 
     /// What a member tells of the write notices that it knows: when all ranks of the job meet,
     /// their makers tell them.
     fn tells(&self, rank: u32, own: impl Fn(usize) -> bool) -> bool {
-        !self.is_everybody || own(rank as usize)
+        !self.is_whole_job || own(rank as usize)
     }
 }
 
-/// What is said on the way up.
-struct CheckIn {
-    /// How much storage somebody uses.
+/// What a member says of its subtree on the way up, beside the write notices.
+struct Said<'a> {
     storage_kib: u32,
-    /// What all in the subtree know.
+    common: &'a Time,
+}
+
+/// A message on the way up.
+struct CheckIn {
+    /// The most storage that a member of the subtree uses.
+    storage_kib: u32,
+    /// What all members of the subtree know.
     common: Time,
     allocations: u32,
     intervals: Vec<Interval>,
@@ -57,43 +62,43 @@ struct CheckIn {
 
 impl<V: Variant> Coherence<'_, V> {
     /// Meets the others; returns whether storage is to be reclaimed.
-    pub(crate) fn meet(&mut self, group: &BarrierMembers<'_>) -> Result<bool> {
-        if group.ranks.len() == 1 {
+    pub(crate) fn meet(&mut self, members: &BarrierMembers<'_>) -> Result<bool> {
+        if members.ranks.len() == 1 {
             return Ok(self.storage() > self.config.storage_limit);
         }
         match self.config.barrier {
-            BarrierKind::Central => central::meet(self, group),
-            BarrierKind::Tree => tree::meet(self, group),
+            BarrierKind::Central => central::meet(self, members),
+            BarrierKind::Tree => tree::meet(self, members),
         }
     }
 
     fn check_in(
         &mut self,
-        group: &BarrierMembers<'_>,
+        members: &BarrierMembers<'_>,
         to: usize,
-        (storage_kib, common): (u32, &Time),
+        said: Said<'_>,
         tells: impl Fn(u32) -> bool,
     ) -> Result<()> {
         let mut writer = Writer::default();
-        writer.number(storage_kib);
+        writer.number(said.storage_kib);
         writer.number(self.allocations);
-        writer.time(common);
+        writer.time(said.common);
         self.write_lacking(&Time::default(), tells, &mut writer);
-        self.send(Way::Up, group.ranks[to], group.ranks, writer.bytes())
+        self.send(Way::Up, members.ranks[to], members.ranks, writer.bytes())
     }
 
-    fn await_check_in(&mut self, group: &BarrierMembers<'_>, from: usize) -> Result<CheckIn> {
-        let message = self.receive(Way::Up, group.ranks[from], group.ranks)?;
+    fn await_check_in(&mut self, members: &BarrierMembers<'_>, from: usize) -> Result<CheckIn> {
+        let message = self.receive(Way::Up, members.ranks[from], members.ranks)?;
         let mut reader = Reader::new(&message);
         let (storage_kib, allocations, common) =
             (reader.number()?, reader.number()?, reader.time()?);
         let intervals = self.read_intervals(reader)?;
         let said = CheckIn { storage_kib, common, allocations, intervals };
-        if group.is_everybody && said.allocations != self.allocations {
+        if members.is_whole_job && said.allocations != self.allocations {
             return Err(Error::Disagreement {
                 what: "the ranks disagree on what was allocated in shared memory".into(),
                 mine: format!("{:#x}", self.allocations),
-                rank: group.ranks[from],
+                rank: members.ranks[from],
                 theirs: format!("{:#x}", said.allocations),
             });
         }
@@ -102,7 +107,7 @@ impl<V: Variant> Coherence<'_, V> {
 
     fn release(
         &mut self,
-        group: &BarrierMembers<'_>,
+        members: &BarrierMembers<'_>,
         to: usize,
         reclaims: bool,
         knows: &Time,
@@ -110,20 +115,20 @@ impl<V: Variant> Coherence<'_, V> {
         let mut writer = Writer::default();
         writer.number(u32::from(reclaims));
         self.write_lacking(knows, |_| true, &mut writer);
-        self.send(Way::Down, group.ranks[to], group.ranks, writer.bytes())
+        self.send(Way::Down, members.ranks[to], members.ranks, writer.bytes())
     }
 
-    fn await_release(&mut self, group: &BarrierMembers<'_>, from: usize) -> Result<bool> {
-        let message = self.receive(Way::Down, group.ranks[from], group.ranks)?;
+    fn await_release(&mut self, members: &BarrierMembers<'_>, from: usize) -> Result<bool> {
+        let message = self.receive(Way::Down, members.ranks[from], members.ranks)?;
         let mut reader = Reader::new(&message);
         let reclaims = reader.number()? != 0;
         let intervals = self.read_intervals(reader)?;
-        self.hear(group, intervals)?;
+        self.hear(members, intervals)?;
         Ok(reclaims)
     }
 
-    fn hear(&mut self, group: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
-        match group.is_everybody || !V::KEEPS_WHAT_SOME_TELL {
+    fn hear(&mut self, members: &BarrierMembers<'_>, intervals: Vec<Interval>) -> Result<()> {
+        match members.is_whole_job || !V::KEEPS_WHAT_SOME_TELL {
             true => self.learn_with_all(intervals),
             false => self.learn(intervals),
         }
@@ -141,23 +146,23 @@ impl<V: Variant> Coherence<'_, V> {
         u32::try_from(self.storage().div_ceil(1024)).unwrap_or(u32::MAX)
     }
 
-    fn reclaims(&self, group: &BarrierMembers<'_>, storage_kib: u32) -> bool {
-        group.is_everybody && u64::from(storage_kib) * 1024 > self.config.storage_limit
+    fn reclaims(&self, members: &BarrierMembers<'_>, storage_kib: u32) -> bool {
+        members.is_whole_job && u64::from(storage_kib) * 1024 > self.config.storage_limit
     }
 }
 
 impl<V: Variant> Coherence<'_, V> {
     /// A whole barrier: the interval ends, all meet, and what is kept is looked after.
-    pub(crate) fn pass(&mut self, group: &BarrierMembers<'_>) -> Result<()> {
+    pub(crate) fn pass(&mut self, members: &BarrierMembers<'_>) -> Result<()> {
         self.close()?;
-        let reclaims = self.meet(group)?;
-        if !group.is_everybody {
+        let reclaims = self.meet(members)?;
+        if !members.is_whole_job {
             return Ok(());
         }
         if self.config.check_races {
             self.look_for_races()?;
         }
         self.begin_epoch();
-        if reclaims { self.reclaim(group) } else { Ok(()) }
+        if reclaims { self.reclaim(members) } else { Ok(()) }
     }
 }

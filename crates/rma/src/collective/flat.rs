@@ -1,5 +1,5 @@
-//! Collectives of members that share memory: everybody writes to its own scratch space, a barrier,
-//! everybody reads what it needs.
+//! Collectives of members that share memory: each writes to its own scratch space, meets the
+//! others, and reads what it needs.
 //!
 //! Paper:     none.
 //! Differs:   -
@@ -14,7 +14,9 @@
 
 use farside_fabric::Result;
 
-use super::{Call, SCRATCH_BYTES, Step, at};
+use crate::group::area::{self as at, SCRATCH_BYTES};
+use crate::group::call::{Call, Kind};
+use crate::group::member::Step;
 use crate::team::Team;
 
 pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8]) -> Result<()> {
@@ -28,7 +30,7 @@ pub(crate) fn broadcast(team: &Team<'_>, call: Call, root: usize, data: &mut [u8
     })
 }
 
-/// Folds everybody's data, in the order of the members, into the data of `root`, or of everybody.
+/// Folds all members' data, in their order, into that of `root`, or of every member.
 pub(crate) fn reduce(
     team: &Team<'_>,
     call: Call,
@@ -44,15 +46,47 @@ pub(crate) fn reduce(
         if root.is_some_and(|root| root != team.group().me) {
             return Ok(());
         }
-        let mut result = vec![0; range.len()];
-        read(team, &step, 0, 0, &mut result)?;
-        for member in 1..team.group().members.len() {
-            read(team, &step, member, 0, &mut theirs[..range.len()])?;
-            fold(&mut result, &theirs[..range.len()]);
-        }
-        data[range].copy_from_slice(&result);
-        Ok(())
+        fold_first(team, &step, team.size(), &mut data[range.clone()], &mut theirs, fold)
     })
+}
+
+/// Replaces this member's data by the fold of that of all members up to it; for an exclusive scan,
+/// before it, which leaves the first member's as it is.
+pub(crate) fn scan(
+    team: &Team<'_>,
+    call: Call,
+    element: usize,
+    data: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let chunk = (SCRATCH_BYTES as usize / element).max(1) * element;
+    let mut theirs = vec![0; chunk.min(data.len())];
+    let count = team.group().me + usize::from(call.kind == Kind::Scan);
+    for_each_chunk(data.len(), chunk, |range| {
+        let step = exchange(team, call, &data[range.clone()])?;
+        fold_first(team, &step, count, &mut data[range], &mut theirs, fold)
+    })
+}
+
+/// Folds the data of the first `count` members; without any, leaves `into` as it is.
+fn fold_first(
+    team: &Team<'_>,
+    step: &Step,
+    count: usize,
+    into: &mut [u8],
+    theirs: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let theirs = &mut theirs[..into.len()];
+    for member in 0..count {
+        if member == 0 {
+            read(team, step, member, 0, into)?;
+        } else {
+            read(team, step, member, 0, theirs)?;
+            fold(into, theirs);
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn all_gather(team: &Team<'_>, call: Call, mine: &[u8], all: &mut [u8]) -> Result<()> {
@@ -78,7 +112,7 @@ pub(crate) fn all_to_all(
     // One byte for each is always possible: a team that shares memory is smaller than the scratch
     // space.
     let chunk = (SCRATCH_BYTES as usize / size).max(1);
-    let mut packed = Vec::new();
+    let mut packed = team.group().buffer.borrow_mut();
     for_each_chunk(block, chunk, |range| {
         packed.clear();
         for member in 0..size {
@@ -94,8 +128,8 @@ pub(crate) fn all_to_all(
     })
 }
 
-/// One step: everybody's `mine` can be read when this returns.
-fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
+/// Makes one step: every member's `mine` can be read when this returns.
+pub(crate) fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
     let step = team.enter(call)?;
     let group = team.group();
     team.context().put_own(&group.area, at::scratch(step.meeting), mine)?;
@@ -103,7 +137,13 @@ fn exchange(team: &Team<'_>, call: Call, mine: &[u8]) -> Result<Step> {
     Ok(step)
 }
 
-fn read(team: &Team<'_>, step: &Step, member: usize, skip: u64, into: &mut [u8]) -> Result<()> {
+pub(crate) fn read(
+    team: &Team<'_>,
+    step: &Step,
+    member: usize,
+    skip: u64,
+    into: &mut [u8],
+) -> Result<()> {
     let group = team.group();
     team.context().get_at(
         &group.area,

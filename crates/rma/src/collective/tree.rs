@@ -11,8 +11,8 @@
 //! Ordering:  a message is put before its flag is signalled (put_signal), and taken before the
 //!            sender hears so (`collectives_in_a_row_do_not_mix`).
 //! Cost:      for each 16 KiB: broadcast and reduce N - 1 messages in log2 N steps, all-reduce
-//!            both; all-gather log2 N messages from each member; all-to-all log2 N messages of half
-//!            the data from each member. Each message has 1 acknowledging signal.
+//!            both; all-gather and scan log2 N messages from each member, 1 more if exclusive;
+//!            all-to-all log2 N of half the data. Each message has 1 acknowledging signal.
 //! Checked:   conformance suite on a topology of several nodes, with thread and simulated ranks;
 //!            `farside check collective`: 3 ranks on 3 nodes exhaustively.
 
@@ -20,7 +20,10 @@ use std::ops::Range;
 
 use farside_fabric::{Atomic, Result, Width};
 
-use super::{MESSAGE_BYTES, Step, at};
+use crate::group::area::{self as at, MESSAGE_BYTES};
+use crate::group::call::Kind;
+use crate::group::member::Step;
+use crate::group::{children, neighbour, parent, rounds};
 use crate::team::Team;
 
 const MESSAGE: usize = MESSAGE_BYTES as usize;
@@ -38,7 +41,7 @@ pub(crate) fn broadcast(team: &Team<'_>, step: &Step, root: usize, data: &mut [u
     Ok(())
 }
 
-/// Folds everybody's data into the root's; what the others have afterwards is unspecified.
+/// Folds all members' data into the root's; what the others have afterwards is unspecified.
 pub(crate) fn reduce(
     team: &Team<'_>,
     step: &Step,
@@ -67,7 +70,7 @@ pub(crate) fn all_gather(team: &Team<'_>, step: &Step, mine: &[u8], all: &mut [u
     // Blocks are collected from this member on upwards, and turned into place at the end.
     all[..block].copy_from_slice(mine);
     let mut have = 1;
-    for round in rounds(size) {
+    for round in 0..rounds(size) {
         let count = have.min(size - have);
         let (known, fresh) = all.split_at_mut(have * block);
         for range in chunks(count * block, MESSAGE) {
@@ -86,60 +89,110 @@ pub(crate) fn all_to_all(
     send_: &[u8],
     receive_: &mut [u8],
 ) -> Result<()> {
-    let (size, me) = (team.group().members.len(), team.group().me);
+    let (size, me) = (team.group().size(), team.group().me);
     let block = send_.len() / size;
-    // Block i of `travelling` has to go i members up the ring; in round k those move on whose i has
-    // bit k.
-    let mut travelling = send_.to_vec();
-    travelling.rotate_left(me * block);
-    for round in rounds(size) {
-        let movers: Vec<usize> = (0..size).filter(|to| to & (1 << round) != 0).collect();
-        let mut outgoing: Vec<u8> = movers
-            .iter()
-            .flat_map(|&to| &travelling[to * block..(to + 1) * block])
-            .copied()
-            .collect();
-        for range in chunks(outgoing.len(), MESSAGE) {
-            send(team, step, true, round, &outgoing[range.clone()])?;
-            receive(team, step, true, round, &mut outgoing[range])?;
-        }
-        for (&to, bytes) in movers.iter().zip(outgoing.chunks_exact(block.max(1))) {
-            travelling[to * block..(to + 1) * block].copy_from_slice(bytes);
+    // Block i has to go i members up the ring; in round k those move on whose i has bit k.
+    receive_.copy_from_slice(send_);
+    receive_.rotate_left(me * block);
+    let mut message = team.group().buffer.borrow_mut();
+    for round in 0..rounds(size) {
+        let movers = || (0..size).filter(move |to| to & (1 << round) != 0);
+        for range in chunks(movers().count() * block, MESSAGE) {
+            message.clear();
+            let cuts = || movers().enumerate().map(|(at, to)| Cut::new(at, to, block, &range));
+            for cut in cuts() {
+                message.extend_from_slice(&receive_[cut.of_block]);
+            }
+            send(team, step, true, round, &message)?;
+            receive(team, step, true, round, &mut message)?;
+            for cut in cuts() {
+                receive_[cut.of_block].copy_from_slice(&message[cut.of_message]);
+            }
         }
     }
     // Block i has come from i members down the ring.
-    for distance in 0..size {
-        let from = (me + size - distance) % size;
-        receive_[from * block..(from + 1) * block]
-            .copy_from_slice(&travelling[distance * block..(distance + 1) * block]);
+    for low in 0..size / 2 {
+        let (front, back) = receive_.split_at_mut((size - 1 - low) * block);
+        front[low * block..(low + 1) * block].swap_with_slice(&mut back[..block]);
+    }
+    receive_.rotate_right((me + 1) % size * block);
+    Ok(())
+}
+
+/// The part of a block that goes in one message, among blocks that are sent one after the other.
+struct Cut {
+    of_block: Range<usize>,
+    of_message: Range<usize>,
+}
+
+impl Cut {
+    /// Block `to` is the one with number `at` of those that are sent; the message holds `range` of
+    /// all their bytes.
+    fn new(at: usize, to: usize, block: usize, range: &Range<usize>) -> Cut {
+        let start = (at * block).clamp(range.start, range.end);
+        let end = ((at + 1) * block).clamp(range.start, range.end);
+        let within = |byte: usize| to * block + byte - at * block;
+        let of_block = if start < end { within(start)..within(end) } else { 0..0 };
+        Cut { of_block, of_message: start - range.start..end - range.start }
+    }
+}
+
+/// Replaces this member's data by the fold of that of all members up to it; for an exclusive scan,
+/// before it, which leaves the first member's as it is.
+pub(crate) fn scan(
+    team: &Team<'_>,
+    step: &Step,
+    element: usize,
+    data: &mut [u8],
+    fold: &mut dyn FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    let (size, me) = (team.group().size(), team.group().me);
+    let chunk = (MESSAGE / element).max(1) * element;
+    let mut theirs = vec![0; chunk.min(data.len())];
+    for range in chunks(data.len(), chunk) {
+        let (data, theirs) = (&mut data[range.clone()], &mut theirs[..range.len()]);
+        // After round k, the data is that of the 2^(k+1) members up to this one.
+        for round in 0..rounds(size) {
+            let distance = 1 << round;
+            if me + distance < size {
+                send(team, step, true, round, data)?;
+            }
+            if me >= distance {
+                receive(team, step, true, round, theirs)?;
+                fold(theirs, data);
+                data.copy_from_slice(theirs);
+            }
+        }
+        if step.call.kind == Kind::ExclusiveScan {
+            if me + 1 < size {
+                send(team, step, true, 0, data)?;
+            }
+            if me > 0 {
+                receive(team, step, true, 0, data)?;
+            }
+        }
     }
     Ok(())
 }
 
-/// This member's place in the binomial tree, as rounds: a partner in round k is 2^k members away.
+/// This member's place in the binomial tree of a root, as rounds: a partner in round k is 2^k
+/// members away.
 struct Tree {
     parent: Option<u32>,
-    first_child: u32,
-    size: usize,
     number: usize,
+    size: usize,
 }
 
 impl Tree {
     fn new(team: &Team<'_>, root: usize) -> Tree {
-        let size = team.group().members.len();
+        let size = team.group().size();
         let number = (team.group().me + size - root) % size;
-        let parent = number.checked_ilog2();
-        Tree { parent, first_child: parent.map_or(0, |round| round + 1), size, number }
+        Tree { parent: parent(number).map(|edge| edge.level), number, size }
     }
 
     fn children(&self) -> impl Iterator<Item = u32> + use<> {
-        let (size, number) = (self.size, self.number);
-        (self.first_child..usize::BITS).take_while(move |round| number + (1 << round) < size)
+        children(self.number, self.size).map(|edge| edge.level)
     }
-}
-
-fn rounds(size: usize) -> Range<u32> {
-    0..size.next_power_of_two().ilog2()
 }
 
 /// Consecutive ranges; one empty range if there is nothing, so that an empty collective is checked,
@@ -156,7 +209,7 @@ fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Res
     let counter = &group.sent[channel as usize];
     let number = counter.get().wrapping_add(1);
     counter.set(number);
-    let receiver = neighbour(team, up, round);
+    let receiver = neighbour(group.me, group.size(), round, up);
     team.await_word(step, Some(receiver), at::taken(channel), &|taken| {
         number.wrapping_sub(taken as u32) <= 2
     })?;
@@ -174,7 +227,7 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     let counter = &group.received[channel as usize];
     let number = counter.get().wrapping_add(1);
     counter.set(number);
-    let from = neighbour(team, !up, round);
+    let from = neighbour(group.me, group.size(), round, !up);
     let word = team.await_number(step, Some(from), at::full(channel, number), number)?;
     team.check_tag(step, word, from)?;
     let context = team.context();
@@ -182,10 +235,4 @@ fn receive(team: &Team<'_>, step: &Step, up: bool, round: u32, into: &mut [u8]) 
     // Counted, not written: acknowledgements may land in any order.
     let (from, one) = (group.members[from], Atomic::Add(1));
     context.post_at(&group.area, from, at::taken(channel), Width::W64, one)
-}
-
-fn neighbour(team: &Team<'_>, up: bool, round: u32) -> usize {
-    let size = team.group().members.len();
-    let distance = (1 << round) % size;
-    (team.group().me + if up { distance } else { size - distance }) % size
 }

@@ -1,18 +1,24 @@
 //! Teams: subsets of the ranks with collectives of their own.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+mod collectives;
+mod world;
+
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
-use zerocopy::IntoBytes;
+use farside_fabric::{Error, Rank, Result, SegmentId};
 
-use crate::collective::{Call, Kind, MESSAGE_BYTES, Step, at, central, dissemination, flat, tree};
 use crate::context::Context;
+use crate::group::area as at;
+use crate::group::barrier;
+use crate::group::call::Call;
+use crate::group::member::Step;
+use crate::group::nodes::Nodes;
+use crate::group::variant::Right;
+use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::window::Window;
-use crate::words::{Pool, Words};
+use crate::words::Words;
 
 /// A subset of the ranks, with collectives of their own. Every member must make the same collective
 /// calls in the same order.
@@ -28,58 +34,35 @@ enum Hold<'w> {
     Owned(Box<Group>),
 }
 
-/// What a member knows of its team.
-pub(crate) struct Group {
-    pub(crate) area: Arc<Segment>,
-    pub(crate) members: Arc<[Rank]>,
-    /// Which of the members this rank is.
-    pub(crate) me: usize,
-    /// How many collectives this member has entered.
-    pub(crate) sequence: Cell<u32>,
-    /// How many times this member has met the others.
-    pub(crate) meetings: Cell<u32>,
-    /// How many collectives the members that have left had entered, as far as they were asked.
-    pub(crate) left: RefCell<BTreeMap<Rank, u32>>,
-    /// Messages sent, and received, in each channel.
-    pub(crate) sent: Box<[Cell<u32>]>,
-    pub(crate) received: Box<[Cell<u32>]>,
-    /// Whether all members share memory.
-    one_node: bool,
-    /// Whether all members can run at the same time.
-    crowded: bool,
-    pub(crate) pool: RefCell<Pool>,
+/// A team made by [`Team::split`], without its context: for checks that prepare one.
+#[doc(hidden)]
+pub struct Detached {
+    group: Box<Group>,
 }
 
-impl Group {
-    pub(crate) fn new(fabric: &dyn Fabric, area: Segment) -> Result<Group> {
-        let (members, topology) = (area.members.clone(), fabric.topology());
-        let me = members.iter().position(|&rank| rank == fabric.rank());
-        let me = me.ok_or(Error::NotAMember { rank: fabric.rank(), of: "team" })?;
-        let one_node = members.iter().all(|&rank| topology.same_node(rank, members[0]));
-        let near = members.iter().filter(|&&rank| topology.same_node(rank, fabric.rank())).count();
-        let channels = at::channel(true, members.len().next_power_of_two().ilog2()) as usize + 1;
-        Ok(Group {
-            area: Arc::new(area),
-            members,
-            me,
-            sequence: Cell::new(0),
-            meetings: Cell::new(0),
-            left: RefCell::default(),
-            sent: vec![Cell::new(0); channels].into(),
-            received: vec![Cell::new(0); channels].into(),
-            one_node,
-            crowded: near > fabric.caps().processors as usize,
-            pool: RefCell::default(),
-        })
+impl Detached {
+    /// Returns the team, over the context that it was made by.
+    pub fn attach<'w>(&'w self, context: &'w Context) -> Team<'w> {
+        Team::borrowed(context, &self.group)
     }
 }
 
 impl<'w> Team<'w> {
+    #[doc(hidden)]
+    pub fn detach(self) -> Result<Detached> {
+        match self.group {
+            Hold::Owned(group) => Ok(Detached { group }),
+            Hold::Borrowed(_) => {
+                Err(Error::Misuse("only a team that was made by split is detached".into()))
+            }
+        }
+    }
+
     pub(crate) fn borrowed(context: &'w Context, group: &'w Group) -> Team<'w> {
         Team { context, group: Hold::Borrowed(group) }
     }
 
-    /// The context that its collectives go through.
+    /// Returns the context that its collectives go through.
     pub fn context(&self) -> &'w Context {
         self.context
     }
@@ -91,150 +74,19 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// The members, in the order of the team.
+    /// Returns the members, in the order of the team.
     pub fn members(&self) -> &[Rank] {
         &self.group().members
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         self.group().members.len()
     }
 
-    /// Which of the members this rank is, from 0.
+    /// Returns which of the members this rank is, from 0.
     pub fn index(&self) -> usize {
         self.group().me
-    }
-
-    /// Returns when every member has called it. Says nothing about puts: see [`Team::sync`].
-    pub fn barrier(&self) -> Result<()> {
-        self.meet(&self.enter(Call::BARRIER)?)
-    }
-
-    /// Returns when every member has called it and all that any member has put before, to anybody,
-    /// has landed.
-    pub fn sync(&self) -> Result<()> {
-        self.context.flush_all()?;
-        self.barrier()
-    }
-
-    /// Gives everybody a copy of the root's `data`.
-    ///
-    /// ```
-    /// # use farside::Rank;
-    /// # farside::local(3, |world| {
-    /// let mut data = [world.rank().0; 4];
-    /// world.broadcast(Rank(2), &mut data)?;
-    /// assert_eq!(data, [2; 4]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn broadcast<T: Plain>(&self, root: Rank, data: &mut [T]) -> Result<()> {
-        let at = self.position(root)?;
-        let data = data.as_mut_bytes();
-        let call = Call::rooted(Kind::Broadcast, data.len(), root);
-        if self.group().one_node {
-            flat::broadcast(self, call, at, data)
-        } else {
-            tree::broadcast(self, &self.enter(call)?, at, data)
-        }
-    }
-
-    /// Folds everybody's `data`, element by element, into the root's. What the others' holds
-    /// afterwards is unspecified.
-    ///
-    /// `fold` must be associative; the members' data is folded in an order that depends on nothing
-    /// but the team.
-    pub fn reduce<T: Plain>(
-        &self,
-        root: Rank,
-        data: &mut [T],
-        fold: impl Fn(T, T) -> T,
-    ) -> Result<()> {
-        let at = self.position(root)?;
-        let call = Call::rooted(Kind::Reduce, size_of_val(data), root);
-        self.check_element::<T>()?;
-        let mut fold = on_bytes(fold);
-        if self.group().one_node {
-            flat::reduce(self, call, Some(at), size_of::<T>(), data.as_mut_bytes(), &mut fold)
-        } else {
-            tree::reduce(
-                self,
-                &self.enter(call)?,
-                at,
-                size_of::<T>(),
-                data.as_mut_bytes(),
-                &mut fold,
-            )
-        }
-    }
-
-    /// Folds everybody's `data`, element by element, and gives everybody the same result, bit by
-    /// bit.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// let mut data = [f64::from(world.rank().0), 1.0];
-    /// world.all_reduce(&mut data, |a, b| a + b)?;
-    /// assert_eq!(data, [3.0, 3.0]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
-        let call = Call::new(Kind::AllReduce, size_of_val(data));
-        self.check_element::<T>()?;
-        let mut fold = on_bytes(fold);
-        if self.group().one_node {
-            flat::reduce(self, call, None, size_of::<T>(), data.as_mut_bytes(), &mut fold)
-        } else {
-            let step = self.enter(call)?;
-            tree::reduce(self, &step, 0, size_of::<T>(), data.as_mut_bytes(), &mut fold)?;
-            tree::broadcast(self, &step, 0, data.as_mut_bytes())
-        }
-    }
-
-    /// Everybody's `mine`, one after the other, in the order of the team. All must be of one
-    /// length.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// assert_eq!(world.all_gather(&[world.rank().0 * 10])?, [0, 10, 20]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_gather<T: Plain>(&self, mine: &[T]) -> Result<Vec<T>> {
-        let call = Call::new(Kind::AllGather, size_of_val(mine));
-        let mut all = vec![T::new_zeroed(); mine.len() * self.size()];
-        if self.group().one_node {
-            flat::all_gather(self, call, mine.as_bytes(), all.as_mut_bytes())?;
-        } else {
-            tree::all_gather(self, &self.enter(call)?, mine.as_bytes(), all.as_mut_bytes())?;
-        }
-        Ok(all)
-    }
-
-    /// Sends the i-th block of `send` to the i-th member, and returns what the members sent here,
-    /// in their order.
-    ///
-    /// ```
-    /// # farside::local(3, |world| {
-    /// let me = world.rank().0;
-    /// assert_eq!(world.all_to_all(&[me * 10, me * 10 + 1, me * 10 + 2])?, [me, 10 + me, 20 + me]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    pub fn all_to_all<T: Plain>(&self, send: &[T]) -> Result<Vec<T>> {
-        if !send.len().is_multiple_of(self.size()) {
-            return Err(Error::Misuse(format!(
-                "{} elements cannot be dealt out evenly to {} members",
-                send.len(),
-                self.size()
-            )));
-        }
-        let call = Call::new(Kind::AllToAll, size_of_val(send) / self.size());
-        let mut receive = vec![T::new_zeroed(); send.len()];
-        if self.group().one_node {
-            flat::all_to_all(self, call, send.as_bytes(), receive.as_mut_bytes())?;
-        } else {
-            tree::all_to_all(self, &self.enter(call)?, send.as_bytes(), receive.as_mut_bytes())?;
-        }
-        Ok(receive)
     }
 
     /// Allocates a window: `len` elements on this member; others may choose other lengths.
@@ -266,8 +118,8 @@ impl<'w> Team<'w> {
         Words::allocate(self, count)
     }
 
-    /// Splits the team: members who say the same `colour` form a new team, ordered by `key`, then
-    /// by rank. Who says `None` gets no team.
+    /// Splits the team: members with the same `colour` form a new team, ordered by `key`, then by
+    /// rank. A member without a colour gets no team.
     ///
     /// ```
     /// # farside::local(5, |world| {
@@ -324,34 +176,43 @@ impl<'w> Team<'w> {
             )),
             Hold::Owned(group) => {
                 self.context.flush_all()?;
-                // Whoever returns from a meeting has got all signals that will ever be sent to it.
+                // A member that returns from a meeting has got all signals that will ever be sent.
                 self.meet(&self.enter(Call::free(group.area.id, 0))?)?;
+                let messages = group.messages.get().and_then(Option::as_ref);
+                if let Some(messages) = messages {
+                    self.context.fabric().deregister(messages.segment())?;
+                }
                 self.context.fabric().deregister(group.area.id)
             }
         }
     }
 
-    /// The members on this rank's node, as a team.
+    /// Returns the members on this rank's node, as a team. Collective.
     pub fn split_by_node(&self) -> Result<Team<'w>> {
         let node = self.context.topology().node_of(self.context.rank());
         let team = self.split(Some(node.0.into()), 0)?;
         team.ok_or_else(|| Error::Misuse("a team of this node has no members".into()))
     }
 
-    /// One meeting of all members, by the barrier that suits them: where they outnumber the
-    /// processors, each of them should be woken once; otherwise, messages should be few one after
-    /// the other.
+    /// Meets all members, by the barrier that suits them: where they outnumber the processors, each
+    /// should be woken once; otherwise, few messages should follow each other.
     pub(crate) fn meet(&self, step: &Step) -> Result<()> {
-        self.group().meetings.set(step.meeting);
-        if self.group().one_node && self.group().crowded {
-            central::barrier(self, step)
+        let kind = if self.group().one_node && self.group().crowded {
+            BarrierKind::Central
         } else {
-            dissemination::barrier(self, step)
-        }
+            BarrierKind::Dissemination
+        };
+        barrier::meet::<Right>(self, step, kind)
     }
 
-    /// A new segment with `bytes` on this member, and `element` bytes for each element on every
-    /// member.
+    /// Returns which members share nodes.
+    pub(crate) fn nodes(&self) -> &Nodes {
+        let group = self.group();
+        group.nodes.get_or_init(|| Nodes::new(self.context.topology(), &group.members, group.me))
+    }
+
+    /// Allocates a segment with `bytes` on this member, and `element` bytes for each element on
+    /// every member.
     pub(crate) fn segment(
         &self,
         bytes: u64,
@@ -379,12 +240,12 @@ impl<'w> Team<'w> {
         Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
     }
 
-    /// What this member, who gives a name, tells the others.
+    /// Names a segment, as a word that other members can be told.
     fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> u64 {
         self.context.name_segment(name).map_or(NAMED_ALL, |name| name.0)
     }
 
-    /// The members disagree on the type of a window: says with whom.
+    /// Names a member that disagrees with this one on the type of a window.
     fn who_differs(&self, element: u64) -> Result<Error> {
         let all = self.all_gather(&[element])?;
         let other = all.iter().zip(self.members()).find(|(theirs, _)| **theirs != element);
@@ -403,21 +264,21 @@ impl<'w> Team<'w> {
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
-        // Nobody's memory goes while somebody may still have operations on it under way.
-        self.sync_as(Call::free(segment.id, 0))?;
+        // No memory goes while a member may still have operations on it under way.
+        self.flush_and_meet(Call::free(segment.id, 0))?;
         self.context.fabric().deregister(segment.id)
     }
 
-    /// A [`Team::sync`] that also checks that all members make the same call.
-    pub(crate) fn sync_as(&self, call: Call) -> Result<()> {
+    /// Waits for what this member has put, and meets the others, which must make the same call.
+    pub(crate) fn flush_and_meet(&self, call: Call) -> Result<()> {
         self.context.flush_all()?;
         self.meet(&self.enter(call)?)
     }
 
-    /// Tells everybody whether all could expose their part: this rank's error if it has one,
-    /// otherwise who failed. In either case nothing is left of the segment.
+    /// Agrees on whether all members could register their part: fails with this rank's error if it
+    /// has one, otherwise names a rank that failed. Then nothing is left of the segment.
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
-        // One more than the index of the last who failed.
+        // One more than the index of the last member that failed.
         let mut failed = [if mine.is_err() { self.index() as u64 + 1 } else { 0 }];
         self.all_reduce(&mut failed, u64::max)?;
         mine?;
@@ -438,19 +299,6 @@ impl<'w> Team<'w> {
             .position(|&member| member == rank)
             .ok_or(Error::NotAMember { rank, of: "team" })
     }
-
-    /// An element of a reduction must fit into one message.
-    fn check_element<T>(&self) -> Result<()> {
-        match size_of::<T>() as u64 {
-            0 => Err(Error::Unsupported { what: "a reduction of elements without size".into() }),
-            value if value > MESSAGE_BYTES => Err(Error::TooMuch {
-                what: "bytes of an element of a reduction",
-                value,
-                limit: MESSAGE_BYTES,
-            }),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
@@ -459,8 +307,8 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
     }
 }
 
-/// What a member who gives no name says in place of one, and one who has given all that it has: no
-/// segment is called so.
+/// In place of a name: this member gives none; it has given all that it has. No segment is called
+/// so.
 const NAMELESS: u64 = 0;
 const NAMED_ALL: u64 = u64::MAX;
 
@@ -485,16 +333,4 @@ pub(crate) fn check_type<T>() -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Turns a fold of elements into one of bytes.
-fn on_bytes<T: Plain>(fold: impl Fn(T, T) -> T) -> impl FnMut(&mut [u8], &[u8]) {
-    move |into, from| {
-        let size = size_of::<T>();
-        for (into, from) in into.chunks_exact_mut(size).zip(from.chunks_exact(size)) {
-            let element =
-                |bytes: &[u8]| T::read_from_bytes(bytes).expect("a chunk is as long as an element");
-            into.copy_from_slice(fold(element(into), element(from)).as_bytes());
-        }
-    }
 }

@@ -1,8 +1,8 @@
-//! What a barrier, a fence or a sync must do, and a known-wrong variant leaves out.
+//! The steps of barriers, fences and syncs that a known-wrong variant leaves out.
 
-/// The steps without which a protocol is wrong. All of them are taken by [`Right`]; the wrong ones
-/// exist for the checker, which must find each of them out. A protocol is compiled from the same
-/// lines for every variant.
+/// The steps without which a protocol is wrong. [`Right`] takes all of them; the wrong variants
+/// exist for the checker, which must catch each of them. A protocol is compiled from the same lines
+/// for every variant.
 pub trait Variant: Send + 'static {
     /// Orders a request for confirmation behind what is to be confirmed.
     const ORDERS: bool = true;
@@ -12,20 +12,24 @@ pub trait Variant: Send + 'static {
     const GATHERS: bool = true;
     /// Waits until as much has landed as was posted.
     const AWAITS_LANDINGS: bool = true;
-    /// Lets nobody go before all that was posted has landed everywhere.
+    /// Lets no member go on before all that was posted has landed everywhere.
     const MEETS_AGAIN: bool = true;
+    /// Counts landings only where all ranks of the job are members.
+    const COUNTS_ALL: bool = true;
+    /// Reuses the place of a non-blocking collective only when its result has come.
+    const AWAITS_PLACE: bool = true;
 }
 
-/// The right one.
+/// The right variant.
 pub struct Right;
 
 impl Variant for Right {}
 
-/// Known-wrong variants, for the checker to find out.
+/// Known-wrong variants, for the checker to catch.
 pub mod mutants {
     use super::Variant;
 
-    farside_rma::wrong_variants! {
+    crate::wrong_variants! {
         /// Asks for a confirmation that may overtake what it is to confirm.
         WithoutFence: ORDERS;
         /// Reuses its flags a round too early.
@@ -36,5 +40,9 @@ pub mod mutants {
         WithoutAwaitingLandings: AWAITS_LANDINGS;
         /// Goes on when its own memory is complete.
         WithoutMeetingAgain: MEETS_AGAIN;
+        /// Takes landings of ranks that are no members for those of members.
+        CountingStrangers: COUNTS_ALL;
+        /// Writes over a contribution that was not read yet.
+        WithoutAwaitingPlace: AWAITS_PLACE;
     }
 }

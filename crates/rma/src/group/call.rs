@@ -1,0 +1,144 @@
+//! A collective call, as far as all members must agree on it.
+
+use farside_fabric::{Rank, SegmentId};
+
+use super::BarrierKind;
+
+/// A collective call, as far as all members must agree on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) kind: Kind,
+    /// A length, mostly.
+    pub(crate) size: u64,
+    /// A root, mostly.
+    pub(crate) root: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Kind {
+    Barrier = 1,
+    Broadcast,
+    Reduce,
+    AllReduce,
+    AllGather,
+    AllToAll,
+    Words,
+    Free,
+    Sync,
+    AllToAllV,
+    Scan,
+    ExclusiveScan,
+    BarrierNb,
+    AllReduceNb,
+}
+
+impl Kind {
+    const ALL: [Kind; 14] = [
+        Kind::Barrier,
+        Kind::Broadcast,
+        Kind::Reduce,
+        Kind::AllReduce,
+        Kind::AllGather,
+        Kind::AllToAll,
+        Kind::Words,
+        Kind::Free,
+        Kind::Sync,
+        Kind::AllToAllV,
+        Kind::Scan,
+        Kind::ExclusiveScan,
+        Kind::BarrierNb,
+        Kind::AllReduceNb,
+    ];
+
+    pub(crate) fn from_bits(bits: u64) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as u64 == bits)
+    }
+}
+
+impl Call {
+    pub(crate) const BARRIER: Call = Call { kind: Kind::Barrier, size: 0, root: 0 };
+    pub(crate) const SYNC: Call = Call { kind: Kind::Sync, size: 0, root: 0 };
+    pub(crate) const BARRIER_NB: Call = Call { kind: Kind::BarrierNb, size: 0, root: 0 };
+
+    pub(crate) fn new(kind: Kind, size: usize) -> Call {
+        Call { kind, size: size as u64, root: 0 }
+    }
+
+    /// A barrier of one kind: 0 is the group's own choice.
+    pub(crate) fn barrier(kind: BarrierKind) -> Call {
+        Call::new(Kind::Barrier, 1 + kind as usize)
+    }
+
+    pub(crate) fn free(segment: SegmentId, start: u64) -> Call {
+        Call { kind: Kind::Free, size: segment.0, root: start }
+    }
+
+    pub(crate) fn rooted(kind: Kind, size: usize, root: Rank) -> Call {
+        Call { kind, size: size as u64, root: root.0.into() }
+    }
+
+    /// Returns 31 bits that differ, as good as always, when the calls do.
+    pub(crate) fn digest(&self) -> u64 {
+        let mix = |hash: u64, value: u64| {
+            (hash ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        };
+        [self.kind as u64, self.size, self.root].into_iter().fold(7, mix) >> 33
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let Call { size, root, .. } = self;
+        match self.kind {
+            Kind::Barrier => match BarrierKind::ALL.get((*size as usize).wrapping_sub(1)) {
+                Some(kind) => format!("a {} barrier", kind.name()),
+                None => "a barrier".into(),
+            },
+            Kind::Broadcast => format!("a broadcast of {size} bytes from rank {root}"),
+            Kind::Reduce => format!("a reduction of {size} bytes to rank {root}"),
+            Kind::AllReduce => format!("an all-reduce of {size} bytes"),
+            Kind::AllGather => format!("an all-gather of {size} bytes from each"),
+            Kind::AllToAll => format!("an all-to-all of {size} bytes to each"),
+            Kind::Words => format!("an allocation of {size} words"),
+            Kind::Free => format!("freeing {}, from byte {root} on", SegmentId(*size)),
+            Kind::Sync => "a sync".into(),
+            Kind::AllToAllV => {
+                format!("an all-to-all of unequal parts, with elements of {size} bytes")
+            }
+            Kind::Scan => format!("a scan of {size} bytes"),
+            Kind::ExclusiveScan => format!("an exclusive scan of {size} bytes"),
+            Kind::BarrierNb => "a non-blocking barrier".into(),
+            Kind::AllReduceNb => format!("a non-blocking all-reduce of {size} bytes"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_tell_calls_apart() {
+        let calls = [
+            Call::BARRIER,
+            Call::SYNC,
+            Call::BARRIER_NB,
+            Call::new(Kind::AllReduce, 8),
+            Call::new(Kind::AllReduceNb, 8),
+            Call::new(Kind::Scan, 8),
+            Call::new(Kind::ExclusiveScan, 8),
+            Call::new(Kind::AllToAllV, 8),
+            Call::barrier(BarrierKind::Central),
+            Call::barrier(BarrierKind::Binomial),
+            Call::new(Kind::AllGather, 8),
+            Call::new(Kind::AllGather, 16),
+            Call::rooted(Kind::Broadcast, 8, Rank(0)),
+            Call::rooted(Kind::Broadcast, 8, Rank(1)),
+            Call::rooted(Kind::Reduce, 8, Rank(1)),
+        ];
+        for (at, a) in calls.iter().enumerate() {
+            assert!(a.digest() < 1 << 31);
+            assert!(calls[at + 1..].iter().all(|b| a.digest() != b.digest()), "{a:?}");
+            assert_eq!(Kind::from_bits(a.kind as u64), Some(a.kind));
+        }
+    }
+}
