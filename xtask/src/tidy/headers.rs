@@ -10,8 +10,8 @@ use super::tokens;
 const PROTOCOLS: &[&str] = &[
     "crates/sync/src/",
     "crates/sync/src/barrier/",
-    "crates/sync/src/lock/",
-    "crates/sync/src/rw/",
+    "crates/sync/src/lock/algorithms/",
+    "crates/sync/src/rw/algorithms/",
     "crates/containers/src/protocol/",
     "crates/dsm/src/barrier/",
     "crates/epoch/src/",
@@ -19,7 +19,7 @@ const PROTOCOLS: &[&str] = &[
 ];
 
 /// Files which bind the others together and hold no protocol.
-const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs"];
+const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs", "make.rs", "variant.rs"];
 
 /// What a header must say, each at the beginning of a line.
 const KEYS: &[&str] =
