@@ -98,5 +98,6 @@ fn promised(promise: registry::Promise) -> Promise {
         registry::Promise::Exclusion => Promise::Exclusion,
         registry::Promise::Visibility => Promise::Visibility,
         registry::Promise::Progress => Promise::Progress,
+        registry::Promise::Fairness => Promise::Fairness,
     }
 }

@@ -72,6 +72,18 @@ pub struct Cost {
     pub release: Operations,
 }
 
+impl Cost {
+    /// What the entry's lock costs.
+    pub(crate) const fn of(
+        topology: &'static str,
+        case: Case,
+        acquire: Operations,
+        release: Operations,
+    ) -> Cost {
+        Cost { kind: None, topology, case, acquire, release }
+    }
+}
+
 /// The situation in which costs are counted. The home is rank 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
@@ -154,6 +166,12 @@ impl<How> Trial<How> {
 /// What wrong variants forget most often.
 pub(crate) const WITHOUT_FLUSH: &str =
     "passes the lock on before what was written under it has landed";
+/// The variant that forgets it.
+pub(crate) const fn without_flush(build: Build<dyn Algorithm>) -> Variant<dyn Algorithm, Style> {
+    let trial = Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost"));
+    Variant { name: "without-flush", about: WITHOUT_FLUSH, build, trial }
+}
+
 /// What wrong variants forget next.
 pub(crate) const IN_TWO_STEPS: &str = "looks, and then writes";
 
@@ -166,6 +184,8 @@ pub enum Promise {
     Visibility,
     /// No rank waits for ever.
     Progress,
+    /// Ranks get the lock in the order in which they took their places.
+    Fairness,
 }
 
 /// A job for the explorer.

@@ -5,7 +5,7 @@ use farside::sim::Policy;
 use farside::{Lock, Rank, Result, World};
 
 use super::variants::named;
-use crate::check::{Check, Setup};
+use crate::check::{Check, Setup, Subject};
 use crate::family::name;
 use crate::family::waiting::{Locality, Overtaken, Rule, exclusive, waits};
 use crate::property::Promise;
@@ -25,6 +25,16 @@ fn overtaken(name: &'static str, about: &'static str, kind: Kind, bound: fn(u32)
         vec![Box::new(Overtaken::at_most(bound(setup.ranks)))]
     };
     Check::new(name, about, exclusive(watched(kind), rules))
+}
+
+/// Every rank asks again and again, except the last, and each gets the lock in its turn.
+pub(super) fn turns(
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+) -> impl Fn(&Setup) -> Subject {
+    let rules = |setup: &Setup| -> Vec<Box<dyn Rule>> {
+        vec![Box::new(Overtaken::at_most(in_turn(setup.ranks)))]
+    };
+    exclusive(make, rules)
 }
 
 const IN_TURN: &str = "who has its place is overtaken by those alone who were there before it";

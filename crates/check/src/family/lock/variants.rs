@@ -3,11 +3,13 @@
 
 use farside::lock::entries;
 use farside::lock::frame::{Algorithm, Observer};
-use farside::lock::registry::{Build, Entry, Style};
+use farside::lock::registry::{self, Build, Entry};
 use farside::{Lock, Rank, Result, World};
 
+use super::fairness::turns;
 use super::{exclusive, fair};
 use crate::check::{Check, Setup};
+use crate::family::waiting::waits;
 use crate::family::{name, tried};
 use crate::property::Promise;
 
@@ -37,9 +39,14 @@ fn explored() -> impl Iterator<Item = Check> {
     entries().flat_map(|entry| {
         entry.variants.iter().filter_map(move |variant| {
             let trial = variant.trial.as_ref()?;
-            let (make, style): (_, Style) = (of(entry, variant.build, None), trial.how);
             let name = name(&["lock/", entry.name, "-", variant.name]);
-            Some(tried(Check::new(name, variant.about, exclusive(make, style)), trial))
+            let make = |observer| of(entry, variant.build, observer);
+            let check = if matches!(trial.breaks, Some((registry::Promise::Fairness, _))) {
+                Check::new(name, variant.about, turns(make(Some(waits))))
+            } else {
+                Check::new(name, variant.about, exclusive(make(None), trial.how))
+            };
+            Some(tried(check, trial))
         })
     })
 }

@@ -29,7 +29,7 @@ use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, Crowding, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
     Case, Cost, Entry as Row, Explored, Job, Large, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
+    without_flush,
 };
 
 // The shared word and the words that their owner waits on lie a cache line apart, and so do the
@@ -196,7 +196,7 @@ impl<V: Variant> Bypass<V> {
                     continue;
                 }
             }
-            // A word that has become free meanwhile may have no head: then nobody is bypassed.
+            // A word that has become free meanwhile may have no head: then none is bypassed.
             let is_ahead = word >> HEAD != 0;
             let count = (bypasses(word) + u64::from(is_ahead)).min(BYPASSES_MASK);
             let taken =
@@ -236,7 +236,7 @@ impl<V: Variant> Bypass<V> {
     }
 
     /// Lets some time pass, and looks at the word. What happened before a departure counts, since
-    /// who left may have done its part: so that a departure is an error is for the caller to judge,
+    /// a rank that left may have done its part: whether a departure is an error is for the caller,
     /// when it has seen the word.
     fn look_later(&self, lock: &LockWords, context: &Context) -> Result<(Result<()>, u64)> {
         let paused = (0..self.gap).try_for_each(|_| lock.relax(context));
@@ -297,7 +297,7 @@ impl<V: Variant> Bypass<V> {
                 }
             }
             is_awake = true;
-            // Who has a limit waits for half the time when it was woken in vain: the sum is at most
+            // A rank with a limit waits for half the time when it was woken in vain: the sum is at most
             // twice the limit.
             if let TimeLimit::AtMost(time) = limit {
                 limit = TimeLimit::AtMost(time / 2);
@@ -326,8 +326,8 @@ impl<V: Variant> Bypass<V> {
     }
 
     /// The holder leaves the queue, and makes the next in it the word's head: from now on bypasses
-    /// count, even if the new head does not run for a while. Nobody else changes a word that has a
-    /// holder, as long as there is nobody else at the head of the queue.
+    /// count, even if the new head does not run for a while. No other rank changes a word that has a
+    /// holder, as long as there is no other rank at the head of the queue.
     fn pass_headship(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let announce = |next: Option<Rank>| {
             self.held.set(name(context.rank()) | (next.map_or(0, name) << HEAD));
@@ -337,7 +337,7 @@ impl<V: Variant> Bypass<V> {
     }
 
     /// Looks at the word so many times. A word that is free is taken at the head's turn, and if
-    /// nobody took it since the last look: a running rank that takes it again and again has its
+    /// none took it since the last look: a running rank that takes it again and again has its
     /// batch.
     fn poll(&self, lock: &LockWords, context: &Context, polls: u32) -> Result<bool> {
         let mut before = 0;
@@ -385,8 +385,8 @@ impl<V: Variant> Bypass<V> {
                 }
             }
         };
-        // A word that has become free, or was handed over, or says that the head is awake: whoever
-        // did that is telling the head, and must not tell it when it waits the next time.
+        // A word that has become free, or was handed over, or says that the head is awake: the rank
+        // that did that is telling the head, and must not tell it when it waits the next time.
         if is_taken || word & AWAKE != 0 {
             lock.wait(context, WAKE, |told| told != 0)?;
             context.store(lock.at(context.rank(), WAKE), 0)?;
@@ -534,13 +534,7 @@ pub(super) const ENTRIES: &[Row] = &[Row {
         },
     ],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Alone,
-            acquire: Operations::atomics(1),
-            release: Operations::atomics(1),
-        },
+        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(1)),
         Cost {
             kind: Some(|| Kind::Bypass { batch: 64, bound: 64, polls: 200 }),
             topology: "node:2",
@@ -550,12 +544,7 @@ pub(super) const ENTRIES: &[Row] = &[Row {
         },
     ],
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: |maker| build::<WithoutFlush>(maker, WHEN_PARKED),
-            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-        },
+        without_flush(|maker| build::<WithoutFlush>(maker, WHEN_PARKED)),
         super::Variant {
             name: "without-waking",
             about: "leaves the lock free without a word to the parked head of the queue",

@@ -26,7 +26,7 @@ use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
     Case, Cost, Entry as Row, Explored, Job, Large, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
+    without_flush,
 };
 
 /// How many words of every rank a queue takes.
@@ -354,29 +354,12 @@ pub(super) const ENTRIES: &[Row] = &[Row {
         ..QUICK
     }],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Alone,
-            acquire: Operations::atomics(1),
-            release: Operations::atomics(2),
-        },
+        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
         // The waiter swaps the tail, and resets its status; the holder reads and resets its next.
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Passed,
-            acquire: Operations::and_signal(2),
-            release: Operations::and_signal(2),
-        },
+        Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
     ],
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: build::<WithoutFlush>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-        },
+        without_flush(build::<WithoutFlush>),
         super::Variant {
             name: "without-second-look",
             about: "does not wait for a successor that is about to link itself",

@@ -194,27 +194,9 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     needs_agent: true,
     explored: &[Explored { name: "hybrid", kind: || Kind::Hybrid, is_fifo: true, ..QUICK }],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:2",
-            case: Case::AloneAtHome,
-            acquire: Operations::atomics(2),
-            release: Operations::CALL,
-        },
-        Cost {
-            kind: None,
-            topology: "node:2",
-            case: Case::AloneAway,
-            acquire: Operations::CALL,
-            release: Operations::CALL,
-        },
-        Cost {
-            kind: None,
-            topology: "node:2",
-            case: Case::Passed,
-            acquire: Operations::CALL,
-            release: Operations::CALL,
-        },
+        Cost::of("node:2", Case::AloneAtHome, Operations::atomics(2), Operations::CALL),
+        Cost::of("node:2", Case::AloneAway, Operations::CALL, Operations::CALL),
+        Cost::of("node:2", Case::Passed, Operations::CALL, Operations::CALL),
     ],
     variants: &[
         super::Variant {

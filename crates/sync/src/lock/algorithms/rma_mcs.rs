@@ -95,11 +95,11 @@ pub(crate) enum Reached {
 pub(crate) struct Descent {
     /// The level inside whose element the lock was passed, the narrowest being 0.
     pub(crate) passed_at: Option<usize>,
-    /// Whether somebody waited in the widest queue when what lies above was given back.
+    /// Whether a rank waited in the widest queue when what lies above was given back.
     pub(crate) yielded: bool,
     /// Whether a queue was left that another rank had entered.
     pub(crate) for_another: bool,
-    /// To whom the lock was passed.
+    /// The rank to which the lock was passed.
     pub(crate) next: Option<Rank>,
 }
 
@@ -280,12 +280,12 @@ impl<V: Variant> RmaMcs<V> {
         Ok(self.descent.get())
     }
 
-    /// Whether a level is the widest.
+    /// Returns whether a level is the widest.
     pub(crate) fn is_widest(&self, number: usize) -> bool {
         number + 1 == self.levels.len()
     }
 
-    /// Whether nobody is in the widest queue, or inside.
+    /// Returns whether no rank is in the widest queue, or inside.
     pub(crate) fn is_idle(&self, lock: &LockWords, context: &Context) -> Result<bool> {
         match self.levels.last() {
             Some(widest) => widest.queue.is_empty(lock, context),
@@ -408,20 +408,8 @@ pub(super) const ENTRIES: &[Row] = &[Row {
         ..QUICK
     }],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Alone,
-            acquire: Operations::atomics(1),
-            release: Operations::atomics(2),
-        },
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Passed,
-            acquire: Operations::and_signal(2),
-            release: Operations::and_signal(2),
-        },
+        Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
+        Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
     ],
     variants: &[
         super::Variant {

@@ -24,9 +24,7 @@ use farside_rma::Context;
 use super::{Kind, QUICK};
 use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
 use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
-use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Made, Maker, Operations, Promise, Style, Trial, WITHOUT_FLUSH,
-};
+use crate::lock::registry::{Case, Cost, Entry, Explored, Made, Maker, Operations, without_flush};
 use crate::lock::server_queue::{Entry as Waiter, ServerQueue, name, whose};
 
 /// The number of the last request that was granted after it was queued.
@@ -142,25 +140,8 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     needs_agent: true,
     explored: &[Explored { name: "server", kind: || Kind::Server, is_fifo: true, ..QUICK }],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:2",
-            case: Case::Alone,
-            acquire: Operations::CALL,
-            release: Operations::CALL,
-        },
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Passed,
-            acquire: Operations::CALL,
-            release: Operations::CALL,
-        },
+        Cost::of("node:2", Case::Alone, Operations::CALL, Operations::CALL),
+        Cost::of("node:1", Case::Passed, Operations::CALL, Operations::CALL),
     ],
-    variants: &[super::Variant {
-        name: "without-flush",
-        about: WITHOUT_FLUSH,
-        build: build::<WithoutFlush>,
-        trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-    }],
+    variants: &[without_flush(build::<WithoutFlush>)],
 }];

@@ -23,7 +23,7 @@ use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
     Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
+    without_flush,
 };
 
 const WORDS: usize = 1;
@@ -118,13 +118,8 @@ impl<V: Variant> Algorithm for Spin<V> {
     }
 }
 
-const ALONE: Cost = Cost {
-    kind: None,
-    topology: "node:1",
-    case: Case::Alone,
-    acquire: Operations::atomics(1),
-    release: Operations::and_signal(0),
-};
+const ALONE: Cost =
+    Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::and_signal(0));
 
 pub(super) const ENTRIES: &[Entry] = &[
     Entry {
@@ -140,12 +135,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         }],
         costs: &[ALONE],
         variants: &[
-            super::Variant {
-                name: "without-flush",
-                about: WITHOUT_FLUSH,
-                build: |maker| build::<WithoutFlush>(maker, false),
-                trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-            },
+            without_flush(|maker| build::<WithoutFlush>(maker, false)),
             super::Variant {
                 name: "in-two-steps",
                 about: IN_TWO_STEPS,

@@ -22,7 +22,7 @@ use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, Crowding, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
     Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
+    without_flush,
 };
 
 const WORDS: usize = 2;
@@ -104,7 +104,8 @@ pub(super) fn take_turn<V: Variant>(lock: &LockWords, context: &Context) -> Resu
         if ahead > LOOKING && lock.crowding(context) == Crowding::Crowded {
             let time = TURN * u32::try_from(ahead - LOOKING).unwrap_or(u32::MAX).min(TURNS_MAX);
             let paused = lock.pause(context, time, false);
-            // What happened before a departure counts: who left may have done its part.
+            // What happened before a departure counts: a rank that left may have done its
+            // part.
             ahead = mine.wrapping_sub(context.load(serving)?);
             if ahead != 0 {
                 paused?;
@@ -132,20 +133,9 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         limits: Job::new(3),
         ..QUICK
     }],
-    costs: &[Cost {
-        kind: None,
-        topology: "node:1",
-        case: Case::Alone,
-        acquire: Operations::atomics(2),
-        release: Operations::atomics(1),
-    }],
+    costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(2), Operations::atomics(1))],
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: build::<WithoutFlush>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-        },
+        without_flush(build::<WithoutFlush>),
         super::Variant {
             name: "in-two-steps",
             about: IN_TWO_STEPS,

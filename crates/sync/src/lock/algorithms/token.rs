@@ -28,7 +28,7 @@ use farside_rma::{Context, Place};
 use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, LockWords, Right, Standing, variants};
 use crate::lock::registry::{
-    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, WITHOUT_FLUSH,
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, without_flush,
 };
 
 const WORDS: usize = 4;
@@ -174,28 +174,11 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         ..QUICK
     }],
     costs: &[
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Alone,
-            acquire: Operations::atomics(2),
-            release: Operations::atomics(1),
-        },
-        Cost {
-            kind: None,
-            topology: "node:1",
-            case: Case::Passed,
-            acquire: Operations::atomics(4),
-            release: Operations::and_signal(1),
-        },
+        Cost::of("node:1", Case::Alone, Operations::atomics(2), Operations::atomics(1)),
+        Cost::of("node:1", Case::Passed, Operations::atomics(4), Operations::and_signal(1)),
     ],
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: build::<WithoutFlush>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
-        },
+        without_flush(build::<WithoutFlush>),
         super::Variant {
             name: "with-one-node",
             about: "uses the node again that it has just released the lock with",

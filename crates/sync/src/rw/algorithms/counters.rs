@@ -108,7 +108,7 @@ pub(super) trait Writers {
     /// Returns whether some are waiting or inside.
     fn are_there(&self) -> Result<bool>;
 
-    /// Tells them that a reader waits for the counters to be opened. False if nobody will open
+    /// Tells them that a reader waits for the counters to be opened. False if no rank will open
     /// them: then it must go in by another way.
     fn will_open(&self) -> Result<bool> {
         Ok(true)
@@ -122,7 +122,7 @@ pub(super) enum Arrival {
     Inside,
     /// Not its turn within the time given.
     GaveUp,
-    /// The counters are closed, and nobody will open them.
+    /// The counters are closed, and no rank will open them.
     Shut,
 }
 
@@ -275,7 +275,7 @@ impl Counters {
     }
 
     /// Goes out again, and waits until the writer that asks for it has closed the counter or has
-    /// given up, or for a while: nobody holds back for ever.
+    /// given up, or for a while: no reader holds back for ever.
     fn hold_back<V: Variant>(
         &self,
         lock: &RwWords,
@@ -375,7 +375,7 @@ impl Counters {
         Ok(is_closed)
     }
 
-    /// Closes all counters, whoever is inside, and waits for those without a limit. Returns what
+    /// Closes all counters, and waits for the readers inside without a limit. Returns what
     /// the counters were when they were closed.
     fn close_and_drain<V: Variant>(&self, lock: &RwWords, context: &Context) -> Result<Vec<u64>> {
         let mark = Fields::<V>::closed_by(context.rank());
@@ -390,7 +390,7 @@ impl Counters {
         Ok(found.into_iter().map(|word| word | mark).collect())
     }
 
-    /// Closes counters that nobody is in, one after the other, until all are closed or time is up;
+    /// Closes counters that no reader is in, one after the other, until all are closed or time is up;
     /// then it opens them again, and nothing is left of the attempt. Asks readers to hold back
     /// meanwhile: with a shared counter there may be no moment without one.
     fn close_when_empty<V: Variant>(
@@ -437,7 +437,7 @@ impl Counters {
         Ok(None)
     }
 
-    /// Closes one counter, which was seen as given, unless somebody is in it. Returns the closed
+    /// Closes one counter, which was seen as given, unless a reader is in it. Returns the closed
     /// counter.
     fn close_if_empty<V: Variant>(
         &self,
@@ -463,7 +463,7 @@ impl Counters {
     pub(super) fn open<V: Variant>(&self, lock: &RwWords, context: &Context) -> Result<()> {
         let mut closed = std::mem::take(&mut *self.closed.borrow_mut());
         if closed.is_empty() {
-            // Another rank has closed them, and whoever was inside has departed.
+            // Another rank has closed them, and the readers inside have departed.
             let seen = self.add_to_all(lock, context, |_| 0)?;
             closed = seen.into_iter().map(Fields::<V>::when_closed).collect();
         }

@@ -161,7 +161,7 @@ impl<V: Variant> Slots<V> {
             return Ok(None);
         }
         lock.statistics.note(|counts| &counts.writes_queued);
-        // Whoever may give up must not keep the counters closed.
+        // A writer that may give up must not keep the counters closed.
         if limit.may_give_up() {
             return if self.acquire_writers(context, limit)? {
                 context.load(row).map(Some)
@@ -176,7 +176,7 @@ impl<V: Variant> Slots<V> {
     }
 
     /// As a writer that leaves: whether the counters stay closed, for a writer that waits or
-    /// because hardly anybody reads.
+    /// because hardly any rank reads.
     fn keeps_closed(&self, lock: &RwWords, context: &Context) -> Result<bool> {
         let word = lock.shared(ROW);
         let row = context.load(word)?;

@@ -3,7 +3,7 @@
 //! From the lowest bit on: readers present; one more than the rank that has closed the counter;
 //! whether a writer with a time limit asks readers to hold back; the turn; arrivals since the turn
 //! began. Nothing carries from one field into the next: as many are present as ranks share the
-//! counter at most, the turn is changed by those who know it, and arrivals run over the word's end.
+//! counter at most, the turn is changed by ranks that know it, and arrivals run over the word's end.
 
 use std::marker::PhantomData;
 
@@ -64,7 +64,7 @@ impl<V: Variant> Fields<V> {
         word & Self::CLOSER_MASK == 0
     }
 
-    /// Whether it is open, and nobody asks readers to hold back.
+    /// Whether it is open, and no writer asks readers to hold back.
     #[inline]
     pub(super) fn is_free(word: u64) -> bool {
         word & (Self::CLOSER_MASK | Self::ASKED) == 0
@@ -75,8 +75,8 @@ impl<V: Variant> Fields<V> {
         word & Self::ASKED != 0
     }
 
-    /// Whether a counter that was closed in `turn` has not been opened since, as somebody sees it
-    /// who has arrived in it and not departed: until then its turn changes at most once.
+    /// Whether a counter that was closed in `turn` has not been opened since, as a reader sees it
+    /// that has arrived in it and not departed: until then its turn changes at most once.
     #[inline]
     pub(super) fn is_closed_still(word: u64, turn: u64) -> bool {
         (Self::turn(word) ^ turn) & 1 == 0
@@ -123,15 +123,15 @@ impl<V: Variant> Fields<V> {
     }
 
     /// What to add to a counter to open it, if `word` is what it was when it was closed, and
-    /// whoever was inside has departed. Those who have arrived since are the first of the next
+    /// all readers inside have departed. Those that have arrived since are the first of the next
     /// turn.
     pub(super) fn opening(word: u64) -> u64 {
         let arrivals = Self::arrivals(word) << Self::ARRIVALS;
         Self::turn_on(word, 1).wrapping_sub((word & Self::CLOSER_MASK).wrapping_add(arrivals))
     }
 
-    /// What a closed counter was when it was closed, once whoever was inside has departed: those
-    /// who are present have arrived since, and each has been counted in both fields.
+    /// What a closed counter was when it was closed, once all readers inside have departed: those
+    /// that are present have arrived since, and each has been counted in both fields.
     pub(super) fn when_closed(word: u64) -> u64 {
         word.wrapping_sub(Self::present(word).wrapping_mul(Self::ARRIVAL))
     }
