@@ -17,7 +17,7 @@
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, Words, World};
-use farside_sync::lock::frame::{Handle, Site};
+use farside_sync::lock::frame::{Handle, LockWords};
 
 use crate::mode::Mode;
 use crate::variant::{Right, Variant};
@@ -111,7 +111,7 @@ fn decode(bytes: &[u8]) -> Option<(u8, Word)> {
 
 /// The locks of all targets of a window, as one rank uses them.
 pub(crate) struct Backoff {
-    site: Site,
+    site: LockWords,
     handle: Handle,
     agent: LockAgent,
 }
@@ -124,7 +124,7 @@ impl Backoff {
         agent: LockAgent,
     ) -> Backoff {
         Backoff {
-            site: Site::new(words, members[0], members),
+            site: LockWords::new(words, members[0], members),
             handle: Handle::new(context.rank()),
             agent,
         }

@@ -18,7 +18,7 @@
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
-use farside_sync::lock::frame::{Handle, Patience, Right, Site};
+use farside_sync::lock::frame::{Handle, LockWords, Right, TimeLimit};
 use farside_sync::lock::queue::{self, Queue};
 
 use crate::mode::Mode;
@@ -45,7 +45,7 @@ const POLLS: u32 = 100;
 
 /// The locks of all targets of a window, as one rank uses them.
 pub(crate) struct Direct {
-    site: Site,
+    site: LockWords,
     handle: Handle,
     polls: u32,
 }
@@ -57,7 +57,8 @@ impl Direct {
         members: &[Rank],
         polls: Option<u32>,
     ) -> Direct {
-        let (site, handle) = (Site::new(words, members[0], members), Handle::new(context.rank()));
+        let (site, handle) =
+            (LockWords::new(words, members[0], members), Handle::new(context.rank()));
         Direct { site, handle, polls: polls.unwrap_or(POLLS) }
     }
 
@@ -131,7 +132,7 @@ impl Direct {
     #[inline(never)]
     fn queue(&self, context: &Context, target: Rank, mode: Mode) -> Result<()> {
         let queue = Queue::new(QUEUE, target);
-        queue.enter::<Right>(&self.site, context, Patience::Forever)?;
+        queue.enter::<Right>(&self.site, context, TimeLimit::Unlimited)?;
         let entered = self.compete(context, target, mode);
         // The place is given to the next one even if something is wrong, so that it finds out, too.
         queue.leave::<Right>(&self.site, context, 0)?;

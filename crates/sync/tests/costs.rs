@@ -1,35 +1,28 @@
-//! The *Cost* lines of the locks, counted.
+//! The *Cost* lines of the locks, which their rows of the registry repeat, counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside::counting::Counts;
-use farside::lock::Kind;
+use farside::lock::registry::{Case, Cost, Operations};
+use farside::lock::{Kind, entries};
 use farside::observed::Kind as Operation;
 use farside::{Local, Lock, Rank, Result, World};
 
-/// What a rank has done: atomics (loads among them), signals, calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Done {
-    atomics: u64,
-    signals: u64,
-    calls: u64,
+fn read(counts: &Counts, rank: Rank) -> Operations {
+    Operations {
+        atomics: counts.total(rank, Operation::Atomic),
+        signals: counts.total(rank, Operation::Post),
+        calls: counts.total(rank, Operation::Call),
+    }
 }
 
-fn done(atomics: u64, signals: u64, calls: u64) -> Done {
-    Done { atomics, signals, calls }
-}
-
-fn read(counts: &Counts, rank: Rank) -> Done {
-    done(
-        counts.total(rank, Operation::Atomic),
-        counts.total(rank, Operation::Post),
-        counts.total(rank, Operation::Call),
-    )
-}
-
-fn since(counts: &Counts, rank: Rank, before: Done) -> Done {
+fn since(counts: &Counts, rank: Rank, before: Operations) -> Operations {
     let now = read(counts, rank);
-    done(now.atomics - before.atomics, now.signals - before.signals, now.calls - before.calls)
+    Operations {
+        atomics: now.atomics - before.atomics,
+        signals: now.signals - before.signals,
+        calls: now.calls - before.calls,
+    }
 }
 
 /// Runs a program of two ranks with its counts. All operations are seen, near ones too.
@@ -41,8 +34,9 @@ fn counted(topology: &str, run: impl Fn(&World, &Counts) -> Result<()> + Sync) {
     assert_eq!(result.map(drop), Ok(()));
 }
 
-/// The cost of an acquire and of a release that nobody disturbs.
-fn alone(kind: &Kind, topology: &str, asker: Rank, acquire: Done, release: Done) {
+/// The cost of an acquire and of a release that no other rank disturbs.
+fn alone(kind: &Kind, cost: &Cost, asker: Rank) {
+    let Cost { topology, acquire, release, .. } = *cost;
     counted(topology, |world, counts| {
         let lock = Lock::of_kind(world, Rank(0), kind)?;
         world.barrier()?;
@@ -63,31 +57,10 @@ fn alone(kind: &Kind, topology: &str, asker: Rank, acquire: Done, release: Done)
     });
 }
 
-#[test]
-fn alone_a_lock_costs_what_its_file_says() {
-    for asker in [Rank(0), Rank(1)] {
-        alone(&Kind::Default, "node:1", asker, done(1, 0, 0), done(1, 0, 0));
-        alone(
-            &Kind::Bypass { batch: 64, bound: 64, polls: 200 },
-            "node:2",
-            asker,
-            done(1, 0, 0),
-            done(1, 0, 0),
-        );
-        alone(&Kind::Ticket, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
-        alone(&Kind::Mcs, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
-        alone(&Kind::Token, "node:1", asker, done(2, 0, 0), done(1, 0, 0));
-        alone(&Kind::Spin { backoff: false }, "node:1", asker, done(1, 0, 0), done(0, 1, 0));
-        alone(&Kind::Server, "node:2", asker, done(0, 0, 1), done(0, 0, 1));
-        alone(&Kind::Tree { thresholds: vec![] }, "node:1", asker, done(1, 0, 0), done(2, 0, 0));
-    }
-    alone(&Kind::Hybrid, "node:2", Rank(0), done(2, 0, 0), done(0, 0, 1));
-    alone(&Kind::Hybrid, "node:2", Rank(1), done(0, 0, 1), done(0, 0, 1));
-}
-
 /// The cost of a request that is queued behind a holder, and of the release that passes the lock to
 /// it.
-fn passed(kind: &Kind, topology: &str, acquire: Done, release: Done) {
+fn passed(kind: &Kind, cost: &Cost) {
+    let Cost { topology, acquire, release, .. } = *cost;
     let asks = AtomicU64::new(u64::MAX);
     counted(topology, |world, counts| {
         let (me, lock) = (world.rank(), Lock::of_kind(world, Rank(0), kind)?);
@@ -115,11 +88,20 @@ fn passed(kind: &Kind, topology: &str, acquire: Done, release: Done) {
 }
 
 #[test]
-fn passing_a_lock_costs_what_its_file_says() {
-    // The waiter swaps the tail, and resets its status; the holder reads its next and resets it.
-    passed(&Kind::Mcs, "node:1", done(2, 1, 0), done(2, 1, 0));
-    passed(&Kind::Tree { thresholds: vec![] }, "node:1", done(2, 1, 0), done(2, 1, 0));
-    passed(&Kind::Token, "node:1", done(4, 0, 0), done(1, 1, 0));
-    passed(&Kind::Server, "node:1", done(0, 0, 1), done(0, 0, 1));
-    passed(&Kind::Hybrid, "node:2", done(0, 0, 1), done(0, 0, 1));
+fn every_lock_costs_what_its_file_says() {
+    for entry in entries() {
+        assert!(!entry.costs.is_empty(), "{} says nothing of its cost", entry.name);
+        for cost in entry.costs {
+            let kind = cost.kind.unwrap_or(entry.kind)();
+            match cost.case {
+                Case::Alone => {
+                    alone(&kind, cost, Rank(0));
+                    alone(&kind, cost, Rank(1));
+                }
+                Case::AloneAtHome => alone(&kind, cost, Rank(0)),
+                Case::AloneAway => alone(&kind, cost, Rank(1)),
+                Case::Passed => passed(&kind, cost),
+            }
+        }
+    }
 }

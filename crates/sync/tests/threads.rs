@@ -9,7 +9,7 @@ fn every_kind() -> Vec<Kind> {
     let mut kinds = Kind::all();
     kinds.push(Kind::Bypass { batch: 1, bound: 1, polls: 0 });
     kinds.push(Kind::Bypass { batch: 2, bound: 5, polls: 2 });
-    kinds.push(Kind::Tree { thresholds: vec![2] });
+    kinds.push(Kind::RmaMcs { thresholds: vec![2] });
     kinds
 }
 

@@ -68,13 +68,15 @@ impl LockSpec {
                 t_r: new.t_r.unwrap_or(*t_r),
             }),
             // The widest level has no bound where there are no readers to wait for.
-            Kind::Exclusive(lock::Kind::Tree { thresholds }) => Kind::Exclusive(lock::Kind::Tree {
-                thresholds: match new.t_l.as_deref() {
-                    Some([_, below @ ..]) if !below.is_empty() => below.to_vec(),
-                    Some(one) => one.to_vec(),
-                    None => thresholds.clone(),
-                },
-            }),
+            Kind::Exclusive(lock::Kind::RmaMcs { thresholds }) => {
+                Kind::Exclusive(lock::Kind::RmaMcs {
+                    thresholds: match new.t_l.as_deref() {
+                        Some([_, below @ ..]) if !below.is_empty() => below.to_vec(),
+                        Some(one) => one.to_vec(),
+                        None => thresholds.clone(),
+                    },
+                })
+            }
             other => other.clone(),
         };
         LockSpec { kind }
@@ -86,7 +88,7 @@ impl LockSpec {
             Kind::Shared(rw::Kind::RmaRw { t_dc, t_l, t_r }) => {
                 Thresholds { t_dc: *t_dc, t_l: Some(t_l.clone()), t_r: Some(*t_r) }
             }
-            Kind::Exclusive(lock::Kind::Tree { thresholds }) if !thresholds.is_empty() => {
+            Kind::Exclusive(lock::Kind::RmaMcs { thresholds }) if !thresholds.is_empty() => {
                 Thresholds { t_l: Some(thresholds.clone()), ..Thresholds::default() }
             }
             _ => Thresholds::default(),

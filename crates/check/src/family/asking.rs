@@ -2,35 +2,17 @@
 
 use std::time::Duration;
 
+use farside::lock::registry::Style;
 use farside::{Error, Rank, Result, World};
 
-/// The way in which a rank asks for a lock. Rank 0 always waits until it has it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Style {
-    /// All wait until they have it.
-    Wait,
-    /// All but rank 0 take their place, and give it up again unless they have the lock at once;
-    /// then they wait.
-    GiveUp,
-    /// All but rank 0 take their place, and go away unless they have the lock at once.
-    WalkAway,
-    /// All but rank 0 ask once without waiting; then they wait.
-    Try,
-    /// All but rank 0 wait as long as anything else happens; then they wait without a limit.
-    Patient,
-    /// Each rank in one of these ways.
-    Mixed,
-}
-
-impl Style {
-    fn of(self, rank: Rank) -> Style {
-        const ALL: [Style; 5] =
-            [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient];
-        match self {
-            _ if rank == Rank(0) => Style::Wait,
-            Style::Mixed => ALL[rank.index() % ALL.len()],
-            other => other,
-        }
+/// Returns how one rank asks.
+fn style_of(style: Style, rank: Rank) -> Style {
+    const ALL: [Style; 5] =
+        [Style::Wait, Style::GiveUp, Style::WalkAway, Style::Try, Style::Patient];
+    match style {
+        _ if rank == Rank(0) => Style::Wait,
+        Style::Mixed => ALL[rank.index() % ALL.len()],
+        other => other,
     }
 }
 
@@ -51,7 +33,7 @@ pub(super) fn ask<G>(
     style: Style,
     request: impl Fn(Limit) -> Result<Option<G>>,
 ) -> Result<Option<G>> {
-    let style = style.of(world.rank());
+    let style = style_of(style, world.rank());
     let first = match style {
         Style::Wait | Style::Mixed => None,
         Style::GiveUp | Style::WalkAway => request(Limit::Time(Duration::ZERO))?,

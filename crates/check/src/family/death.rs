@@ -4,8 +4,9 @@ use farside::sim::program;
 use farside::{Atomic, Node, Rank};
 
 use crate::check::{Check, Setup, Subject};
-use crate::family::example::{self, mcs::Mcs};
-use crate::property::{History, Promise, Specification};
+use crate::family::example;
+use crate::family::object::Count;
+use crate::property::{History, Promise};
 
 /// Ranks meet; one may die.
 fn barrier(setup: &Setup) -> Subject {
@@ -75,24 +76,6 @@ fn calls(setup: &Setup) -> Subject {
     ))
 }
 
-/// A number that goes up.
-struct Count;
-
-impl Specification for Count {
-    type State = u64;
-    type Operation = ();
-    type Answer = u64;
-
-    fn initial(&self) -> u64 {
-        0
-    }
-
-    fn apply(&self, state: &mut u64, (): &()) -> u64 {
-        *state += 1;
-        *state - 1
-    }
-}
-
 /// Rank 0 waits for a signal of the last rank, whatever it is told.
 fn deaf(_: &Setup) -> Subject {
     Subject::new(program(
@@ -123,8 +106,8 @@ pub fn checks() -> Vec<Check> {
             .setup(Setup::new(2).topology("node:2").deaths(1)),
         Check::new(
             "death/mcs",
-            "a rank dies with the queuing lock of the examples, or in its queue",
-            example::exclusive(Mcs::Right),
+            "a rank dies with a queuing lock, or in its queue",
+            example::exclusive("d-mcs"),
         )
         .setup(Setup::new(2).deaths(1)),
         Check::new("death/counter", "a rank dies while all count", counter)

@@ -2,26 +2,38 @@
 
 mod fairness;
 mod kinds;
-mod mutants;
-mod narrow;
+mod variants;
 
 use std::cell::Cell;
 use std::rc::Rc;
 
+use farside::lock::registry::Style;
 use farside::sim::program;
 use farside::{Guard, Lock, Rank, Result, World};
 
-use super::asking::{Limit, Style, ask, in_time};
+use super::asking::{Limit, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::{BoundedBypass, MutualExclusion};
 
+pub(super) use kinds::of_name;
+pub(super) use variants::named as of_variant;
+
 /// Every rank enters the same room again and again, under a lock.
-fn exclusive(
+pub(super) fn exclusive(
     make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
     style: Style,
 ) -> impl Fn(&Setup) -> Subject {
+    together(make, style, 1)
+}
+
+/// The same under a lock that so many ranks may have at a time.
+fn together(
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+    style: Style,
+    holders: u32,
+) -> impl Fn(&Setup) -> Subject {
     move |setup| {
-        let (make, rounds, room) = (make.clone(), setup.rounds, MutualExclusion::default());
+        let (make, rounds, room) = (make.clone(), setup.rounds, MutualExclusion::of(holders));
         Subject::new(program(
             move |world| Ok((make(world)?, room.prepare(world)?)),
             move |world, (lock, room)| {
@@ -91,8 +103,7 @@ fn request<'a>(lock: &'a Lock, world: &'a World, limit: Limit) -> Result<Option<
 /// An agent goes with the last rank of its node, so those of the home's stay until ranks of other
 /// nodes are done.
 pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
-    let is_called_from_afar =
-        world.topology().nodes() > 1 && ["server", "hybrid"].contains(&lock.name());
+    let is_called_from_afar = world.topology().nodes() > 1 && lock.entry().needs_agent;
     if is_called_from_afar { world.barrier() } else { Ok(()) }
 }
 
@@ -100,7 +111,6 @@ pub(super) fn stay(world: &World, lock: &Lock) -> Result<()> {
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
     checks.extend(fairness::checks());
-    checks.extend(mutants::checks());
-    checks.extend(narrow::checks());
+    checks.extend(variants::checks());
     checks
 }

@@ -7,7 +7,7 @@ use crate::check::{Check, Setup, Subject};
 use crate::property::{History, Promise, Specification};
 
 /// A number that goes up.
-struct Count;
+pub(super) struct Count;
 
 impl Specification for Count {
     type State = u64;

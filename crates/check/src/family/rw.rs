@@ -2,25 +2,23 @@
 
 mod fairness;
 mod kinds;
-mod mutants;
-mod narrow;
+mod variants;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use farside::lock::registry::Style;
 use farside::rw::Statistics;
+use farside::rw::registry::Roles;
 use farside::sim::program;
 use farside::{ReadGuard, Result, RwLock, World, WriteGuard};
 
-use super::asking::{Limit, Style, ask, in_time};
+use super::asking::{Limit, ask, in_time};
 use crate::check::{Check, Setup, Subject};
 use crate::property::ReadersWriters;
 
-/// What each rank does in a round, one letter for each request: `r` and `w` as the style says; `t`
-/// is a write that is only tried, `l` one with a time limit. Ranks beyond the roles start over with
-/// them.
-type Roles = &'static [&'static str];
+pub(super) use variants::named as of_variant;
 
 /// What all runs of a check have counted together.
 #[derive(Clone, Default)]
@@ -58,9 +56,10 @@ impl Totals {
 
 /// Every rank visits the same library again and again, under a lock; when all is done, each of the
 /// branches must have been taken.
-fn visits(
+pub(super) fn visits(
     make: impl Fn(&World) -> Result<RwLock> + Clone + 'static,
-    (roles, style): (Roles, Style),
+    roles: Roles,
+    style: Style,
     branches: &'static [&'static str],
 ) -> impl Fn(&Setup) -> Subject {
     move |setup| {
@@ -129,7 +128,6 @@ fn request_write<'a>(
 pub fn checks() -> Vec<Check> {
     let mut checks = kinds::checks();
     checks.extend(fairness::checks());
-    checks.extend(mutants::checks());
-    checks.extend(narrow::checks());
+    checks.extend(variants::checks());
     checks
 }

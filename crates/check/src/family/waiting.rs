@@ -1,14 +1,16 @@
 //! The number of times that a rank which waits for a lock is passed by others.
 //!
-//! Locks report through their variant when a request has taken its place ([`Variant::waits`]). That
-//! is a moment which no outsider could tell, and after which the bounds that a lock promises hold.
-//! It touches a word that ranks touch which go in and out, too: so every order of these events is
+//! A lock that is made with an [`Observer`] tells it when a request has taken its place. That is a
+//! moment which no outsider could tell, and after which the bounds that a lock promises hold. It
+//! touches a word that ranks that go in and out touch, too: so every order of these events is
 //! explored.
+//!
+//! [`Observer`]: farside::lock::frame::Observer
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use farside::lock::frame::{Standing, Variant};
+use farside::lock::frame::Standing;
 use farside::sim::program;
 use farside::{Context, Lock, Rank, Result, RwLock, Words, World};
 
@@ -223,7 +225,8 @@ impl Watch {
     }
 }
 
-fn waits(context: &Context, standing: Standing) -> Result<()> {
+/// Tells the rules that a rank waits: the observer of every watched lock.
+pub(super) fn waits(context: &Context, standing: Standing) -> Result<()> {
     let watch = WATCHES.with_borrow(|all| all.get(context.rank().index()).cloned().flatten());
     let Some(watch) = watch else {
         return Ok(());
@@ -231,33 +234,6 @@ fn waits(context: &Context, standing: Standing) -> Result<()> {
     watch.order(context)?;
     watch.rules.iter().for_each(|rule| rule.waits(context.rank(), standing));
     Ok(())
-}
-
-/// Variants that are watched: the right one, and those that leave one step out.
-macro_rules! watched {
-    ($($(#[$doc:meta])* $name:ident $(: $step:ident)?;)*) => { $(
-        $(#[$doc])*
-        pub(super) struct $name;
-        impl Variant for $name {
-            $(const $step: bool = false;)?
-            fn waits(context: &Context, standing: Standing) -> Result<()> {
-                waits(context, standing)
-            }
-        }
-    )* };
-}
-
-watched! {
-    /// The right one.
-    Watched;
-    /// Keeps the lock inside an element for as long as a rank there wants it.
-    WithoutTL: KEEPS_T_L;
-    /// Passes the lock from writer to writer for as long as there are any.
-    WithoutTW: KEEPS_T_W;
-    /// Lets readers in for as long as they come.
-    WithoutTR: KEEPS_T_R;
-    /// Lets running ranks be ahead of the head of the queue for ever.
-    WithoutBound: BOUNDS_BYPASS;
 }
 
 /// Every rank asks for a lock again and again, except the last, which asks once; and the rules are

@@ -24,27 +24,18 @@
 //! returns from [`Lock::lock`]. That holds for what was posted through the guard's own context;
 //! another thread's context must flush by itself.
 //!
-//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none
-//! of them waits for a rank that is lost: the loss of a member poisons the lock
-//! ([`Error::Poisoned`]), for those who wait at that moment and for all later requests, until
+//! One file of `algorithms` holds one lock; [`Kind`] chooses. All of them can be given a time limit,
+//! and none of them waits for a rank that is lost: the loss of a member poisons the lock
+//! ([`Error::Poisoned`]), for the requests that wait at that moment and for all later ones, until
 //! [`Lock::recover`].
 
-mod bypass;
-mod desk;
+mod agent;
+mod algorithms;
 #[doc(hidden)]
 pub mod frame;
-mod hybrid;
-mod kind;
-mod mcs;
 #[doc(hidden)]
-pub mod mutants;
-#[doc(hidden)]
-pub mod queue;
-mod server;
-mod spin;
-mod ticket;
-mod token;
-pub(crate) mod tree;
+pub mod registry;
+mod server_queue;
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -52,17 +43,22 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use frame::{Algorithm, Handle, Patience};
+use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit};
+use registry::{Build, Entry, Made, Maker};
 
+pub use algorithms::Kind;
+pub(crate) use algorithms::rma_mcs;
+#[doc(hidden)]
+pub use algorithms::{d_mcs as queue, entries};
 pub use frame::Statistics;
-pub use kind::Kind;
-pub(crate) use kind::site;
 
-/// A lock that its members made together. Each rank has one of these, and uses it with one thread
-/// at a time.
+/// A lock that its members made together. Each rank has a handle of its own, which it uses with one
+/// thread at a time.
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
 pub struct Lock {
+    entry: &'static Entry,
     algorithm: Box<dyn Algorithm>,
+    words: LockWords,
     handle: Handle,
     held: Cell<bool>,
 }
@@ -88,8 +84,7 @@ impl Lock {
     /// # Ok(()) }).unwrap();
     /// ```
     pub fn of_kind(world: &World, home: Rank, kind: &Kind) -> Result<Lock> {
-        kind.build(&world.team(), Some(world), home)
-            .map(|algorithm| Lock::with(algorithm, world.rank()))
+        Lock::observed(world, home, kind, None)
     }
 
     /// Makes a lock for the members of a team, of any kind that needs no agent. Collective over the
@@ -105,46 +100,75 @@ impl Lock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<Lock> {
-        kind.build(team, None, home).map(|algorithm| Lock::with(algorithm, team.context().rank()))
+        kind.build(team, None, home, None).map(|made| Lock::with(made, team.context().rank()))
     }
 
-    pub(crate) fn with(algorithm: Box<dyn Algorithm>, rank: Rank) -> Lock {
-        Lock { algorithm, handle: Handle::new(rank), held: Cell::new(false) }
+    /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
+    #[doc(hidden)]
+    pub fn observed(
+        world: &World,
+        home: Rank,
+        kind: &Kind,
+        observer: Option<Observer>,
+    ) -> Result<Lock> {
+        kind.build(&world.team(), Some(world), home, observer)
+            .map(|made| Lock::with(made, world.rank()))
     }
 
-    /// The rank in whose memory it lies.
+    /// Makes a variant of a lock, for a checker. Collective.
+    #[doc(hidden)]
+    pub fn variant(
+        world: &World,
+        home: Rank,
+        entry: &'static Entry,
+        build: Build<dyn Algorithm>,
+        observer: Option<Observer>,
+    ) -> Result<Lock> {
+        let what = format!("a variant of {}", entry.name);
+        let made = build(&Maker { team: &world.team(), world: Some(world), home, what, observer })?;
+        Ok(Lock::with((entry, made), world.rank()))
+    }
+
+    fn with((entry, made): (&'static Entry, Made<dyn Algorithm>), rank: Rank) -> Lock {
+        let Made { words, algorithm } = made;
+        Lock { entry, algorithm, words, handle: Handle::new(rank), held: Cell::new(false) }
+    }
+
+    /// Returns the rank in whose memory the lock lies.
     pub fn home(&self) -> Rank {
-        self.algorithm.site().home()
+        self.words.home()
     }
 
-    /// Who may use it.
+    /// Returns the ranks that may use the lock.
     pub fn members(&self) -> &[Rank] {
-        self.algorithm.site().members()
+        self.words.members()
     }
 
-    /// The name of its algorithm.
+    /// Returns the name of its algorithm.
     pub fn name(&self) -> &'static str {
-        self.algorithm.name()
+        self.entry.name
     }
 
-    /// What this rank has done with it so far.
+    /// Returns its row of the registry.
+    #[doc(hidden)]
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// Returns what this rank has done with it so far.
     pub fn statistics(&self) -> Statistics {
-        self.algorithm.site().tally.read()
+        self.words.statistics.read()
     }
 
     /// Waits until this rank has the lock.
     ///
-    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member
-    /// is lost.
+    /// A rank that asks for a lock that it has gets an error, and so do all members when one of
+    /// them is lost.
     #[inline]
     pub fn lock<'a>(&'a self, context: &'a Context) -> Result<Guard<'a>> {
-        match self.request(context, Patience::Forever)? {
-            true => Ok(Guard { lock: self, context }),
-            false => Err(Error::Misuse(format!(
-                "a {} lock gave up a request that has no time limit",
-                self.name()
-            ))),
-        }
+        // A request without a limit does not give up.
+        self.request(context, TimeLimit::Unlimited)?;
+        Ok(Guard { lock: self, context })
     }
 
     /// Takes the lock if it is free.
@@ -166,7 +190,7 @@ impl Lock {
     /// # lock.free(&world) }).unwrap();
     /// ```
     pub fn try_lock<'a>(&'a self, context: &'a Context) -> Result<Option<Guard<'a>>> {
-        Ok(self.request(context, Patience::Never)?.then_some(Guard { lock: self, context }))
+        Ok(self.request(context, TimeLimit::DoNotWait)?.then_some(Guard { lock: self, context }))
     }
 
     /// Waits for the lock for at most `time`; then [`Error::TimedOut`].
@@ -193,7 +217,7 @@ impl Lock {
     /// # lock.free(&world) }).unwrap();
     /// ```
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
-        match self.request(context, Patience::AtMost(time))? {
+        match self.request(context, TimeLimit::AtMost(time))? {
             true => Ok(Guard { lock: self, context }),
             false => Err(Error::TimedOut {
                 after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
@@ -201,9 +225,9 @@ impl Lock {
         }
     }
 
-    /// Makes a poisoned lock free and usable again, for those who are left. Collective over
-    /// `survivors`, a team of members that are all alive; they are the members from then on. If the
-    /// home was lost, one of them becomes home.
+    /// Makes a poisoned lock free and usable again. Collective over `survivors`, a team of members
+    /// that are all alive; they are the members from then on. If the home was lost, one of them
+    /// becomes home.
     ///
     /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
     /// the world any more, so the team must have been made before. The words of a lock that was
@@ -212,16 +236,18 @@ impl Lock {
         let team = survivors.into();
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(&team, self.algorithm.site(), can_be_home)?;
-        self.algorithm.site().clear(context)?;
+        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
+        self.words.clear(context)?;
         self.held.set(false);
         team.barrier()?;
-        self.algorithm.reset(context, home, team.members())?;
+        let concerned = self.algorithm.concerned(context, home, team.members());
+        self.words.change(home, &concerned);
+        self.algorithm.reset(&self.words, context)?;
         team.barrier()
     }
 
-    /// Gives its memory back. Collective over those who made it. It is an error if somebody still
-    /// has the lock.
+    /// Gives its memory back. Collective over the members. It is an error if one of them still has
+    /// the lock.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
@@ -232,30 +258,30 @@ impl Lock {
                 "a lock cannot be freed while {holder} has it (its guard was leaked)"
             )));
         }
-        self.algorithm.into_words().free(&team)
+        self.words.into_words().free(&team)
     }
 
     #[inline]
-    fn request(&self, context: &Context, patience: Patience) -> Result<bool> {
+    fn request(&self, context: &Context, limit: TimeLimit) -> Result<bool> {
         if self.held.get() || context.rank() != self.handle.rank() {
             return Err(self.misuse(context));
         }
         self.check_losses(context)?;
-        let queued = self.algorithm.site().tally.read().queued;
-        match self.algorithm.acquire(context, patience) {
+        let queued = self.words.statistics.read().queued;
+        match self.algorithm.request(&self.words, context, limit) {
             Ok(true) => {
-                let counts = self.algorithm.site().tally.read();
-                // Who has waited may have got the lock after a loss, from one who had it before.
+                let counts = self.words.statistics.read();
+                // A rank that has waited may have got the lock after a loss, from the lost rank.
                 if counts.queued != queued {
                     self.check_losses(context)
-                        .inspect_err(|_| drop(self.algorithm.release(context)))?;
+                        .inspect_err(|_| drop(self.algorithm.release(&self.words, context)))?;
                 }
                 self.held.set(true);
-                self.algorithm.site().tally.note(|counts| counts.acquisitions += 1);
+                self.words.statistics.note(|counts| counts.acquisitions += 1);
                 Ok(true)
             }
             Ok(false) => {
-                self.algorithm.site().tally.note(|counts| counts.given_up += 1);
+                self.words.statistics.note(|counts| counts.given_up += 1);
                 Ok(false)
             }
             Err(error) => Err(self.explain(context, error)),
@@ -270,7 +296,7 @@ impl Lock {
                 self.handle.rank()
             )));
         }
-        self.algorithm.release(context).map_err(|error| self.explain(context, error))
+        self.algorithm.release(&self.words, context).map_err(|error| self.explain(context, error))
     }
 
     #[cold]
@@ -285,7 +311,7 @@ impl Lock {
 
     #[inline]
     fn check_losses(&self, context: &Context) -> Result<()> {
-        self.handle.check_losses(context, || self.algorithm.site())
+        self.handle.check_losses(context, || &self.words)
     }
 
     #[cold]
@@ -294,7 +320,7 @@ impl Lock {
     }
 }
 
-/// Whoever has one has the lock, until it is dropped.
+/// Holds the lock until dropped.
 #[must_use = "the lock is released as soon as its guard is dropped"]
 pub struct Guard<'a> {
     lock: &'a Lock,
@@ -311,7 +337,7 @@ impl Guard<'_> {
         lock.release(context)
     }
 
-    /// The lock.
+    /// Returns the lock.
     pub fn lock(&self) -> &Lock {
         self.lock
     }

@@ -32,20 +32,16 @@
 //! writer gets the lock; and so has what a reader has. That holds for what was posted through the
 //! guard's own context; another thread's context must flush by itself.
 //!
-//! One file holds one algorithm; [`Kind`] chooses. All of them can be given a time limit, and none
-//! of them waits for a rank that is lost: the loss of a member poisons the lock
-//! ([`Error::Poisoned`]), for those who wait at that moment and for all later requests, until
+//! One file of `algorithms` holds one lock; [`Kind`] chooses. All of them can be given a time limit,
+//! and none of them waits for a rank that is lost: the loss of a member poisons the lock
+//! ([`Error::Poisoned`]), for the requests that wait at that moment and for all later ones, until
 //! [`RwLock::recover`].
 
-mod counters;
-mod fompi_rw;
+mod algorithms;
 #[doc(hidden)]
 pub mod frame;
-mod kind;
 #[doc(hidden)]
-pub mod mutants;
-mod rma_rw;
-mod slots;
+pub mod registry;
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -53,24 +49,30 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use crate::lock::frame::{Handle, Patience};
-use frame::Algorithm;
+use crate::lock::frame::{Handle, Observer, TimeLimit};
+use crate::lock::registry::{Build, Made, Maker};
+use frame::{Algorithm, RwWords};
+use registry::Entry;
 
+pub use algorithms::Kind;
+#[doc(hidden)]
+pub use algorithms::entries;
 pub use frame::Statistics;
-pub use kind::Kind;
 
-/// A reader-writer lock that its members made together. Each rank has one of these, and uses it
-/// with one thread at a time.
+/// A reader-writer lock that its members made together. Each rank has a handle of its own, which it
+/// uses with one thread at a time.
 #[must_use = "a lock that is dropped without `free` keeps its memory until the job ends"]
 pub struct RwLock {
+    entry: &'static Entry,
     algorithm: Box<dyn Algorithm>,
+    words: RwWords,
     handle: Handle,
     held: Cell<Held>,
     reads: Cell<u64>,
     writes: Cell<u64>,
 }
 
-/// How this rank has the lock.
+/// How this rank holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Held {
@@ -117,12 +119,41 @@ impl RwLock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<RwLock> {
-        kind.build(team, home).map(|algorithm| RwLock::with(algorithm, team.context().rank()))
+        let made = kind.build(team, home, None)?;
+        Ok(RwLock::with(kind.entry(), made, team.context().rank()))
     }
 
-    pub(crate) fn with(algorithm: Box<dyn Algorithm>, rank: Rank) -> RwLock {
+    /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
+    #[doc(hidden)]
+    pub fn observed(
+        world: &World,
+        home: Rank,
+        kind: &Kind,
+        observer: Option<Observer>,
+    ) -> Result<RwLock> {
+        let made = kind.build(&world.team(), home, observer)?;
+        Ok(RwLock::with(kind.entry(), made, world.rank()))
+    }
+
+    /// Makes a variant of a lock, for a checker. Collective.
+    #[doc(hidden)]
+    pub fn variant(
+        world: &World,
+        home: Rank,
+        entry: &'static Entry,
+        build: Build<dyn Algorithm>,
+        observer: Option<Observer>,
+    ) -> Result<RwLock> {
+        let what = format!("a variant of {}", entry.name);
+        let made = build(&Maker { team: &world.team(), world: None, home, what, observer })?;
+        Ok(RwLock::with(entry, made, world.rank()))
+    }
+
+    fn with(entry: &'static Entry, made: Made<dyn Algorithm>, rank: Rank) -> RwLock {
         RwLock {
-            algorithm,
+            entry,
+            algorithm: made.algorithm,
+            words: RwWords::new(made.words),
             handle: Handle::new(rank),
             held: Cell::new(Held::Not),
             reads: Cell::new(0),
@@ -130,43 +161,43 @@ impl RwLock {
         }
     }
 
-    /// The rank in whose memory it lies.
+    /// Returns the rank in whose memory the lock lies.
     pub fn home(&self) -> Rank {
-        self.algorithm.site().home()
+        self.words.home()
     }
 
-    /// Who may use it.
+    /// Returns the ranks that may use the lock.
     pub fn members(&self) -> &[Rank] {
-        self.algorithm.site().members()
+        self.words.members()
     }
 
-    /// The name of its algorithm.
+    /// Returns the name of its algorithm.
     pub fn name(&self) -> &'static str {
-        self.algorithm.name()
+        self.entry.name
     }
 
-    /// What this rank has done with it so far.
+    /// Returns what this rank has done with it so far.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             reads: self.reads.get(),
             writes: self.writes.get(),
-            ..self.algorithm.tally().read()
+            ..self.words.statistics.read()
         }
     }
 
-    /// Waits until this rank may read. Others may read at the same time; nobody writes.
+    /// Waits until this rank may read. Others may read at the same time; no rank writes.
     ///
-    /// A rank that asks for a lock that it has gets an error, and so does everybody when a member
-    /// is lost.
+    /// A rank that asks for a lock that it has gets an error, and so do all members when one of
+    /// them is lost.
     #[inline]
     pub fn read<'a>(&'a self, context: &'a Context) -> Result<ReadGuard<'a>> {
-        self.ask_read(context, Patience::Forever)?.ok_or_else(|| self.gave_up())
+        self.ask_read(context, TimeLimit::Unlimited)?.ok_or_else(|| self.gave_up())
     }
 
-    /// Waits until this rank may write: nobody else reads or writes.
+    /// Waits until this rank may write: no other rank reads or writes.
     #[inline]
     pub fn write<'a>(&'a self, context: &'a Context) -> Result<WriteGuard<'a>> {
-        self.ask_write(context, Patience::Forever)?.ok_or_else(|| self.gave_up())
+        self.ask_write(context, TimeLimit::Unlimited)?.ok_or_else(|| self.gave_up())
     }
 
     /// Takes the lock to read if that is possible at once.
@@ -189,10 +220,10 @@ impl RwLock {
     /// ```
     #[inline]
     pub fn try_read<'a>(&'a self, context: &'a Context) -> Result<Option<ReadGuard<'a>>> {
-        self.ask_read(context, Patience::Never)
+        self.ask_read(context, TimeLimit::DoNotWait)
     }
 
-    /// Takes the lock to write if nobody has it.
+    /// Takes the lock to write if no rank has it.
     ///
     /// ```
     /// # use farside::{Rank, RwLock};
@@ -205,7 +236,7 @@ impl RwLock {
     /// # lock.free(&world) }).unwrap();
     /// ```
     pub fn try_write<'a>(&'a self, context: &'a Context) -> Result<Option<WriteGuard<'a>>> {
-        self.ask_write(context, Patience::Never)
+        self.ask_write(context, TimeLimit::DoNotWait)
     }
 
     /// Waits for at most `time` until this rank may read; then [`Error::TimedOut`].
@@ -214,7 +245,7 @@ impl RwLock {
         context: &'a Context,
         time: Duration,
     ) -> Result<ReadGuard<'a>> {
-        self.ask_read(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
+        self.ask_read(context, TimeLimit::AtMost(time))?.ok_or_else(|| too_late(time))
     }
 
     /// Waits for at most `time` until this rank may write; then [`Error::TimedOut`].
@@ -245,12 +276,12 @@ impl RwLock {
         context: &'a Context,
         time: Duration,
     ) -> Result<WriteGuard<'a>> {
-        self.ask_write(context, Patience::AtMost(time))?.ok_or_else(|| too_late(time))
+        self.ask_write(context, TimeLimit::AtMost(time))?.ok_or_else(|| too_late(time))
     }
 
-    /// Makes a poisoned lock free and usable again, for those who are left. Collective over
-    /// `survivors`, a team of members that are all alive; they are the members from then on. If the
-    /// home was lost, one of them becomes home.
+    /// Makes a poisoned lock free and usable again. Collective over `survivors`, a team of members
+    /// that are all alive; they are the members from then on. If the home was lost, one of them
+    /// becomes home.
     ///
     /// The data under the lock is the caller's to mend. Members of a job with losses cannot split
     /// the world any more, so the team must have been made before. The words of a lock that was
@@ -259,16 +290,18 @@ impl RwLock {
         let team = survivors.into();
         let context = team.context();
         let can_be_home = |rank| self.algorithm.can_be_home(context, rank);
-        let home = self.handle.agree_on_home(&team, self.algorithm.site(), can_be_home)?;
+        let home = self.handle.agree_on_home(&team, &self.words, can_be_home)?;
+        self.words.clear(context)?;
         self.algorithm.clear(context)?;
         self.held.set(Held::Not);
         team.barrier()?;
-        self.algorithm.reset(context, home, team.members())?;
+        self.words.change(home, team.members());
+        self.algorithm.reset(&self.words, context)?;
         team.barrier()
     }
 
-    /// Gives its memory back. Collective over those who made it. It is an error if somebody still
-    /// has the lock.
+    /// Gives its memory back. Collective over the members. It is an error if one of them still has
+    /// the lock.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
@@ -279,6 +312,7 @@ impl RwLock {
                 "a lock cannot be freed while {holder} has it (its guard was leaked)"
             )));
         }
+        self.words.into_words().into_words().free(&team)?;
         self.algorithm.free(&team)
     }
 
@@ -286,14 +320,14 @@ impl RwLock {
     fn ask_read<'a>(
         &'a self,
         context: &'a Context,
-        patience: Patience,
+        limit: TimeLimit,
     ) -> Result<Option<ReadGuard<'a>>> {
         self.check(context)?;
-        match self.algorithm.read(context, patience) {
+        match self.algorithm.read(&self.words, context, limit) {
             Ok(true) => {
-                // Who has waited may have got the lock after a loss, from one who had it before.
+                // A rank that has waited may have got the lock after a loss, from the lost rank.
                 self.check_losses(context)
-                    .inspect_err(|_| drop(self.algorithm.end_read(context)))?;
+                    .inspect_err(|_| drop(self.algorithm.end_read(&self.words, context)))?;
                 self.held.set(Held::Read);
                 self.reads.set(self.reads.get() + 1);
                 Ok(Some(ReadGuard { lock: self, context }))
@@ -306,14 +340,14 @@ impl RwLock {
     fn ask_write<'a>(
         &'a self,
         context: &'a Context,
-        patience: Patience,
+        limit: TimeLimit,
     ) -> Result<Option<WriteGuard<'a>>> {
         self.check(context)?;
-        match self.algorithm.write(context, patience) {
+        match self.algorithm.write(&self.words, context, limit) {
             Ok(true) => {
-                // Who has waited may have got the lock after a loss, from one who had it before.
+                // A rank that has waited may have got the lock after a loss, from the lost rank.
                 self.check_losses(context)
-                    .inspect_err(|_| drop(self.algorithm.end_write(context)))?;
+                    .inspect_err(|_| drop(self.algorithm.end_write(&self.words, context)))?;
                 self.held.set(Held::Write);
                 self.writes.set(self.writes.get() + 1);
                 Ok(Some(WriteGuard { lock: self, context }))
@@ -332,15 +366,15 @@ impl RwLock {
 
     #[inline]
     fn check_losses(&self, context: &Context) -> Result<()> {
-        self.handle.check_losses(context, || self.algorithm.site())
+        self.handle.check_losses(context, || &*self.words)
     }
 
-    /// A request that has not got the lock.
+    /// Ends a request that has not got the lock.
     #[cold]
     fn none<G>(&self, context: &Context, asked: Result<bool>) -> Result<Option<G>> {
         match asked {
             Ok(_) => {
-                self.algorithm.tally().note(|tally| &tally.given_up);
+                self.words.statistics.note(|counts| &counts.given_up);
                 Ok(None)
             }
             Err(error) => Err(self.explain(context, error)),
@@ -356,8 +390,8 @@ impl RwLock {
             )));
         }
         let released = match held {
-            Held::Write => self.algorithm.end_write(context),
-            _ => self.algorithm.end_read(context),
+            Held::Write => self.algorithm.end_write(&self.words, context),
+            _ => self.algorithm.end_read(&self.words, context),
         };
         released.map_err(|error| self.explain(context, error))
     }
@@ -412,7 +446,7 @@ macro_rules! guard {
                 lock.release(context, $held)
             }
 
-            /// The lock.
+            /// Returns the lock.
             pub fn lock(&self) -> &RwLock {
                 self.lock
             }
@@ -429,10 +463,10 @@ macro_rules! guard {
 }
 
 guard! {
-    /// Whoever has one may read, until it is dropped.
+    /// Holds the lock for reading until dropped.
     ReadGuard, Held::Read
 }
 guard! {
-    /// Whoever has one may write, until it is dropped.
+    /// Holds the lock for writing until dropped.
     WriteGuard, Held::Write
 }

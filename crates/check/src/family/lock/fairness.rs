@@ -1,35 +1,40 @@
 //! How often who waits for a lock is overtaken, and T_L.
 
-use farside::lock::frame::Variant;
-use farside::lock::mutants::{self as made, Base};
+use farside::lock::{Kind, entries};
 use farside::sim::Policy;
 use farside::{Lock, Rank, Result, World};
 
-use crate::check::{Check, Setup};
-use crate::family::waiting::{
-    Locality, Overtaken, Rule, Watched, WithoutBound, WithoutTL, exclusive,
-};
+use super::variants::named;
+use crate::check::{Check, Setup, Subject};
+use crate::family::name;
+use crate::family::waiting::{Locality, Overtaken, Rule, exclusive, waits};
 use crate::property::Promise;
 
 /// A machine of three levels.
 const DEEP: &str = "rack:2,node:2,socket:2";
 const PCT: Policy = Policy::Pct { depth: 3 };
 
-fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<Lock> + Clone + 'static {
-    move |world: &World| made::lock::<V>(world, Rank(0), base)
+/// Makes a lock that is watched.
+fn watched(kind: Kind) -> impl Fn(&World) -> Result<Lock> + Clone + 'static {
+    move |world: &World| Lock::observed(world, Rank(0), &kind, Some(waits))
 }
 
-/// Nobody is overtaken more often than `bound` says for so many ranks.
-fn overtaken<V: Variant>(
-    name: &'static str,
-    about: &'static str,
-    base: Base,
-    bound: fn(u32) -> u32,
-) -> Check {
+/// No rank is overtaken more often than `bound` says for so many ranks.
+fn overtaken(name: &'static str, about: &'static str, kind: Kind, bound: fn(u32) -> u32) -> Check {
     let rules = move |setup: &Setup| -> Vec<Box<dyn Rule>> {
         vec![Box::new(Overtaken::at_most(bound(setup.ranks)))]
     };
-    Check::new(name, about, exclusive(of::<V>(base), rules))
+    Check::new(name, about, exclusive(watched(kind), rules))
+}
+
+/// Every rank asks again and again, except the last, and each gets the lock in its turn.
+pub(super) fn turns(
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+) -> impl Fn(&Setup) -> Subject {
+    let rules = |setup: &Setup| -> Vec<Box<dyn Rule>> {
+        vec![Box::new(Overtaken::at_most(in_turn(setup.ranks)))]
+    };
+    exclusive(make, rules)
 }
 
 const IN_TURN: &str = "who has its place is overtaken by those alone who were there before it";
@@ -39,33 +44,33 @@ fn in_turn(ranks: u32) -> u32 {
     ranks - 1
 }
 
-/// Each kind that serves in turn: all schedules of a rank that waits and one that comes three
+/// Each lock that serves in turn: all schedules of a rank that waits and one that comes three
 /// times, and many ranks.
 fn queues() -> Vec<Check> {
-    let kinds = [
-        (["lock/ticket-bypass", "lock/ticket-bypass-8"], Base::Ticket),
-        (["lock/server-bypass", "lock/server-bypass-8"], Base::Server),
-        (["lock/hybrid-bypass", "lock/hybrid-bypass-8"], Base::Hybrid),
-        (["lock/d-mcs-bypass", "lock/d-mcs-bypass-8"], Base::Mcs),
-        (["lock/d-mcs-token-bypass", "lock/d-mcs-token-bypass-8"], Base::Token),
-    ];
-    let checks = kinds.into_iter().flat_map(|([few, many], base)| {
+    let rows = entries().flat_map(|entry| entry.explored);
+    let checks = rows.filter(|row| row.is_fifo).flat_map(|row| {
+        let check = |suffix: &str| {
+            overtaken(name(&["lock/", row.name, suffix]), IN_TURN, (row.kind)(), in_turn)
+        };
+        let many = Setup::new(8).rounds(4).topology(DEEP);
         [
-            overtaken::<Watched>(few, IN_TURN, base, in_turn).setup(Setup::new(2).rounds(3)),
-            overtaken::<Watched>(many, IN_TURN, base, in_turn)
-                .setup(Setup::new(8).rounds(4).topology(DEEP))
-                .policy(PCT, 300),
+            check("-bypass").setup(Setup::new(2).rounds(3)),
+            check("-bypass-8").setup(many).policy(PCT, 300),
         ]
     });
     checks.collect()
 }
 
-/// The head of `default` is overtaken by whoever was inside, and by as many as the bound says,
-/// which is 1 here.
-fn head<V: Variant>(name: &'static str, about: &'static str) -> Check {
+/// The head of `default` is overtaken by the rank that was inside, and by as many as the bound
+/// says, which is 1 here.
+fn head(
+    name: &'static str,
+    about: &'static str,
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+) -> Check {
     let rules =
         |_: &Setup| -> Vec<Box<dyn Rule>> { vec![Box::new(Overtaken::at_most(2).since_level(1))] };
-    Check::new(name, about, exclusive(of::<V>(Base::Bypass), rules))
+    Check::new(name, about, exclusive(make, rules))
 }
 
 /// What `default` promises, and what spin locks do not.
@@ -73,74 +78,86 @@ fn bypasses() -> Vec<Check> {
     const BOUNDED: &str =
         "the first that waits is overtaken once, and by who was inside, where the bound is 1";
     const UNBOUNDED: &str = "who polls has no place: it may be overtaken for ever";
-    let spin = |name: &'static str, base: Base| {
-        overtaken::<Watched>(name, UNBOUNDED, base, |_| 3)
+    let asleep = || watched(Kind::Bypass { batch: 1, bound: 1, polls: 0 });
+    let spin = |name: &'static str, backoff: bool| {
+        overtaken(name, UNBOUNDED, Kind::Spin { backoff }, |_| 3)
             .setup(Setup::new(2).rounds(5))
             .shows(Promise::Fairness, "was overtaken 4 times, where 3 is the bound")
     };
     vec![
-        head::<Watched>("lock/default-bypass", BOUNDED)
+        head("lock/default-bypass", BOUNDED, asleep())
             .setup(Setup::new(2).rounds(4))
             .small(Setup::new(2).rounds(3)),
-        head::<Watched>("lock/default-bypass-8", BOUNDED)
+        head("lock/default-bypass-8", BOUNDED, asleep())
             .setup(Setup::new(8).rounds(6).topology(DEEP))
             .policy(PCT, 300),
-        head::<WithoutBound>(
+        head(
             "lock/default-bypass-without-bound",
             "lets running ranks be ahead of the queue for ever",
+            named("default", "without-bound", Some(waits)),
         )
         .setup(Setup::new(2).rounds(5))
         .mutant(Promise::Fairness, "was overtaken 3 times, where 2 is the bound"),
-        spin("lock/fompi-spin-unbounded", Base::Spin),
-        spin("lock/fompi-spin-backoff-unbounded", Base::SpinBackoff),
+        spin("lock/fompi-spin-unbounded", false),
+        spin("lock/fompi-spin-backoff-unbounded", true),
     ]
 }
 
-/// `rma-mcs` on two nodes: T_L, and who stands in the widest queue waits for one turn of the other
-/// node.
-fn two_nodes<V: Variant>(name: &'static str, about: &'static str, t_l: &'static [u32; 1]) -> Check {
+/// `rma-mcs` on two nodes: T_L, and a rank that stands in the widest queue waits for one turn of
+/// the other node.
+fn two_nodes(
+    name: &'static str,
+    about: &'static str,
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+    t_l: u32,
+) -> Check {
     let rules = move |_: &Setup| -> Vec<Box<dyn Rule>> {
         vec![
-            Box::new(Locality::new("node", 1, t_l[0])),
-            Box::new(Overtaken::at_most(t_l[0] + 1).since_level(1)),
+            Box::new(Locality::new("node", 1, t_l)),
+            Box::new(Overtaken::at_most(t_l + 1).since_level(1)),
         ]
     };
-    Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules))
-        .setup(Setup::new(3).topology("node:2"))
+    Check::new(name, about, exclusive(make, rules)).setup(Setup::new(3).topology("node:2"))
 }
 
-/// `rma-mcs` on racks of nodes: T_L of both levels. What a rack has is what its nodes have in their
-/// turns.
-fn racks<V: Variant>(name: &'static str, about: &'static str, t_l: &'static [u32; 2]) -> Check {
-    let rules = move |_: &Setup| -> Vec<Box<dyn Rule>> {
-        vec![
-            Box::new(Locality::new("node", 2, t_l[1])),
-            Box::new(Locality::new("rack", 2, t_l[0] * t_l[1])),
-        ]
+/// `rma-mcs` on racks of nodes: T_L of both levels, 2 each. What a rack has is what its nodes have
+/// in their turns.
+fn racks(
+    name: &'static str,
+    about: &'static str,
+    make: impl Fn(&World) -> Result<Lock> + Clone + 'static,
+) -> Check {
+    let rules = |_: &Setup| -> Vec<Box<dyn Rule>> {
+        vec![Box::new(Locality::new("node", 2, 2)), Box::new(Locality::new("rack", 2, 4))]
     };
-    let check = Check::new(name, about, exclusive(of::<V>(Base::TreeOf(t_l)), rules));
+    let check = Check::new(name, about, exclusive(make, rules));
     check.setup(Setup::new(8).rounds(6).topology("rack:2,node:2")).policy(PCT, 300)
+}
+
+fn tree(thresholds: &[u32]) -> impl Fn(&World) -> Result<Lock> + Clone + 'static + use<> {
+    watched(Kind::RmaMcs { thresholds: thresholds.to_vec() })
 }
 
 fn trees() -> Vec<Check> {
     const T_L: &str = "the lock leaves a node after T_L passings while another waits";
-    const STAYS: &str = "keeps the lock inside an element for as long as anybody there wants it";
+    const STAYS: &str = "keeps the lock inside an element for as long as a rank there wants it";
+    let without = |variant: &str| named("rma-mcs", variant, Some(waits));
     vec![
-        two_nodes::<Watched>("lock/rma-mcs-t-l-1", T_L, &[1]),
-        two_nodes::<Watched>("lock/rma-mcs-t-l-1-twice", T_L, &[1])
+        two_nodes("lock/rma-mcs-t-l-1", T_L, tree(&[1]), 1),
+        two_nodes("lock/rma-mcs-t-l-1-twice", T_L, tree(&[1]), 1)
             .setup(Setup::new(3).rounds(4).topology("node:2"))
             .policy(PCT, 1000),
-        two_nodes::<Watched>("lock/rma-mcs-t-l-2", T_L, &[2])
+        two_nodes("lock/rma-mcs-t-l-2", T_L, tree(&[2]), 2)
             .setup(Setup::new(3).rounds(4).topology("node:2"))
             .policy(PCT, 1000),
-        racks::<Watched>(
+        racks(
             "lock/rma-mcs-t-l-racks",
             "the same on racks of nodes, for both levels",
-            &[2, 2],
+            tree(&[2, 2]),
         ),
-        two_nodes::<WithoutTL>("lock/rma-mcs-without-t-l", STAYS, &[1])
+        two_nodes("lock/rma-mcs-without-t-l", STAYS, without("without-t-l"), 1)
             .mutant(Promise::Locality, "2 of one element in a row have gone in: T_L allows 1"),
-        racks::<WithoutTL>("lock/rma-mcs-racks-without-t-l", STAYS, &[2, 2])
+        racks("lock/rma-mcs-racks-without-t-l", STAYS, without("racks-without-t-l"))
             .mutant(Promise::Locality, "of one element in a row have gone in: T_L allows"),
     ]
 }

@@ -1,32 +1,37 @@
 //! T_W and T_R, and how often who waits is overtaken.
 
-use farside::lock::frame::Variant;
-use farside::rw::mutants::{self as made, Base};
+use farside::rw::Kind;
+use farside::rw::registry::Roles;
 use farside::sim::Policy;
 use farside::{Rank, Result, RwLock, World};
 
-use super::Roles;
+use super::variants::named;
 use crate::check::{Check, Setup};
 use crate::family::waiting::{
-    Overtaken, ReadersInARow, Rule, Watched, WithoutTR, WithoutTW, WritersInARow, readers_writers,
+    Overtaken, ReadersInARow, Rule, WritersInARow, readers_writers, waits,
 };
 use crate::property::Promise;
 
 const DEEP: &str = "rack:2,node:2,socket:2";
 const PCT: Policy = Policy::Pct { depth: 3 };
 
-fn of<V: Variant>(base: Base) -> impl Fn(&World) -> Result<RwLock> + Clone + 'static {
-    move |world: &World| made::lock::<V>(world, Rank(0), base)
+/// Makes a lock that is watched.
+fn watched(kind: Kind) -> impl Fn(&World) -> Result<RwLock> + Clone + 'static {
+    move |world: &World| RwLock::observed(world, Rank(0), &kind, Some(waits))
 }
 
-fn check<V: Variant>(
+fn rma_rw_of(t_dc: Option<u32>, t_l: &[u32], t_r: u32) -> Kind {
+    Kind::RmaRw { t_dc, t_l: t_l.to_vec(), t_r }
+}
+
+fn check(
     name: &'static str,
     about: &'static str,
-    base: Base,
+    make: impl Fn(&World) -> Result<RwLock> + Clone + 'static,
     roles: Roles,
     rule: fn() -> Box<dyn Rule>,
 ) -> Check {
-    let subject = readers_writers(of::<V>(base), roles, move |_| vec![rule()]);
+    let subject = readers_writers(make, roles, move |_| vec![rule()]);
     Check::new(name, about, subject).setup(Setup::new(roles.len() as u32))
 }
 
@@ -35,43 +40,40 @@ const T_R: &str =
     "a writer that waits is passed by T_R readers of a counter at most, and those who had asked";
 
 fn rma_rw() -> Vec<Check> {
-    const ONE: Base = Base::RmaRwOf(None, &[1], 1);
-    const TWO: Base = Base::RmaRwOf(None, &[2], 1);
-    const EACH: Base = Base::RmaRwOf(Some(1), &[1], 1);
-    const TREE: Base = Base::RmaRwOf(Some(2), &[2, 2], 2);
+    let one = || watched(rma_rw_of(None, &[1], 1));
+    let two = || watched(rma_rw_of(None, &[2], 1));
+    let each = || watched(rma_rw_of(Some(1), &[1], 1));
+    let tree = || watched(rma_rw_of(Some(2), &[2, 2], 2));
+    let without = |variant: &str| named("rma-rw", variant, Some(waits));
     const MANY: Roles = &["wr", "rrwr", "rwr", "wwr"];
     vec![
-        check::<Watched>("rw/rma-rw-t-w-1", T_W, ONE, &["w", "w", "r"], || {
+        check("rw/rma-rw-t-w-1", T_W, one(), &["w", "w", "r"], || {
             Box::new(WritersInARow::at_most(1))
         }),
-        check::<Watched>("rw/rma-rw-t-w-2", T_W, TWO, &["ww", "w", "r"], || {
+        check("rw/rma-rw-t-w-2", T_W, two(), &["ww", "w", "r"], || {
             Box::new(WritersInARow::at_most(2))
         }),
-        check::<Watched>("rw/rma-rw-t-r", T_R, EACH, &["w", "rrr"], || {
+        check("rw/rma-rw-t-r", T_R, each(), &["w", "rrr"], || {
             Box::new(ReadersInARow::at_most(1, 1, 0))
         }),
-        check::<Watched>("rw/rma-rw-t-w-8", T_W, TREE, MANY, || {
-            Box::new(WritersInARow::at_most(8))
-        })
-        .setup(Setup::new(8).rounds(3).topology(DEEP))
-        .policy(PCT, 300),
-        check::<Watched>("rw/rma-rw-t-r-8", T_R, TREE, MANY, || {
-            Box::new(ReadersInARow::at_most(2, 2, 2))
-        })
-        .setup(Setup::new(8).rounds(3).topology(DEEP))
-        .policy(PCT, 300),
-        check::<WithoutTW>(
+        check("rw/rma-rw-t-w-8", T_W, tree(), MANY, || Box::new(WritersInARow::at_most(8)))
+            .setup(Setup::new(8).rounds(3).topology(DEEP))
+            .policy(PCT, 300),
+        check("rw/rma-rw-t-r-8", T_R, tree(), MANY, || Box::new(ReadersInARow::at_most(2, 2, 2)))
+            .setup(Setup::new(8).rounds(3).topology(DEEP))
+            .policy(PCT, 300),
+        check(
             "rw/rma-rw-without-t-w",
             "passes the lock from writer to writer for as long as there are any",
-            ONE,
+            without("without-t-w"),
             &["w", "w", "r"],
             || Box::new(WritersInARow::at_most(1)),
         )
         .mutant(Promise::WritersInARow, "2 writers in a row have gone in: T_W allows 1"),
-        check::<WithoutTR>(
+        check(
             "rw/rma-rw-without-t-r",
             "lets readers in for as long as they come",
-            EACH,
+            without("without-t-r"),
             &["w", "rrr"],
             || Box::new(ReadersInARow::at_most(1, 1, 0)),
         )
@@ -82,24 +84,21 @@ fn rma_rw() -> Vec<Check> {
 fn default_rw() -> Vec<Check> {
     const MANY: Roles = &["wr", "rrwr", "rwr", "wwr"];
     const ROWS: &str = "a reader that insists is passed by two rows of `t_w` writers at most";
+    let slots = |t_w: u32, yields: u32| watched(Kind::Slots { t_dc: None, t_w, yields });
     const SLEEPS: &str = "a reader that yields and does not run is passed by any number of writers";
     vec![
-        check::<Watched>("rw/default-rw-rows", ROWS, Base::SlotsOf(1, 0), &["www", "r"], || {
+        check("rw/default-rw-rows", ROWS, slots(1, 0), &["www", "r"], || {
             Box::new(WritersInARow::at_most(2))
         })
         .policy(PCT, 3000),
-        check::<Watched>("rw/default-rw-rows-8", ROWS, Base::SlotsOf(2, 0), MANY, || {
+        check("rw/default-rw-rows-8", ROWS, slots(2, 0), MANY, || {
             Box::new(WritersInARow::at_most(4))
         })
         .setup(Setup::new(8).rounds(3).topology(DEEP))
         .policy(PCT, 300),
-        check::<Watched>(
-            "rw/default-rw-unbounded-yields",
-            SLEEPS,
-            Base::SlotsOf(2, 1),
-            MANY,
-            || Box::new(WritersInARow::at_most(6)),
-        )
+        check("rw/default-rw-unbounded-yields", SLEEPS, slots(2, 1), MANY, || {
+            Box::new(WritersInARow::at_most(6))
+        })
         .setup(Setup::new(8).rounds(3).topology(DEEP))
         .policy(PCT, 300)
         .shows(Promise::WritersInARow, "7 writers in a row have gone in: T_W allows 6"),
@@ -109,8 +108,10 @@ fn default_rw() -> Vec<Check> {
 fn fompi_rw() -> Vec<Check> {
     const UNBOUNDED: &str = "who polls has no place: it may be overtaken for ever";
     let unbounded = |name: &'static str, roles: Roles| {
-        check::<Watched>(name, UNBOUNDED, Base::FompiRw, roles, || Box::new(Overtaken::at_most(3)))
-            .shows(Promise::Fairness, "was overtaken 4 times, where 3 is the bound")
+        check(name, UNBOUNDED, watched(Kind::FompiRw { backoff: false }), roles, || {
+            Box::new(Overtaken::at_most(3))
+        })
+        .shows(Promise::Fairness, "was overtaken 4 times, where 3 is the bound")
     };
     vec![
         unbounded("rw/fompi-rw-unbounded-writer", &["w", "rrrr", "rrrr"]).policy(PCT, 20_000),

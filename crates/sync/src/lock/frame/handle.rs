@@ -1,4 +1,4 @@
-//! Whose handle on a lock this is, and whether all of the lock's members are still there.
+//! One rank's handle on a lock: it checks its owner, and the members for losses.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use farside_fabric::{Error, ExitCause, Loss, PeerState, Rank, Result, first_loss};
 use farside_rma::{Context, Team};
 
-use super::Site;
+use super::LockWords;
 
 /// One rank's handle on a lock.
 pub struct Handle {
@@ -16,18 +16,18 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The handle of `rank`.
+    /// Makes the handle of `rank`.
     pub fn new(rank: Rank) -> Handle {
         Handle { rank, losses: Cell::new(0) }
     }
 
-    /// Whose it is.
+    /// Returns the rank that owns the handle.
     #[inline]
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// Nobody else may use it.
+    /// Refuses a context of any rank but the owner.
     pub fn check_owner(&self, context: &Context) -> Result<()> {
         if context.rank() == self.rank {
             return Ok(());
@@ -39,19 +39,19 @@ impl Handle {
         )))
     }
 
-    /// A lock with a lost member is poisoned. Those who are no members do not matter, so `site` is
-    /// asked for them only after a loss.
+    /// Refuses a lock with a lost member: it is poisoned. The members are looked at only after a
+    /// loss of any rank.
     #[inline]
     pub fn check_losses<'s>(
         &self,
         context: &Context,
-        site: impl FnOnce() -> &'s Site,
+        lock: impl FnOnce() -> &'s LockWords,
     ) -> Result<()> {
         let losses = context.fabric().failures().losses.load(Ordering::Relaxed);
         if losses == self.losses.get() {
             Ok(())
         } else {
-            self.judge_losses(context, site().members(), losses)
+            self.judge_losses(context, lock().members(), losses)
         }
     }
 
@@ -66,15 +66,15 @@ impl Handle {
         }
     }
 
-    /// That a member was lost means that the lock is poisoned. That it has left in order does not:
-    /// it left the lock in order, too.
+    /// Turns the loss of a member into a poisoned lock. A member that has left in order has left
+    /// the lock in order, too: its departure stays what it is.
     #[cold]
     pub fn explain(context: &Context, error: Error, members: &[Rank]) -> Error {
         let is_lost =
             |&rank: &Rank| matches!(context.fabric().peer_state(rank), PeerState::Lost(_));
         match error {
-            // A member is named, of whose loss this node may not know yet; or somebody else, whose
-            // loss is the cause of a member's.
+            // The rank is a member, of whose loss this node may not know yet; or another rank,
+            // whose loss is the cause of a member's.
             Error::RankLost { rank, how }
                 if how != ExitCause::Left
                     && (members.contains(&rank) || members.iter().any(is_lost)) =>
@@ -85,17 +85,17 @@ impl Handle {
         }
     }
 
-    /// Makes the members that are left agree on a home, and waits until nobody uses the lock any
+    /// Makes the surviving members agree on a home, and waits until none of them uses the lock any
     /// more. Collective over `survivors`.
     pub fn agree_on_home(
         &self,
         survivors: &Team<'_>,
-        site: &Site,
+        lock: &LockWords,
         can_be_home: impl Fn(Rank) -> bool,
     ) -> Result<Rank> {
         let context = survivors.context();
         self.check_owner(context)?;
-        let stranger = survivors.members().iter().find(|rank| !site.members().contains(rank));
+        let stranger = survivors.members().iter().find(|rank| !lock.members().contains(rank));
         if let Some(&rank) = stranger {
             return Err(Error::NotAMember { rank, of: "lock" });
         }
@@ -106,8 +106,8 @@ impl Handle {
         }
         let mut candidates = survivors.members().iter().filter(|&&rank| can_be_home(rank));
         let chosen =
-            candidates.clone().find(|&&rank| rank == site.home()).or_else(|| candidates.next());
-        // One of them decides: they may have heard of the losses at different times.
+            candidates.clone().find(|&&rank| rank == lock.home()).or_else(|| candidates.next());
+        // The first survivor decides: they may have heard of the losses at different times.
         let mut home = [chosen.map_or(u32::MAX, |rank| rank.0)];
         survivors.broadcast(survivors.members()[0], &mut home)?;
         context.topology().check(Rank(home[0]))?;

@@ -1,63 +1,67 @@
-//! What all locks are built of: where a lock's words are, how long a request waits, what is
-//! counted, what a wrong variant leaves out.
+//! What every lock is built on: its words, its members, time limits, poisoning, statistics and
+//! variants. An algorithm's file contains none of these.
 
 mod handle;
-mod site;
+mod limit;
 mod statistics;
 mod variant;
+mod words;
 
 use std::time::Duration;
 
 use farside_fabric::{PeerState, Rank, Result};
-use farside_rma::{Context, Words};
+use farside_rma::Context;
 
 pub use handle::Handle;
-pub use site::Site;
-pub use statistics::{Statistics, Tally};
-pub use variant::{Right, Standing, Variant};
+pub use limit::TimeLimit;
+pub use statistics::{Statistics, StatisticsCell};
+pub(crate) use variant::variants;
+pub use variant::{Observer, Right, Standing};
+pub(crate) use words::FRAME_WORDS;
+pub use words::{Crowding, LockWords};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.
+///
+/// `attempt`, `acquire` and `release` are enough. Time limits, recovery and a choice of homes have
+/// defaults that an algorithm overrides where it can do better.
 pub trait Algorithm: Send {
-    /// Its name, as benchmarks and tables spell it.
-    fn name(&self) -> &'static str;
+    /// Takes the lock if that is possible without waiting for another rank.
+    fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool>;
 
-    /// Its words, its members and its counts.
-    fn site(&self) -> &Site;
-
-    /// Takes the lock. False if the request gave up, which leaves the lock as usable as it was.
-    fn acquire(&self, context: &Context, patience: Patience) -> Result<bool>;
+    /// Waits until this rank has the lock.
+    fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()>;
 
     /// Makes what this rank has written visible, and passes the lock on.
-    fn release(&self, context: &Context) -> Result<()>;
+    fn release(&self, lock: &LockWords, context: &Context) -> Result<()>;
 
-    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight
-    /// has landed, and all words are zero.
-    fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()>;
+    /// Waits for the lock for at most `time`. Returns false if the request gave up, which leaves
+    /// the lock as usable as it was. By default, attempts it again and again.
+    fn acquire_within(&self, lock: &LockWords, context: &Context, time: Duration) -> Result<bool> {
+        lock.poll(context, TimeLimit::AtMost(time), || self.attempt(lock, context))
+    }
 
-    /// Whether `rank` can be home, as far as this rank knows.
+    /// Makes a lock of which all words are zero a free lock among the present members. No member
+    /// uses it meanwhile, and what was in flight has landed.
+    fn reset(&mut self, _lock: &LockWords, _context: &Context) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the ranks whose loss poisons a lock of `members` at `home`.
+    fn concerned(&self, _context: &Context, _home: Rank, members: &[Rank]) -> Vec<Rank> {
+        members.to_vec()
+    }
+
+    /// Returns whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
         !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
     }
 
-    /// The words, to be given back.
-    fn into_words(self: Box<Self>) -> Words;
-}
-
-/// How long a request waits for its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Until it has the lock.
-    Forever,
-    /// At most so long. With no time at all a request still takes its place, and gives it up again
-    /// unless the lock is there at once.
-    AtMost(Duration),
-    /// Not at all: takes the lock if it is free.
-    Never,
-}
-
-impl Patience {
-    /// Whether the request may give up after it has taken its place.
-    pub fn may_give_up(self) -> bool {
-        matches!(self, Patience::AtMost(_))
+    /// Takes the lock within a limit.
+    fn request(&self, lock: &LockWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        match limit {
+            TimeLimit::Unlimited => self.acquire(lock, context).map(|()| true),
+            TimeLimit::AtMost(time) => self.acquire_within(lock, context, time),
+            TimeLimit::DoNotWait => self.attempt(lock, context),
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! What a rank has counted of its use of a lock.
+//! Statistics of one rank's use of a lock.
 
 use std::cell::Cell;
 
 use farside_fabric::Rank;
 use farside_rma::Context;
 
-/// What one rank has done with a lock since it was made.
+/// What one rank has done with a lock since the lock was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -28,19 +28,19 @@ pub struct Statistics {
     pub longest_queue: u64,
 }
 
-/// The counts while they grow.
+/// The statistics of a lock in use.
 #[derive(Default)]
-pub struct Tally {
+pub struct StatisticsCell {
     counts: Cell<Statistics>,
 }
 
-impl Tally {
-    /// The counts so far.
+impl StatisticsCell {
+    /// Returns the counts so far.
     pub fn read(&self) -> Statistics {
         self.counts.get()
     }
 
-    /// Changes them.
+    /// Changes the counts.
     #[inline]
     pub fn note(&self, change: impl FnOnce(&mut Statistics)) {
         let mut counts = self.counts.get();
@@ -48,7 +48,7 @@ impl Tally {
         self.counts.set(counts);
     }
 
-    /// A request that waits behind `ahead` others.
+    /// Counts a request that waits behind `ahead` others.
     pub fn queued(&self, ahead: u64) {
         self.note(|counts| {
             counts.queued += 1;
@@ -56,7 +56,7 @@ impl Tally {
         });
     }
 
-    /// The lock goes from this rank to a waiting one.
+    /// Counts that the lock goes from this rank to a waiting one.
     pub fn passed(&self, context: &Context, to: Rank) {
         let near = context.topology().same_node(context.rank(), to);
         self.note(|counts| if near { counts.passed_near += 1 } else { counts.passed_far += 1 });

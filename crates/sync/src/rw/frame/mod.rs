@@ -1,53 +1,103 @@
-//! What all reader-writer locks are built of, beyond what they share with the exclusive ones.
+//! What every reader-writer lock is built on, beyond what it shares with the exclusive ones.
 
 mod statistics;
+
+use std::ops::Deref;
 
 use farside_fabric::{PeerState, Rank, Result};
 use farside_rma::{Context, Team};
 
-use crate::lock::frame::{Patience, Site};
+use crate::lock::frame::{LockWords, TimeLimit};
 
-pub use statistics::{Statistics, Tally};
+pub use statistics::{Statistics, StatisticsCell};
+
+/// The words of a reader-writer lock, its members and its statistics.
+pub struct RwWords {
+    words: LockWords,
+    /// What this rank has counted.
+    pub statistics: StatisticsCell,
+}
+
+impl RwWords {
+    /// Makes a lock on words.
+    pub(super) fn new(words: LockWords) -> RwWords {
+        RwWords { words, statistics: StatisticsCell::default() }
+    }
+
+    /// Changes members and home. The words stay.
+    pub(super) fn change(&mut self, home: Rank, members: &[Rank]) {
+        self.words.change(home, members);
+    }
+
+    /// Returns how often this rank has waited in a queue of an exclusive lock that is part of this
+    /// one.
+    pub(super) fn queued(&self) -> u64 {
+        self.words.statistics.read().queued
+    }
+
+    /// Returns the words, to be given back.
+    pub(super) fn into_words(self) -> LockWords {
+        self.words
+    }
+}
+
+impl Deref for RwWords {
+    type Target = LockWords;
+
+    #[inline]
+    fn deref(&self) -> &LockWords {
+        &self.words
+    }
+}
 
 /// One reader-writer lock's algorithm, as one rank executes it. The rank has at most one request
 /// under way.
+///
+/// The two attempts and the two ends are enough: by default a request attempts again and again, as
+/// long as its limit allows. An algorithm whose readers or writers wait in a better way overrides
+/// `read` or `write`.
 pub trait Algorithm: Send {
-    /// Its name, as benchmarks and tables spell it.
-    fn name(&self) -> &'static str;
-
-    /// Its words and its members.
-    fn site(&self) -> &Site;
-
-    /// What this rank has counted.
-    fn tally(&self) -> &Tally;
-
-    /// Takes the lock together with other readers. False if the request gave up, which leaves the
-    /// lock as usable as it was.
-    fn read(&self, context: &Context, patience: Patience) -> Result<bool>;
+    /// Takes the lock together with other readers, if that is possible without waiting.
+    fn attempt_read(&self, lock: &RwWords, context: &Context) -> Result<bool>;
 
     /// Makes what this rank has written visible, and leaves the lock to the others.
-    fn end_read(&self, context: &Context) -> Result<()>;
+    fn end_read(&self, lock: &RwWords, context: &Context) -> Result<()>;
 
-    /// Takes the lock alone. False if the request gave up.
-    fn write(&self, context: &Context, patience: Patience) -> Result<bool>;
+    /// Takes the lock alone, if that is possible without waiting.
+    fn attempt_write(&self, lock: &RwWords, context: &Context) -> Result<bool>;
 
     /// Makes what this rank has written visible, and passes the lock on.
-    fn end_write(&self, context: &Context) -> Result<()>;
+    fn end_write(&self, lock: &RwWords, context: &Context) -> Result<()>;
 
-    /// This rank's words as they were when they were allocated.
-    fn clear(&self, context: &Context) -> Result<()> {
-        self.site().clear(context)
+    /// Takes the lock together with other readers. Returns false if the request gave up, which
+    /// leaves the lock as usable as it was.
+    fn read(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        lock.poll(context, limit, || self.attempt_read(lock, context))
     }
 
-    /// Back to a free lock among `members`, at `home`. Nobody uses it meanwhile, what was in flight
-    /// has landed, and all words are zero.
-    fn reset(&mut self, context: &Context, home: Rank, members: &[Rank]) -> Result<()>;
+    /// Takes the lock alone. Returns false if the request gave up.
+    fn write(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        lock.poll(context, limit, || self.attempt_write(lock, context))
+    }
 
-    /// Whether `rank` can be home, as far as this rank knows.
+    /// Sets this rank's words of a lock that is part of this one to zero.
+    fn clear(&self, _context: &Context) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes a lock of which all words are zero a free lock among the present members. No member
+    /// uses it meanwhile, and what was in flight has landed.
+    fn reset(&mut self, _lock: &RwWords, _context: &Context) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
         !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
     }
 
-    /// Gives the words back. Collective over those who made the lock.
-    fn free(self: Box<Self>, team: &Team<'_>) -> Result<()>;
+    /// Gives back the words of a lock that is part of this one. Collective over the members.
+    fn free(self: Box<Self>, _team: &Team<'_>) -> Result<()> {
+        Ok(())
+    }
 }

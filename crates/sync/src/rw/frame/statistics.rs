@@ -1,4 +1,4 @@
-//! What a rank has counted of its use of a reader-writer lock.
+//! Statistics of one rank's use of a reader-writer lock.
 
 use std::cell::Cell;
 
@@ -15,25 +15,25 @@ macro_rules! counts {
         }
 
         impl Statistics {
-            /// All counts with their names.
+            /// Returns all counts with their names.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
 
-            /// What two ranks have done together.
+            /// Returns what two ranks have done together.
             pub fn plus(&self, other: &Statistics) -> Statistics {
                 Statistics { $($name: self.$name + other.$name,)* }
             }
         }
 
-        /// The counts while they grow.
+        /// The statistics of a lock in use.
         #[derive(Default)]
-        pub struct Tally {
+        pub struct StatisticsCell {
             $($(#[$doc])* pub $name: Cell<u64>,)*
         }
 
-        impl Tally {
-            /// The counts so far.
+        impl StatisticsCell {
+            /// Returns the counts so far.
             pub fn read(&self) -> Statistics {
                 Statistics { $($name: self.$name.get(),)* }
             }
@@ -79,7 +79,7 @@ counts! {
     limit_kept,
     /// How often it held back for a writer with a time limit.
     held_back,
-    /// How often it went ahead of somebody who had waited longer.
+    /// How often it went ahead of a rank that had waited longer.
     bypasses,
     /// How often it left the lock closed to readers because hardly any had come.
     lingered,
@@ -89,20 +89,20 @@ counts! {
     insisted,
 }
 
-/// One more.
+/// Counts one more.
 #[inline]
 fn count(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }
 
-impl Tally {
+impl StatisticsCell {
     /// Counts one more of what `which` picks.
     #[inline]
-    pub fn note(&self, which: impl FnOnce(&Tally) -> &Cell<u64>) {
+    pub fn note(&self, which: impl FnOnce(&StatisticsCell) -> &Cell<u64>) {
         count(which(self));
     }
 
-    /// The lock goes from this rank to a waiting one.
+    /// Counts that the lock goes from this rank to a waiting one.
     pub fn passed(&self, context: &Context, to: Rank) {
         let is_near = context.topology().same_node(context.rank(), to);
         count(if is_near { &self.passed_near } else { &self.passed_far });

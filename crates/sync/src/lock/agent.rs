@@ -1,0 +1,292 @@
+//! Requests to the agent of the home's node, for locks whose queue the agent keeps.
+
+use std::cell::Cell;
+
+use farside_fabric::{Agent, Error, HandlerId, PeerState, Rank, Result, Word};
+use farside_rma::{Context, World};
+
+use super::frame::{LockWords, Standing, TimeLimit};
+use super::server_queue::ServerQueue;
+
+/// What is asked of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Ask {
+    /// The lock, or a place in the queue.
+    Acquire,
+    /// The lock, if it is free.
+    Attempt,
+    /// To be taken off the queue.
+    Cancel,
+    /// The lock is given back.
+    Release,
+    /// The lock begins again after a recovery.
+    Reset,
+}
+
+/// A request as a lock's handler gets it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) from: Rank,
+    pub(super) ask: Ask,
+    /// Not zero, and not that of the rank's request before.
+    pub(super) number: u64,
+}
+
+/// The answer to a request: whether it was granted, and a number that may come with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) is_granted: bool,
+    pub(super) number: Option<u64>,
+}
+
+impl Answer {
+    pub(super) const YES: Answer = Answer { is_granted: true, number: None };
+    pub(super) const NO: Answer = Answer { is_granted: false, number: None };
+}
+
+/// The first byte of an answer.
+const REFUSED: u8 = 0;
+const GRANTED: u8 = 1;
+/// The request was made before the lock was recovered.
+const STALE: u8 = 2;
+
+/// Answers requests, with what is kept at the home.
+pub(super) type Serve = fn(&ServerQueue<'_>, Request) -> Result<Answer>;
+
+/// The agent's side of a lock: where its queue is, and what answers requests.
+#[derive(Clone, Copy)]
+pub(super) struct Service {
+    /// How many words of the lock come before those of the queue.
+    pub(super) queue: usize,
+    /// The word that bears the number of the last request that was granted after it was queued.
+    pub(super) granted: usize,
+    /// Bits of a request's number: two in a row must differ, nothing else.
+    pub(super) request_bits: u32,
+    pub(super) serve: Serve,
+}
+
+/// A rank's side of a lock whose queue an agent keeps.
+pub(super) struct Client {
+    service: Service,
+    handler: HandlerId,
+    /// The number of the last request.
+    number: Cell<u64>,
+    /// How often the lock was recovered. A request from before a recovery may be executed after it:
+    /// its caller was lost, or has heard of a loss while the request was under way.
+    incarnation: u64,
+}
+
+impl Client {
+    /// Gives the agents the handler of a lock. It keeps nothing itself: any process of the home's
+    /// node may be the next to run it. Collective.
+    pub(super) fn new(lock: &LockWords, world: &World, service: Service) -> Result<Client> {
+        let base = lock.shared(0).word();
+        let handler = world.serve(move |agent, from, bytes| {
+            answer(&service, agent, base, from, bytes).unwrap_or_default()
+        })?;
+        Ok(Client { service, handler, number: Cell::new(0), incarnation: 0 })
+    }
+
+    /// Asks for the lock, and waits within a limit until it is granted if the request is queued.
+    pub(super) fn acquire(
+        &self,
+        lock: &LockWords,
+        context: &Context,
+        limit: TimeLimit,
+    ) -> Result<bool> {
+        let request = self.number.get() % mask(self.service.request_bits) + 1;
+        self.number.set(request);
+        if limit == TimeLimit::DoNotWait {
+            return Ok(self.ask(lock, context, Ask::Attempt)?.is_granted);
+        }
+        let answer = self.ask(lock, context, Ask::Acquire)?;
+        if answer.is_granted {
+            return Ok(true);
+        }
+        lock.waits(context, Standing::Queued(0))?;
+        lock.statistics.queued(answer.number.unwrap_or(1));
+        let (granted, is_mine) = (self.service.granted, |number: u64| number == request);
+        let in_time = lock.wait_within(context, limit, granted, is_mine)?;
+        if in_time.is_none() && self.ask(lock, context, Ask::Cancel)?.is_granted {
+            return Ok(false);
+        }
+        // If it was too late to cancel, the grant is on its way.
+        lock.wait(context, granted, is_mine)?;
+        Ok(true)
+    }
+
+    /// Asks the agent of the home's node, for the last request.
+    pub(super) fn ask(&self, lock: &LockWords, context: &Context, ask: Ask) -> Result<Answer> {
+        let (home, bits) = (lock.home(), self.service.request_bits);
+        let mut bytes = vec![ask as u8];
+        bytes.extend(((u64::from(home.0) << bits) | self.number.get()).to_le_bytes());
+        bytes.extend(self.incarnation.to_le_bytes());
+        let answer = context.call(context.topology().node_of(home), self.handler, &bytes)?;
+        match answer.split_first() {
+            Some((&STALE, _)) => Err(Error::Misuse(format!(
+                "{} asks for a lock that the other members have recovered without it",
+                context.rank()
+            ))),
+            Some((&first, rest)) => {
+                Ok(Answer { is_granted: first == GRANTED, number: number_at(rest, 0) })
+            }
+            None => Err(Error::Misuse("the agent gave no answer to a request for a lock".into())),
+        }
+    }
+
+    /// Begins again after a recovery. Numbers go on: a grant of a request from before the loss may
+    /// still be under way.
+    pub(super) fn reset(&mut self, lock: &LockWords, context: &Context) -> Result<()> {
+        self.incarnation += 1;
+        if context.rank() == lock.home() {
+            self.ask(lock, context, Ask::Reset).map(drop)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Returns how many words every rank has of a lock with so many words before its queue.
+pub(super) fn words(queue: usize, ranks: u32) -> usize {
+    queue + super::server_queue::words(ranks)
+}
+
+/// Returns whether a process of a rank's node is there to run handlers, and the rank's memory can
+/// be used.
+pub(super) fn has_agent(context: &Context, rank: Rank) -> bool {
+    let node = context.topology().node_of(rank);
+    context.fabric().check_agent(node).is_ok()
+        && !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+}
+
+/// Returns the members of a lock, and the ranks in whose processes its handler may run: a process
+/// that is killed may leave a handler's work half done, so that poisons the lock, too.
+pub(super) fn with_agents(context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {
+    let near = context.topology().ranks_of(context.topology().node_of(home));
+    let is_there = |rank: &&Rank| {
+        context.fabric().peer_state(**rank) == PeerState::Alive && !members.contains(rank)
+    };
+    members.iter().chain(near.iter().filter(is_there)).copied().collect()
+}
+
+/// Answers the bytes of a request, which name the home: it changes when it is lost.
+fn answer(
+    service: &Service,
+    agent: &dyn Agent,
+    base: Word,
+    from: Rank,
+    bytes: &[u8],
+) -> Result<Vec<u8>> {
+    let Some((&code, rest)) = bytes.split_first() else {
+        return Ok(Vec::new());
+    };
+    let all = [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release, Ask::Reset];
+    let ask = all.into_iter().find(|&ask| ask as u8 == code);
+    let (Some(ask), Some(packed), Some(incarnation)) =
+        (ask, number_at(rest, 0), number_at(rest, 8))
+    else {
+        return Ok(Vec::new());
+    };
+    let home = Word { rank: Rank((packed >> service.request_bits) as u32), ..base };
+    let queue = ServerQueue::new(agent, home, service.queue);
+    if ask == Ask::Reset {
+        queue.reset(incarnation)?;
+        return Ok(vec![GRANTED]);
+    }
+    if queue.incarnation()? != incarnation {
+        return Ok(vec![STALE]);
+    }
+    let number = packed & mask(service.request_bits);
+    let Answer { is_granted, number } = (service.serve)(&queue, Request { from, ask, number })?;
+    let mut answer = vec![if is_granted { GRANTED } else { REFUSED }];
+    answer.extend(number.into_iter().flat_map(u64::to_le_bytes));
+    Ok(answer)
+}
+
+/// Returns the lowest bits.
+fn mask(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+
+    use farside_fabric::{Atomic, Node, Region, SegmentId, Width};
+
+    use super::super::algorithms::{HYBRID, SERVER};
+    use super::*;
+
+    /// An agent over words of its own.
+    #[derive(Default)]
+    struct Words(RefCell<HashMap<(Rank, u64), u128>>);
+
+    impl Agent for Words {
+        fn node(&self) -> Node {
+            Node(0)
+        }
+
+        fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
+            let mut words = self.0.borrow_mut();
+            let word = words.entry((at.rank, at.offset)).or_default();
+            let held = *word;
+            *word = op.apply(at.width, held);
+            Ok(held)
+        }
+
+        fn post(&self, at: Word, op: Atomic) -> Result<()> {
+            self.atomic(at, op).map(drop)
+        }
+
+        fn put(&self, _to: &Region<'_>, _bytes: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn put_signal(&self, _to: &Region<'_>, _bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
+            self.post(at, op)
+        }
+
+        fn get(&self, _from: &Region<'_>, _into: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn request(ask: Ask, incarnation: u64) -> Vec<u8> {
+        let mut bytes = vec![ask as u8];
+        bytes.extend(1u64.to_le_bytes());
+        bytes.extend(incarnation.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_request_from_before_a_recovery_is_dropped() {
+        for service in [SERVER, HYBRID] {
+            let agent = Words::default();
+            let base =
+                Word { rank: Rank(0), segment: SegmentId::ROOT, offset: 0, width: Width::W64 };
+            let say = |from: u32, ask: Ask, incarnation: u64| {
+                answer(&service, &agent, base, Rank(from), &request(ask, incarnation))
+                    .map(|answer| answer.first().copied())
+            };
+            // Rank 1 has the lock, and its members recover it.
+            assert_eq!(say(1, Ask::Acquire, 0), Ok(Some(GRANTED)));
+            assert_eq!(say(2, Ask::Acquire, 0), Ok(Some(REFUSED)));
+            assert_eq!(say(0, Ask::Reset, 1), Ok(Some(GRANTED)));
+            // What was asked before changes nothing any more: the lock is free, and then held.
+            for ask in [Ask::Acquire, Ask::Attempt, Ask::Cancel, Ask::Release] {
+                assert_eq!(say(1, ask, 0), Ok(Some(STALE)), "{ask:?}");
+            }
+            assert_eq!(say(2, Ask::Attempt, 1), Ok(Some(GRANTED)));
+            assert_eq!(say(2, Ask::Release, 0), Ok(Some(STALE)));
+            assert_eq!(say(0, Ask::Attempt, 1), Ok(Some(REFUSED)));
+            assert_eq!(say(2, Ask::Release, 1), Ok(Some(GRANTED)));
+            assert_eq!(say(0, Ask::Attempt, 1), Ok(Some(GRANTED)));
+        }
+    }
+}

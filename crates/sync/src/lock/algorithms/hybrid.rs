@@ -1,0 +1,232 @@
+//! Hybrid lock: near ranks take a ticket themselves, for far ranks the agent of the home's node
+//! takes one and keeps a queue.
+//!
+//! Paper:     [ARMCI03] section 3.2.1, figures 3 and 4: the lock that ARMCI had.
+//! Differs:   near requests with a time limit take no ticket until it would be called at once; the
+//!            ticket of a cancelled far request is its rank's again if it asks again, else the
+//!            agent calls the next in its turn; a release waits for the agent's answer.
+//! State:     2 words (next ticket, now serving) and the queue of far tickets (`server_queue`) at
+//!            the home rank, where any process of its node finds them; 1 word on every rank.
+//! Invariant: serving <= ticket, and only the agent changes what is being served; the holder is the
+//!            rank whose ticket that is.
+//! Ordering:  release flushes first (lock/hybrid-without-flush); a near ticket is taken in one step
+//!            (lock/hybrid-in-two-steps).
+//! Cost:      near: acquire 1 atomic and, for each look at what is being served, 1 load. Far:
+//!            acquire 1 call, +1 signal by the agent if queued. Release 1 call.
+//! Checked:   `farside check 'lock/hybrid*'`: all schedules of the jobs in `ENTRIES`, with requests
+//!            of 2 bits too; 8 and 16 ranks on three levels, some with time limits, PCT depth 3.
+//!            Requests from before a recovery: `a_request_from_before_a_recovery_is_dropped`.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use farside_fabric::{Atomic, Rank, Result};
+use farside_rma::Context;
+
+use super::ticket::{self, SERVING, TICKET, take_turn};
+use super::{Kind, QUICK};
+use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
+use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
+use crate::lock::registry::{
+    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
+    WITHOUT_FLUSH,
+};
+use crate::lock::server_queue::{Entry as Waiter, ServerQueue};
+
+/// The number of the last request that was granted after it was queued.
+const GRANTED: usize = 2;
+const QUEUE: usize = 3;
+
+/// The number of no request.
+const CANCELLED: u64 = 0;
+
+/// The packed fields of a hybrid lock, besides the steps of a ticket lock.
+trait Variant: ticket::Variant {
+    /// Bits of the number of a request to an agent.
+    const REQUEST_BITS: u32 = 40;
+}
+
+impl Variant for Right {}
+
+variants! {
+    WithoutFlush { ticket::Variant { FLUSHES: bool = false }, Variant }
+    InTwoSteps { ticket::Variant { TAKES_AT_ONCE: bool = false }, Variant }
+    Narrow { ticket::Variant, Variant { REQUEST_BITS: u32 = 2 } }
+}
+
+struct Hybrid<V> {
+    client: Client,
+    variant: PhantomData<V>,
+}
+
+#[cfg(test)]
+pub(in crate::lock) const SERVICE: Service = service::<Right>();
+
+const fn service<V: Variant>() -> Service {
+    Service { queue: QUEUE, granted: GRANTED, request_bits: V::REQUEST_BITS, serve }
+}
+
+pub(super) fn make(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<Right>(maker)
+}
+
+fn build<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    let world = maker.world()?;
+    let words = maker.words(agent::words(QUEUE, world.size()))?;
+    let client = Client::new(&words, world, service::<V>())?;
+    Ok(Made { words, algorithm: Box::new(Hybrid::<V> { client, variant: PhantomData }) })
+}
+
+/// Answers a far request, as the agent, with far tickets in their order. [ARMCI03 figures 3 and 4]
+fn serve(queue: &ServerQueue<'_>, Request { from, ask, number }: Request) -> Result<Answer> {
+    match ask {
+        Ask::Acquire => {
+            let serving = queue.atomic(SERVING, Atomic::Load)?;
+            let ticket = match queue.entry_of(from)? {
+                // It has cancelled a request whose turn has not come.
+                Some(Waiter { ticket, .. }) => {
+                    queue.renumber(from, number)?;
+                    ticket
+                }
+                None => {
+                    let ticket = queue.atomic(TICKET, Atomic::Add(1))?;
+                    if ticket == serving {
+                        return Ok(Answer::YES);
+                    }
+                    queue.push(Waiter { rank: from, request: number, ticket })?;
+                    ticket
+                }
+            };
+            Ok(Answer { number: Some(ticket.wrapping_sub(serving)), ..Answer::NO })
+        }
+        Ask::Attempt => {
+            let now = queue.atomic(SERVING, Atomic::Load)?;
+            let op =
+                Atomic::CompareSwap { expected: now.into(), desired: now.wrapping_add(1).into() };
+            Ok(Answer { is_granted: queue.atomic(TICKET, op)? == now, number: None })
+        }
+        Ask::Cancel => match queue.entry_of(from)? {
+            Some(Waiter { request, .. }) if request != CANCELLED => {
+                queue.renumber(from, CANCELLED)?;
+                Ok(Answer::YES)
+            }
+            _ => Ok(Answer::NO),
+        },
+        Ask::Release => {
+            let next = call_next(queue)?;
+            Ok(Answer { number: next.map(|rank| rank.0.into()), ..Answer::YES })
+        }
+        Ask::Reset => Ok(Answer::NO),
+    }
+}
+
+/// Calls the next ticket, and the one after it as long as its request was cancelled.
+fn call_next(queue: &ServerQueue<'_>) -> Result<Option<Rank>> {
+    loop {
+        let serving = queue.atomic(SERVING, Atomic::Add(1))?.wrapping_add(1);
+        if queue.first()?.is_none_or(|first| first.ticket != serving) {
+            return Ok(None);
+        }
+        if let Some(Waiter { rank, request, .. }) =
+            queue.pop()?.filter(|first| first.request != CANCELLED)
+        {
+            queue.grant(rank, GRANTED, request);
+            return Ok(Some(rank));
+        }
+    }
+}
+
+fn is_near(lock: &LockWords, context: &Context) -> bool {
+    context.topology().same_node(context.rank(), lock.home())
+}
+
+impl<V: Variant> Algorithm for Hybrid<V> {
+    fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
+        if is_near(lock, context) {
+            ticket::attempt(lock, context)
+        } else {
+            self.client.acquire(lock, context, TimeLimit::DoNotWait)
+        }
+    }
+
+    fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        if is_near(lock, context) {
+            take_turn::<V>(lock, context)
+        } else {
+            self.client.acquire(lock, context, TimeLimit::Unlimited).map(drop)
+        }
+    }
+
+    fn acquire_within(&self, lock: &LockWords, context: &Context, time: Duration) -> Result<bool> {
+        let limit = TimeLimit::AtMost(time);
+        if is_near(lock, context) {
+            lock.poll(context, limit, || ticket::attempt(lock, context))
+        } else {
+            self.client.acquire(lock, context, limit)
+        }
+    }
+
+    fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        let published = lock.publish(context, V::FLUSHES);
+        if let Some(next) = self.client.ask(lock, context, Ask::Release)?.number {
+            lock.statistics.passed(context, Rank(next as u32));
+        }
+        published
+    }
+
+    fn reset(&mut self, lock: &LockWords, context: &Context) -> Result<()> {
+        self.client.reset(lock, context)
+    }
+
+    fn concerned(&self, context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {
+        agent::with_agents(context, home, members)
+    }
+
+    fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
+        agent::has_agent(context, rank)
+    }
+}
+
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: "hybrid",
+    about: "near ranks take tickets themselves, for far ranks the agent does",
+    kind: || Kind::Hybrid,
+    needs_agent: true,
+    explored: &[Explored { name: "hybrid", kind: || Kind::Hybrid, is_fifo: true, ..QUICK }],
+    costs: &[
+        Cost::of("node:2", Case::AloneAtHome, Operations::atomics(2), Operations::CALL),
+        Cost::of("node:2", Case::AloneAway, Operations::CALL, Operations::CALL),
+        Cost::of("node:2", Case::Passed, Operations::CALL, Operations::CALL),
+    ],
+    variants: &[
+        super::Variant {
+            name: "without-flush",
+            about: WITHOUT_FLUSH,
+            build: build::<WithoutFlush>,
+            trial: Some(Trial {
+                job: Job::new(2).on("node:2"),
+                ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
+            }),
+        },
+        super::Variant {
+            name: "in-two-steps",
+            about: IN_TWO_STEPS,
+            build: build::<InTwoSteps>,
+            trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
+        },
+        super::Variant {
+            name: "narrow",
+            about: REQUESTS,
+            build: build::<Narrow>,
+            trial: Some(Trial::passes(Style::Wait, Job::new(2).on("node:1").rounds(3))),
+        },
+        super::Variant {
+            name: "narrow-gives-up",
+            about: REQUESTS,
+            build: build::<Narrow>,
+            trial: Some(Trial::passes(Style::GiveUp, Job::new(2).on("node:1").rounds(2))),
+        },
+    ],
+}];
+
+const REQUESTS: &str = "requests to an agent are numbered with two bits";

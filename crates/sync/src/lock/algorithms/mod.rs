@@ -1,0 +1,180 @@
+//! The exclusive locks: one file each, and one row of the registry.
+
+mod abandon;
+mod bypass;
+#[doc(hidden)]
+pub mod d_mcs;
+mod hybrid;
+pub(crate) mod rma_mcs;
+mod server;
+mod spin;
+mod ticket;
+mod token;
+
+use farside_fabric::{Rank, Result};
+use farside_rma::{Team, World};
+
+use super::frame::{Algorithm, Observer};
+use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style};
+
+#[cfg(test)]
+pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
+
+/// A row for each lock: its kind, its parameters, and its file. The file has `make`, which is given
+/// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
+macro_rules! registry {
+    ($($(#[$doc:meta])*
+       $kind:ident $({ $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)? })? => $file:ident;)+) => {
+        /// Which algorithm a lock uses.
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub enum Kind {
+            /// The fastest that is known here, chosen by how the members are arranged:
+            /// [`Kind::Bypass`] on one node, [`Kind::RmaMcs`] across nodes.
+            #[default]
+            Default,
+            $($(#[$doc])* $kind $({ $($(#[$field_doc])* $field: $type),+ })?,)+
+        }
+
+        const FILES: &[&[Entry]] = &[$($file::ENTRIES),+];
+
+        impl Kind {
+            fn file(&self) -> &'static [Entry] {
+                match self {
+                    Kind::Default => bypass::ENTRIES,
+                    $(Kind::$kind { .. } => $file::ENTRIES,)+
+                }
+            }
+
+            fn make(&self, maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+                match self {
+                    Kind::Default => bypass::usual(maker),
+                    $(Kind::$kind $({ $($field),+ })? => $file::make(maker $($(, $field)+)?),)+
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    /// The default of one node, with other parameters.
+    Bypass {
+        /// How often running ranks may be ahead of the first that waits before it is its turn, if
+        /// it runs; usually 64, or 256 where ranks outnumber processors.
+        batch: u32,
+        /// How often in a row they may be ahead of it, whether it runs or not, up to 32,766;
+        /// usually 32,000.
+        bound: u32,
+        /// How often the first that waits looks for itself before it parks; usually 200.
+        polls: u32,
+    } => bypass;
+    /// Numbers are taken and called (\[ARMCI03\]).
+    Ticket => ticket;
+    /// The agent of the home's node keeps a queue (\[ARMCI03\]).
+    Server => server;
+    /// Near ranks take tickets themselves, for far ranks the agent does (\[ARMCI03\]).
+    Hybrid => hybrid;
+    /// A queue that each waiter links itself into, waiting on its own word (\[ARMCI03\], D-MCS of
+    /// \[RMALOCK16\]).
+    Mcs => d_mcs;
+    /// The same with a release that sends nothing as long as no rank waits.
+    Token => token;
+    /// A queue for each element of the topology (RMA-MCS of \[RMALOCK16\]).
+    RmaMcs {
+        /// How often in a row the lock is passed inside an element before it leaves it: for the
+        /// levels below the widest, the widest first; the last one also for all levels that follow.
+        /// Without any, 32.
+        thresholds: Vec<u32>,
+    } => rma_mcs;
+    /// One word that is changed from zero (foMPI-Spin of \[RMALOCK16\]).
+    Spin {
+        /// Whether pauses between attempts grow.
+        backoff: bool,
+    } => spin;
+}
+
+/// A variant of an exclusive lock.
+type Variant = registry::Variant<dyn Algorithm, Style>;
+
+/// The jobs of which all schedules can be tried in seconds, for most locks.
+const QUICK: Explored = Explored {
+    name: "",
+    kind: || Kind::Default,
+    near: Job::new(3),
+    far: Job::new(3).on("node:3"),
+    deaths: Job::new(2),
+    limits: Job::new(2),
+    holders: 1,
+    is_fifo: false,
+    large: Large::No,
+};
+
+/// How the checker says that two ranks have the lock.
+const TOGETHER: &str = "are inside at the same time";
+
+/// Returns all exclusive locks.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    FILES.iter().copied().flatten()
+}
+
+impl Kind {
+    /// Returns every kind, each once, with its usual parameters.
+    pub fn all() -> Vec<Kind> {
+        entries().map(|entry| (entry.kind)()).collect()
+    }
+
+    /// Returns its name, as benchmarks and tables spell it.
+    pub fn name(&self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Returns what it is, in a line.
+    pub fn about(&self) -> &'static str {
+        self.entry().about
+    }
+
+    /// Returns its row of the registry.
+    pub(super) fn entry(&self) -> &'static Entry {
+        let file = self.file();
+        file.iter().find(|entry| (entry.kind)() == *self).unwrap_or(&file[0])
+    }
+
+    /// Returns the kind of that name, with its usual parameters.
+    ///
+    /// ```
+    /// use farside::lock::Kind;
+    ///
+    /// assert_eq!(Kind::named("d-mcs"), Some(Kind::Mcs));
+    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
+    /// ```
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::all().into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Returns the kind that the default is among the members of a team. Between nodes it is
+    /// messages that cost, so the lock stays on a node for a while; on a node it is parked ranks,
+    /// which are passed.
+    fn resolve(&self, team: &Team<'_>) -> Kind {
+        let (topology, members) = (team.context().topology(), team.members());
+        match self {
+            Kind::Default if !members.iter().all(|&rank| topology.same_node(rank, members[0])) => {
+                Kind::RmaMcs { thresholds: Vec::new() }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Makes a lock. A world is needed to reach agents. Returns its row, too.
+    pub(crate) fn build(
+        &self,
+        team: &Team<'_>,
+        world: Option<&World>,
+        home: Rank,
+        observer: Option<Observer>,
+    ) -> Result<(&'static Entry, Made<dyn Algorithm>)> {
+        let kind = self.resolve(team);
+        let what = format!("{kind:?}");
+        let made = kind.make(&Maker { team, world, home, what, observer })?;
+        Ok((kind.entry(), made))
+    }
+}

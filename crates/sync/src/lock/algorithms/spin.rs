@@ -1,0 +1,161 @@
+//! Spin lock (foMPI-Spin): a rank that changes one word from zero to its own number has the lock.
+//!
+//! Paper:     [RMALOCK16] section 5, the foMPI-Spin that it compares with; Mellor-Crummey and
+//!            Scott's test-and-set with exponential back-off.
+//! Differs:   after a failed attempt the word is read until it is zero, and only then changed: a
+//!            failed attempt disturbs the holder. With back-off, failed attempts double the pause.
+//! State:     1 word at the home rank.
+//! Invariant: the word is zero, or one more than the rank of the holder.
+//! Ordering:  release flushes first (lock/fompi-spin-without-flush); the word is changed in one
+//!            step (lock/fompi-spin-in-two-steps).
+//! Cost:      acquire 1 atomic, and for each further look 1 load and at most 1 atomic; release 1
+//!            signal.
+//! Checked:   `farside check 'lock/fompi-spin*'`: all schedules of the jobs in `ENTRIES`; 8 and 16
+//!            ranks on three levels, some with time limits, PCT depth 3.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use farside_fabric::Result;
+use farside_rma::Context;
+
+use super::{Kind, QUICK};
+use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
+use crate::lock::registry::{
+    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
+    without_flush,
+};
+
+const WORDS: usize = 1;
+const HOLDER: usize = 0;
+/// The longest pause between two attempts, in turns at the processor.
+const PAUSE_MAX: u32 = 256;
+
+/// The steps of a spin lock.
+trait Variant: Send + 'static {
+    /// Makes what was written under the lock visible before the lock is passed on.
+    const FLUSHES: bool = true;
+    /// Changes the word in one atomic step.
+    const TAKES_AT_ONCE: bool = true;
+}
+
+impl Variant for Right {}
+
+variants! {
+    WithoutFlush { Variant { FLUSHES: bool = false } }
+    InTwoSteps { Variant { TAKES_AT_ONCE: bool = false } }
+}
+
+struct Spin<V> {
+    backoff: bool,
+    variant: PhantomData<V>,
+}
+
+pub(super) fn make(maker: &Maker<'_>, &backoff: &bool) -> Result<Made<dyn Algorithm>> {
+    build::<Right>(maker, backoff)
+}
+
+fn build<V: Variant>(maker: &Maker<'_>, backoff: bool) -> Result<Made<dyn Algorithm>> {
+    let algorithm = Box::new(Spin::<V> { backoff, variant: PhantomData });
+    Ok(Made { words: maker.words(WORDS)?, algorithm })
+}
+
+impl<V: Variant> Spin<V> {
+    fn take(&self, lock: &LockWords, context: &Context) -> Result<bool> {
+        let (word, mine) = (lock.shared(HOLDER), u64::from(context.rank().0) + 1);
+        if V::TAKES_AT_ONCE {
+            return Ok(context.compare_swap(word, 0, mine)? == 0);
+        }
+        let is_free = context.load(word)? == 0;
+        if is_free {
+            context.store(word, mine)?;
+        }
+        Ok(is_free)
+    }
+
+    fn spin(&self, lock: &LockWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        if self.attempt(lock, context)? {
+            return Ok(true);
+        }
+        lock.waits(context, Standing::Polling)?;
+        lock.statistics.queued(1);
+        let mut pause = 1;
+        lock.poll(context, limit, || {
+            if context.load(lock.shared(HOLDER))? != 0 {
+                return Ok(false);
+            }
+            let is_taken = self.take(lock, context)?;
+            if self.backoff && !is_taken {
+                for _ in 0..pause {
+                    lock.relax(context)?;
+                }
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Ok(is_taken)
+        })
+    }
+}
+
+impl<V: Variant> Algorithm for Spin<V> {
+    fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
+        // A release of this rank may still be under way, and only this rank can hurry it.
+        context.flush(lock.home())?;
+        self.take(lock, context)
+    }
+
+    fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        self.spin(lock, context, TimeLimit::Unlimited).map(drop)
+    }
+
+    fn acquire_within(&self, lock: &LockWords, context: &Context, time: Duration) -> Result<bool> {
+        self.spin(lock, context, TimeLimit::AtMost(time))
+    }
+
+    fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        let published = lock.publish(context, V::FLUSHES);
+        context.signal(lock.shared(HOLDER), 0)?;
+        published
+    }
+}
+
+const ALONE: Cost =
+    Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::and_signal(0));
+
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "fompi-spin",
+        about: "one word that is changed from zero",
+        kind: || Kind::Spin { backoff: false },
+        needs_agent: false,
+        explored: &[Explored {
+            name: "fompi-spin",
+            kind: || Kind::Spin { backoff: false },
+            limits: Job::new(2).rounds(2),
+            ..QUICK
+        }],
+        costs: &[ALONE],
+        variants: &[
+            without_flush(|maker| build::<WithoutFlush>(maker, false)),
+            super::Variant {
+                name: "in-two-steps",
+                about: IN_TWO_STEPS,
+                build: |maker| build::<InTwoSteps>(maker, false),
+                trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
+            },
+        ],
+    },
+    Entry {
+        name: "fompi-spin-backoff",
+        about: "the same with pauses that grow",
+        kind: || Kind::Spin { backoff: true },
+        needs_agent: false,
+        explored: &[Explored {
+            name: "fompi-spin-backoff",
+            kind: || Kind::Spin { backoff: true },
+            limits: Job::new(2).rounds(2),
+            ..QUICK
+        }],
+        costs: &[ALONE],
+        variants: &[],
+    },
+];

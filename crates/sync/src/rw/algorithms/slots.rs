@@ -1,0 +1,543 @@
+//! The default reader-writer lock of one node: readers count themselves in memory of their own,
+//! writers take an exclusive lock and close all counters. `README.md` has the argument.
+//!
+//! Paper:     none as a whole. The counters are those of [RMALOCK16] section 3.2.1, see `counters`;
+//!            writers exclude each other by the default exclusive lock.
+//! Differs:   from RMA-RW: every reader has a counter of its own; counters stay closed from one
+//!            waiting writer to the next, and linger closed where hardly any rank reads, so that
+//!            readers take the exclusive lock, too. A reader that was passed `yields` times insists.
+//! State:     1 word (the *row*) at the home rank, 2 words on every rank, and those of the
+//!            exclusive lock.
+//! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and
+//!            drained. Counters are open whenever the exclusive lock is free, no writer is
+//!            announced in the row and the lock does not linger.
+//! Ordering:  release flushes first (rw/default-rw-without-flush); a writer waits for the readers
+//!            inside (rw/default-rw-without-drain), and they tell it
+//!            (rw/default-rw-without-waking); lingering begins in one step
+//!            (rw/default-rw-in-two-steps).
+//! Cost:      read 1 atomic, end of read 1 atomic, +1 if a writer waits. Write alone, with C
+//!            counters: that of the exclusive lock, 1 load and C atomics; its end 1 load, 1 + C
+//!            atomics, and that of the exclusive lock. `README.md` has the other cases.
+//! Checked:   `farside check 'rw/default-rw*'`: all schedules of the jobs in `ENTRIES`, with narrow
+//!            fields too; every branch is reached; 8 to 256 ranks, PCT depth 3.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Context, Team};
+
+use super::Kind;
+use super::counters::{self, Arrival, Counters, Limits, Writers};
+use crate::lock;
+use crate::lock::frame::{Algorithm as Exclusive, LockWords, Right, Standing, TimeLimit, variants};
+use crate::lock::registry::{Made, Maker, Promise, Trial, WITHOUT_FLUSH};
+use crate::rw::frame::{Algorithm, RwWords};
+use crate::rw::registry::{
+    Entry, Explored, Many, PAIR, READERS, READS_TWICE, Roles, TWO, WRITERS, ranks_of,
+};
+
+// What the home shares lies a cache line away from its own counter.
+const WORDS: usize = 9;
+const ROW: usize = 8;
+/// The fields of the row: how many writers wait, how many have followed each other since the
+/// counters were closed, how many have read alone since the last writer, whether the lock lingers,
+/// and whether a reader waits for the counters to be opened.
+const WAITING: u64 = 1;
+const WAITING_MASK: u64 = (1 << 24) - 1;
+const LENGTH: u64 = 1 << 24;
+const LENGTH_MASK: u64 = ((1 << 24) - 1) << 24;
+const ALONE: u64 = 1 << 48;
+const ALONE_MASK: u64 = ((1 << 8) - 1) << 48;
+const LINGERS: u64 = 1 << 62;
+const READER: u64 = 1 << 63;
+const READS_ALONE_MAX: u64 = 200;
+/// The largest `t_w`: a row of so many writers fits into its field.
+const T_W_MAX: u32 = (1 << 24) - 1;
+
+/// The usual bounds.
+const T_W: u32 = 32;
+pub(super) const YIELDS: u32 = 64;
+
+/// The steps of the lock, besides those of the counters.
+trait Variant: counters::Variant {
+    /// Makes what was written under the lock visible before the lock is passed on.
+    const FLUSHES: bool = true;
+    /// Begins to linger in one atomic step.
+    const LINGERS_AT_ONCE: bool = true;
+}
+
+impl Variant for Right {}
+
+variants! {
+    WithoutFlush { counters::Variant, Variant { FLUSHES: bool = false } }
+    InTwoSteps { counters::Variant, Variant { LINGERS_AT_ONCE: bool = false } }
+    WithoutWaking { counters::Variant { TELLS: bool = false }, Variant }
+    WithoutDrain { counters::Variant { DRAINS: bool = false }, Variant }
+    GivesUpOnReaders {
+        counters::Variant { CLOSES_EMPTY: bool = false, TURN_BITS: u32 = 1 }, Variant
+    }
+    RunsOver {
+        counters::Variant { ARRIVALS_ON_TOP: bool = false, ARRIVAL_BITS: u32 = 2 }, Variant
+    }
+    Narrow { counters::Variant { TURN_BITS: u32 = 1, ARRIVAL_BITS: u32 = 2 }, Variant }
+}
+
+/// The parameters.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    t_dc: Option<u32>,
+    t_w: u32,
+    yields: u32,
+}
+
+struct Slots<V> {
+    bounds: Bounds,
+    counters: Counters,
+    /// The exclusive lock.
+    writers: Made<dyn Exclusive>,
+    /// How many writers were before this one in the row.
+    row: Cell<u64>,
+    /// Whether the lock lingered when this rank last looked.
+    lingers: Cell<bool>,
+    /// Whether this rank reads under the exclusive lock.
+    reads_alone: Cell<bool>,
+    variant: PhantomData<V>,
+}
+
+/// Makes the lock with its usual parameters.
+pub(super) fn usual(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<Right>(maker, Bounds { t_dc: None, t_w: T_W, yields: YIELDS })
+}
+
+pub(super) fn make(
+    maker: &Maker<'_>,
+    &t_dc: &Option<u32>,
+    &t_w: &u32,
+    &yields: &u32,
+) -> Result<Made<dyn Algorithm>> {
+    build::<Right>(maker, Bounds { t_dc, t_w, yields })
+}
+
+fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algorithm>> {
+    // A row that is longer than its field is refused.
+    if !(1..=T_W_MAX).contains(&bounds.t_w) {
+        let t_w = bounds.t_w;
+        return Err(Error::Misuse(format!(
+            "T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}"
+        )));
+    }
+    let words = maker.words(WORDS)?;
+    let (_, writers) = lock::Kind::Default.build(maker.team, None, maker.home, None)?;
+    let counters = counters(&words, maker.context(), bounds)?;
+    let algorithm = Box::new(Slots::<V> {
+        bounds,
+        counters,
+        writers,
+        row: Cell::new(0),
+        lingers: Cell::new(false),
+        reads_alone: Cell::new(false),
+        variant: PhantomData,
+    });
+    Ok(Made { words, algorithm })
+}
+
+impl<V: Variant> Slots<V> {
+    fn acquire_writers(&self, context: &Context, limit: TimeLimit) -> Result<bool> {
+        self.writers.algorithm.request(&self.writers.words, context, limit)
+    }
+
+    fn release_writers(&self, context: &Context) -> Result<()> {
+        self.writers.algorithm.release(&self.writers.words, context)
+    }
+
+    /// Takes the exclusive lock to write. Returns what the row says, unless the request gave up.
+    fn exclude(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<Option<u64>> {
+        let row = lock.shared(ROW);
+        if self.acquire_writers(context, TimeLimit::DoNotWait)? {
+            return context.load(row).map(Some);
+        }
+        if limit == TimeLimit::DoNotWait {
+            return Ok(None);
+        }
+        lock.statistics.note(|counts| &counts.writes_queued);
+        // A writer that may give up must not keep the counters closed.
+        if limit.may_give_up() {
+            return if self.acquire_writers(context, limit)? {
+                context.load(row).map(Some)
+            } else {
+                Ok(None)
+            };
+        }
+        context.fetch_add(row, WAITING)?;
+        lock.waits(context, Standing::Queued(0))?;
+        self.acquire_writers(context, limit)?;
+        context.fetch_add(row, WAITING.wrapping_neg()).map(Some)
+    }
+
+    /// As a writer that leaves: whether the counters stay closed, for a writer that waits or
+    /// because hardly any rank reads.
+    fn keeps_closed(&self, lock: &RwWords, context: &Context) -> Result<bool> {
+        let word = lock.shared(ROW);
+        let row = context.load(word)?;
+        if row & WAITING_MASK != 0 {
+            let goes_on = self.row.get() + 1 < self.bounds.t_w.into();
+            if goes_on {
+                context.fetch_add(word, LENGTH)?;
+            }
+            lock.statistics.note(
+                |counts| {
+                    if goes_on { &counts.passed_across } else { &counts.yielded }
+                },
+            );
+            return Ok(goes_on);
+        }
+        let is_rarely_read =
+            self.counters.reads::<V>().is_some_and(|reads| reads < self.counters.len() as u64);
+        if row & READER != 0 || !(is_rarely_read || row & LINGERS != 0) {
+            return Ok(false);
+        }
+        lock.statistics.note(|counts| &counts.lingered);
+        if row == LINGERS {
+            return Ok(true);
+        }
+        if V::LINGERS_AT_ONCE {
+            return Ok(context.compare_swap(word, row, LINGERS)? == row);
+        }
+        context.store(word, LINGERS).map(|()| true)
+    }
+
+    /// With the exclusive lock: opens the counters to all readers.
+    fn open(&self, lock: &RwWords, context: &Context) -> Result<()> {
+        context.fetch_and(lock.shared(ROW), WAITING_MASK)?;
+        self.counters.open::<V>(lock, context)
+    }
+
+    /// Reads under the exclusive lock, if the lock still lingers then. `Shut` if it does not.
+    fn read_alone(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<Arrival> {
+        lock.waits(context, Standing::Queued(0))?;
+        if !self.acquire_writers(context, limit)? {
+            return Ok(Arrival::GaveUp);
+        }
+        let word = lock.shared(ROW);
+        let row = context.load(word)?;
+        let alone = (row & ALONE_MASK) / ALONE;
+        let is_read_again = alone + 1 >= (self.counters.len() as u64).min(READS_ALONE_MAX);
+        if row & LINGERS != 0 && !is_read_again {
+            context.fetch_add(word, ALONE)?;
+        } else if row & (LINGERS | LENGTH_MASK) == 0 || row & LINGERS != 0 {
+            if row & LINGERS != 0 {
+                self.open(lock, context)?;
+            }
+            self.lingers.set(false);
+            self.release_writers(context)?;
+            return Ok(Arrival::Shut);
+        }
+        lock.statistics.note(|counts| &counts.reads_alone);
+        self.reads_alone.set(true);
+        Ok(Arrival::Inside)
+    }
+}
+
+impl<V: Variant> Algorithm for Slots<V> {
+    fn attempt_read(&self, lock: &RwWords, context: &Context) -> Result<bool> {
+        self.read(lock, context, TimeLimit::DoNotWait)
+    }
+
+    fn attempt_write(&self, lock: &RwWords, context: &Context) -> Result<bool> {
+        self.write(lock, context, TimeLimit::DoNotWait)
+    }
+
+    #[inline]
+    fn read(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        loop {
+            if self.lingers.get() {
+                self.lingers.set(context.load(lock.shared(ROW))? & LINGERS != 0);
+            }
+            if self.lingers.get() {
+                match self.read_alone(lock, context, limit)? {
+                    Arrival::Shut => {}
+                    arrival => return Ok(arrival == Arrival::Inside),
+                }
+            }
+            let row = Row { lock, context };
+            match self.counters.arrive::<V>(lock, context, limit, &row)? {
+                Arrival::Shut => self.lingers.set(true),
+                arrival => return Ok(arrival == Arrival::Inside),
+            }
+        }
+    }
+
+    #[inline]
+    fn end_read(&self, lock: &RwWords, context: &Context) -> Result<()> {
+        let published = lock.publish(context, V::FLUSHES);
+        if self.reads_alone.replace(false) {
+            self.release_writers(context)?;
+        } else {
+            self.counters.depart::<V>(lock, context)?;
+        }
+        published
+    }
+
+    fn write(&self, lock: &RwWords, context: &Context, limit: TimeLimit) -> Result<bool> {
+        let Some(row) = self.exclude(lock, context, limit)? else {
+            return Ok(false);
+        };
+        self.row.set((row & LENGTH_MASK) / LENGTH);
+        let is_closed =
+            row & (LENGTH_MASK | LINGERS) != 0 || self.counters.close::<V>(lock, context, limit)?;
+        if !is_closed {
+            self.release_writers(context)?;
+        }
+        Ok(is_closed)
+    }
+
+    fn end_write(&self, lock: &RwWords, context: &Context) -> Result<()> {
+        let published = lock.publish(context, V::FLUSHES);
+        if self.keeps_closed(lock, context)? {
+            self.counters.pass_on();
+        } else {
+            self.open(lock, context)?;
+        }
+        self.release_writers(context)?;
+        published
+    }
+
+    fn clear(&self, context: &Context) -> Result<()> {
+        self.writers.words.clear(context)
+    }
+
+    fn reset(&mut self, lock: &RwWords, context: &Context) -> Result<()> {
+        let Made { words, algorithm } = &mut self.writers;
+        words.change(lock.home(), lock.members());
+        algorithm.reset(words, context)?;
+        self.counters = counters(lock, context, self.bounds)?;
+        self.reads_alone.set(false);
+        Ok(())
+    }
+
+    fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
+        self.writers.algorithm.can_be_home(context, rank)
+    }
+
+    fn free(self: Box<Self>, team: &Team<'_>) -> Result<()> {
+        self.writers.words.into_words().free(team)
+    }
+}
+
+/// Makes a counter for each member where they share memory, else one for each node.
+fn counters(lock: &LockWords, context: &Context, bounds: Bounds) -> Result<Counters> {
+    let members = lock.members();
+    let is_one_node = members.iter().all(|&rank| context.topology().same_node(rank, members[0]));
+    let t_dc = bounds.t_dc.or(is_one_node.then_some(1));
+    Counters::new(0, context, members, Limits { t_dc, t_r: None, yields: bounds.yields })
+}
+
+/// The row, as readers see it.
+struct Row<'a> {
+    lock: &'a RwWords,
+    context: &'a Context,
+}
+
+impl Writers for Row<'_> {
+    /// Writers close the counters at once, so that readers need not ask for them.
+    fn are_there(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn will_open(&self) -> Result<bool> {
+        let word = self.lock.shared(ROW);
+        let mut row = self.context.load(word)?;
+        while row & (LINGERS | READER) == 0 {
+            let held = self.context.compare_swap(word, row, row | READER)?;
+            if held == row {
+                return Ok(true);
+            }
+            row = held;
+        }
+        Ok(row & LINGERS == 0)
+    }
+}
+
+const _: () = assert!(counters::WORDS <= ROW);
+
+/// Rows of one writer, and readers that insist at once.
+const INSISTENT: fn() -> Kind = || Kind::Slots { t_dc: None, t_w: 1, yields: 0 };
+/// Rows of two writers, and readers that withdraw once.
+const PATIENT: fn() -> Kind = || Kind::Slots { t_dc: None, t_w: 2, yields: 1 };
+/// The same with one counter for all.
+const SHARED: fn() -> Kind = || Kind::Slots { t_dc: Some(4), t_w: 2, yields: 1 };
+
+/// A variant with readers that withdraw once and at most two writers in a row.
+fn patient<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<V>(maker, Bounds { t_dc: None, t_w: 2, yields: 1 })
+}
+
+/// A variant with one counter for all, writers that do not follow each other, and readers that
+/// insist at once.
+fn shared<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+    build::<V>(maker, Bounds { t_dc: Some(4), t_w: 1, yields: 0 })
+}
+
+const fn passes(roles: Roles) -> Option<Trial<Roles>> {
+    Some(Trial::passes(roles, ranks_of(roles)))
+}
+
+const fn stuck(roles: Roles, saying: &'static str) -> Option<Trial<Roles>> {
+    Some(Trial::caught(roles, Promise::Progress, saying))
+}
+
+const TRIES: &str = "failed attempts to write, then a write, while others read";
+const LIMITS: &str = "writes with time limits, then a write, while others read";
+const READS: &str = "more reads than a counter can count";
+const MANY_READS: Roles = &["rrrrrr", "w"];
+
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: "default-rw",
+    about: "readers count themselves in memory of their own, writers take an exclusive lock",
+    kind: || Kind::Default,
+    explored: &[
+        Explored {
+            name: "readers",
+            about: "one writer and two readers",
+            kind: INSISTENT,
+            roles: READERS,
+            branches: &["closed", "drained", "insisted"],
+            ..TWO
+        },
+        Explored {
+            name: "writers",
+            about: "two writers and a reader",
+            kind: INSISTENT,
+            roles: WRITERS,
+            branches: &["closed", "drained", "yielded"],
+            ..TWO
+        },
+        Explored { name: "pair", kind: PATIENT, branches: &["closed", "drained", "opened"], ..TWO },
+        Explored {
+            name: "insists",
+            about: "a reader insists at once",
+            kind: INSISTENT,
+            branches: &["insisted"],
+            ..TWO
+        },
+        Explored {
+            name: "row",
+            about: "two writers in a row",
+            kind: PATIENT,
+            roles: &["w", "w"],
+            branches: &["passed_across", "lingered"],
+            ..TWO
+        },
+        Explored {
+            name: "reads-twice",
+            about: "a reader comes again, and reads alone",
+            kind: PATIENT,
+            roles: READS_TWICE,
+            branches: &["reads_alone", "lingered", "reads_queued"],
+            ..TWO
+        },
+        Explored {
+            name: "writes-twice",
+            about: "a writer comes again",
+            kind: PATIENT,
+            roles: &["ww", "r"],
+            branches: &["lingered"],
+            ..TWO
+        },
+        Explored {
+            name: "shared",
+            about: "one counter for all",
+            kind: SHARED,
+            branches: &["closed", "drained", "opened"],
+            ..TWO
+        },
+        Explored {
+            name: "shared-twice",
+            about: "one counter, a reader comes again",
+            kind: SHARED,
+            roles: READS_TWICE,
+            branches: &["lingered"],
+            ..TWO
+        },
+    ],
+    limited: Some(PATIENT),
+    many: Some(Many {
+        kind: || Kind::Slots { t_dc: Some(3), t_w: 2, yields: 1 },
+        branches: &[
+            "closed",
+            "drained",
+            "opened",
+            "yielded",
+            "passed_across",
+            "insisted",
+            "lingered",
+            "reads_alone",
+            "reads_queued",
+            "writes_queued",
+            "given_up",
+        ],
+    }),
+    variants: &[
+        super::Variant {
+            name: "without-flush",
+            about: WITHOUT_FLUSH,
+            build: patient::<WithoutFlush>,
+            trial: Some(Trial::caught(PAIR, Promise::Visibility, "was written")),
+        },
+        super::Variant {
+            name: "in-two-steps",
+            about: "begins to linger in two steps",
+            build: patient::<InTwoSteps>,
+            trial: stuck(PAIR, "had left"),
+        },
+        super::Variant {
+            name: "without-waking",
+            about: counters::WITHOUT_TELLING,
+            build: patient::<WithoutWaking>,
+            trial: stuck(PAIR, "had left"),
+        },
+        super::Variant {
+            name: "without-drain",
+            about: "goes in with readers inside",
+            build: patient::<WithoutDrain>,
+            trial: Some(Trial::caught(PAIR, Promise::Exclusion, "meets")),
+        },
+        super::Variant {
+            name: "narrow-tries",
+            about: TRIES,
+            build: patient::<Narrow>,
+            trial: passes(&["ttw", "r"]),
+        },
+        super::Variant {
+            name: "narrow-insists",
+            about: TRIES,
+            build: shared::<Narrow>,
+            trial: passes(&["tw", "r"]),
+        },
+        super::Variant {
+            name: "narrow-limits",
+            about: LIMITS,
+            build: shared::<Narrow>,
+            trial: passes(&["lw", "r"]),
+        },
+        super::Variant {
+            name: "narrow-reads",
+            about: READS,
+            build: patient::<Narrow>,
+            trial: passes(MANY_READS),
+        },
+        super::Variant {
+            name: "gives-up-on-readers",
+            about: TRIES,
+            build: shared::<GivesUpOnReaders>,
+            trial: stuck(&["ttw", "r"], "deadlock: rank 0 waits"),
+        },
+        super::Variant {
+            name: "runs-over",
+            about: READS,
+            build: patient::<RunsOver>,
+            trial: stuck(MANY_READS, "had left"),
+        },
+    ],
+}];
