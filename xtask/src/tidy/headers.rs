@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::Report;
 use super::source::{Source, Tree};
 
-<<<<<<< HEAD
 /// The directories of the crates that hold protocols: there, a file whose header has the first key
 /// holds one.
 const CRATES: &[&str] = &["rma", "sync", "epoch", "dsm", "containers"];
@@ -16,22 +15,6 @@ const ALGORITHMS: &str = "algorithms";
 
 /// The file that binds the others of a directory together and holds no protocol.
 const NO_PROTOCOL: &str = "mod.rs";
-=======
-/// The directories whose files each hold one protocol; directories below them are not meant.
-const PROTOCOLS: &[&str] = &[
-    "crates/sync/src/",
-    "crates/sync/src/barrier/",
-    "crates/sync/src/lock/algorithms/",
-    "crates/sync/src/rw/algorithms/",
-    "crates/containers/src/protocol/",
-    "crates/dsm/src/barrier/",
-    "crates/epoch/src/",
-    "crates/rma/src/collective/",
-];
-
-/// Files which bind the others together and hold no protocol.
-const NO_PROTOCOL: &[&str] = &["lib.rs", "mod.rs", "make.rs", "variant.rs"];
->>>>>>> house-locks
 
 /// What a header must say, each at the beginning of a line.
 const KEYS: &[&str] =

@@ -282,9 +282,7 @@ impl<'a> Maker<'a> {
         if !team.members().contains(&home) {
             return Err(Error::NotAMember { rank: home, of: "team that makes the lock" });
         }
-        let digest = self.what.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let digest = farside_fabric::digest::of(self.what.as_bytes());
         let says = team.all_gather(&[u64::from(home.0), digest])?;
         for (theirs, &rank) in says.chunks_exact(2).zip(team.members()) {
             if theirs != [u64::from(home.0), digest] {
