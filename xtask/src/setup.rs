@@ -20,7 +20,7 @@ use crate::steps::Outcome;
 struct Need {
     /// The Debian packages that bring it.
     packages: &'static [&'static str],
-    /// Who uses it.
+    /// The steps that use it.
     what_for: &'static str,
     /// What does not run without it.
     lost: &'static str,

@@ -22,7 +22,7 @@ pub fn unprinted(error: &io::Error) -> Error {
     Error::System { call: PRINTING, errno: error.raw_os_error().unwrap_or(EIO) }
 }
 
-/// Whether an error says that nobody reads any more what is printed.
+/// Whether an error says that the reader of the output is gone.
 pub fn is_closed(error: &Error) -> bool {
     let is_broken =
         |errno: i32| io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::BrokenPipe;
@@ -64,7 +64,7 @@ impl Flag {
         flags.iter().map(line).collect()
     }
 
-    /// The names of options, for who has asked for another one.
+    /// The names of options, for the error about an unknown one.
     pub(crate) fn names(flags: &[Flag]) -> String {
         flags.iter().map(|flag| flag.name).collect::<Vec<_>>().join(", ")
     }

@@ -26,7 +26,7 @@ impl Machine {
         })
     }
 
-    /// The same machine with somebody else to serve far memory.
+    /// Returns the same machine with another server of far memory.
     pub fn served_by(&self, server: Option<&str>) -> Result<Machine> {
         let profile = match server {
             Some(server) => self.profile.served_by(server)?,

@@ -37,7 +37,7 @@ pub struct Record {
     pub bench: String,
     /// What the benchmark did.
     pub case: String,
-    /// Who did it: farside, a rival or [`LIMIT`].
+    /// The system that did it: farside, a rival or [`LIMIT`].
     pub system: String,
     /// What carried it.
     pub fabric: String,

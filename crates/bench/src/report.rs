@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_
 use crate::plot::index_html;
 use crate::record::Record;
 
-/// How wide a table is where nobody says how wide the screen is.
+/// The width of a table where the width of the screen is not known.
 const COLUMNS: u16 = 80;
 
 /// A table without rows, as wide as the screen at most, or as 80 columns where the output goes to a

@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_a_copy_away() {
-        let text = "fn a() {\n let to = (me + (1 << phase)) % size;\n let far = (1 << round) % size;\n \
-                    let bit = 1 << phase;\n}";
+        let text = "fn a() {\n let to = (me + (1 << phase)) % size;\n \
+                    let far = (1 << round) % size;\n let bit = 1 << phase;\n}";
         assert_eq!(lines("crates/epoch/src/two_sided.rs", text), [2, 3]);
         assert_eq!(lines("crates/rma/src/group/barrier/dissemination.rs", text), NOWHERE);
     }

@@ -44,7 +44,7 @@ impl Grid {
         self.count().div_ceil(self.rows) * self.count().div_ceil(self.columns)
     }
 
-    /// Who owns a block, and where in its part the block begins.
+    /// Returns the owner of a block, and where in the owner's part the block begins.
     pub(super) fn place(&self, (i, j): (usize, usize)) -> (Rank, usize) {
         let owner = (i % self.rows) * self.columns + j % self.columns;
         let index = (i / self.rows) * self.count().div_ceil(self.columns) + j / self.columns;

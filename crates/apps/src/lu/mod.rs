@@ -16,12 +16,13 @@ use std::collections::hash_map::Entry;
 
 use farside::epoch::{Design, LockAgent, MESSAGE_BYTES, Mode, Options, Window};
 use farside::{Error, Rank, Result, World};
+use serde::{Deserialize, Serialize};
 
 use crate::output::{Flag, say};
 use grid::Grid;
 
 /// What to factor.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Rows and columns of the matrix.
     pub size: usize,

@@ -14,10 +14,11 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use farside::World;
 use farside::array::Completion;
 use farside::fence::Style;
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -35,7 +36,7 @@ const COMPLETIONS: [Completion; 3] = [
 ];
 
 /// A patch: rows and columns of doubles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// How many rows.
     pub rows: usize,
@@ -72,7 +73,7 @@ impl std::fmt::Display for Shape {
 }
 
 /// What one job of one system measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each.
     pub time: Duration,
@@ -82,23 +83,6 @@ pub struct Plan {
     pub shapes: Vec<Shape>,
     /// The order of the matrices.
     pub size: usize,
-}
-
-impl Plan {
-    /// Reads `MS CASES SHAPES SIZE`, which is what every system's program is given.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, shapes, size] = arguments else {
-            bail!("expected MS CASES SHAPES SIZE, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)? as u64),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            shapes: shapes.split(',').map(Shape::parse).collect::<Result<_>>()?,
-            size: number(size)?,
-        })
-    }
 }
 
 impl driver::Plan for Plan {
@@ -189,10 +173,16 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "sync,matmul", "64x8,1x131072", "256"].map(str::to_owned);
-        let plan = Plan::parse(&words).unwrap();
-        assert_eq!(plan.arguments(), words);
-        assert!(Plan::parse(&words[..2]).is_err());
+        let plan = Plan {
+            time: Duration::from_millis(20),
+            cases: vec!["sync".to_owned(), "matmul".to_owned()],
+            shapes: ["64x8", "1x131072"].map(|shape| Shape::parse(shape).unwrap()).to_vec(),
+            size: 256,
+        };
+        assert_eq!(plan.arguments(), ["20", "sync,matmul", "64x8,1x131072", "256"]);
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read.arguments(), plan.arguments());
         for bad in ["64", "0x1", "ax2", "99999x99999"] {
             assert!(Shape::parse(bad).unwrap_err().to_string().contains(bad), "{bad}");
         }

@@ -22,9 +22,10 @@ mod servers;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use farside::World;
 use farside::map::Synchronization;
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -36,7 +37,7 @@ pub use report::{plot, tables};
 const CASES: [&str; 5] = ["volume", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f"];
 
 /// What one job of one system measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each, on real ranks.
     pub time: Duration,
@@ -49,29 +50,32 @@ pub struct Plan {
     /// How many keys there are.
     pub keys: u64,
     /// Which synchronizations.
+    #[serde(with = "names")]
     pub locks: Vec<Synchronization>,
 }
 
-impl Plan {
-    /// Reads `MS CASES WRITERS OPERATIONS KEYS LOCKS`.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, writers, operations, keys, locks] = arguments else {
-            bail!("expected MS CASES WRITERS OPERATIONS KEYS LOCKS, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
-        let fraction =
-            |text: &str| text.parse::<f64>().with_context(|| format!("{text:?} is no fraction"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)?),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            writers_pct: writers.split(',').map(fraction).collect::<Result<_>>()?,
-            operations: number(operations)?,
-            keys: number(keys)?,
-            locks: locks.split(',').map(lock).collect::<Result<_>>()?,
-        })
+/// Synchronizations by their names.
+mod names {
+    use farside::map::Synchronization;
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(
+        locks: &[Synchronization],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(locks.iter().map(Synchronization::name))
     }
 
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Synchronization>, D::Error> {
+        let names = Vec::<String>::deserialize(deserializer)?;
+        names.iter().map(|name| super::lock(name).map_err(D::Error::custom)).collect()
+    }
+}
+
+impl Plan {
     /// Every case, with the fraction of writers where there is one to choose.
     fn runs(&self) -> Vec<(&str, Option<f64>)> {
         let of = |case: &'_ String| -> Vec<Option<f64>> {
@@ -107,19 +111,6 @@ impl driver::Plan for Plan {
             ("total_ns", Fold::Median),
         ],
     };
-
-    fn arguments(&self) -> Vec<String> {
-        let writers: Vec<String> = self.writers_pct.iter().map(f64::to_string).collect();
-        let locks: Vec<&str> = self.locks.iter().map(Synchronization::name).collect();
-        vec![
-            self.time.as_millis().to_string(),
-            self.cases.join(","),
-            writers.join(","),
-            self.operations.to_string(),
-            self.keys.to_string(),
-            locks.join(","),
-        ]
-    }
 
     fn deadline(&self) -> Duration {
         (self.time * 4 + Duration::from_secs(2)) * (self.runs().len() * self.locks.len()) as u32
@@ -199,12 +190,18 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words =
-            ["20", "volume,ycsb-a", "0,2.5", "7", "100", "atomics,rma-rw"].map(str::to_owned);
-        let plan = Plan::parse(&words).unwrap();
-        assert_eq!(plan.arguments(), words);
-        assert_eq!(plan.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
-        assert!(Plan::parse(&words[..3]).is_err());
+        let plan = Plan {
+            time: Duration::from_millis(20),
+            cases: vec!["volume".to_owned(), "ycsb-a".to_owned()],
+            writers_pct: vec![0.0, 2.5],
+            operations: 7,
+            keys: 100,
+            locks: ["atomics", "rma-rw"].map(|name| lock(name).unwrap()).to_vec(),
+        };
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read.locks, plan.locks);
+        assert_eq!(read.runs(), [("volume", Some(0.0)), ("volume", Some(2.5)), ("ycsb-a", None)]);
         assert!(lock("luck").unwrap_err().to_string().contains("rma-rw"));
         assert!(plan.for_rival(Rival::Redis, false).is_some_and(|plan| plan.cases == ["ycsb-a"]));
     }

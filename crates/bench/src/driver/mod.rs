@@ -7,9 +7,11 @@ mod system;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::cores::Cores;
 use crate::machine::Machine;
@@ -22,7 +24,7 @@ use self::system::System;
 
 /// The name of our own system in records.
 pub const FARSIDE: &str = "farside";
-/// Who serves far memory if nobody else was named.
+/// The server of far memory unless another is named.
 const USUAL_SERVER: &str = "nic";
 /// The name among servers of the ofi fabric, where the nodes' agents serve, too.
 pub const OFI: &str = "ofi";
@@ -31,9 +33,9 @@ pub const SLACK: Duration = Duration::from_secs(60);
 /// What every bench is told.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// At how many ranks.
+    /// The numbers of ranks to measure at.
     pub ranks: Vec<u32>,
-    /// Against whom.
+    /// The rivals to measure.
     pub against: Vec<Rival>,
     /// How long each case is measured in each round.
     pub time: Duration,
@@ -46,7 +48,7 @@ pub struct Setting {
     /// Into how many nodes the ranks are divided; they reach each other over UDP, and the rivals
     /// over TCP.
     pub nodes: Option<u32>,
-    /// Who serves far memory; each in turn.
+    /// The servers of far memory, which take turns.
     pub servers: Vec<String>,
     /// Over which provider of libfabric, where that carries.
     pub provider: Option<String>,
@@ -107,7 +109,7 @@ impl Setting {
         Ok(())
     }
 
-    /// Who is to serve, one after the other: nobody if there is nothing to choose.
+    /// Returns the servers in turn; `None` where there is nothing to choose.
     fn in_turn(&self) -> Vec<Option<String>> {
         match (&self.servers[..], self.nodes, &self.sim) {
             ([], Some(_), None) => vec![Some(USUAL_SERVER.to_owned())],
@@ -133,7 +135,7 @@ pub fn choose(asked: &[String], all: &[&str]) -> Result<Vec<String>> {
 }
 
 /// What one job of one system measures.
-pub trait Plan: Clone + 'static {
+pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     /// The bench's name.
     const BENCH: &'static str;
     /// What its samples say.
@@ -144,8 +146,10 @@ pub trait Plan: Clone + 'static {
     /// a few losses of messages decide, one run says little.
     const VARIES: bool = false;
 
-    /// What every system's program is given on its command line.
-    fn arguments(&self) -> Vec<String>;
+    /// What a rival's program is given on its command line.
+    fn arguments(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// How long a job may take.
     fn deadline(&self) -> Duration;
     /// What distinguishes it from the other plans, for people who wait.
@@ -180,6 +184,14 @@ pub trait Plan: Clone + 'static {
     fn complete(record: Record) -> Record {
         record
     }
+}
+
+/// Reads the plan that a rank of ours is given on its command line, as JSON.
+pub fn plan<P: Plan>(arguments: &[String]) -> Result<P> {
+    let [plan] = arguments else {
+        bail!("expected one plan of `bench {}`, not {arguments:?}", P::BENCH);
+    };
+    serde_json::from_str(plan).with_context(|| format!("{plan} is no plan of `bench {}`", P::BENCH))
 }
 
 /// What is called a limit.

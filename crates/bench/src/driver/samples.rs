@@ -173,13 +173,14 @@ mod tests {
     use std::time::Duration;
 
     use farside::World;
+    use serde::{Deserialize, Serialize};
 
     use super::super::tests::setting;
     use super::super::{FARSIDE, SLACK};
     use super::*;
     use crate::rivals::Rival;
 
-    #[derive(Clone)]
+    #[derive(Clone, Serialize, Deserialize)]
     struct Toy;
 
     impl Plan for Toy {
@@ -194,9 +195,6 @@ mod tests {
             ],
         };
 
-        fn arguments(&self) -> Vec<String> {
-            Vec::new()
-        }
         fn deadline(&self) -> Duration {
             SLACK
         }

@@ -10,7 +10,7 @@ use crate::rivals::{Compiled, Rival};
 
 /// A system that can run a plan.
 pub(super) enum System {
-    /// With whom as server, if that can be chosen.
+    /// With this server, if one can be chosen.
     Farside(Option<String>),
     Limit(Limit),
     Rival(Compiled),
@@ -118,7 +118,7 @@ fn run_farside<P: Plan>(
                 }
             }
         });
-    let launch = launch.arguments(plan.arguments()).timeout(plan.deadline());
+    let launch = launch.arguments([serde_json::to_string(plan)?]).timeout(plan.deadline());
     let report = match plan.launcher_cores() {
         Some(cores) => cores.pinned(|| launch.run())??,
         None => launch.run()?,

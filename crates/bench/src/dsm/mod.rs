@@ -12,12 +12,13 @@ mod report;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use farside::dsm::{Access, BarrierKind, Fetch, Start};
 use farside::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
 use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -30,13 +31,14 @@ const CASES: [&str; 4] = ["fft3d", "barnes", "sor", "jacobi"];
 const RUN_MAX: Duration = Duration::from_secs(120);
 
 /// What one job measures: one program, as the command line of `farside app` would have it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     case: String,
     /// The arguments of the program.
     words: Vec<String>,
     verify: bool,
     /// Where messages of barriers land, when a run in this process has said so.
+    #[serde(skip)]
     mail: Arc<Mutex<Option<SegmentId>>>,
 }
 
@@ -45,14 +47,6 @@ impl Plan {
         let plan = Plan { case: case.to_owned(), words, verify, mail: Arc::default() };
         plan.options()?;
         Ok(plan)
-    }
-
-    /// Reads `CASE VERIFY WORDS…`.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [case, verify, words @ ..] = arguments else {
-            bail!("expected CASE VERIFY WORDS, not {arguments:?}");
-        };
-        Plan::new(case, words.to_vec(), verify == "true")
     }
 
     fn options(&self) -> Result<shared::Options> {
@@ -91,10 +85,6 @@ impl driver::Plan for Plan {
     };
 
     const VARIES: bool = true;
-
-    fn arguments(&self) -> Vec<String> {
-        [vec![self.case.clone(), self.verify.to_string()], self.words.clone()].concat()
-    }
 
     fn deadline(&self) -> Duration {
         RUN_MAX + SLACK
@@ -304,10 +294,13 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["sor", "true", "--barrier", "tree", "--start", "zero"].map(str::to_owned);
-        assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
-        assert!(Plan::parse(&words[..1]).is_err());
-        assert!(Plan::parse(&["swim".to_owned(), "true".to_owned()]).is_err());
+        let words = ["--barrier", "tree", "--start", "zero"].map(str::to_owned).to_vec();
+        let plan = Plan::new("sor", words, true).unwrap();
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read.label(), plan.label());
+        assert!(read.verify);
+        assert!(Plan::new("swim", Vec::new(), true).is_err());
     }
 
     #[test]

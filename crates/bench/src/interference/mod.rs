@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use farside::World;
+use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
@@ -22,8 +23,8 @@ const LOCK: &str = "lock";
 /// All cases.
 const CASES: [&str; 3] = [CPU, BANDWIDTH, LOCK];
 
-/// Whether there is a processor for whoever serves the home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether the server of the home has a processor of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sharing {
     /// The home's rank has a processor alone; servers and all other ranks have the rest.
     Apart,
@@ -49,8 +50,8 @@ impl Sharing {
     }
 }
 
-/// Who runs on which processors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The processors of the ranks and of the servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Placement {
     sharing: Sharing,
     home: Cores,
@@ -68,7 +69,7 @@ impl Placement {
 }
 
 /// What one job measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each.
     time: Duration,
@@ -80,25 +81,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `MS CASES LOADS SHARING HOME OTHERS`.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, loads, sharing, home, others] = arguments else {
-            bail!("expected MS CASES LOADS SHARING HOME OTHERS, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)?),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            loads_per_s: loads.split(',').map(number).collect::<Result<_>>()?,
-            placement: Some(Placement {
-                sharing: Sharing::parse(sharing)?,
-                home: home.parse()?,
-                others: others.parse()?,
-            }),
-        })
-    }
-
     /// Every case with its load, in order.
     fn cases(&self) -> impl Iterator<Item = (&str, Option<u64>)> + '_ {
         self.cases.iter().flat_map(|case| {
@@ -123,22 +105,6 @@ impl driver::Plan for Plan {
             ("achieved_per_s", Fold::Median),
         ],
     };
-
-    fn arguments(&self) -> Vec<String> {
-        let loads: Vec<String> = self.loads_per_s.iter().map(u64::to_string).collect();
-        let placement = self.placement.as_ref().map_or(
-            vec!["apart".into(), "-".into(), "-".into()],
-            |placement| {
-                vec![
-                    placement.sharing.name().into(),
-                    placement.home.to_string(),
-                    placement.others.to_string(),
-                ]
-            },
-        );
-        let what = vec![self.time.as_millis().to_string(), self.cases.join(","), loads.join(",")];
-        [what, placement].concat()
-    }
 
     fn deadline(&self) -> Duration {
         (self.time * 2 + Duration::from_secs(1)) * self.cases().count() as u32 + SLACK
@@ -288,14 +254,23 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "cpu,lock", "0,1000", "shared", "0", "1,2"].map(String::from);
-        let plan = Plan::parse(&words).unwrap();
-        assert_eq!(plan.arguments(), words);
-        let cases: Vec<(&str, Option<u64>)> = plan.cases().collect();
+        let placement = Placement {
+            sharing: Sharing::Shared,
+            home: "0".parse().unwrap(),
+            others: "1,2".parse().unwrap(),
+        };
+        let plan = Plan {
+            time: Duration::from_millis(20),
+            cases: vec!["cpu".to_owned(), "lock".to_owned()],
+            loads_per_s: vec![0, 1000],
+            placement: Some(placement),
+        };
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        let cases: Vec<(&str, Option<u64>)> = read.cases().collect();
         assert_eq!(cases, [("cpu", Some(0)), ("cpu", Some(1000)), ("lock", None)]);
-        assert_eq!(plan.launcher_cores().unwrap().to_string(), "0");
-        assert!(Plan::parse(&["20", "cpu", "0", "beside", "0", "1"].map(String::from)).is_err());
-        assert!(Plan::parse(&["20".to_owned()]).is_err());
+        assert_eq!(read.placement, plan.placement);
+        assert_eq!(read.launcher_cores().unwrap().to_string(), "0");
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use farside::{Context, Lock, Rank, RwLock, World, lock, rw};
+use serde::{Deserialize, Serialize};
 
 /// A lock to measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct LockSpec {
     kind: Kind,
 }
@@ -147,6 +149,20 @@ impl FromStr for LockSpec {
         };
         let t_l = if t_l == "-" { None } else { Some(levels(t_l)?) };
         Ok(LockSpec::named(name)?.with(&Thresholds { t_dc: number(t_dc)?, t_l, t_r: number(t_r)? }))
+    }
+}
+
+impl From<LockSpec> for String {
+    fn from(lock: LockSpec) -> String {
+        lock.to_string()
+    }
+}
+
+impl TryFrom<String> for LockSpec {
+    type Error = anyhow::Error;
+
+    fn try_from(text: String) -> Result<LockSpec> {
+        text.parse()
     }
 }
 

@@ -24,8 +24,9 @@ mod tally;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use farside::World;
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -42,7 +43,7 @@ const TIMES: [&str; 4] = ["lb", "request", "acquire", "release"];
 const WHOLE: f64 = 100_000.0;
 
 /// What one job of one system measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each, on real ranks.
     pub time: Duration,
@@ -57,22 +58,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `MS CASES WRITERS OPERATIONS LOCKS`, which is what every system's program is given.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, writers, operations, locks] = arguments else {
-            bail!("expected MS CASES WRITERS OPERATIONS LOCKS, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<u64>().with_context(|| format!("{text:?} is no number"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)?),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            writers_pct: writers.parse().with_context(|| format!("{writers:?} is no fraction"))?,
-            operations: number(operations)?,
-            locks: locks.split(',').map(str::parse).collect::<Result<_>>()?,
-        })
-    }
-
     /// The loops that serve the cases: one for all times, and one for each throughput.
     fn loops(&self) -> impl Iterator<Item = &str> {
         let first = self.cases.iter().find(|case| TIMES.contains(&case.as_str()));
@@ -206,13 +191,20 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "lb,sob,acquire", "0.2", "7", "d-mcs/-/-/-,rma-rw/2/20-50/1000"]
-            .map(str::to_owned);
-        let plan = Plan::parse(&words).unwrap();
-        assert_eq!(plan.arguments(), words);
+        let locks = ["d-mcs/-/-/-", "rma-rw/2/20-50/1000"];
+        let plan = Plan {
+            time: Duration::from_millis(20),
+            cases: ["lb", "sob", "acquire"].map(str::to_owned).to_vec(),
+            writers_pct: 0.2,
+            operations: 7,
+            locks: locks.iter().map(|lock| lock.parse().unwrap()).collect(),
+        };
+        assert_eq!(plan.arguments(), ["20", "lb,sob,acquire", "0.2", "7", &locks.join(",")]);
         assert_eq!(plan.loops().collect::<Vec<_>>(), ["lb", "sob"]);
         assert_eq!(plan.writers(), 200);
-        assert!(Plan::parse(&words[..3]).is_err());
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read.arguments(), plan.arguments());
     }
 
     fn simulated(profile: &str, ranks: u32, locks: &[&str], writers_pct: &[f64]) -> Vec<Record> {

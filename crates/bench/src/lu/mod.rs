@@ -5,9 +5,10 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use farside::World;
 use farside_apps::lu;
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting, sample};
 use crate::overlap::library_ns;
@@ -20,7 +21,7 @@ pub use report::{plot, tables};
 const CASES: [&str; 6] = ["total", "lock", "get", "unlock", "barrier", "compute"];
 
 /// What one job of one system measures.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Which sizes of the matrix.
     pub sizes: Vec<usize>,
@@ -30,30 +31,6 @@ pub struct Plan {
     pub designs: Vec<String>,
 }
 
-impl Plan {
-    /// Reads `SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH`.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [sizes, block, designs, flop_ns, library_ns, message_bytes, refetch] = arguments else {
-            bail!(
-                "expected SIZES BLOCK DESIGNS FLOP_NS LIBRARY_NS MESSAGE_BYTES REFETCH, not \
-                 {arguments:?}"
-            );
-        };
-        let number =
-            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
-        let sizes: Vec<usize> = sizes.split(',').map(number).collect::<Result<_>>()?;
-        let lu = lu::Plan {
-            size: sizes[0],
-            block: number(block)?,
-            flop_ns: flop_ns.parse().with_context(|| format!("{flop_ns:?} is no number"))?,
-            library_ns: number(library_ns)? as u64,
-            message_bytes: number(message_bytes)?,
-            refetch: refetch == "refetch",
-        };
-        Ok(Plan { sizes, lu, designs: designs.split(',').map(str::to_owned).collect() })
-    }
-}
-
 impl driver::Plan for Plan {
     const BENCH: &'static str = "lu";
     const LAYOUT: Layout = Layout {
@@ -61,19 +38,6 @@ impl driver::Plan for Plan {
         attributes: &["design", "size", "block"],
         figures: &[("median_ns", Fold::Median), ("residual", Fold::Largest)],
     };
-
-    fn arguments(&self) -> Vec<String> {
-        let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
-        vec![
-            sizes.join(","),
-            self.lu.block.to_string(),
-            self.designs.join(","),
-            self.lu.flop_ns.to_string(),
-            self.lu.library_ns.to_string(),
-            self.lu.message_bytes.to_string(),
-            (if self.lu.refetch { "refetch" } else { "once" }).to_owned(),
-        ]
-    }
 
     fn deadline(&self) -> Duration {
         // A hundred million operations a second would be a very slow machine.
@@ -162,13 +126,20 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Plan as _;
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["256,512", "32", "direct,two-sided", "1.5", "0", "16384", "refetch"]
-            .map(str::to_owned);
-        assert_eq!(Plan::parse(&words).unwrap().arguments(), words);
-        assert!(Plan::parse(&words[..3]).is_err());
+        let lu = lu::Plan {
+            size: 256,
+            block: 32,
+            flop_ns: 1.5,
+            library_ns: 0,
+            message_bytes: 16384,
+            refetch: true,
+        };
+        let plan = Plan { sizes: vec![256, 512], lu, designs: vec!["direct".to_owned()] };
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read, plan);
     }
 }

@@ -230,10 +230,12 @@ mod tests {
 
     #[test]
     fn datagrams_are_measured_in_every_manner_of_waiting() {
-        let plan = Plan::parse(
-            &["1", "put,get,fetch_add,rate,barrier", "8,1048576", "idle"].map(String::from),
-        )
-        .unwrap();
+        let plan = Plan {
+            time: Duration::from_millis(1),
+            cases: ["put", "get", "fetch_add", "rate", "barrier"].map(String::from).to_vec(),
+            sizes: vec![8, 1 << 20],
+            target: Target::Idle,
+        };
         for limit in [Limit::Far("nic".into()), Limit::Far("host-block".into()), Limit::FarAsleep] {
             assert_eq!(run(&plan, &limit).unwrap().lines().count(), 7, "{limit:?}");
         }

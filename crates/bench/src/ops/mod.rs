@@ -8,8 +8,9 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use farside::World;
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 use crate::record::Record;
@@ -41,7 +42,7 @@ const CASES: [&str; 11] = [
 const OWN: &str = "compare_swap_miss";
 
 /// What the target does meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Target {
     /// It waits in the library.
     Idle,
@@ -57,18 +58,10 @@ impl Target {
             Target::Computing => "computing",
         }
     }
-
-    fn parse(name: &str) -> Result<Target> {
-        match name {
-            "idle" => Ok(Target::Idle),
-            "computing" => Ok(Target::Computing),
-            other => bail!("a target is idle or computing, not {other:?}"),
-        }
-    }
 }
 
 /// What one job of one system measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each.
     pub time: Duration,
@@ -81,21 +74,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `MS CASES SIZES TARGET`, which is what every system's program is given.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, sizes, target] = arguments else {
-            bail!("expected MS CASES SIZES TARGET, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)? as u64),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            sizes: sizes.split(',').map(number).collect::<Result<_>>()?,
-            target: Target::parse(target)?,
-        })
-    }
-
     /// Every case with its size, in order.
     pub fn cases(&self) -> impl Iterator<Item = (String, usize)> + '_ {
         self.cases.iter().flat_map(|case| {
@@ -247,23 +225,26 @@ mod tests {
     use super::*;
     use crate::driver::Plan as _;
 
-    fn plan(arguments: &[&str]) -> Result<Plan> {
-        Plan::parse(&arguments.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+    fn plan(ms: u64, cases: &[&str], sizes: &[usize], target: Target) -> Plan {
+        let cases = cases.iter().map(|&case| case.to_owned()).collect();
+        Plan { time: Duration::from_millis(ms), cases, sizes: sizes.to_vec(), target }
     }
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let first = plan(&["20", "put,fetch_add,barrier", "8,64", "computing"]).unwrap();
-        let second = Plan::parse(&first.arguments()).unwrap();
-        let cases: Vec<(String, usize)> = second.cases().collect();
+        let plan = plan(20, &["put", "fetch_add", "barrier"], &[8, 64], Target::Computing);
+        assert_eq!(plan.arguments(), ["20", "put,fetch_add,barrier", "8,64", "computing"]);
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        let cases: Vec<(String, usize)> = read.cases().collect();
         assert_eq!(
             cases,
             [("put".into(), 8), ("put".into(), 64), ("fetch_add".into(), 8), ("barrier".into(), 0)]
         );
-        assert_eq!(second.target, Target::Computing);
-        assert!(plan(&["x", "put", "8", "idle"]).is_err());
-        assert!(plan(&["20", "put", "8", "asleep"]).is_err());
-        assert!(plan(&["20"]).is_err());
+        assert_eq!((read.time, read.target), (plan.time, Target::Computing));
+        let error = driver::plan::<Plan>(&["{}".to_owned()]).unwrap_err();
+        assert!(format!("{error:#}").contains("time"), "{error:#}");
+        assert!(driver::plan::<Plan>(&[]).is_err());
     }
 
     #[test]
@@ -281,7 +262,8 @@ mod tests {
 
     #[test]
     fn the_limit_is_measured() {
-        let plan = plan(&["1", "put,get,fetch_add,compare_swap,barrier", "8,256", "idle"]).unwrap();
+        let cases = ["put", "get", "fetch_add", "compare_swap", "barrier"];
+        let plan = plan(1, &cases, &[8, 256], Target::Idle);
         assert_eq!(limit::run(&plan).unwrap().lines().count(), 7);
     }
 }

@@ -70,7 +70,7 @@ fn target_of(world: &World) -> Rank {
     world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
-/// Computation: a fixed number of steps, so that whoever takes processor time away is noticed; on
+/// Computation: a fixed number of steps, so that lost processor time is noticed; on
 /// simulated machines, virtual time.
 struct Labour {
     is_virtual: bool,

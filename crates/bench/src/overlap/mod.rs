@@ -17,8 +17,9 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use farside::World;
+use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
@@ -36,7 +37,7 @@ const RECEIVER: &str = "receiver";
 const BYTES: usize = 32 << 10;
 
 /// What one job of one system measures.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each.
     pub time: Duration,
@@ -60,48 +61,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads `MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES [ALONE OTHERS]`,
-    /// which is what every system's program is given.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [
-            ms,
-            cases,
-            sizes,
-            operations,
-            designs,
-            slice_us,
-            library_ns,
-            message_bytes,
-            apart @ ..,
-        ] = arguments
-        else {
-            bail!(
-                "expected MS CASES SIZES OPERATIONS DESIGNS SLICE_US LIBRARY_NS MESSAGE_BYTES, not \
-                 {arguments:?}"
-            );
-        };
-        let apart = match apart {
-            [] => None,
-            [alone, others] => Some((alone.parse()?, others.parse()?)),
-            _ => bail!("expected ALONE OTHERS, not {apart:?}"),
-        };
-        let number =
-            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
-        let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-        let numbers = |text: &str| text.split(',').map(number).collect::<Result<Vec<_>>>();
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)? as u64),
-            cases: words(cases),
-            sizes: numbers(sizes)?,
-            operations: numbers(operations)?,
-            designs: words(designs),
-            slice_us: number(slice_us)? as u64,
-            library_ns: number(library_ns)? as u64,
-            message_bytes: number(message_bytes)?,
-            apart,
-        })
-    }
-
     /// How processors are shared out, for records.
     fn cores(&self) -> &'static str {
         if self.apart.is_some() { "apart" } else { "free" }
@@ -128,9 +87,7 @@ impl driver::Plan for Plan {
     fn arguments(&self) -> Vec<String> {
         let list =
             |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        let apart =
-            self.apart.iter().flat_map(|(alone, others)| [alone.to_string(), others.to_string()]);
-        let what = [
+        vec![
             self.time.as_millis().to_string(),
             self.cases.join(","),
             list(&self.sizes),
@@ -139,8 +96,7 @@ impl driver::Plan for Plan {
             self.slice_us.to_string(),
             self.library_ns.to_string(),
             self.message_bytes.to_string(),
-        ];
-        what.into_iter().chain(apart).collect()
+        ]
     }
 
     fn deadline(&self) -> Duration {
@@ -259,16 +215,23 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"]
-            .map(str::to_owned);
-        let plan = Plan::parse(&words).unwrap();
+        let plan = Plan {
+            time: Duration::from_millis(20),
+            cases: vec!["latency".to_owned(), "sender".to_owned()],
+            sizes: vec![8, 64],
+            operations: vec![1, 4],
+            designs: vec!["direct".to_owned()],
+            slice_us: 300,
+            library_ns: 0,
+            message_bytes: 16384,
+            apart: Some(("0".parse().unwrap(), "1,2".parse().unwrap())),
+        };
+        let words = ["20", "latency,sender", "8,64", "1,4", "direct", "300", "0", "16384"];
         assert_eq!(plan.arguments(), words);
-        assert!(Plan::parse(&words[..5]).is_err());
-        let apart = [&words[..], &["0".to_owned(), "1,2".to_owned()]].concat();
-        let plan_apart = Plan::parse(&apart).unwrap();
-        assert_eq!(plan_apart.arguments(), apart);
-        assert_eq!(plan_apart.launcher_cores().unwrap().to_string(), "1,2");
-        assert!(Plan::parse(&apart[..9]).is_err());
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read, plan);
+        assert_eq!(read.launcher_cores().unwrap().to_string(), "1,2");
         assert_eq!(plan.for_rival(Rival::Mpich, false).unwrap().cases, ["latency"]);
     }
 

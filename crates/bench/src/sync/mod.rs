@@ -10,9 +10,10 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use farside::fence::Style;
 use farside::{BarrierKind, SyncKind, World};
+use serde::{Deserialize, Serialize};
 
 use crate::driver::{self, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
@@ -36,7 +37,7 @@ fn algorithms(case: &str) -> Vec<&'static str> {
 }
 
 /// What one job of one system measures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// For how long each.
     pub time: Duration,
@@ -44,22 +45,6 @@ pub struct Plan {
     pub cases: Vec<String>,
     /// How much every rank puts into every other, in bytes.
     pub bytes: usize,
-}
-
-impl Plan {
-    /// Reads `MS CASES BYTES`, which is what every system's program is given.
-    pub fn parse(arguments: &[String]) -> Result<Plan> {
-        let [ms, cases, bytes] = arguments else {
-            bail!("expected MS CASES BYTES, not {arguments:?}");
-        };
-        let number =
-            |text: &str| text.parse::<usize>().with_context(|| format!("{text:?} is no number"));
-        Ok(Plan {
-            time: Duration::from_millis(number(ms)? as u64),
-            cases: cases.split(',').map(str::to_owned).collect(),
-            bytes: number(bytes)?,
-        })
-    }
 }
 
 impl driver::Plan for Plan {
@@ -133,11 +118,12 @@ mod tests {
 
     #[test]
     fn a_plan_survives_the_command_line() {
-        let words = ["20", "sync,barrier", "64"].map(str::to_owned);
-        let plan = Plan::parse(&words).unwrap();
-        assert_eq!(plan.arguments(), words);
-        assert!(Plan::parse(&words[..2]).is_err());
-        assert!(Plan::parse(&["20", "sync", "x"].map(str::to_owned)).is_err());
+        let cases = vec!["sync".to_owned(), "barrier".to_owned()];
+        let plan = Plan { time: Duration::from_millis(20), cases, bytes: 64 };
+        assert_eq!(plan.arguments(), ["20", "sync,barrier", "64"]);
+        let json = serde_json::to_string(&plan).unwrap();
+        let read: Plan = driver::plan(&[json]).unwrap();
+        assert_eq!(read.arguments(), plan.arguments());
     }
 
     /// Records of a quick run in virtual time, on a machine of single-rank nodes.

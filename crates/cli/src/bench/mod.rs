@@ -246,20 +246,21 @@ fn write_json(path: &Path, records: &[Record]) -> Result<()> {
 /// What a rank of a measurement does.
 pub(crate) fn rank(name: &str, arguments: &[String]) -> Result<ExitCode> {
     match name {
-        "ops" => run_rank(&farside_bench::ops::Plan::parse(arguments)?),
-        "sync" => run_rank(&farside_bench::sync::Plan::parse(arguments)?),
-        "locks" => run_rank(&farside_bench::locks::Plan::parse(arguments)?),
-        "array" => run_rank(&farside_bench::array::Plan::parse(arguments)?),
-        "dht" => run_rank(&farside_bench::dht::Plan::parse(arguments)?),
-        "overlap" => run_rank(&farside_bench::overlap::Plan::parse(arguments)?),
-        "lu" => run_rank(&farside_bench::lu::Plan::parse(arguments)?),
-        "interference" => run_rank(&farside_bench::interference::Plan::parse(arguments)?),
-        "dsm" => run_rank(&farside_bench::dsm::Plan::parse(arguments)?),
+        "ops" => run_rank::<farside_bench::ops::Plan>(arguments),
+        "sync" => run_rank::<farside_bench::sync::Plan>(arguments),
+        "locks" => run_rank::<farside_bench::locks::Plan>(arguments),
+        "array" => run_rank::<farside_bench::array::Plan>(arguments),
+        "dht" => run_rank::<farside_bench::dht::Plan>(arguments),
+        "overlap" => run_rank::<farside_bench::overlap::Plan>(arguments),
+        "lu" => run_rank::<farside_bench::lu::Plan>(arguments),
+        "interference" => run_rank::<farside_bench::interference::Plan>(arguments),
+        "dsm" => run_rank::<farside_bench::dsm::Plan>(arguments),
         other => bail!("there is no bench {other:?}"),
     }
 }
 
-fn run_rank(plan: &impl Plan) -> Result<ExitCode> {
+fn run_rank<P: Plan>(arguments: &[String]) -> Result<ExitCode> {
+    let plan: P = driver::plan(arguments)?;
     let world = farside::join()?;
     for sample in plan.run(&world)? {
         writeln!(std::io::stdout(), "{sample}")?;

@@ -1,4 +1,4 @@
-//! Who owns what: an array is cut into blocks, and each block belongs to a member.
+//! Ownership: an array is cut into blocks, and each block belongs to a member.
 
 use farside_fabric::{Error, Result};
 

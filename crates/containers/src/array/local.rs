@@ -75,8 +75,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one
-    /// through the array) may write these elements. Two syncs with nothing but local work between
+    /// For as long as the view lives, no other rank, no other thread, and not this one
+    /// through the array, may write these elements. Two syncs with nothing but local work between
     /// them are the usual way to make sure.
     pub unsafe fn own_view(&self, number: usize) -> Result<ArrayViewD<'_, T>> {
         let block = self.own(number)?;
@@ -93,8 +93,8 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the view lives, nobody (no other rank, no other thread, and not this one
-    /// through the array or through another view) may read or write these elements. Two syncs with
+    /// For as long as the view lives, no other rank, no other thread, and not this one
+    /// through the array or through another view, may read or write these elements. Two syncs with
     /// nothing but local work between them are the usual way to make sure.
     pub unsafe fn own_view_mut(&self, number: usize) -> Result<ArrayViewMutD<'_, T>> {
         let block = self.own(number)?;

@@ -8,7 +8,7 @@
 //!     let a = GlobalArray::<f64>::new(&world, &[6, 8])?;
 //!     a.fill(1.0)?;
 //!     if world.rank().0 == 2 {
-//!         // Any patch, whoever owns it.
+//!         // Any patch, of any owner.
 //!         a.put([1..3, 4..6], array![[1.0, 2.0], [3.0, 4.0]].view())?;
 //!     }
 //!     a.sync()?;
@@ -20,10 +20,10 @@
 //! ```
 //!
 //! An array has 1 to 7 dimensions, the last of which varies fastest, and is cut into blocks, each
-//! of which belongs to a member of the team that made it ([`Distribution`]). Whoever wants to read
-//! or write asks for a patch, by ranges: `[0..10, 5..7]`, `[.., ..]`, or an [`Area`]. What is put
-//! or accumulated is there for everybody after [`GlobalArray::sync`]. *Collective* methods must be
-//! called by all members; they begin and end with a sync.
+//! of which belongs to a member of the team that made it ([`Distribution`]). A rank that wants to
+//! read or write asks for a patch, by ranges: `[0..10, 5..7]`, `[.., ..]`, or an [`Area`]. What is
+//! put or accumulated is there for everybody after [`GlobalArray::sync`]. *Collective* methods must
+//! be called by all members; they begin and end with a sync.
 //!
 //! # From Global Arrays to here
 //!
@@ -229,13 +229,13 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         }
     }
 
-    /// Who owns an element.
+    /// Returns the owner of an element.
     pub fn owner(&self, index: &[usize]) -> Result<Rank> {
         self.check_index(index)?;
         Ok(self.rank_of(self.blocks.of_element(index).member))
     }
 
-    /// Who owns which parts of a patch.
+    /// Returns the owners of a patch, each with its part.
     ///
     /// ```
     /// # use farside::{GlobalArray, Rank};

@@ -140,7 +140,7 @@ impl Guards {
     }
 }
 
-/// Refuses a volume that nobody has.
+/// Refuses a volume that does not exist.
 pub(crate) fn check_volumes(team: &Team<'_>, volumes: &[Rank]) -> Result<()> {
     match volumes.iter().find(|&rank| !team.members().contains(rank)) {
         Some(&rank) => Err(Error::NotAMember { rank, of: "team" }),

@@ -214,8 +214,8 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     }
 
     /// Replaces what a key stands for by what `change` makes of it, where `None` is no entry;
-    /// returns what it stood for before. Nobody changes the entry meanwhile, so `change` should be
-    /// short, and must not use the map.
+    /// returns what it stood for before. No other rank changes the entry meanwhile, so `change`
+    /// should be short, and must not use the map.
     ///
     /// ```
     /// # use farside::HashMap;

@@ -18,7 +18,7 @@ const HEADER_BYTES: u64 = 16 + 3 * 8;
 const BATCH: usize = 4096;
 
 impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
-    /// Writes all entries into a file that all members reach by this path. Collective; nobody may
+    /// Writes all entries into a file that all members reach by this path. Collective; no rank may
     /// change the map meanwhile.
     ///
     /// ```
@@ -166,7 +166,7 @@ pub(crate) fn agree(
     check(team, path, mine.map_err(|error| failed(path, verb, &error)))
 }
 
-/// All members get on, or none of them does: its own error, or that somebody has one.
+/// All members go on, or none of them does: returns this rank's error, or that another has one.
 pub(crate) fn check<T>(team: &Team<'_>, path: &Path, mine: Result<T>) -> Result<T> {
     let mut failed = [if mine.is_err() { team.index() as u64 + 1 } else { 0 }];
     team.all_reduce(&mut failed, u64::max)?;

@@ -8,7 +8,7 @@
 //!            compare-swap, so that a writer that is lost leaves the old entry or the new one.
 //!            Where a lock of the whole volume is held, none of that is needed.
 //! State:     1 word for each bucket, 1 for each cell, 3 for each volume.
-//! Invariant: one writer at a time in a bucket; between two changes of a state that nobody holds,
+//! Invariant: one writer at a time in a bucket; between two changes of a state that is free,
 //!            its chain is the same.
 //! Ordering:  an entry lands ahead of the word that makes it current
 //!            (`an_entry_without_order_is_caught`); what was read counts if the state is the same
@@ -31,7 +31,7 @@ use farside_rma::{Context, Place, Window};
 use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
 use super::variant::Variant;
 
-/// After how many cells a reader looks whether somebody has changed the chain that it follows.
+/// After how many cells a reader looks whether the chain that it follows has changed.
 const PATIENCE: usize = 16;
 
 /// What to do with an entry.
@@ -53,7 +53,7 @@ pub(crate) struct Volume<'a, W> {
     pub(crate) layout: &'a Layout,
     /// Whose.
     pub(crate) rank: Rank,
-    /// Whether a lock of the whole volume is held, so that nobody else writes or, for a writer,
+    /// Whether a lock of the whole volume is held, so that no other rank writes or, for a writer,
     /// reads.
     pub(crate) locked: bool,
     /// How many buckets it had when this rank looked last.
@@ -122,7 +122,7 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Reads the bucket of a hash when nobody writes there, with its state.
+    /// Reads the bucket of a hash while it is free, with its state.
     fn enter(&self, hash: u64, cell: &mut [u64]) -> Result<(u64, State)> {
         let mut bucket = self.layout.bucket(hash, self.shape.get());
         loop {
@@ -174,7 +174,7 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     /// Follows a chain from its first cell, which is in `cell`, to a key; `None` if it leads
-    /// nowhere, because somebody writes.
+    /// nowhere, because another rank writes.
     fn follow(
         &self,
         bucket: u64,
@@ -211,7 +211,7 @@ impl<W: Variant> Volume<'_, W> {
         &cell[start..start + self.layout.entry_words()]
     }
 
-    /// Whether nobody has written to a bucket since it was in that state.
+    /// Whether a bucket is unchanged since it was in that state.
     pub(crate) fn is_still(&self, bucket: u64, state: State) -> Result<bool> {
         if self.locked || !W::VALIDATES {
             return Ok(true);
@@ -240,7 +240,7 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// The cells of a bucket; `None` if they lead nowhere, because somebody writes.
+    /// The cells of a bucket; `None` if they lead nowhere, because another rank writes.
     pub(crate) fn chain(&self, bucket: u64) -> Result<Option<Vec<Seen>>> {
         let mut cell = vec![0; self.layout.cell_words()];
         let (mut at, mut chain) = (self.layout.state(bucket) + 1, Vec::new());
@@ -372,7 +372,7 @@ impl<W: Variant> Volume<'_, W> {
         self.exchange(at, from.0, to.0)
     }
 
-    /// Changes a word that nobody else changes, unless this rank is taken for lost.
+    /// Changes a word that no other rank changes, unless this rank is taken for lost.
     pub(crate) fn exchange(&self, at: usize, from: u64, to: u64) -> Result<()> {
         if self.locked {
             return self.context.put_value(to, self.at(at));

@@ -18,7 +18,7 @@ const LINE: usize = 16;
 pub(crate) const COUNT: usize = 0;
 /// How many buckets are in use; zero stands for the first number.
 pub(crate) const SHAPE: usize = LINE;
-/// Who is splitting a bucket: zero, or one more than the rank.
+/// The rank that splits a bucket, plus one; zero if none does.
 pub(crate) const CLAIM: usize = 2 * LINE;
 /// How many cells of the heap are in use.
 pub(crate) const FREE: usize = 3 * LINE;
@@ -160,7 +160,7 @@ impl State {
         State((self.0 & !(State::DEPTH | State::SPLITTING)) | u64::from(depth + 1))
     }
 
-    /// Nobody's; of the next version if something was changed.
+    /// Free again; of the next version if something was changed.
     pub(crate) fn released(self, changed: bool) -> State {
         let free = self.0 & !State::HOLDER;
         State(if changed { free.wrapping_add(1 << 32) } else { free })

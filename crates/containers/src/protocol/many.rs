@@ -3,8 +3,8 @@
 //!
 //! Paper:     none; [RMALOCK16] section 5.3 has single operations only.
 //! Differs:   the steps of a single operation, each for all keys before the next. A bucket that
-//!            somebody else holds is tried again in the next round, when this rank holds none:
-//!            nobody waits for another bucket while it holds one, so that no two batches wait for
+//!            another rank holds is tried again in the next round, when this rank holds none:
+//!            no rank waits for another bucket while it holds one, so that no two batches wait for
 //!            each other.
 //! State:     none beyond that of single operations.
 //! Invariant: as for single operations; a batch holds several buckets at a time, of each key's
@@ -179,7 +179,7 @@ impl<W: Variant> Volume<'_, W> {
         Ok(walks)
     }
 
-    /// Takes the buckets; those that somebody else took first stay pending.
+    /// Takes the buckets; those that other ranks took first stay pending.
     fn hold_all<'i>(
         &self,
         walks: Vec<Walk<'i>>,
@@ -328,7 +328,7 @@ impl<W: Variant> Volume<'_, W> {
         }))
     }
 
-    /// Changes words that nobody else changes, all together.
+    /// Changes words that no other rank changes, all together.
     fn exchange_all(&self, changes: impl Iterator<Item = (usize, u64, u64)>) -> Result<()> {
         let changes: Vec<(usize, u64, u64)> = changes.collect();
         if self.locked {

@@ -8,7 +8,7 @@ pub(crate) mod split;
 #[doc(hidden)]
 pub mod variant;
 
-/// A number that every bit of the words goes into. It is the same on every rank, and nobody relies
+/// A number that every bit of the words goes into. It is the same on every rank, and nothing relies
 /// on it from one version to the next.
 pub(crate) fn hash_of(words: &[u64]) -> u64 {
     let mix = |hash: u64, word: u64| {

@@ -3,11 +3,11 @@
 //!
 //! Paper:     linear hashing, Litwin (VLDB 1980); [RMALOCK16] section 5.3 has tables of a fixed
 //!            size.
-//! Differs:   whoever inserts splits, one at a time, and nobody waits for it but those who want the
+//! Differs:   the rank that inserts splits, one at a time, and only those wait for it who want the
 //!            bucket that is being split. Who looks from an older number of buckets is led on by
 //!            the depth of the bucket that it finds.
-//! State:     2 words for each volume: the number of buckets, and who is splitting.
-//! Invariant: an entry is in the bucket of its hash whenever nobody holds that bucket.
+//! State:     2 words for each volume: the number of buckets, and the rank that splits.
+//! Invariant: an entry is in the bucket of its hash whenever that bucket is free.
 //! Ordering:  the other half is complete before the bucket is marked, and the mark is there before
 //!            anything is taken out (`a_split_without_mark_is_caught`); what a lost rank may still
 //!            write to is never used again (`a_cell_of_the_lost_that_is_used_again_is_caught`).
@@ -28,7 +28,7 @@ use super::variant::Variant;
 const SPLITS: u64 = 2;
 
 impl<W: Variant> Volume<'_, W> {
-    /// Splits buckets if there are more than so many entries for each, and nobody else does.
+    /// Splits buckets if there are more than so many entries for each, and no other rank does.
     pub(crate) fn grow(&self, count: u64) -> Result<()> {
         let is_roomy = |shape: u64| count as i64 <= shape as i64;
         if is_roomy(self.shape.get()) || is_roomy(self.learn_shape()?) {
@@ -43,7 +43,7 @@ impl<W: Variant> Volume<'_, W> {
         if short > 0 { self.split_some((SPLITS * more).min(short as u64)) } else { Ok(()) }
     }
 
-    /// Splits so many buckets, unless somebody else is at it.
+    /// Splits so many buckets, unless another rank does.
     pub(crate) fn split_some(&self, splits: u64) -> Result<()> {
         let mine = u64::from(self.context.rank().0) + 1;
         if !self.claim(mine)? {
@@ -120,7 +120,7 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Moves what belongs there from a held bucket of depth `level` to `other`, which is nobody's
+    /// Moves what belongs there from a held bucket of depth `level` to `other`, which is free
     /// yet, and releases both.
     fn split(&self, held: &Held, level: u32, other: u64) -> Result<()> {
         let (other_held, is_fresh) = self.hold_other(other)?;
@@ -146,7 +146,7 @@ impl<W: Variant> Volume<'_, W> {
         self.exchange(self.layout.state(held.bucket), held.state.0, deeper.0)
     }
 
-    /// Takes the bucket that a split fills; and whether nobody has ever tried before.
+    /// Takes the bucket that a split fills; and whether this is the first attempt.
     fn hold_other(&self, other: u64) -> Result<(Held, bool)> {
         loop {
             let state = State(self.context.load(self.at(self.layout.state(other)))?);
@@ -157,7 +157,7 @@ impl<W: Variant> Volume<'_, W> {
         }
     }
 
-    /// Fills a bucket that nobody can look into with entries; only its heap cells, if somebody lost
+    /// Fills a bucket that no rank can look into with entries; only its heap cells, if a lost rank
     /// may still write to its own cell.
     fn fill<'e>(
         &self,

@@ -4,14 +4,14 @@
 /// exist for the checker, which must find each of them out. A protocol is compiled from the same
 /// lines for every variant.
 pub trait Variant: 'static {
-    /// Looks, after it has read a bucket, whether somebody has changed it meanwhile.
+    /// Looks, after it has read a bucket, whether it has changed meanwhile.
     const VALIDATES: bool = true;
     /// Orders what an entry says ahead of the word that makes it visible.
     const ORDERS: bool = true;
     /// Looks whether a bucket was split since this rank learned of its shape.
     const LOOKS_AT_DEPTH: bool = true;
-    /// Marks a bucket whose other half is complete, so that whoever finds it left behind goes on
-    /// instead of back.
+    /// Marks a bucket whose other half is complete, so that a rank that finds it left behind goes
+    /// on instead of back.
     const MARKS_SPLITS: bool = true;
     /// Never again uses the cells of a bucket that a lost rank may still write to.
     const ABANDONS: bool = true;
@@ -30,7 +30,7 @@ pub mod mutants {
     use super::Variant;
 
     farside_rma::wrong_variants! {
-        /// Believes what it has read while somebody wrote.
+        /// Believes what it has read during a write.
         WithoutValidation: VALIDATES;
         /// Makes an entry visible before it has landed.
         WithoutOrder: ORDERS;
