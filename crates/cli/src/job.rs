@@ -18,14 +18,8 @@ use crate::mode::{Asked, Mode};
 #[derive(Args, Clone)]
 pub(crate) struct Job {
     /// How many ranks the job has; with --hosts, those without a number of their own share them
-    #[arg(
-        short = 'n',
-        long = "ranks",
-        value_name = "N",
-        value_parser = ranks,
-        required_unless_present = "hosts",
-        allow_negative_numbers = true
-    )]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    #[arg(required_unless_present = "hosts", allow_negative_numbers = true)]
     ranks: Option<u32>,
     /// What moves bytes between ranks: shm on one node, nic or ofi between several [default: shm,
     /// or nic with --nodes or --hosts]
@@ -46,25 +40,15 @@ pub(crate) struct Job {
     #[arg(long, value_name = "PROVIDER", env = "FARSIDE_PROVIDER", value_parser = provider)]
     provider: Option<String>,
     /// How long a node may be silent before it counts as lost, in seconds; 10 by default
-    #[arg(
-        long,
-        alias = "patience",
-        value_name = "SECONDS",
-        value_parser = some_seconds,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, alias = "patience", value_name = "SECONDS", value_parser = some_seconds)]
+    #[arg(allow_negative_numbers = true)]
     peer_timeout: Option<Duration>,
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = some_seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// How long the other ranks may go on after one has failed, in seconds
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value = "5",
-        value_parser = seconds,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
     grace: Duration,
     /// Let the other ranks go on after one has failed
     #[arg(long)]
@@ -108,13 +92,8 @@ struct Span {
     #[arg(long, value_name = "PATH", requires = "hosts")]
     remote_farside: Option<PathBuf>,
     /// How long the hosts may take until all are ready, in seconds
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value = "30",
-        value_parser = some_seconds,
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = some_seconds)]
+    #[arg(allow_negative_numbers = true)]
     start_timeout: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! The options that say what kind of ranks a program runs on, the same for `run`, `app` and `bench`.
+//! The options for the kind of ranks that a program runs on, the same for `run`, `app` and
+//! `bench`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

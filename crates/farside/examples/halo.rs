@@ -1,8 +1,10 @@
 //! One-dimensional heat flow: each rank owns a part of a rod and puts its edges into its
 //! neighbours' memory.
 //!
-//! `cargo build --release --example halo -p farside`, then
-//! `farside run -n 4 target/release/examples/halo`
+//! ```console
+//! $ cargo build --release --example halo -p farside
+//! $ farside run -n 4 target/release/examples/halo
+//! ```
 
 use farside::{Rank, World};
 

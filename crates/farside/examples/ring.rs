@@ -1,8 +1,10 @@
 //! A token goes round all ranks: each waits on a word of its own memory, and signals the next
 //! rank's.
 //!
-//! `cargo build --release --example ring -p farside`, then
-//! `farside run -n 4 target/release/examples/ring`
+//! ```console
+//! $ cargo build --release --example ring -p farside
+//! $ farside run -n 4 target/release/examples/ring
+//! ```
 
 use farside::{Rank, World};
 

@@ -17,8 +17,8 @@
 //!   time (with the feature `sim`);
 //! - `PROGRAM` alone: a job of one rank.
 //!
-//! `--trace FILE` records the operations of all ranks in the first three. An error that the function
-//! returns is printed on standard error, and the exit status is 1.
+//! `--trace FILE` records the operations of all ranks in the first three. An error that the
+//! function returns is printed on standard error, and the exit status is 1.
 
 use std::any::Any;
 use std::error::Error as StdError;

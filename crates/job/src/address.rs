@@ -98,9 +98,9 @@ fn choose(network: &str, own: &[IpAddr]) -> Result<IpAddr, String> {
         format!("{network:?} is neither an address nor a network such as 10.1.0.0/16")
     })?;
     let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-    let network = address.to_bits() & mask;
+    let inside = address.to_bits() & mask;
     let is_inside =
-        |own: &&IpAddr| matches!(own, IpAddr::V4(own) if own.to_bits() & mask == network);
+        |own: &&IpAddr| matches!(own, IpAddr::V4(own) if own.to_bits() & mask == inside);
     own.iter().find(is_inside).copied().ok_or_else(|| {
         let own: Vec<String> = own.iter().map(IpAddr::to_string).collect();
         format!("this host has no address in {network}; it has {}", own.join(", "))

@@ -97,13 +97,8 @@ struct Common {
     topology: Option<String>,
     /// Divide the ranks into so many nodes, which reach each other over UDP or libfabric only, and
     /// the rivals' ranks over TCP only; programs on shared pages take several numbers
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "K",
-        value_parser = clap::value_parser!(u32).range(1..),
-        conflicts_with = "sim"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "K", conflicts_with = "sim")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Vec<u32>,
     /// What connects the nodes: nic, or ofi; both take turns with --servers nic,ofi
     #[arg(long, value_name = "FABRIC", requires = "nodes", value_parser = between_nodes)]

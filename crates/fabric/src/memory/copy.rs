@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// From this length on a copy is one string instruction, below it a loop over vectors.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const LONG_COPY: usize = 1024;
 
 /// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it

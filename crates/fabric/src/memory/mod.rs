@@ -370,16 +370,23 @@ mod tests {
     use crate::operation::Number;
     use proptest::prelude::*;
 
+    /// Two words, aligned as an atomic of both must be, which may change behind a shared reference.
+    #[derive(Default)]
+    #[repr(align(16))]
+    struct Pair {
+        _words: [AtomicU64; 2],
+    }
+
     /// Heap memory that plays a shared segment.
     struct Heap {
-        memory: Box<[u128]>,
+        memory: Box<[Pair]>,
         watched: AtomicU64,
         losses: AtomicU32,
         sums: Stripes,
     }
 
     fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
-        let memory = vec![0; bytes.div_ceil(16)].into();
+        let memory = (0..bytes.div_ceil(16)).map(|_| Pair::default()).collect();
         let sums = Stripes::default();
         let heap =
             Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
