@@ -109,7 +109,8 @@ fn survivors_of_other_nodes_hear_of_a_death() {
         // Of two nodes, a rank that serves nobody; and the first of each, which takes its node's
         // interface with it.
         for death in [("put", 1), ("nothing", 3), ("nothing", 0), ("barrier", 2)] {
-            survivors(Launcher::Hydra, death, &[("FARSIDE_NODES", "2"), ("FARSIDE_PEER_TIMEOUT", "1")]);
+            let variables = [("FARSIDE_NODES", "2"), ("FARSIDE_PEER_TIMEOUT", "1")];
+            survivors(Launcher::Hydra, death, &variables);
         }
     }
 }
