@@ -13,11 +13,10 @@ use farside_fabric::{
 
 use super::contention::{Contention, Flow};
 use super::links::Links;
-use super::member::{Doing, Go, Hints, Member, Watched};
+use super::member::{Doing, Go, Hints, Member, Tick, Watched};
 use super::network::{Network, Route, Sent};
 use super::prefetch::Prefetcher;
 use super::queue::Queue;
-use super::waiting::Tick;
 use crate::engine::Engine;
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume};

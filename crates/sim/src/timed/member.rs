@@ -2,7 +2,6 @@
 
 use farside_fabric::{Rank, SegmentId};
 
-use super::waiting::Tick;
 use crate::event::EventId;
 use crate::parked_wait::ParkedWait;
 
@@ -77,6 +76,22 @@ impl Watched {
         /// The largest word: whatever overlaps lies in one block of this size.
         const BLOCK: u64 = 16;
         Watched(segment.0.rotate_left(32) ^ (offset / BLOCK))
+    }
+}
+
+/// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tick(u32);
+
+impl Tick {
+    pub(super) const NEVER: Tick = Tick(u32::MAX);
+
+    pub(super) fn of(at_ns: u64) -> Tick {
+        Tick(u32::try_from(at_ns >> 16).unwrap_or(u32::MAX - 1))
+    }
+
+    pub(super) fn end_ns(self) -> u64 {
+        (u64::from(self.0) + 1) << 16
     }
 }
 

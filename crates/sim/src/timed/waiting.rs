@@ -3,25 +3,9 @@
 use farside_fabric::{Event as Awaited, Rank, Word};
 
 use super::event_engine::{Entry, EventEngine};
-use super::member::{Doing, Go, Hints, Member, Watched};
+use super::member::{Doing, Go, Hints, Member, Tick, Watched};
 use crate::machine::holds;
 use crate::parked_wait::ParkedWait;
-
-/// A time in few bits, 65 us exact. Two timers in one tick are one too many, which does no harm.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tick(u32);
-
-impl Tick {
-    pub(super) const NEVER: Tick = Tick(u32::MAX);
-
-    fn of(at_ns: u64) -> Tick {
-        Tick(u32::try_from(at_ns >> 16).unwrap_or(u32::MAX - 1))
-    }
-
-    fn end_ns(self) -> u64 {
-        (u64::from(self.0) + 1) << 16
-    }
-}
 
 impl EventEngine {
     pub(super) fn wait(&mut self, rank: usize, wait: ParkedWait) {
