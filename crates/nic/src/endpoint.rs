@@ -36,29 +36,29 @@ const STRAIGHT_BYTES: usize = 32 << 10;
 pub struct Endpoint {
     port: Arc<Mutex<Port>>,
     /// Not zero while this thread waits for its port.
-    wanted: Arc<AtomicU32>,
+    waiters: Arc<AtomicU32>,
     /// The port's, to sleep at.
-    pub(crate) line: Arc<dyn TransportEndpoint>,
+    pub(crate) transport: Arc<dyn TransportEndpoint>,
     /// Which of its rank's ports that is.
     pub(crate) index: u32,
     /// The near part of the job.
     pub(crate) near: farside_shm::Endpoint,
     pub(crate) effort: Cell<Effort>,
     /// Last: a rank that leaves says so when everything else is done.
-    pub(crate) seat: Arc<RankState>,
+    pub(crate) state: Arc<RankState>,
 }
 
 impl Endpoint {
-    /// Takes a rank's place in the job. Each rank joins once.
+    /// Joins the job as a rank. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
         let ip = AddressTable::of(&job).ip()?;
         Endpoint::join_over(job, rank, Arc::new(Udp { ip }))
     }
 
     /// Likewise, over another network.
-    pub fn join_over(job: Arc<Job>, rank: Rank, network: Arc<dyn Transport>) -> Result<Endpoint> {
-        let (seat, near) = RankState::join(job, rank, network)?;
-        Endpoint::of(seat, near)
+    pub fn join_over(job: Arc<Job>, rank: Rank, transport: Arc<dyn Transport>) -> Result<Endpoint> {
+        let (state, near) = RankState::join(job, rank, transport)?;
+        Endpoint::of(state, near)
     }
 
     /// Keeps something until the rank has left, and drops it then.
@@ -66,13 +66,13 @@ impl Endpoint {
         self.near.keep(companion);
     }
 
-    pub(crate) fn of(seat: Arc<RankState>, near: farside_shm::Endpoint) -> Result<Endpoint> {
-        let (index, port) = seat.take_port()?;
-        let (line, wanted) = {
+    pub(crate) fn of(state: Arc<RankState>, near: farside_shm::Endpoint) -> Result<Endpoint> {
+        let (index, port) = state.take_port()?;
+        let (transport, waiters) = {
             let port = lock(&port);
             (port.endpoint().clone(), port.waiters.clone())
         };
-        Ok(Endpoint { port, wanted, line, index, near, effort: Cell::default(), seat })
+        Ok(Endpoint { port, waiters, transport, index, near, effort: Cell::default(), state })
     }
 
     /// The port. The progress thread lets go of it when this thread wants it.
@@ -81,9 +81,9 @@ impl Endpoint {
         if let Ok(port) = self.port.try_lock() {
             return port;
         }
-        self.wanted.fetch_add(1, Ordering::Relaxed);
+        self.waiters.fetch_add(1, Ordering::Relaxed);
         let port = lock(&self.port);
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
         port
     }
 }
@@ -91,29 +91,29 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.drain();
-        self.seat.give_back_port(self.index, &self.port);
+        self.state.give_back_port(self.index, &self.port);
     }
 }
 
 impl Fabric for Endpoint {
     fn rank(&self) -> Rank {
-        self.seat.rank
+        self.state.rank
     }
 
     fn topology(&self) -> &Topology {
-        &self.seat.topology
+        &self.state.topology
     }
 
     fn caps(&self) -> &Caps {
-        &self.seat.caps
+        &self.state.caps
     }
 
     fn failures(&self) -> &FailureCounters {
-        self.seat.job.failures()
+        self.state.job.failures()
     }
 
     fn peer_state(&self, peer: Rank) -> PeerState {
-        self.seat.job.peer_state(peer)
+        self.state.job.peer_state(peer)
     }
 
     fn check_agent(&self, node: Node) -> Result<()> {
@@ -121,11 +121,11 @@ impl Fabric for Endpoint {
     }
 
     fn departure(&self, peer: Rank) -> Departure {
-        self.seat.job.departure(peer)
+        self.state.job.departure(peer)
     }
 
     fn note_cause(&self, cause: Option<Loss>) {
-        self.seat.job.note_cause(self.seat.rank, cause);
+        self.state.job.note_cause(self.state.rank, cause);
     }
 
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -152,8 +152,8 @@ impl Fabric for Endpoint {
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
-        let mut cut = Fragments::new(to.shape, 1);
-        if cut.is_done() {
+        let mut fragments = Fragments::new(to.shape, 1);
+        if fragments.is_done() {
             return if counts {
                 self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
             } else {
@@ -161,11 +161,11 @@ impl Fabric for Endpoint {
             };
         }
         if bytes.len() >= STRAIGHT_BYTES {
-            return self.put_long(place, cut, bytes, counts);
+            return self.put_long(place, fragments, bytes, counts);
         }
         self.post_far(to.rank, |origin, server| {
-            origin.put_some(server, place, &mut cut, bytes, counts);
-            cut.is_done()
+            origin.put_some(server, place, &mut fragments, bytes, counts);
+            fragments.is_done()
         })
     }
 
@@ -195,21 +195,21 @@ impl Fabric for Endpoint {
         // SAFETY: valid and ours alone until the operation has completed, by the caller's promise;
         // after that it is not touched.
         let buffer = unsafe { Buffer::new(into, bytes as usize) };
-        let mut cut = Fragments::new(from.shape, 1);
-        if cut.is_done() {
+        let mut fragments = Fragments::new(from.shape, 1);
+        if fragments.is_done() {
             return Ok(Started::Done(Reply::None));
         }
         let started = self.begin_far(from.rank, |origin, server| {
             let ticket = origin.begin_get(buffer);
-            origin.get_some(ticket, server, (from.rank, from.segment), &mut cut);
+            origin.get_some(ticket, server, (from.rank, from.segment), &mut fragments);
             ticket
         })?;
         let Started::Pending(ticket) = started else { return Ok(started) };
         let Meaning::Transfer(inner) = ticket::meaning(ticket) else { return Ok(started) };
-        if !cut.is_done() {
+        if !fragments.is_done() {
             let asked = self.post_far(from.rank, |origin, server| {
-                origin.get_some(inner, server, (from.rank, from.segment), &mut cut);
-                cut.is_done()
+                origin.get_some(inner, server, (from.rank, from.segment), &mut fragments);
+                fragments.is_done()
             });
             if let Err(error) = asked {
                 self.cancel(ticket);
@@ -228,8 +228,8 @@ impl Fabric for Endpoint {
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
-        let mut cut = Fragments::new(to.shape, sum.number.bytes());
-        if cut.is_done() {
+        let mut fragments = Fragments::new(to.shape, sum.number.bytes());
+        if fragments.is_done() {
             return if counts {
                 self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
             } else {
@@ -237,8 +237,8 @@ impl Fabric for Endpoint {
             };
         }
         self.post_far(to.rank, |origin, server| {
-            origin.accumulate_some(server, place, &mut cut, Addends { sum, bytes }, counts);
-            cut.is_done()
+            origin.accumulate_some(server, place, &mut fragments, Addends { sum, bytes }, counts);
+            fragments.is_done()
         })
     }
 
@@ -274,19 +274,19 @@ impl Fabric for Endpoint {
         check_word(at, op)?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
         let signal = Request::Post { at, op, counts: self.counts(at.segment) };
-        let mut cut = Fragments::new(to.shape, 1);
+        let mut fragments = Fragments::new(to.shape, 1);
         // Both go together: what was posted to one peer is executed in that order.
         self.post_far(to.rank, |origin, server| {
-            if cut.is_done() {
+            if fragments.is_done() {
                 // There is nothing to put, but it lands, too.
                 let _ = !counts || post_nothing(origin, server, place);
             } else {
-                origin.put_some(server, place, &mut cut, bytes, counts);
+                origin.put_some(server, place, &mut fragments, bytes, counts);
             }
-            if cut.is_done() {
+            if fragments.is_done() {
                 origin.post(server, &signal);
             }
-            cut.is_done()
+            fragments.is_done()
         })
     }
 
@@ -313,15 +313,15 @@ impl Fabric for Endpoint {
     }
 
     fn landings(&self) -> Result<Option<Word>> {
-        if self.seat.topology.nodes() == 1 {
+        if self.state.topology.nodes() == 1 {
             return Ok(None);
         }
-        let rank = self.seat.topology.leader_of(self.seat.node)?;
+        let rank = self.state.topology.leader_of(self.state.node)?;
         Ok(Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 }))
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        if node == self.seat.node {
+        if node == self.state.node {
             return self.near.call(node, handler, bytes);
         }
         self.check_agent(node)?;
@@ -331,7 +331,7 @@ impl Fabric for Endpoint {
         }
         let server = ServerId(node.0);
         let slot = loop {
-            if let Some(slot) = lock(&self.seat.calls).take(node) {
+            if let Some(slot) = lock(&self.state.calls).take(node) {
                 break slot;
             }
             // Other threads of the rank have all of them.
@@ -342,10 +342,10 @@ impl Fabric for Endpoint {
         };
         let called = self.port().call(node, slot, handler, bytes);
         if let Err(error) = called {
-            lock(&self.seat.calls).give_back(node, slot);
+            lock(&self.state.calls).give_back(node, slot);
             return Err(error);
         }
-        self.seat.progress.arm();
+        self.state.progress.arm();
         Ok(Started::Pending(ticket::call(server, slot)))
     }
 
@@ -370,7 +370,7 @@ impl Fabric for Endpoint {
                 }
                 let taken = port.take_call(server, slot);
                 if !matches!(taken, Ok(None)) {
-                    lock(&self.seat.calls).give_back(Node(server.0), slot);
+                    lock(&self.state.calls).give_back(Node(server.0), slot);
                 }
                 taken
             }
@@ -381,7 +381,7 @@ impl Fabric for Endpoint {
         let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
         let is_long = self.port().origin.is_long(ticket);
         if is_long {
-            self.entrust_long(BackgroundTransfer::Answered(ticket));
+            self.add_background_transfer(BackgroundTransfer::Answered(ticket));
         }
     }
 
@@ -393,7 +393,7 @@ impl Fabric for Endpoint {
                 let mut port = self.port();
                 // While the handler may be at work in it, nobody else can have the slot.
                 if port.call_is_done(server, slot) {
-                    lock(&self.seat.calls).give_back(Node(server.0), slot);
+                    lock(&self.state.calls).give_back(Node(server.0), slot);
                 }
                 port.forget_call(server, slot);
             }
@@ -459,7 +459,7 @@ impl Endpoint {
     fn put_long(
         &self,
         place: (Rank, SegmentId),
-        mut cut: Fragments<'_>,
+        mut fragments: Fragments<'_>,
         bytes: &[u8],
         counts: bool,
     ) -> Result<()> {
@@ -471,20 +471,20 @@ impl Endpoint {
         }
         let server = self.server_of(place.0)?;
         let borrower = Borrower(self, server);
-        while !cut.is_done() {
+        while !fragments.is_done() {
             let mut port = self.port_with_room(place.0, |port| !port.origin.is_full(server))?;
             // Acknowledgements make room, and spare copies.
             port.look();
             // SAFETY: the bytes are borrowed until this function returns, and before that the
             // borrower lets everything be taken over.
-            let went = unsafe { port.put_straight(server, place, &mut cut, bytes, counts) };
+            let went = unsafe { port.put_straight(server, place, &mut fragments, bytes, counts) };
             if !went {
-                port.origin.put_some(server, place, &mut cut, bytes, counts);
+                port.origin.put_some(server, place, &mut fragments, bytes, counts);
                 port.send(server);
             }
         }
         drop(borrower);
-        self.seat.progress.arm();
+        self.state.progress.arm();
         Ok(())
     }
 }

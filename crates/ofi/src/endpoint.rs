@@ -40,12 +40,12 @@ const DIRECT: u64 = 1 << 61;
 pub struct Endpoint {
     inner: farside_nic::Endpoint,
     transport: Arc<Ofi>,
-    line: Arc<OfiTransportEndpoint>,
+    endpoint: Arc<OfiTransportEndpoint>,
     caps: Caps,
     atomics: Atomics,
     rma_from: u64,
     /// How segments are named on the network, as far as any thread of the rank has asked.
-    places: Arc<RemoteKeys>,
+    keys: Arc<RemoteKeys>,
     naps: Cell<u64>,
     state: RefCell<State>,
 }
@@ -59,7 +59,7 @@ struct State {
 }
 
 impl Endpoint {
-    /// Takes a rank's place in the job. Each rank joins once.
+    /// Joins the job as a rank. Each rank joins once.
     pub fn join(job: Arc<Job>, rank: Rank) -> Result<Endpoint> {
         let (name, ip) = farside_nic::transport_of(&job)?;
         let transport = Arc::new(Ofi::open(&name.parse()?, ip)?);
@@ -75,15 +75,15 @@ impl Endpoint {
     /// Returns the number of far segments whose remote key the rank knows. Those of a segment are
     /// dropped when it is freed.
     pub fn remote_keys(&self) -> usize {
-        self.places.count()
+        self.keys.count()
     }
 
     fn of(
         inner: farside_nic::Endpoint,
         transport: Arc<Ofi>,
-        places: Arc<RemoteKeys>,
+        keys: Arc<RemoteKeys>,
     ) -> Result<Endpoint> {
-        let line = transport
+        let endpoint = transport
             .own(inner.transport_endpoint())
             .ok_or_else(|| Error::Misuse("this is no endpoint of libfabric".into()))?;
         let settings = transport.settings();
@@ -96,7 +96,7 @@ impl Endpoint {
         };
         let rma_from = settings.rma_from.unwrap_or(u64::MAX);
         let (naps, state) = (Cell::default(), RefCell::default());
-        Ok(Endpoint { inner, transport, line, caps, atomics, rma_from, places, naps, state })
+        Ok(Endpoint { inner, transport, endpoint, caps, atomics, rma_from, keys, naps, state })
     }
 
     fn node_of(&self, peer: Rank) -> Result<Node> {
@@ -108,7 +108,7 @@ impl Endpoint {
         Ok(self.node_of(peer)? == self.inner.node())
     }
 
-    fn route_to(&self, node: Node) -> Result<u64> {
+    fn peer_of(&self, node: Node) -> Result<u64> {
         match self.inner.agent_address(node)? {
             PeerAddress::Entry(peer) => Ok(peer),
             PeerAddress::Socket(_) => {
@@ -125,33 +125,33 @@ impl Endpoint {
     }
 
     /// How a segment is named. Asked once for each, and only about memory that is there.
-    fn place(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
-        if let Some(place) = self.places.get(rank, segment) {
-            return Ok(place);
+    fn key(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
+        if let Some(key) = self.keys.get(rank, segment) {
+            return Ok(key);
         }
-        let place = self.inner.remote_key(rank, segment)?;
-        self.places.insert(rank, segment, place);
-        Ok(place)
+        let key = self.inner.remote_key(rank, segment)?;
+        self.keys.insert(rank, segment, key);
+        Ok(key)
     }
 
     /// Where a piece of a region is.
     fn far(&self, region: &Region<'_>, piece: Piece) -> Result<Far> {
-        let place = self.place(region.rank, region.segment)?;
-        region.check(place.bytes)?;
-        debug_assert!(piece.offset + piece.bytes <= place.bytes);
-        self.far_at(region.rank, place, piece.offset)
+        let key = self.key(region.rank, region.segment)?;
+        region.check(key.bytes)?;
+        debug_assert!(piece.offset + piece.bytes <= key.bytes);
+        self.far_at(region.rank, key, piece.offset)
     }
 
-    fn far_at(&self, rank: Rank, place: RemoteKey, offset: u64) -> Result<Far> {
+    fn far_at(&self, rank: Rank, key: RemoteKey, offset: u64) -> Result<Far> {
         let node = self.node_of(rank)?;
-        Ok(Far { rank, node, peer: self.route_to(node)?, key: place, offset })
+        Ok(Far { rank, node, peer: self.peer_of(node)?, key, offset })
     }
 
     /// Tries until the provider takes an operation for `peer`, and not too many are under way.
     fn insist(&self, peer: Rank, mut start: impl FnMut() -> Result<bool>) -> Result<()> {
         let mut failed = None;
         self.inner.drive_until_done(peer, || {
-            if !self.line.has_room() {
+            if !self.endpoint.has_room() {
                 return false;
             }
             match start() {
@@ -193,7 +193,7 @@ impl Endpoint {
     }
 
     fn await_writes(&self, peer: Rank, node: Node) -> Result<()> {
-        let has_landed = || self.line.with(|transfers| transfers.has_landed(node));
+        let has_landed = || self.endpoint.with(|transfers| transfers.has_landed(node));
         if has_landed() {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Endpoint {
                 .iter()
                 .all(|&rank| matches!(self.peer_state(rank), PeerState::Lost(_)))
             {
-                self.line.with(|transfers| transfers.abandon(node));
+                self.endpoint.with(|transfers| transfers.abandon(node));
             }
         }
     }
@@ -233,9 +233,9 @@ impl Endpoint {
     fn far_word(&self, at: Word, op: Atomic, is_posted: bool) -> Result<(Far, FarAtomic)> {
         self.inner.must_be_alive(at.rank)?;
         op.check(at.width)?;
-        let place = self.place(at.rank, at.segment)?;
-        at.check(place.bytes)?;
-        let to = self.far_at(at.rank, place, at.offset)?;
+        let key = self.key(at.rank, at.segment)?;
+        at.check(key.bytes)?;
+        let to = self.far_at(at.rank, key, at.offset)?;
         let counts = is_posted && to.node != self.inner.node() && at.segment.counts();
         Ok((to, FarAtomic { node: to.node, at, op, counts }))
     }
@@ -247,24 +247,24 @@ impl Endpoint {
         let far = self.far(to, piece)?;
         self.settle(to.rank)?;
         let write =
-            self.line.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
+            self.endpoint.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
         let mut parts = bytes.chunks(STAGE_BYTES).enumerate();
         let started = parts.try_for_each(|(at, part)| {
             let far = Far { offset: far.offset + (at * STAGE_BYTES) as u64, ..far };
-            self.insist(to.rank, || self.line.write(write, far, part))
+            self.insist(to.rank, || self.endpoint.write(write, far, part))
         });
-        self.line.with(|transfers| transfers.end_write(write, started.is_ok()));
+        self.endpoint.with(|transfers| transfers.end_write(write, started.is_ok()));
         self.inner.start_progress();
         started
     }
 
     /// Begins a transfer that goes on without its caller; waits only if there are too many.
     fn begin(&self, peer: Rank, begin: impl FnOnce(&mut Transfers) -> u64) -> Result<u64> {
-        let has_room = || self.line.with(|transfers| transfers.fetching() < FETCHES_MAX);
+        let has_room = || self.endpoint.with(|transfers| transfers.fetching() < FETCHES_MAX);
         if !has_room() {
             self.inner.drive_until_done(peer, has_room)?;
         }
-        let ticket = self.line.begin(begin);
+        let ticket = self.endpoint.begin(begin);
         self.inner.start_progress();
         Ok(ticket)
     }
@@ -278,7 +278,7 @@ impl Drop for Endpoint {
             if self.failures().losses.load(Ordering::Relaxed) != 0 {
                 self.abandon_the_lost();
             }
-            self.line.with(|transfers| transfers.is_quiet())
+            self.endpoint.with(|transfers| transfers.is_quiet())
         };
         let _ = self.inner.drive_until_done(self.rank(), is_quiet);
     }
@@ -324,7 +324,7 @@ impl Fabric for Endpoint {
     fn deregister(&self, segment: SegmentId) -> Result<()> {
         self.inner.own(segment)?;
         self.inner.end_direct_access(segment)?;
-        self.places.forget(segment);
+        self.keys.forget(segment);
         self.inner.deregister(segment)
     }
 
@@ -377,7 +377,7 @@ impl Fabric for Endpoint {
         let counts = to.segment.counts();
         let ticket = self.begin(to.rank, |transfers| transfers.lend(far, loan, counts))?;
         // What is short is on its way already.
-        match self.line.with(|transfers| {
+        match self.endpoint.with(|transfers| {
             if transfers.is_done(ticket) { transfers.take(ticket) } else { Ok(None) }
         })? {
             Some(reply) => Ok(Started::Done(reply)),
@@ -397,10 +397,10 @@ impl Fabric for Endpoint {
         }
         let (to, atomic) = self.far_word(at, op, false)?;
         self.settle(at.rank)?;
-        let ticket = self.line.with(Transfers::begin_fetch);
-        let started = self.insist(at.rank, || self.line.atomic(Some(ticket), to, atomic));
+        let ticket = self.endpoint.with(Transfers::begin_fetch);
+        let started = self.insist(at.rank, || self.endpoint.atomic(Some(ticket), to, atomic));
         if let Err(error) = started {
-            self.line.with(|transfers| transfers.cancel(ticket));
+            self.endpoint.with(|transfers| transfers.cancel(ticket));
             return Err(error);
         }
         self.inner.start_progress();
@@ -416,7 +416,7 @@ impl Fabric for Endpoint {
         }
         let (to, atomic) = self.far_word(at, op, true)?;
         self.settle(at.rank)?;
-        self.insist(at.rank, || self.line.atomic(None, to, atomic))?;
+        self.insist(at.rank, || self.endpoint.atomic(None, to, atomic))?;
         // Whoever sleeps for the word is woken when the agent hears of it, which this thread may
         // not wait for.
         self.inner.hurry_progress();
@@ -456,7 +456,7 @@ impl Fabric for Endpoint {
             state.touched.remove(&node);
             state.fenced.remove(&node);
         }
-        match self.line.with(|transfers| transfers.failure(node)) {
+        match self.endpoint.with(|transfers| transfers.failure(node)) {
             None => Ok(()),
             Some(error) => {
                 self.inner.must_be_alive(peer)?;
@@ -482,13 +482,13 @@ impl Fabric for Endpoint {
         if !self.is_done(transfer) {
             self.inner.drive_once();
         }
-        self.line.with(|transfers| transfers.take(transfer))
+        self.endpoint.with(|transfers| transfers.take(transfer))
     }
 
     fn entrust(&self, ticket: Ticket) {
         let Some(transfer) = direct(ticket) else { return self.inner.entrust(ticket) };
         let (is_long, owed) =
-            self.line.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
+            self.endpoint.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
         if is_long {
             self.inner.add_background(transfer);
         } else if owed == Owed::Wakes {
@@ -500,12 +500,13 @@ impl Fabric for Endpoint {
         let Some(transfer) = direct(ticket) else { return self.inner.cancel(ticket) };
         // A put lands although nobody waits for it: the bytes are needed until all of it is on its
         // way.
-        if let Some(peer) = self.line.with(|transfers| transfers.lent_to(transfer)) {
+        if let Some(peer) = self.endpoint.with(|transfers| transfers.lent_to(transfer)) {
             // If the peer is lost, so is the rest.
-            let is_returned = || self.line.with(|transfers| transfers.lent_to(transfer)).is_none();
+            let is_returned =
+                || self.endpoint.with(|transfers| transfers.lent_to(transfer)).is_none();
             let _ = self.inner.drive_until_done(peer, is_returned);
         }
-        self.line.with(|transfers| transfers.cancel(transfer));
+        self.endpoint.with(|transfers| transfers.cancel(transfer));
     }
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
@@ -555,11 +556,11 @@ impl Fabric for Endpoint {
 impl Endpoint {
     /// A connection of the same rank for another thread.
     pub fn another(&self) -> Result<Endpoint> {
-        Endpoint::of(self.inner.another()?, self.transport.clone(), self.places.clone())
+        Endpoint::of(self.inner.another()?, self.transport.clone(), self.keys.clone())
     }
 
     fn is_done(&self, transfer: u64) -> bool {
-        self.line.with(|transfers| transfers.is_done(transfer))
+        self.endpoint.with(|transfers| transfers.is_done(transfer))
     }
 
     /// Waits for words that somebody who was lost may have changed without telling the agent, which

@@ -29,13 +29,13 @@ pub(crate) enum Worked {
     /// It may be left alone for this long.
     NotYet(Duration),
     /// The progress thread drives it, and has come so far.
-    BackgroundTransfer(u64),
+    InBackground(u64),
 }
 
 impl Endpoint {
     pub(crate) fn is_near(&self, peer: Rank) -> Result<bool> {
-        self.seat.topology.check(peer)?;
-        Ok(self.seat.topology.node_of(peer) == self.seat.node)
+        self.state.topology.check(peer)?;
+        Ok(self.state.topology.node_of(peer) == self.state.node)
     }
 
     /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
@@ -51,11 +51,11 @@ impl Endpoint {
 
     /// Who serves a far rank's memory.
     pub(crate) fn server_of(&self, peer: Rank) -> Result<ServerId> {
-        let node = ServerId(self.seat.topology.node_of(peer).0);
-        if self.seat.host.is_none() {
+        let node = ServerId(self.state.topology.node_of(peer).0);
+        if self.state.host.is_none() {
             return Ok(node);
         }
-        let server = ServerId(self.seat.topology.nodes() + peer.0);
+        let server = ServerId(self.state.topology.nodes() + peer.0);
         if !self.port().knows(server) {
             let address = self.locate(peer, node)?;
             self.port().learn(server, address);
@@ -72,7 +72,7 @@ impl Endpoint {
             if let Some(Reply::Word(found)) = self.port().origin.take(asked)?
                 && found != 0
             {
-                let ip = self.seat.table.address(self.seat.topology.node_of(peer))?.ip();
+                let ip = self.state.table.address(self.state.topology.node_of(peer))?.ip();
                 return Ok(PeerAddress::Socket(SocketAddr::new(ip, found as u16)));
             }
             std::thread::yield_now();
@@ -103,11 +103,7 @@ impl Endpoint {
     pub(crate) fn work_port(&self, looks: u32, done: &mut dyn FnMut(&mut Port) -> bool) -> Worked {
         let mut port = self.port();
         if port.has_background() {
-            return if done(&mut port) {
-                Worked::Done
-            } else {
-                Worked::BackgroundTransfer(port.news())
-            };
+            return if done(&mut port) { Worked::Done } else { Worked::InBackground(port.news()) };
         }
         let looks_again_soon = looks > 0 && looks < LOOKS;
         if looks_again_soon {
@@ -131,29 +127,29 @@ impl Endpoint {
         longest: Duration,
     ) {
         let mut spent = self.effort.get();
-        if *looks < LOOKS && !matches!(worked, Worked::BackgroundTransfer(_)) {
+        if *looks < LOOKS && !matches!(worked, Worked::InBackground(_)) {
             *looks += 1;
             spent.yields += 1;
             std::thread::yield_now();
         } else {
             spent.parks += 1;
-            let (seat, index) = (&self.seat, self.index);
-            seat.table.set_asleep(seat.rank, index, true);
+            let (state, index) = (&self.state, self.index);
+            state.table.set_asleep(state.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
             if self.failures().departures.load(Ordering::SeqCst) == known_departures {
                 match worked {
                     Worked::Done => {}
-                    Worked::NotYet(nap) => self.line.sleep(nap.min(longest)),
-                    Worked::BackgroundTransfer(news) => self.sleep_entrusted(news, longest),
+                    Worked::NotYet(nap) => self.transport.sleep(nap.min(longest)),
+                    Worked::InBackground(news) => self.sleep_while_driven(news, longest),
                 }
             }
-            seat.table.set_asleep(seat.rank, index, false);
+            state.table.set_asleep(state.rank, index, false);
         }
         self.effort.set(spent);
     }
 
     /// Sleeps until the progress thread has news.
-    fn sleep_entrusted(&self, news: u64, longest: Duration) {
+    fn sleep_while_driven(&self, news: u64, longest: Duration) {
         let port = self.port();
         let told = port.has_news.clone();
         drop(told.wait_timeout_while(port, longest, |port| {
@@ -195,7 +191,7 @@ impl Endpoint {
                 break;
             }
         }
-        self.seat.progress.arm();
+        self.state.progress.arm();
         Ok(())
     }
 
@@ -214,13 +210,13 @@ impl Endpoint {
         let ticket = begin(&mut port.origin, server);
         port.send(server);
         drop(port);
-        self.seat.progress.arm();
+        self.state.progress.arm();
         Ok(Started::Pending(ticket::transfer(ticket)))
     }
 
     /// Lets the progress thread see to a long transfer until that is over.
-    pub(crate) fn entrust_long(&self, transfer: BackgroundTransfer) {
-        if !self.seat.progress.is_running() {
+    pub(crate) fn add_background_transfer(&self, transfer: BackgroundTransfer) {
+        if !self.state.progress.is_running() {
             return;
         }
         let mut port = self.port();
@@ -228,9 +224,9 @@ impl Endpoint {
         port.add_background(transfer);
         drop(port);
         if !is_at_it {
-            self.seat.progress.hurry();
-        } else if sleeps && let Ok(wakeup) = self.line.wakeup_address() {
-            self.line.wake(wakeup);
+            self.state.progress.hurry();
+        } else if sleeps && let Ok(wakeup) = self.transport.wakeup_address() {
+            self.transport.wake(wakeup);
         }
     }
 
@@ -253,7 +249,7 @@ impl Endpoint {
 
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
         if self.failures().losses.load(Ordering::Relaxed) != 0 {
-            self.seat.abandon_the_lost(port);
+            self.state.abandon_the_lost(port);
         }
     }
 }
@@ -301,7 +297,8 @@ impl Endpoint {
                     port.origin.push();
                     port.drive();
                 }
-                // What is entrusted goes without this thread, and so does what was posted after it.
+                // Background transfers progress without this thread, and so does what was posted
+                // after.
                 let is_driven = port.has_background();
                 (port.origin.has_unsent() && !is_driven, port.owed() != Owed::Nothing && !is_driven)
             };

@@ -24,22 +24,22 @@ pub fn transport_of(job: &Arc<Job>) -> Result<(String, IpAddr)> {
 impl Endpoint {
     /// Opens a connection of the same rank for another thread.
     pub fn another(&self) -> Result<Endpoint> {
-        Endpoint::of(self.seat.clone(), farside_shm::Endpoint::another(&self.near))
+        Endpoint::of(self.state.clone(), farside_shm::Endpoint::another(&self.near))
     }
 
     /// Returns the transport endpoint of its port.
     pub fn transport_endpoint(&self) -> &Arc<dyn TransportEndpoint> {
-        &self.line
+        &self.transport
     }
 
     /// Returns the node of this rank.
     pub fn node(&self) -> Node {
-        self.seat.node
+        self.state.node
     }
 
     /// Returns the address of a node's agent.
     pub fn agent_address(&self, node: Node) -> Result<PeerAddress> {
-        let nodes = self.seat.topology.nodes();
+        let nodes = self.state.topology.nodes();
         self.port().peer_address(ServerId(node.0)).ok_or(Error::UnknownNode { node, nodes })
     }
 
@@ -61,19 +61,19 @@ impl Endpoint {
 
     /// Lets the progress thread drive the port at intervals: a direct operation is under way.
     pub fn start_progress(&self) {
-        self.seat.progress.arm();
+        self.state.progress.arm();
     }
 
     /// Lets the progress thread drive the port at once, and until no notice is owed.
     pub fn hurry_progress(&self) {
-        if self.seat.progress.is_running() {
-            self.seat.progress.hurry();
+        if self.state.progress.is_running() {
+            self.state.progress.hurry();
         }
     }
 
     /// Lets the progress thread drive the port until a direct transfer is complete.
     pub fn add_background(&self, transfer: u64) {
-        self.entrust_long(BackgroundTransfer::Direct(transfer));
+        self.add_background_transfer(BackgroundTransfer::Direct(transfer));
     }
 
     /// Returns an error if a rank is lost.
@@ -83,13 +83,13 @@ impl Endpoint {
 
     /// Returns whether everything that was posted to a rank's node has landed there.
     pub fn has_landed(&self, peer: Rank) -> bool {
-        let server = ServerId(self.seat.topology.node_of(peer).0);
+        let server = ServerId(self.state.topology.node_of(peer).0);
         self.port().origin.has_landed(server)
     }
 
     /// Waits until everything that was posted to a rank's node has landed there.
     pub fn await_landing(&self, peer: Rank) -> Result<()> {
-        let server = ServerId(self.seat.topology.node_of(peer).0);
+        let server = ServerId(self.state.topology.node_of(peer).0);
         {
             let mut port = self.port();
             if port.origin.has_landed(server) {
@@ -103,7 +103,7 @@ impl Endpoint {
 
     /// Asks the target's agent for the remote key of a segment.
     pub fn remote_key(&self, rank: Rank, segment: SegmentId) -> Result<RemoteKey> {
-        let server = ServerId(self.seat.topology.node_of(rank).0);
+        let server = ServerId(self.state.topology.node_of(rank).0);
         let ask = |about| {
             let mut port = self.port();
             let ticket = port.origin.segment(server, rank, segment, about);
@@ -118,7 +118,7 @@ impl Endpoint {
 
     /// Deregisters a segment of this rank: when this returns, no direct operation reaches it.
     pub fn end_direct_access(&self, segment: SegmentId) -> Result<()> {
-        let (rank, server) = (self.seat.rank, ServerId(self.seat.node.0));
+        let (rank, server) = (self.state.rank, ServerId(self.state.node.0));
         let asked = {
             let mut port = self.port();
             let ticket = port.origin.segment(server, rank, segment, About::End);
