@@ -309,7 +309,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                         .variable("CARGO_TARGET_DIR", &target("miri"))
                         // Time and files: a test reads both, and neither makes a run less telling.
                         .variable("MIRIFLAGS", "-Zmiri-disable-isolation")
-                .variable("PROPTEST_CASES", "8")
+                        .variable("PROPTEST_CASES", "8")
                 })
                 .collect()
         }
