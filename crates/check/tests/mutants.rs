@@ -63,7 +63,8 @@ caught! {
     fn an_access_without_order_is_caught: "epoch/post-without-order";
     fn an_access_without_posts_is_caught: "epoch/post-without-posts";
     fn an_exposure_without_origins_is_caught: "epoch/post-without-origins";
-    fn a_barrier_that_reuses_its_flags_is_caught: "sync/dissemination-one-set", "barrier/flags-one-set";
+    fn a_barrier_that_reuses_its_flags_is_caught:
+        "sync/dissemination-one-set", "barrier/flags-one-set";
     fn a_barrier_that_does_not_gather_is_caught: "sync/binomial-without-gathering";
     fn a_barrier_that_does_not_wait_is_caught: "barrier/without-waiting";
     fn a_confirmation_that_overtakes_is_caught: "sync/fence-without-order";

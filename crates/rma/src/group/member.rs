@@ -295,7 +295,10 @@ impl Team<'_> {
     /// Returns a member whose call differs, among those next to this one and at the start of the
     /// team.
     fn one_who_differs(&self, step: &Step) -> Option<Rank> {
-        let differs = |rank: Rank| matches!(self.call_of(rank, step.sequence), Ok(Some(call)) if call != step.call);
+        let differs = |rank: Rank| {
+            let theirs = self.call_of(rank, step.sequence);
+            matches!(theirs, Ok(Some(call)) if call != step.call)
+        };
         let (members, me) = (&self.group().members, self.group().me);
         let neighbours =
             (1..members.len()).flat_map(|distance| [me + distance, me + members.len() - distance]);

@@ -1,11 +1,11 @@
-//! Groups: the members of a team or of a job, the shapes that their messages follow, their barriers.
+//! Groups: the members of a team or job, the shapes that their messages follow, their barriers.
 //!
-//! Every member has an *area* ([`area`]), laid out alike everywhere. A collective begins by writing
-//! down, in the own area, what it is ([`call`]) and its number in the group's history. Messages
-//! carry a digest of the call, so that a member whose neighbour makes another call notices at once;
-//! a member that waits for long looks at what the others have written down. The one that notices
-//! *poisons* the group: all members' waits, now and later, end with an error that names the member
-//! and its call ([`member`]).
+//! Every member has an *area* (`area.rs`), laid out alike everywhere. A collective begins by
+//! writing down, in the own area, what it is (`call.rs`) and its number in the group's history.
+//! Messages carry a digest of the call, so that a member whose neighbour makes another call notices
+//! at once; a member that waits for long looks at what the others have written down. The one that
+//! notices *poisons* the group: all members' waits, now and later, end with an error that names the
+//! member and its call (`member.rs`).
 //!
 //! [`dissemination`], [`parent`] and [`children`] give the partners of a member; every protocol of
 //! this workspace that goes around a ring or along a binomial tree takes them from here.
