@@ -24,7 +24,9 @@ pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 /// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
 macro_rules! registry {
     ($($(#[$doc:meta])*
-       $kind:ident $({ $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)? })? => $file:ident;)+) => {
+       $kind:ident $({
+           $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
+       })? => $file:ident;)+) => {
         /// Which algorithm a lock uses.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         #[non_exhaustive]
