@@ -78,7 +78,7 @@ pub use farside_rma::{
     Topology, Transfer, WaitOptions, Window, Words, World,
 };
 pub use farside_sync::{
-    Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, fence, lock, rw,
+    Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore, WriteGuard, fence, lock, rw,
 };
 pub use local::{Local, local};
 

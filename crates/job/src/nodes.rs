@@ -49,10 +49,10 @@ impl Nodes {
         let cores = options.cores.unwrap_or_else(farside_shm::cores) / topology.nodes();
         let shared = Options { cores: Some(cores.max(1)), ..options.clone() };
         let stations =
-            nodes.iter().map(|&node| station(&shared, &topology, node, key.clone(), here));
+            nodes.iter().map(|&node| node_server(&shared, &topology, node, key.clone(), here));
         let stations = stations.collect::<Result<Vec<NodeServer>>>()?;
         let addresses: Vec<Address> = stations.iter().map(NodeServer::address).collect();
-        stations.iter().try_for_each(|station| station.open(&addresses))?;
+        stations.iter().try_for_each(|node_server| node_server.open(&addresses))?;
         Ok(Nodes { stations, topology: Arc::new(topology), kind: options.fabric })
     }
 
@@ -73,9 +73,9 @@ impl Nodes {
         secret: [u8; 16],
         bind: IpAddr,
     ) -> Result<Nodes> {
-        let station = station(options, topology, node, Key::from_bytes(secret), bind)?;
+        let node_server = node_server(options, topology, node, Key::from_bytes(secret), bind)?;
         Ok(Nodes {
-            stations: vec![station],
+            stations: vec![node_server],
             topology: Arc::new(topology.clone()),
             kind: options.fabric,
         })
@@ -87,7 +87,7 @@ impl Nodes {
     }
 
     pub(crate) fn retire(&self, quiet: Duration) {
-        self.stations.iter().for_each(|station| station.retire(quiet));
+        self.stations.iter().for_each(|node_server| node_server.retire(quiet));
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -100,21 +100,21 @@ impl Nodes {
     }
 
     pub(crate) fn meet(&self, addresses: &[Address]) -> Result<()> {
-        self.stations.iter().try_for_each(|station| station.open(addresses))
+        self.stations.iter().try_for_each(|node_server| node_server.open(addresses))
     }
 
     /// The ranks that are here.
     pub(crate) fn ranks(&self) -> Vec<Rank> {
         self.stations
             .iter()
-            .flat_map(|station| self.topology.ranks_of(station.node()).iter().copied())
+            .flat_map(|node_server| self.topology.ranks_of(node_server.node()).iter().copied())
             .collect()
     }
 
-    /// The station of a rank that is here; of any other, the first.
+    /// The node_server of a rank that is here; of any other, the first.
     pub(crate) fn of(&self, rank: Rank) -> &NodeServer {
-        let is_its = |station: &&NodeServer| {
-            self.topology.check(rank).is_ok() && self.topology.node_of(rank) == station.node()
+        let is_its = |node_server: &&NodeServer| {
+            self.topology.check(rank).is_ok() && self.topology.node_of(rank) == node_server.node()
         };
         self.stations.iter().find(is_its).unwrap_or(&self.stations[0])
     }
@@ -133,20 +133,20 @@ impl Nodes {
         own.declare_lost(rank, how);
         // Those that are here hear of it at once; the others are told.
         let cause = own.departure(rank).cause;
-        let others = self.stations.iter().filter(|station| station.node() != own.node());
-        others.for_each(|station| station.note_lost(rank, how, cause));
+        let others = self.stations.iter().filter(|node_server| node_server.node() != own.node());
+        others.for_each(|node_server| node_server.note_lost(rank, how, cause));
     }
 
     /// A rank of a node that is elsewhere is lost, because of this loss.
     pub(crate) fn note_lost(&self, rank: Rank, how: ExitCause, cause: Option<Loss>) {
-        self.stations.iter().for_each(|station| station.note_lost(rank, how, cause));
+        self.stations.iter().for_each(|node_server| node_server.note_lost(rank, how, cause));
     }
 
     pub(crate) fn lost(&self) -> Vec<u32> {
         let mut lost: Vec<u32> = self
             .stations
             .iter()
-            .flat_map(|station| station.nodes_lost())
+            .flat_map(|node_server| node_server.nodes_lost())
             .map(|node| node.0)
             .collect();
         lost.sort_unstable();
@@ -183,7 +183,7 @@ fn echo(bind: IpAddr) -> std::io::Result<()> {
     Err(std::io::Error::other("what is sent there does not arrive"))
 }
 
-fn station(
+fn node_server(
     options: &Options,
     topology: &Topology,
     node: Node,
@@ -211,7 +211,7 @@ fn station(
                     "the server {server} is for the nic fabric; over ofi agents serve"
                 )));
             }
-            ofi::network(options.provider.as_deref().unwrap_or_default(), bind)?
+            ofi::transport(options.provider.as_deref().unwrap_or_default(), bind)?
         }
         Kind::Shm | Kind::Nic => Arc::new(Udp { ip: bind }),
     };

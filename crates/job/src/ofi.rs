@@ -3,11 +3,11 @@
 #[cfg(feature = "ofi")]
 pub use built::{check_provider, libfabric};
 #[cfg(feature = "ofi")]
-pub(crate) use built::{enter, network};
+pub(crate) use built::{enter, transport};
 #[cfg(not(feature = "ofi"))]
 pub use left_out::{check_provider, libfabric};
 #[cfg(not(feature = "ofi"))]
-pub(crate) use left_out::{enter, network};
+pub(crate) use left_out::{enter, transport};
 
 #[cfg(feature = "ofi")]
 mod built {
@@ -15,7 +15,7 @@ mod built {
     use std::sync::Arc;
 
     use farside_fabric::{Fabric, Rank, Result};
-    use farside_nic::Network;
+    use farside_nic::Transport;
 
     /// Refuses a name that no provider of libfabric can have. Whether the provider is installed is
     /// found out when the job starts.
@@ -29,7 +29,7 @@ mod built {
         farside_ofi::providers()
     }
 
-    pub(crate) fn network(provider: &str, bind: IpAddr) -> Result<Arc<dyn Network>> {
+    pub(crate) fn transport(provider: &str, bind: IpAddr) -> Result<Arc<dyn Transport>> {
         Ok(Arc::new(farside_ofi::Ofi::open(&provider.parse()?, bind)?))
     }
 
@@ -50,7 +50,7 @@ mod left_out {
     use std::sync::Arc;
 
     use farside_fabric::{Error, Fabric, Rank, Result};
-    use farside_nic::Network;
+    use farside_nic::Transport;
 
     /// Refuses every provider: this crate was built without the feature `ofi`.
     pub fn check_provider(_: &str) -> Result<()> {
@@ -62,7 +62,7 @@ mod left_out {
         missing()
     }
 
-    pub(crate) fn network(_: &str, _: IpAddr) -> Result<Arc<dyn Network>> {
+    pub(crate) fn transport(_: &str, _: IpAddr) -> Result<Arc<dyn Transport>> {
         missing()
     }
 

@@ -16,6 +16,6 @@ mod make;
 pub mod rw;
 
 pub use fence::Fences;
-pub use lock::{Guard, Lock};
+pub use lock::{Guard, Lock, Permit, Semaphore};
 pub use make::Locks;
 pub use rw::{ReadGuard, RwLock, WriteGuard};

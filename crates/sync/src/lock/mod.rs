@@ -24,8 +24,8 @@
 //! returns from [`Lock::lock`]. That holds for what was posted through the guard's own context;
 //! another thread's context must flush by itself.
 //!
-//! One file of `algorithms` holds one lock; [`Kind`] chooses. All of them can be given a time limit,
-//! and none of them waits for a rank that is lost: the loss of a member poisons the lock
+//! One file of `algorithms` holds one lock; [`Kind`] chooses. Each can be given a time limit, and
+//! none of them waits for a rank that is lost: the loss of a member poisons the lock
 //! ([`Error::Poisoned`]), for the requests that wait at that moment and for all later ones, until
 //! [`Lock::recover`].
 
@@ -46,8 +46,8 @@ use farside_rma::{Context, Team, World};
 use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit};
 use registry::{Build, Entry, Made, Maker};
 
-pub use algorithms::Kind;
 pub(crate) use algorithms::rma_mcs;
+pub use algorithms::{Kind, Permit, Semaphore};
 #[doc(hidden)]
 pub use algorithms::{d_mcs as queue, entries};
 pub use frame::Statistics;

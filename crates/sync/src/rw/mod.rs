@@ -32,8 +32,8 @@
 //! writer gets the lock; and so has what a reader has. That holds for what was posted through the
 //! guard's own context; another thread's context must flush by itself.
 //!
-//! One file of `algorithms` holds one lock; [`Kind`] chooses. All of them can be given a time limit,
-//! and none of them waits for a rank that is lost: the loss of a member poisons the lock
+//! One file of `algorithms` holds one lock; [`Kind`] chooses. Each can be given a time limit, and
+//! none of them waits for a rank that is lost: the loss of a member poisons the lock
 //! ([`Error::Poisoned`]), for the requests that wait at that moment and for all later ones, until
 //! [`RwLock::recover`].
 

@@ -4,7 +4,7 @@
 //! Paper:     none as a whole; the queue is that of [ARMCI03] section 3.2.2. Competitive hand-over
 //!            with a bound is known from operating systems.
 //! Differs:   the word is left free for a rank that runs; only the head of the queue competes for
-//!            it, and it is handed to the head after `bound` bypasses. `README.md` has the argument.
+//!            it, and it is handed to the head after `bound` bypasses. See `README.md`.
 //! State:     1 word (holder, head, bypasses, whether the head is awake) and the queue's tail at
 //!            the home rank; 3 words on every rank.
 //! Invariant: at most one holder and one head; a head is bypassed at most `bound` times once it is
@@ -297,8 +297,8 @@ impl<V: Variant> Bypass<V> {
                 }
             }
             is_awake = true;
-            // A rank with a limit waits for half the time when it was woken in vain: the sum is at most
-            // twice the limit.
+            // A rank with a limit waits for half the time when it was woken in vain: the sum is at
+            // most twice the limit.
             if let TimeLimit::AtMost(time) = limit {
                 limit = TimeLimit::AtMost(time / 2);
             }
@@ -326,8 +326,8 @@ impl<V: Variant> Bypass<V> {
     }
 
     /// The holder leaves the queue, and makes the next in it the word's head: from now on bypasses
-    /// count, even if the new head does not run for a while. No other rank changes a word that has a
-    /// holder, as long as there is no other rank at the head of the queue.
+    /// count, even if the new head does not run for a while. No other rank changes a word that
+    /// has a holder, as long as there is no other rank at the head of the queue.
     fn pass_headship(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let announce = |next: Option<Rank>| {
             self.held.set(name(context.rank()) | (next.map_or(0, name) << HEAD));

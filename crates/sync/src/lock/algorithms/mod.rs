@@ -6,6 +6,7 @@ mod bypass;
 pub mod d_mcs;
 mod hybrid;
 pub(crate) mod rma_mcs;
+mod semaphore;
 mod server;
 mod spin;
 mod ticket;
@@ -17,6 +18,7 @@ use farside_rma::{Team, World};
 use super::frame::{Algorithm, Observer};
 use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style};
 
+pub use semaphore::{Permit, Semaphore};
 #[cfg(test)]
 pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 
@@ -24,7 +26,9 @@ pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 /// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
 macro_rules! registry {
     ($($(#[$doc:meta])*
-       $kind:ident $({ $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)? })? => $file:ident;)+) => {
+       $kind:ident $({
+           $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
+       })? => $file:ident;)+) => {
         /// Which algorithm a lock uses.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         #[non_exhaustive]
@@ -91,6 +95,11 @@ registry! {
         /// Whether pauses between attempts grow.
         backoff: bool,
     } => spin;
+    /// As many holders as there are permits, in turn ([`Semaphore`]).
+    Semaphore {
+        /// How many ranks may have it at a time.
+        permits: u32,
+    } => semaphore;
 }
 
 /// A variant of an exclusive lock.

@@ -104,8 +104,7 @@ pub(super) fn take_turn<V: Variant>(lock: &LockWords, context: &Context) -> Resu
         if ahead > LOOKING && lock.crowding(context) == Crowding::Crowded {
             let time = TURN * u32::try_from(ahead - LOOKING).unwrap_or(u32::MAX).min(TURNS_MAX);
             let paused = lock.pause(context, time, false);
-            // What happened before a departure counts: a rank that left may have done its
-            // part.
+            // What happened before a departure counts: the rank may have done its part.
             ahead = mine.wrapping_sub(context.load(serving)?);
             if ahead != 0 {
                 paused?;

@@ -160,7 +160,7 @@ impl LockWords {
                 return Ok(value);
             }
             if let Err(error) = self.relax(context) {
-                // What happened before the departure counts: a rank that left may have done its part.
+                // What happened before the departure counts: the rank may have done its part.
                 let value = context.load(self.at(rank, index))?;
                 return if until(value) { Ok(value) } else { Err(error) };
             }
@@ -212,7 +212,7 @@ impl LockWords {
                 _ => self.relax(context),
             };
             if let Err(error) = paused {
-                // What happened before the departure counts: a rank that left may have done its part.
+                // What happened before the departure counts: the rank may have done its part.
                 return if attempt()? { Ok(true) } else { Err(error) };
             }
         }

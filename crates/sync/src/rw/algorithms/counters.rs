@@ -390,7 +390,7 @@ impl Counters {
         Ok(found.into_iter().map(|word| word | mark).collect())
     }
 
-    /// Closes counters that no reader is in, one after the other, until all are closed or time is up;
+    /// Closes counters that no reader is in, one by one, until all are closed or time is up;
     /// then it opens them again, and nothing is left of the attempt. Asks readers to hold back
     /// meanwhile: with a shared counter there may be no moment without one.
     fn close_when_empty<V: Variant>(

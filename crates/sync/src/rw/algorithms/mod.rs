@@ -17,7 +17,9 @@ use crate::lock::registry::{self, Made, Maker};
 /// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
 macro_rules! registry {
     ($($(#[$doc:meta])*
-       $kind:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)? } => $file:ident;)+) => {
+       $kind:ident {
+           $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
+       } => $file:ident;)+) => {
         /// Which algorithm a reader-writer lock uses.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         #[non_exhaustive]

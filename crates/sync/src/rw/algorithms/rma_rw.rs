@@ -2,7 +2,7 @@
 //! a tree that follows it.
 //!
 //! Paper:     [RMALOCK16] section 3, listings 4 to 10.
-//! Differs:   as printed it is not correct: see `counters` and `lock::rma_mcs` for what was changed.
+//! Differs:   as printed it is not correct: `counters` and `lock::rma_mcs` say what was changed.
 //!            The count at the widest level is compared with T_L,1, so that T_W is the product of
 //!            all T_L,i. A writer whose time is over opens the counters again.
 //! State:     for each level of the topology the 4 words of the tree, and 2 words for the counters,

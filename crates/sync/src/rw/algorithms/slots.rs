@@ -5,7 +5,7 @@
 //!            writers exclude each other by the default exclusive lock.
 //! Differs:   from RMA-RW: every reader has a counter of its own; counters stay closed from one
 //!            waiting writer to the next, and linger closed where hardly any rank reads, so that
-//!            readers take the exclusive lock, too. A reader that was passed `yields` times insists.
+//!            readers take the exclusive lock, too. A reader passed `yields` times insists.
 //! State:     1 word (the *row*) at the home rank, 2 words on every rank, and those of the
 //!            exclusive lock.
 //! Invariant: a writer is inside only if it has the exclusive lock and all counters are closed and

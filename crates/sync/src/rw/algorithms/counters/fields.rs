@@ -3,7 +3,7 @@
 //! From the lowest bit on: readers present; one more than the rank that has closed the counter;
 //! whether a writer with a time limit asks readers to hold back; the turn; arrivals since the turn
 //! began. Nothing carries from one field into the next: as many are present as ranks share the
-//! counter at most, the turn is changed by ranks that know it, and arrivals run over the word's end.
+//! counter at most, the turn is changed by ranks that know it, arrivals run over the word's end.
 
 use std::marker::PhantomData;
 
