@@ -56,7 +56,9 @@ fn find(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<()> {
         let entry = entry.with_context(|| format!("cannot list {}", directory.display()))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_directory && name != "target" && !name.starts_with('.') {
+        // What cargo builds; a module may have that name, too.
+        let is_built = name == "target" && !below.contains("src/");
+        if is_directory && !is_built && !name.starts_with('.') {
             find(root, &format!("{below}{name}/"), paths)?;
         } else if !is_directory && name.ends_with(".rs") {
             paths.push(format!("{below}{name}"));
