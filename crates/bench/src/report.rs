@@ -5,30 +5,82 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{
+    Cell, CellAlignment, ContentArrangement, Row, Table, presets::UTF8_FULL_CONDENSED,
+};
 
 use crate::plot::index_html;
 use crate::record::Record;
 
-/// The width of a table where the width of the screen is not known.
-const COLUMNS: u16 = 80;
+/// The width of a table where the width of the screen is not known: in a file or a pipe.
+const COLUMNS: usize = 80;
 
-/// A table without rows, as wide as the screen at most, or as 80 columns where the output goes to a
-/// file or a pipe: what does not fit is folded in its cell.
+/// A table without rows.
 pub(crate) fn plain_table<T: ToString>(header: impl IntoIterator<Item = T>) -> Table {
-    let screen = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let columns = screen.map(|size| size.ws_col).filter(|columns| *columns > 0);
     let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(columns.unwrap_or(COLUMNS))
-        .set_header(header.into_iter().map(|cell| cell.to_string()).collect::<Vec<_>>());
+    let header: Vec<String> = header.into_iter().map(|cell| cell.to_string()).collect();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
     table
 }
 
-/// A table of these rows. Columns of numbers stand to the right.
-pub(crate) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Table {
+/// Writes a table, as wide as the screen at most.
+pub(crate) fn fold(table: &Table, labels: usize) -> String {
+    let screen = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let columns = screen.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    fold_to(columns.unwrap_or(COLUMNS), table, labels)
+}
+
+/// Writes a table in pieces that are no wider than `width`: each has the first `labels` columns,
+/// and as many of the others as fit. Where not even one fits, cells are folded.
+fn fold_to(width: usize, table: &Table, labels: usize) -> String {
+    // A column has a blank on both sides of its content, and a line behind it.
+    let widths: Vec<usize> =
+        table.column_max_content_widths().iter().map(|&column| usize::from(column) + 3).collect();
+    let columns = widths.len();
+    if 1 + widths.iter().sum::<usize>() <= width || labels >= columns {
+        return table.to_string();
+    }
+    let of_labels = 1 + widths[..labels].iter().sum::<usize>();
+    let mut pieces = Vec::new();
+    let mut next = labels;
+    while next < columns {
+        let (first, mut used) = (next, of_labels + widths[next]);
+        next += 1;
+        while next < columns && used + widths[next] <= width {
+            used += widths[next];
+            next += 1;
+        }
+        pieces
+            .push(piece(width, table, |column| column < labels || (first..next).contains(&column)));
+    }
+    pieces.join("\n")
+}
+
+/// Some columns of a table, in at most `width` columns of the screen.
+fn piece(width: usize, table: &Table, is_in: impl Fn(usize) -> bool) -> String {
+    let some = |row: &Row| -> Vec<Cell> {
+        let cells = row.cell_iter().enumerate().filter(|(column, _)| is_in(*column));
+        cells.map(|(_, cell)| cell.clone()).collect()
+    };
+    let mut piece = Table::new();
+    piece
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    if let Some(header) = table.header() {
+        piece.set_header(some(header));
+    }
+    piece.add_rows(table.row_iter().map(some));
+    piece.to_string()
+}
+
+/// A table of these rows, of which the first `labels` columns say what a row is about. Columns of
+/// numbers stand to the right.
+pub(crate) fn table(
+    labels: usize,
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
     let mut table = plain_table(header);
     for row in rows {
         table.add_row(row.into_iter().map(|text| {
@@ -37,7 +89,7 @@ pub(crate) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
             Cell::new(text).set_alignment(alignment)
         }));
     }
-    table
+    fold(&table, labels)
 }
 
 /// What a record says under a key, or a dash.
@@ -122,14 +174,33 @@ fn date(seconds: u64) -> String {
 mod tests {
     use super::*;
 
+    fn widest(text: &str) -> usize {
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+
     #[test]
-    fn a_table_fits_eighty_columns_however_much_it_says() {
-        let header = ["ranks", "case", "a long name of a column", "another long name of a column"];
-        let row = || (0..4).map(|at| format!("{at} {}", "word ".repeat(12))).collect();
-        let text = table(&header, (0..3).map(|_| row())).to_string();
-        let widest = text.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= Some(usize::from(COLUMNS)), "{text}");
-        assert_eq!(text.matches("word").count(), 3 * 4 * 12, "{text}");
+    fn a_wide_table_is_folded_by_columns() {
+        let header = ["ranks", "case", "barrier time", "check-in again", "release again", "cold"];
+        let mut table = plain_table(header);
+        table.add_row(["8", "fft3d", "1.2 ms", "7", "0", "13"]);
+        for width in [200, 60, 40] {
+            let text = fold_to(width, &table, 2);
+            assert!(widest(&text) <= width, "{text}");
+            assert!(header.iter().all(|name| text.contains(name)), "{text}");
+            let pieces = text.matches("fft3d").count();
+            assert_eq!(pieces, text.matches("ranks").count(), "{text}");
+            assert_eq!(pieces > 1, width < 80, "{text}");
+        }
+        assert!(widest(&fold_to(COLUMNS, &table, 2)) <= COLUMNS);
+    }
+
+    #[test]
+    fn a_cell_that_does_not_fit_is_folded() {
+        let mut table = plain_table(["what", "note"]);
+        table.add_row(["x".to_owned(), "word ".repeat(40)]);
+        let text = fold_to(COLUMNS, &table, 1);
+        assert!(widest(&text) <= COLUMNS, "{text}");
+        assert_eq!(text.matches("word").count(), 40, "{text}");
     }
 
     #[test]

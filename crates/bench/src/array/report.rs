@@ -31,7 +31,7 @@ pub fn tables(records: &[Record]) -> String {
             ratio.map_or("-".into(), |best| times(best / ns)),
         ]
     });
-    table(&header, rows).to_string()
+    table(6, &header, rows)
 }
 
 fn best_rival(records: &[Record], own: &Record) -> Option<f64> {

@@ -50,7 +50,7 @@ pub fn tables(records: &[Record]) -> String {
             ratio("single"),
         ]
     });
-    table(&header, rows).to_string()
+    table(5, &header, rows)
 }
 
 fn best_rival(records: &[Record], own: &Record, lock: &str) -> Option<f64> {

@@ -62,7 +62,7 @@ pub fn tables(records: &[Record]) -> String {
             saved(record, original, "bytes"),
         ]
     });
-    table(&header, rows).to_string()
+    table(5, &header, rows)
 }
 
 /// The record that is the same but for one attribute; none if it is the same altogether.

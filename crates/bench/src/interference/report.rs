@@ -45,7 +45,7 @@ pub fn tables(records: &[Record]) -> String {
             less(records, record),
         ]
     });
-    table(&header, rows).to_string()
+    table(7, &header, rows)
 }
 
 /// How much less time a lock takes with the interface than with each of the hosts, as figure 6 has

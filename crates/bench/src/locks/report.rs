@@ -60,7 +60,7 @@ fn details(records: &[&Record]) -> String {
             figure("wait_max_ns"),
         ]
     });
-    table(&header, rows).to_string()
+    table(3, &header, rows)
 }
 
 fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
@@ -85,7 +85,7 @@ fn by_ranks(records: &[Record], ranks: &[usize]) -> String {
             None => figure,
         };
     }
-    table(&header, rows.into_iter().map(|(label, cells)| [label, cells].concat())).to_string()
+    table(3, &header, rows.into_iter().map(|(label, cells)| [label, cells].concat()))
 }
 
 /// Cases and fractions of writers in order, and rivals after our own.

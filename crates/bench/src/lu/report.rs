@@ -62,7 +62,7 @@ pub fn tables(records: &[Record]) -> String {
             }
         }
     }
-    table(&header, rows.into_iter()).to_string()
+    table(3, &header, rows.into_iter())
 }
 
 /// Draws the results into a directory: time by ranks for each size, as figure 7 of \[PASSIVE08\].

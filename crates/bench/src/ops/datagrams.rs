@@ -217,6 +217,7 @@ impl Line<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Target;
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@ use super::{SIZED, Target, WORDS};
 use crate::driver::FARSIDE;
 use crate::plot::{Axis, BarChart, Chart, Group, Scale, Series, Unit};
 use crate::record::{LIMIT, Pivot, Record, table};
-use crate::report::{Plot, distinct, write_plots};
+use crate::report::{Plot, distinct, fold, write_plots};
 
 /// The results as tables: what an operation takes, and beside it how many times faster farside is
 /// than the best rival.
@@ -28,11 +28,12 @@ pub fn tables(records: &[Record]) -> String {
         ratio_for: Some(&own),
     };
     let tails = Pivot { figure: "p99_ns", ratio_for: None, ..medians };
-    let medians = table(&who, &medians).to_string();
+    let labels = medians.row_keys.len();
+    let medians = fold(&table(&who, &medians), labels);
     if who.iter().all(|record| record.number(tails.figure).is_none()) {
         return medians;
     }
-    let tails = table(&who, &tails);
+    let tails = fold(&table(&who, &tails), labels);
     format!("{medians}\n\n99th percentile of operations that were timed one by one:\n{tails}")
 }
 

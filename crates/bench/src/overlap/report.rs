@@ -50,7 +50,7 @@ pub fn tables(records: &[Record]) -> String {
             ratio.map_or("-".into(), |best| times(best / ns)),
         ]
     });
-    table(&header, rows).to_string()
+    table(9, &header, rows)
 }
 
 fn percent(record: &Record, figure: &str) -> String {

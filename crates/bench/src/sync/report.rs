@@ -27,7 +27,7 @@ pub fn tables(records: &[Record]) -> String {
             ratio.map_or("-".into(), |best| times(best / ns)),
         ]
     });
-    table(&header, rows).to_string()
+    table(4, &header, rows)
 }
 
 /// Whether all that was put has landed afterwards, too.
