@@ -29,7 +29,8 @@ fn main(world: &World) -> farside::Result<()> {
     }
     world.sync()?;
     if world.rank() == Rank(0) {
-        println!("{} ranks, sum {}, count {}", world.size(), sum[0], words.own().get(0)?);
+        let count = world.load(words.at(Rank(0), 0))?;
+        println!("{} ranks, sum {}, count {}", world.size(), sum[0], count);
     }
     words.free(world)?;
     lock.free(world)

@@ -214,7 +214,7 @@ fn missing(step: Step, root: &Path) -> Option<String> {
         Step::Oldest => {
             let version = oldest(root);
             (
-                rustup(&format!("run {version} rustc --version")),
+                oldest_toolchain(root).is_some(),
                 format!("no Rust {version}: rustup toolchain install {version} --profile minimal"),
             )
         }
@@ -252,6 +252,13 @@ fn last_tag(root: &Path) -> Option<String> {
 /// The oldest supported compiler, as the workspace's manifest names it.
 fn oldest(root: &Path) -> String {
     manifest_value(root, "rust-version").unwrap_or_else(|| "stable".to_owned())
+}
+
+/// The name that rustup knows that compiler by, if it is installed.
+fn oldest_toolchain(root: &Path) -> Option<String> {
+    let version = oldest(root);
+    let names = [version.clone(), format!("{version}.0")];
+    names.into_iter().find(|name| works(root, "rustup", &format!("run {name} rustc --version")))
 }
 
 /// What the workspace's manifest says for all packages under this name.
@@ -318,10 +325,11 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
                 .variable("RUSTDOCFLAGS", "--cfg docsrs -D warnings")
                 .variable("CARGO_TARGET_DIR", &target("docs-rs")),
         ],
-        Step::Oldest => vec![
-            Task::new(root, "rustup", &format!("run {} cargo check --workspace", oldest(root)))
-                .variable("CARGO_TARGET_DIR", &target("oldest")),
-        ],
+        Step::Oldest => {
+            let toolchain = oldest_toolchain(root).unwrap_or_else(|| oldest(root));
+            let line = format!("run {toolchain} cargo check --workspace");
+            vec![Task::new(root, "rustup", &line).variable("CARGO_TARGET_DIR", &target("oldest"))]
+        }
         Step::Deny => vec![cargo("deny check")],
         Step::Package => vec![cargo(&format!("{PACKAGE} --no-verify"))],
         Step::Semver => vec![cargo(&format!(

@@ -374,7 +374,7 @@ mod tests {
     #[derive(Default)]
     #[repr(align(16))]
     struct Pair {
-        _words: [AtomicU64; 2],
+        words: [AtomicU64; 2],
     }
 
     /// Heap memory that plays a shared segment.
@@ -527,6 +527,7 @@ mod tests {
         assert!(!accumulate(4, &[0; 8]), "misaligned");
         assert!(!accumulate(0, &[0; 12]), "not whole elements");
         assert!(!accumulate(64, &[0; 8]), "outside");
-        assert!(heap.memory.iter().all(|&word| word == 0));
+        let mut words = heap.memory.iter().flat_map(|pair| &pair.words);
+        assert!(words.all(|word| word.load(Ordering::Relaxed) == 0));
     }
 }
