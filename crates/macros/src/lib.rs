@@ -35,7 +35,10 @@ pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Returns what is wrong with the item, and where.
 fn problem(item: &TokenStream) -> Option<(&'static str, Span)> {
     let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
-    let word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(name) if name.to_string() == word);
+    let word = |token: &TokenTree, word: &str| match token {
+        TokenTree::Ident(name) => *name == word,
+        _ => false,
+    };
     let Some(at) = tokens.iter().position(|token| word(token, "fn")) else {
         return Some(("#[farside::main] stands before `fn main`", Span::call_site()));
     };

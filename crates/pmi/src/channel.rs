@@ -1,5 +1,5 @@
-//! The inherited socket to the launcher, read until the deadline: a launcher that does not answer is
-//! an error and no hang.
+//! The inherited socket to the launcher, read until the deadline: a launcher that does not answer
+//! is an error and no hang.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

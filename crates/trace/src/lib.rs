@@ -1,7 +1,7 @@
 //! Traces for people to look at: a file for Perfetto, or a page that needs nothing but a browser.
 //!
-//! A [`Trace`](farside_fabric::tracing::Trace) in front of every rank's fabric records; [`chrome`] and
-//! [`page`] write down what it took:
+//! A [`Trace`](farside_fabric::tracing::Trace) in front of every rank's fabric records; [`chrome`]
+//! and [`page`] write down what it took:
 //!
 //! ```
 //! use std::time::Instant;

@@ -2,7 +2,6 @@
 
 use super::Report;
 use super::source::Source;
-use super::tokens;
 
 /// The crates whose modules have an order, each with its modules from the lowest up. A module of
 /// the list uses those before it, and itself; one that is not in the list is free.
@@ -28,12 +27,12 @@ pub(super) fn check(source: &Source, report: &mut Report) {
     let module = source.path_in_crate().and_then(module_of);
     let (Some((_, order)), Some(module)) = (order, module) else { return };
     let Some(own) = order.iter().position(|name| *name == module) else { return };
-    for path in tokens::paths(&source.tokens) {
+    for path in &source.paths {
         if source.is_test(path.line) {
             continue;
         }
         for above in
-            order[own + 1..].iter().filter(|above| path.mentions(&format!("crate::{above}")))
+            order[own + 1..].iter().filter(|above| path.contains(&format!("crate::{above}")))
         {
             let message = format!(
                 "`crate::{above}` in `{module}`, which is below it: move what both need down, or \

@@ -4,8 +4,8 @@
 //! Paper:     [BST97] section 2.3, the barrier of TreadMarks.
 //! Differs:   messages are puts with a signal; the manager is the first member.
 //! State:     a slot and a word for each sender on every rank.
-//! Invariant: no member is released before all have checked in; each gets exactly the notices that it
-//!            lacks.
+//! Invariant: no member is released before all have checked in; each gets exactly the notices that
+//!            it lacks.
 //! Ordering:  a message lands before its signal (`put_signal_brings_its_data`). One slot for each
 //!            sender and way is enough: a sender has heard from its partner since it sent last.
 //! Cost:      2 (N - 1) messages, all of them to or from the manager.

@@ -130,8 +130,8 @@ impl AddressTable {
             return Ok(());
         }
         Err(Error::Join(
-            "the node's address table is missing or incomplete; was this program started by `farside \
-             run`?"
+            "the node's address table is missing or incomplete; was this program started by \
+             `farside run`?"
                 .into(),
         ))
     }

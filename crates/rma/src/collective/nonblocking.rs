@@ -9,8 +9,8 @@
 //!            when its result has come.
 //! Ordering:  the wait for the place (`a_place_that_is_used_too_early_is_caught`); the counter is
 //!            zero before a member is released, as in the central barrier.
-//! Cost:      1 atomic for each member; all-reduce: N - 1 gets and N - 1 puts with a signal from the
-//!            last to come; barrier: N - 1 signals from it.
+//! Cost:      1 atomic for each member; all-reduce: N - 1 gets and N - 1 puts with a signal from
+//!            the last to come; barrier: N - 1 signals from it.
 //! Checked:   conformance suite; `farside check collective/all_reduce_nb`: 3 ranks exhaustively;
 //!            `collective/places`: 2 ranks x 12 rounds, PCT depth 3.
 

@@ -93,8 +93,8 @@ impl Team<'_> {
         }
     }
 
-    /// Folds all members' `data`, element by element, into the root's. What that of the others holds
-    /// afterwards is unspecified.
+    /// Folds all members' `data`, element by element, into the root's. What that of the others
+    /// holds afterwards is unspecified.
     ///
     /// `fold` must be associative; the members' data is folded in an order that depends on nothing
     /// but the team.
@@ -378,9 +378,9 @@ impl Team<'_> {
     ///
     /// The call waits for one atomic, not for the other members, and what others need of this one
     /// is done when it returns: the handle may be tested, waited for or dropped, and between times
-    /// any other operation or collective made. A team can have 8 non-blocking collectives under way,
-    /// whose handles were neither waited for nor dropped; one more is [`Error::TooMuch`]. To start a
-    /// collective waits, if need be, until the one 8 before it is over.
+    /// any other operation or collective made. A team can have 8 non-blocking collectives under
+    /// way, whose handles were neither waited for nor dropped; one more is [`Error::TooMuch`]. To
+    /// start a collective waits, if need be, until the one 8 before it is over.
     ///
     /// ```
     /// # farside::local(3, |world| {

@@ -31,11 +31,10 @@ impl<V: Variant> Origin<V> {
         let known_complaints = peer.complaints;
         for answer in Answers::new(body) {
             match answer? {
-                Answer::Complaint { count, fault } => {
-                    if count > known_complaints {
-                        self.note_complaint(header.server, count, fault);
-                    }
+                Answer::Complaint { count, fault } if count > known_complaints => {
+                    self.note_complaint(header.server, count, fault);
                 }
+                Answer::Complaint { .. } => {}
                 Answer::Called { slot, state, bytes } => {
                     self.ends += 1;
                     let (server, bytes) = (header.server, bytes.to_vec());

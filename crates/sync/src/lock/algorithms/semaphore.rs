@@ -11,9 +11,9 @@
 //!            (lock/semaphore-without-permits) and in its turn (lock/semaphore-without-turns).
 //! Cost:      acquire 2 atomics, and for each further look 1 load and at most 1 atomic; release 1
 //!            atomic.
-//! Checked:   `farside check 'lock/semaphore*'`: all schedules of the jobs in `ENTRIES` with 1 and 2
-//!            permits, and with tickets of 2 bits; the order; 8 and 16 ranks on three levels, some
-//!            with time limits, PCT depth 3.
+//! Checked:   `farside check 'lock/semaphore*'`: all schedules of the jobs in `ENTRIES` with 1 and
+//!            2 permits, and with tickets of 2 bits; the order; 8 and 16 ranks on three levels,
+//!            some with time limits, PCT depth 3.
 
 use std::marker::PhantomData;
 use std::time::Duration;
