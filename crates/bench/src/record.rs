@@ -304,7 +304,7 @@ fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut number = bytes;
     let mut unit = 0;
-    while number != 0 && number % 1024 == 0 && unit + 1 < UNITS.len() {
+    while number != 0 && number.is_multiple_of(1024) && unit + 1 < UNITS.len() {
         number /= 1024;
         unit += 1;
     }

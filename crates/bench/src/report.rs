@@ -37,7 +37,7 @@ fn fold_to(width: usize, table: &Table, labels: usize) -> String {
     let widths: Vec<usize> =
         table.column_max_content_widths().iter().map(|&column| usize::from(column) + 3).collect();
     let columns = widths.len();
-    if 1 + widths.iter().sum::<usize>() <= width || labels >= columns {
+    if widths.iter().sum::<usize>() < width || labels >= columns {
         return table.to_string();
     }
     let of_labels = 1 + widths[..labels].iter().sum::<usize>();

@@ -36,7 +36,7 @@ pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
 fn problem(item: &TokenStream) -> Option<(&'static str, Span)> {
     let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
     let word = |token: &TokenTree, word: &str| match token {
-        TokenTree::Ident(name) => *name == word,
+        TokenTree::Ident(name) => name.to_string() == word,
         _ => false,
     };
     let Some(at) = tokens.iter().position(|token| word(token, "fn")) else {
