@@ -189,7 +189,7 @@ mod tests {
             server: None,
         };
         let read = Entry::decode(&entry(RunAs::Simulated(job.clone())).encode().unwrap()).unwrap();
-        assert!(read.records && read.report == *"/proc/1/fd/7");
+        assert!(read.records && read.report.as_os_str() == "/proc/1/fd/7");
         let RunAs::Simulated(read) = read.run_as else { panic!("simulated ranks were asked for") };
         assert_eq!(read, job);
     }
