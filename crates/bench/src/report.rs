@@ -30,8 +30,9 @@ pub(crate) fn fold(table: &Table, labels: usize) -> String {
     fold_to(columns.unwrap_or(COLUMNS), table, labels)
 }
 
-/// Writes a table in pieces that are no wider than `width`: each has the first `labels` columns,
-/// and as many of the others as fit. Where not even one fits, cells are folded.
+/// Writes a table in pieces that are no wider than `width`: each has the first `labels` columns, or
+/// those of them that leave half of the width, and as many of the others as fit. Where not even one
+/// fits, its cells are folded.
 fn fold_to(width: usize, table: &Table, labels: usize) -> String {
     // A column has a blank on both sides of its content, and a line behind it.
     let widths: Vec<usize> =
@@ -40,7 +41,9 @@ fn fold_to(width: usize, table: &Table, labels: usize) -> String {
     if widths.iter().sum::<usize>() < width || labels >= columns {
         return table.to_string();
     }
-    let of_labels = 1 + widths[..labels].iter().sum::<usize>();
+    let width_of = |labels: usize| 1 + widths[..labels].iter().sum::<usize>();
+    let labels = (0..=labels).rev().find(|&some| width_of(some) <= width / 2).unwrap_or(0);
+    let of_labels = width_of(labels);
     let mut pieces = Vec::new();
     let mut next = labels;
     while next < columns {
