@@ -275,6 +275,6 @@ fn nonblocking() -> [Check; 4] {
         )
         .setup(rounds())
         .policy(pct, 1000)
-        .mutant(Promise::Visibility, "came out instead of"),
+        .mutant(Promise::Progress, "deadlock"),
     ]
 }
