@@ -45,8 +45,8 @@ pub use farside_rma::{
     Scope, Summand, Team, Topology, Transfer, WaitOptions, Window, Words, World,
 };
 pub use farside_sync::{
-    Barrier, Combined, Fences, Guard, Lock, Locks, ReadGuard, RwLock, WriteGuard, barrier,
-    combined, fence, lock, rw,
+    Barrier, Combined, Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore,
+    WriteGuard, barrier, combined, fence, lock, rw,
 };
 pub use job::join;
 pub use local::{Local, local};

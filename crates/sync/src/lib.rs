@@ -22,6 +22,6 @@ pub mod variant;
 pub use barrier::Barrier;
 pub use combined::Combined;
 pub use fence::Fences;
-pub use lock::{Guard, Lock};
+pub use lock::{Guard, Lock, Permit, Semaphore};
 pub use make::Locks;
 pub use rw::{ReadGuard, RwLock, WriteGuard};

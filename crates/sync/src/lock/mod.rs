@@ -47,7 +47,7 @@ use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit};
 use registry::{Build, Entry, Made, Maker};
 
 pub(crate) use algorithms::rma_mcs;
-pub use algorithms::Kind;
+pub use algorithms::{Kind, Permit, Semaphore};
 #[doc(hidden)]
 pub use algorithms::{d_mcs as queue, entries};
 pub use frame::Statistics;

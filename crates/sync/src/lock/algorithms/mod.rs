@@ -6,6 +6,7 @@ mod bypass;
 pub mod d_mcs;
 mod hybrid;
 pub(crate) mod rma_mcs;
+mod semaphore;
 mod server;
 mod spin;
 mod ticket;
@@ -17,6 +18,7 @@ use farside_rma::{Team, World};
 use super::frame::{Algorithm, Observer};
 use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style};
 
+pub use semaphore::{Permit, Semaphore};
 #[cfg(test)]
 pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 
@@ -93,6 +95,11 @@ registry! {
         /// Whether pauses between attempts grow.
         backoff: bool,
     } => spin;
+    /// As many holders as there are permits, in turn ([`Semaphore`]).
+    Semaphore {
+        /// How many ranks may have it at a time.
+        permits: u32,
+    } => semaphore;
 }
 
 /// A variant of an exclusive lock.

@@ -1,0 +1,357 @@
+//! Counting lock: as many ranks at a time as it has permits, in the order in which they came.
+//!
+//! Paper:     none; the ticket of [ARMCI03] section 3.2.1 with `permits` holders instead of one.
+//! Differs:   from the ticket lock: what is served is a count of entries and one of holders in one
+//!            word; the rank whose ticket is next enters once fewer than `permits` are inside.
+//! State:     2 words (tickets; entries and holders) at the home rank.
+//! Invariant: inside <= permits. Entry in the order of the tickets: a rank with k before it is
+//!            overtaken by none that comes later, and waits for at most k entries and k releases.
+//! Ordering:  release flushes first (lock/semaphore-without-flush); the ticket is taken in one step
+//!            (lock/semaphore-in-two-steps); a rank enters only with a permit
+//!            (lock/semaphore-without-permits) and in its turn (lock/semaphore-without-turns).
+//! Cost:      acquire 2 atomics and, for each look, 1 load; release 1 atomic.
+//! Checked:   `farside check 'lock/semaphore*'`: all schedules of the jobs in `ENTRIES`, with 1 and
+//!            2 permits and with tickets of 2 bits; the order; 8 and 16 ranks on three levels, some
+//!            with time limits, PCT depth 3.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use farside_fabric::{Error, Rank, Result};
+use farside_rma::{Context, Team, World};
+
+use super::{Kind, QUICK};
+use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
+use crate::lock::registry::{
+    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
+    without_flush,
+};
+use crate::lock::{Guard, Lock, Statistics};
+
+const WORDS: usize = 2;
+const TICKETS: usize = 0;
+const STATE: usize = 1;
+
+/// The fields of the state, from the lowest bit on: how many are inside, and how many have entered;
+/// the carry of the last leaves the word.
+const INSIDE_BITS: u32 = 24;
+const INSIDE_MASK: u64 = (1 << INSIDE_BITS) - 1;
+const PERMITS_MAX: u32 = INSIDE_MASK as u32;
+
+/// The steps and the packed fields of a semaphore.
+trait Variant: Send + 'static {
+    /// Makes what was written under the lock visible before the lock is passed on.
+    const FLUSHES: bool = true;
+    /// Takes a ticket in one atomic step.
+    const TAKES_AT_ONCE: bool = true;
+    /// Enters only if a permit is left.
+    const COUNTS: bool = true;
+    /// Enters only in the order of the tickets.
+    const IN_TURN: bool = true;
+    /// Bits of a ticket's number: ranks that wait must have different ones, nothing else.
+    const TICKET_BITS: u32 = 64 - INSIDE_BITS;
+}
+
+impl Variant for Right {}
+
+variants! {
+    WithoutFlush { Variant { FLUSHES: bool = false } }
+    InTwoSteps { Variant { TAKES_AT_ONCE: bool = false } }
+    WithoutPermits { Variant { COUNTS: bool = false } }
+    WithoutTurns { Variant { IN_TURN: bool = false } }
+    Narrow { Variant { TICKET_BITS: u32 = 2 } }
+}
+
+/// The fields of the state, with the widths of a variant.
+struct Fields<V>(PhantomData<V>);
+
+impl<V: Variant> Fields<V> {
+    /// One more has entered, and is inside.
+    const ENTRY: u64 = (1 << (64 - V::TICKET_BITS)) + 1;
+
+    /// The number of a ticket.
+    fn number(ticket: u64) -> u64 {
+        ticket & (u64::MAX >> (64 - V::TICKET_BITS))
+    }
+
+    /// The number of the next ticket to enter.
+    fn next(state: u64) -> u64 {
+        state >> (64 - V::TICKET_BITS)
+    }
+
+    fn inside(state: u64) -> u64 {
+        state & INSIDE_MASK
+    }
+}
+
+struct Counting<V> {
+    permits: u64,
+    variant: PhantomData<V>,
+}
+
+pub(super) fn make(maker: &Maker<'_>, &permits: &u32) -> Result<Made<dyn Algorithm>> {
+    build::<Right>(maker, permits)
+}
+
+fn build<V: Variant>(maker: &Maker<'_>, permits: u32) -> Result<Made<dyn Algorithm>> {
+    if !(1..=PERMITS_MAX).contains(&permits) {
+        return Err(Error::Misuse(format!(
+            "a semaphore has 1 to {PERMITS_MAX} permits, not {permits}"
+        )));
+    }
+    let algorithm = Box::new(Counting::<V> { permits: permits.into(), variant: PhantomData });
+    Ok(Made { words: maker.words(WORDS)?, algorithm })
+}
+
+impl<V: Variant> Counting<V> {
+    fn take_ticket(&self, lock: &LockWords, context: &Context) -> Result<u64> {
+        let tickets = lock.shared(TICKETS);
+        if V::TAKES_AT_ONCE {
+            return context.fetch_add(tickets, 1);
+        }
+        let mine = context.load(tickets)?;
+        context.store(tickets, mine.wrapping_add(1))?;
+        Ok(mine)
+    }
+
+    fn has_permit(&self, state: u64) -> bool {
+        Fields::<V>::inside(state) < self.permits || !V::COUNTS
+    }
+
+    /// Enters with a ticket. Only the rank whose turn it is does so, and others only leave
+    /// meanwhile: what it has seen of the state holds.
+    fn enter(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        context.fetch_add(lock.shared(STATE), Fields::<V>::ENTRY).map(drop)
+    }
+}
+
+impl<V: Variant> Algorithm for Counting<V> {
+    /// Takes a ticket only if it enters at once: a ticket cannot be given back.
+    fn attempt(&self, lock: &LockWords, context: &Context) -> Result<bool> {
+        let (tickets, state) = (lock.shared(TICKETS), context.load(lock.shared(STATE))?);
+        let next = context.load(tickets)?;
+        let is_next = Fields::<V>::number(next) == Fields::<V>::next(state);
+        if !is_next || !self.has_permit(state) {
+            return Ok(false);
+        }
+        if context.compare_swap(tickets, next, next.wrapping_add(1))? != next {
+            return Ok(false);
+        }
+        self.enter(lock, context).map(|()| true)
+    }
+
+    fn acquire(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        let mine = Fields::<V>::number(self.take_ticket(lock, context)?);
+        lock.waits(context, Standing::Queued(0))?;
+        let mut is_queued = false;
+        let is_turn = || {
+            let state = context.load(lock.shared(STATE))?;
+            let ahead = Fields::<V>::number(mine.wrapping_sub(Fields::<V>::next(state)));
+            let is_turn = (ahead == 0 || !V::IN_TURN) && self.has_permit(state);
+            if !is_turn && !is_queued {
+                is_queued = true;
+                lock.statistics.queued(ahead.max(1));
+            }
+            Ok(is_turn)
+        };
+        lock.poll(context, TimeLimit::Unlimited, is_turn)?;
+        self.enter(lock, context)
+    }
+
+    fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
+        let published = lock.publish(context, V::FLUSHES);
+        context.fetch_add(lock.shared(STATE), 1u64.wrapping_neg())?;
+        published
+    }
+}
+
+/// A counting lock: at most `permits` ranks hold it at a time, in the order in which they asked.
+///
+/// A rank holds one permit of a semaphore at most. The loss of a member poisons it
+/// ([`Error::Poisoned`]) as it does every lock, until [`Semaphore::recover`].
+///
+/// ```
+/// use farside::{Rank, Semaphore};
+///
+/// farside::local(4, |world| {
+///     let semaphore = Semaphore::new(&world, Rank(0), 2)?;
+///     let inside = world.words(1)?;
+///     for _ in 0..50 {
+///         let permit = semaphore.acquire(&world)?;
+///         assert!(world.fetch_add(inside.at(Rank(0), 0), 1)? < 2);
+///         world.fetch_add(inside.at(Rank(0), 0), u64::MAX)?;
+///         permit.release()?;
+///     }
+///     world.barrier()?;
+///     inside.free(&world)?;
+///     semaphore.free(&world)
+/// })
+/// .unwrap();
+/// ```
+#[must_use = "a semaphore that is dropped without `free` keeps its memory until the job ends"]
+pub struct Semaphore {
+    lock: Lock,
+    permits: u32,
+}
+
+impl Semaphore {
+    /// Makes a semaphore for all ranks, in the memory of `home`. Collective.
+    pub fn new(world: &World, home: Rank, permits: u32) -> Result<Semaphore> {
+        Semaphore::for_team(&world.team(), home, permits)
+    }
+
+    /// Makes a semaphore for the members of a team. Collective over the team.
+    pub fn for_team(team: &Team<'_>, home: Rank, permits: u32) -> Result<Semaphore> {
+        let lock = Lock::for_team(team, home, &Kind::Semaphore { permits })?;
+        Ok(Semaphore { lock, permits })
+    }
+
+    /// Returns how many ranks may hold it at a time.
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Returns what this rank has done with it so far.
+    pub fn statistics(&self) -> Statistics {
+        self.lock.statistics()
+    }
+
+    /// Waits until this rank has a permit.
+    pub fn acquire<'a>(&'a self, context: &'a Context) -> Result<Permit<'a>> {
+        self.lock.lock(context).map(|guard| Permit { guard })
+    }
+
+    /// Takes a permit if one is left and no rank waits for it.
+    ///
+    /// ```
+    /// # use farside::{Rank, Semaphore};
+    /// # farside::local(2, |world| {
+    /// let semaphore = Semaphore::new(&world, Rank(0), 1)?;
+    /// if world.rank() == Rank(0) {
+    ///     let permit = semaphore.acquire(&world)?;
+    ///     world.barrier()?;
+    ///     world.barrier()?;
+    ///     permit.release()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     assert!(semaphore.try_acquire(&world)?.is_none());
+    ///     world.barrier()?;
+    /// }
+    /// # semaphore.free(&world) }).unwrap();
+    /// ```
+    pub fn try_acquire<'a>(&'a self, context: &'a Context) -> Result<Option<Permit<'a>>> {
+        Ok(self.lock.try_lock(context)?.map(|guard| Permit { guard }))
+    }
+
+    /// Waits for a permit for at most `time`; then [`Error::TimedOut`]. Requests without a limit go
+    /// first.
+    pub fn acquire_timeout<'a>(
+        &'a self,
+        context: &'a Context,
+        time: Duration,
+    ) -> Result<Permit<'a>> {
+        self.lock.lock_timeout(context, time).map(|guard| Permit { guard })
+    }
+
+    /// Makes a poisoned semaphore usable again, with all permits. Collective over `survivors`; see
+    /// [`Lock::recover`].
+    pub fn recover<'t>(&mut self, survivors: impl Into<Team<'t>>) -> Result<()> {
+        self.lock.recover(survivors)
+    }
+
+    /// Gives its memory back. Collective over the members. It is an error if one of them still has
+    /// a permit.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        self.lock.free(team)
+    }
+}
+
+/// Holds a permit until dropped.
+#[must_use = "the permit is given back as soon as it is dropped"]
+pub struct Permit<'a> {
+    guard: Guard<'a>,
+}
+
+impl Permit<'_> {
+    /// Gives the permit back, and tells what dropping it could not: that something written under it
+    /// was lost, or that the semaphore is poisoned.
+    pub fn release(self) -> Result<()> {
+        self.guard.unlock()
+    }
+}
+
+pub(super) const ENTRIES: &[Entry] = &[Entry {
+    name: "semaphore",
+    about: "as many holders as it has permits, in turn",
+    kind: || Kind::Semaphore { permits: 1 },
+    needs_agent: false,
+    explored: &[
+        Explored {
+            name: "semaphore",
+            kind: || Kind::Semaphore { permits: 1 },
+            near: Job::new(3),
+            is_fifo: true,
+            ..QUICK
+        },
+        Explored {
+            name: "semaphore-2",
+            kind: || Kind::Semaphore { permits: 2 },
+            limits: Job::new(3),
+            holders: 2,
+            ..QUICK
+        },
+    ],
+    costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(3), Operations::atomics(1))],
+    variants: &[
+        without_flush(|maker| build::<WithoutFlush>(maker, 1)),
+        super::Variant {
+            name: "in-two-steps",
+            about: IN_TWO_STEPS,
+            build: |maker| build::<InTwoSteps>(maker, 1),
+            trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
+        },
+        super::Variant {
+            name: "without-permits",
+            about: "enters when its ticket is the next, whoever is inside",
+            build: |maker| build::<WithoutPermits>(maker, 1),
+            trial: Some(Trial::caught(Style::Wait, Promise::Visibility, "was lost")),
+        },
+        super::Variant {
+            name: "without-turns",
+            about: "enters when a permit is left, whoever has waited longer",
+            build: |maker| build::<WithoutTurns>(maker, 1),
+            trial: Some(Trial {
+                job: Job::new(2).rounds(3),
+                ..Trial::caught(Style::Wait, Promise::Fairness, "was overtaken")
+            }),
+        },
+        super::Variant {
+            name: "narrow",
+            about: "tickets are numbered with two bits",
+            build: |maker| build::<Narrow>(maker, 1),
+            trial: Some(Trial::passes(Style::Wait, Job::new(2).rounds(5))),
+        },
+    ],
+}];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enters and leaves again and again, past the end of every field.
+    fn past_every_end<V: Variant>(from: u64, rounds: u64) {
+        let mut state = from << (64 - V::TICKET_BITS);
+        for ticket in from..from + rounds {
+            assert_eq!(Fields::<V>::next(state), Fields::<V>::number(ticket), "ticket {ticket}");
+            state = state.wrapping_add(Fields::<V>::ENTRY);
+            assert_eq!(Fields::<V>::inside(state), 1, "ticket {ticket}");
+            state -= 1;
+        }
+    }
+
+    #[test]
+    fn no_field_of_a_semaphore_runs_into_another() {
+        past_every_end::<Narrow>(0, 100);
+        past_every_end::<Right>((1 << Right::TICKET_BITS) - 3, 10);
+    }
+}
