@@ -31,10 +31,8 @@ impl<V: Variant> Origin<V> {
         let known_complaints = peer.complaints;
         for answer in Answers::new(body) {
             match answer? {
-                Answer::Complaint { count, fault } => {
-                    if count > known_complaints {
-                        self.note_complaint(header.server, count, fault);
-                    }
+                Answer::Complaint { count, fault } if count > known_complaints => {
+                    self.note_complaint(header.server, count, fault);
                 }
                 Answer::Called { slot, state, bytes } => {
                     self.ends += 1;
