@@ -1,4 +1,4 @@
-//! The page of errors is whole: it has a row for each variant of the error, and no other rows.
+//! The page of errors is whole: it has an item for each variant of the error, and no other items.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,10 @@ fn every_error_is_on_its_page() {
         .collect();
     assert!(variants.contains("RankLost") && variants.contains("Misuse"), "{variants:?}");
     let page = read("docs/errors.md");
-    let rows: BTreeSet<&str> = page
+    let items: BTreeSet<&str> = page
         .lines()
-        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.strip_prefix("- `"))
         .filter_map(|line| line.split('`').next())
         .collect();
-    assert_eq!(rows, variants, "the rows of docs/errors.md (left) are not the variants (right)");
+    assert_eq!(items, variants, "the items of docs/errors.md (left) are not the variants (right)");
 }
