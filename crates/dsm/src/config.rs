@@ -37,8 +37,6 @@ pub struct Config {
     pub check_races: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
-    /// What handling pages costs where it takes no time by itself: in virtual time.
-    pub work: Work,
 }
 
 /// How ranks meet.
@@ -82,15 +80,6 @@ pub enum Fetch {
     Call,
 }
 
-/// What handling pages costs in virtual time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Work {
-    /// Noticing an access.
-    pub fault_ns: u64,
-    /// Copying, comparing or changing a byte of a page, in picoseconds.
-    pub byte_ps: u64,
-}
-
 impl Config {
     /// The usual choices: pages noticed by faults, zero at the start, the tree as barrier.
     pub fn new(bytes: u64) -> Config {
@@ -106,7 +95,6 @@ impl Config {
             storage_max: 256 << 20,
             check_races: false,
             time_barriers: false,
-            work: Work::default(),
         }
     }
 }

@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
-use farside_rma::{Context, Place, Plain};
+use farside_rma::{Context, Place, Plain, Processing};
 use zerocopy::IntoBytes;
 
 use crate::config::{Config, Fetch, Start};
@@ -187,7 +187,7 @@ impl<'w, V: Variant> Core<'w, V> {
             handler,
             guard,
             statistics: Statistics::default(),
-            repeats: reach.fabric().effort().repeats,
+            repeats: reach.job().state.effort().repeats,
             races: Vec::new(),
             times: Vec::new(),
             allocations: 0,
@@ -212,7 +212,7 @@ impl<'w, V: Variant> Core<'w, V> {
 
     /// What was done so far.
     pub(crate) fn statistics(&self) -> Statistics {
-        let retransmitted = self.reach.fabric().effort().repeats.saturating_sub(self.repeats);
+        let retransmitted = self.reach.job().state.effort().repeats.saturating_sub(self.repeats);
         Statistics { retransmitted, ..self.statistics }
     }
 
@@ -233,10 +233,7 @@ impl<'w, V: Variant> Core<'w, V> {
 
     /// Time that handling a page takes, in virtual time.
     fn works(&self, bytes: usize) {
-        let ns = bytes as u64 * self.config.work.byte_ps / 1000;
-        if ns > 0 {
-            self.reach.work(ns);
-        }
+        self.reach.charge(Processing::Bytes(bytes));
     }
 
     /// A page is about to be read.
@@ -272,9 +269,7 @@ impl<'w, V: Variant> Core<'w, V> {
     }
 
     fn faults(&self) {
-        if self.config.work.fault_ns > 0 {
-            self.reach.work(self.config.work.fault_ns);
-        }
+        self.reach.charge(Processing::Fault);
     }
 
     /// Brings a page up to date.
@@ -385,7 +380,7 @@ impl<'w, V: Variant> Core<'w, V> {
         let handler =
             self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
         let mut done = 0;
-        let most = (self.reach.fabric().caps().call_bytes_max as usize / 4).max(1);
+        let most = (self.reach.job().caps.call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
             let segment =
                 if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };

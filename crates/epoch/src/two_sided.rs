@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
-use farside_rma::{AwaitedWord, Context, Place, Team, Window};
+use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window};
 
 use crate::message::Operation;
 use crate::variant::Variant;
@@ -58,8 +58,6 @@ pub(crate) struct TwoSided<'t> {
     barriers: Cell<u64>,
     desk: RefCell<Desk>,
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
-    /// For how long the library is busy with a request, on machines that do not tell by themselves.
-    library_ns: u64,
     /// What a message, or a reply, has room for: header and all.
     slot_bytes: usize,
 }
@@ -85,11 +83,7 @@ struct Epoch<'t> {
 pub(crate) type Queued<'t> = (Operation, Option<Rc<dyn Slot<'t> + 't>>);
 
 impl<'t> TwoSided<'t> {
-    pub(crate) fn new(
-        team: &Team<'_>,
-        library_ns: u64,
-        message_bytes: usize,
-    ) -> Result<TwoSided<'t>> {
+    pub(crate) fn new(team: &Team<'_>, message_bytes: usize) -> Result<TwoSided<'t>> {
         let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
         let mail = team.uncounted_window(2 * count * slot_bytes)?;
         let numbers = team.uncounted_window(2 * count + ROUNDS)?;
@@ -103,7 +97,6 @@ impl<'t> TwoSided<'t> {
             barriers: Cell::new(0),
             desk: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
-            library_ns,
             slot_bytes,
         })
     }
@@ -288,9 +281,7 @@ impl<'t> TwoSided<'t> {
                 return Ok(());
             }
             self.desk.borrow_mut().waiting.pop_front();
-            if self.library_ns > 0 {
-                context.work(self.library_ns);
-            }
+            context.charge(Processing::Message);
             if header[0] == LOCK {
                 self.desk.borrow_mut().hold(is_exclusive);
                 self.reply(context, member, &[])?;

@@ -20,7 +20,7 @@ use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, Topology};
+use farside_fabric::{Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_rma::{World, root_bytes};
 
 use nodes::Nodes;
@@ -432,7 +432,7 @@ impl Host {
     }
 
     /// Joins from inside this process, as one of its threads.
-    pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
+    pub(crate) fn connect(&self, rank: Rank) -> Result<Box<dyn Connection>> {
         enter(self.kind(), self.memory(rank), rank, None)
     }
 }
@@ -455,7 +455,7 @@ pub fn join() -> Result<World> {
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over
 /// it.
-pub fn connect() -> Result<Box<dyn Fabric>> {
+pub fn connect() -> Result<Box<dyn Connection>> {
     if !is_of_farside()
         && let Some(launcher) =
             farside_pmi::recognise(&variable).map_err(|error| Error::Join(error.to_string()))?
@@ -498,7 +498,7 @@ fn enter(
     job: Arc<farside_shm::Job>,
     rank: Rank,
     companion: Option<farside_shm::Companion>,
-) -> Result<Box<dyn Fabric>> {
+) -> Result<Box<dyn Connection>> {
     match kind {
         Kind::Shm => {
             let endpoint = farside_shm::Endpoint::join(job, rank)?;

@@ -36,9 +36,11 @@ pub use farside_containers::{FixedMap, GlobalArray, HashMap, array, map};
 pub use farside_dsm as dsm;
 pub use farside_epoch as epoch;
 pub use farside_fabric::{
-    Atomic, Departure, Fabric, Loss, PeerState, Region, SegmentId, Width, Word, counting, observed,
-    tracing,
+    Atomic, Connection, Departure, JobView, Loss, OldValue, PeerState, Region, SegmentId, Width,
+    Word, counting, observed, tracing,
 };
+#[doc(hidden)]
+pub use farside_rma::Prices;
 pub use farside_rma::{
     Agent, AtomicWord, AwaitedWord, Complex, Context, Counters, Error, ExitCause, Fetch, HandlerId,
     Integer, Link, Node, Own, Pair, Patch, PeerCounters, Pending, Place, Plain, Rank, Result, Run,

@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Event, Fabric as _, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
-    first_loss,
+    Condition, Connection as _, Event, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
 };
 
 use crate::direct::Owed;
@@ -37,15 +35,12 @@ impl Endpoint {
         Ok(self.seat.topology.node_of(peer) == self.seat.node)
     }
 
-    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
-    /// memory is still there.
     pub(crate) fn check_alive(&self, peer: Rank) -> Result<()> {
-        if self.failures().losses.load(Ordering::Relaxed) != 0
-            && let Some(loss) = first_loss(self, [peer])
-        {
-            return Err(loss.error());
-        }
-        Ok(())
+        self.job().check_alive(peer)
+    }
+
+    pub(crate) fn departures(&self) -> u32 {
+        self.seat.failures.departures()
     }
 
     /// Who serves a far rank's memory.
@@ -87,7 +82,7 @@ impl Endpoint {
         let mut looks = 0;
         loop {
             let worked = self.work_port(looks, &mut done);
-            let known = self.failures().departures.load(Ordering::SeqCst);
+            let known = self.departures();
             match worked {
                 Worked::Done => return Ok(()),
                 _ => alive()?,
@@ -135,7 +130,7 @@ impl Endpoint {
             let (seat, index) = (&self.seat, self.index);
             seat.directory.set_asleep(seat.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
-            if self.failures().departures.load(Ordering::SeqCst) == known_departures {
+            if self.departures() == known_departures {
                 match worked {
                     Worked::Done => {}
                     Worked::NotYet(nap) => self.line.sleep(nap.min(longest)),
@@ -231,8 +226,9 @@ impl Endpoint {
         }
     }
 
+    /// Whether what this rank posts to a segment counts as landings at its target.
     pub(crate) fn counts(&self, segment: SegmentId) -> bool {
-        segment.counts()
+        self.seat.job.is_counted(self.seat.rank, segment)
     }
 
     /// Everything that this thread has posted is sent and acknowledged, as far as anybody is there
@@ -249,7 +245,7 @@ impl Endpoint {
     }
 
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
-        if self.failures().losses.load(Ordering::Relaxed) != 0 {
+        if self.seat.failures.any_lost() {
             self.seat.abandon_the_lost(port);
         }
     }
@@ -269,7 +265,7 @@ impl Endpoint {
             if let Worked::Done = worked {
                 return Ok(Wake::Ready { which: 0, value: 0 });
             }
-            if self.failures().departures.load(Ordering::SeqCst) != wait.known_departures {
+            if self.departures() != wait.known_departures {
                 return Ok(Wake::Departure);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -329,7 +325,6 @@ impl Endpoint {
             let word = each.memory.look(each.at.offset, each.at.width);
             word.is_none_or(|word| (each.until)(word.load()))
         };
-        self.failures().departures.load(Ordering::SeqCst) != wait.known_departures
-            || conditions.iter().any(holds)
+        self.departures() != wait.known_departures || conditions.iter().any(holds)
     }
 }

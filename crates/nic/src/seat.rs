@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use farside_fabric::{
-    Caps, Error, ExitCause, Fabric as _, Node, PeerState, Rank, Result, SegmentId, Topology, Width,
+    Caps, Connection as _, Error, ExitCause, Failures, Node, PeerState, Rank, Result, SegmentId,
+    Topology, Width,
 };
 use farside_shm::Job;
 use rustc_hash::FxHashMap;
@@ -35,6 +36,7 @@ pub(crate) struct Seat {
     pub(crate) job: Arc<Job>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) caps: Caps,
+    pub(crate) failures: Failures,
     pub(crate) directory: Directory,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) progress: Progress,
@@ -68,6 +70,9 @@ pub(crate) struct FarCalls {
     pub(crate) count: u32,
 }
 
+/// The segment of a node's first rank in whose only word landings are counted.
+pub(crate) const LANDINGS: SegmentId = SegmentId(2);
+
 impl Seat {
     /// Takes a rank's place in the job, with a connection to the near part of it. Each rank joins
     /// once.
@@ -87,13 +92,13 @@ impl Seat {
         let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;
         if topology.leader_of(node)? == rank {
             // Other nodes' operations are counted here, as soon as there are any.
-            near.register(SegmentId::LANDINGS, Width::W64.bytes())?;
+            near.register(LANDINGS, Width::W64.bytes())?;
         }
         let caps = Caps {
             name: "nic",
             ordering: farside_fabric::Ordering::PerPeer,
             outstanding_max: OUTSTANDING_MAX,
-            ..near.caps().clone()
+            ..near.job().caps.clone()
         };
         let host = match directory.settings().server.place {
             Place::Nic => None,
@@ -104,6 +109,7 @@ impl Seat {
             node,
             topology,
             caps,
+            failures: job.hold_failures(),
             progress: Progress::new(),
             places: Mutex::new(
                 (0..PORTS_PER_RANK).rev().map(|index| Vacancy { index, port: None }).collect(),

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::directory::Directory;
 use crate::line::Registrar;
+use crate::seat::LANDINGS;
 use crate::service::{Asked, Memory};
 use crate::wire::request::{About, Rows};
 
@@ -124,7 +125,7 @@ impl Memory for Target {
         // What has landed is visible before its count is.
         full_fence();
         if let Ok(rank) = self.job.topology().leader_of(self.node) {
-            let at = Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 };
+            let at = Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 };
             // The leader has not joined yet: nobody counts.
             let _ = self.reach.atomic(at, Atomic::Add(count.into()));
         }

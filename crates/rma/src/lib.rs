@@ -7,8 +7,8 @@
 //! - [`Scope`]: transfers that overlap with computation.
 //!
 //! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by
-//! name, no thread, no socket and no clock: it asks once whether a peer is near, and then either
-//! touches mapped memory itself or calls the fabric.
+//! name, no thread, no socket and no clock. `target` decides, once for each operation, whether the
+//! peer's memory is near; then the processor touches mapped memory, or the fabric is called.
 
 mod atomics;
 mod collective;
@@ -18,11 +18,14 @@ mod landings;
 mod marks;
 mod noncontiguous;
 mod numbers;
+mod operations;
 mod pending;
 mod place;
 mod plain;
 mod poison;
+mod prices;
 mod segment;
+mod target;
 mod team;
 mod variants;
 mod waiting;
@@ -38,6 +41,8 @@ pub use noncontiguous::{Patch, Run};
 pub use pending::{Pending, Scope, Transfer};
 pub use place::Place;
 pub use plain::{AtomicWord, Complex, Integer, Pair, Plain, Summand};
+#[doc(hidden)]
+pub use prices::{Prices, Processing};
 pub use team::Team;
 pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Rank, Result, SegmentId};
+use farside_fabric::{Connection, Error, Rank, Result, SegmentId};
 use zerocopy::IntoBytes;
 
 use crate::collective::{Call, Kind, MESSAGE_BYTES, Step, at, central, dissemination, flat, tree};
 use crate::context::Context;
 use crate::plain::Plain;
-use crate::segment::Segment;
+use crate::segment::{Segment, Traffic};
 use crate::window::Window;
 use crate::words::{Pool, Words};
 
@@ -45,18 +45,18 @@ pub(crate) struct Group {
     pub(crate) received: Box<[Cell<u32>]>,
     /// Whether all members share memory.
     one_node: bool,
-    /// Whether all members can run at the same time.
+    /// Whether the members on this node outnumber its processors.
     crowded: bool,
     pub(crate) pool: RefCell<Pool>,
 }
 
 impl Group {
-    pub(crate) fn new(fabric: &dyn Fabric, area: Segment) -> Result<Group> {
-        let (members, topology) = (area.members.clone(), fabric.topology());
-        let me = members.iter().position(|&rank| rank == fabric.rank());
-        let me = me.ok_or(Error::NotAMember { rank: fabric.rank(), of: "team" })?;
-        let one_node = members.iter().all(|&rank| topology.same_node(rank, members[0]));
-        let near = members.iter().filter(|&&rank| topology.same_node(rank, fabric.rank())).count();
+    pub(crate) fn new(fabric: &dyn Connection, area: Segment) -> Result<Group> {
+        let (members, job) = (area.members.clone(), fabric.job());
+        let me = members.iter().position(|&rank| rank == job.rank);
+        let me = me.ok_or(Error::NotAMember { rank: job.rank, of: "team" })?;
+        let one_node = members.iter().all(|&rank| job.topology.same_node(rank, members[0]));
+        let crowded = job.is_crowded(members.iter().copied());
         let channels = at::channel(true, members.len().next_power_of_two().ilog2()) as usize + 1;
         Ok(Group {
             area: Arc::new(area),
@@ -68,7 +68,7 @@ impl Group {
             sent: vec![Cell::new(0); channels].into(),
             received: vec![Cell::new(0); channels].into(),
             one_node,
-            crowded: near > fabric.caps().processors as usize,
+            crowded,
             pool: RefCell::default(),
         })
     }
@@ -248,7 +248,7 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, SegmentId::named_by)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Counted)?)))
     }
 
     /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
@@ -256,8 +256,7 @@ impl<'w> Team<'w> {
     pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, name)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Uncounted)?)))
     }
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small
@@ -289,8 +288,7 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
-        let names = self.all_gather(&[if leads { self.name_segment(name) } else { NAMELESS }])?;
+        let names = self.all_gather(&[if leads { self.name_segment() } else { NAMELESS }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
@@ -305,12 +303,15 @@ impl<'w> Team<'w> {
         }
         self.agree_on_success(
             mine,
-            mine.map_or(Ok(()), |id| self.context.fabric().register(id, bytes)),
+            mine.map_or(Ok(()), |id| {
+                Segment::register(self.context.fabric(), id, bytes, Traffic::Uncounted)
+            }),
         )?;
         let Some(id) = mine else {
             return Ok(None);
         };
-        let area = Segment::open(self.context.fabric(), id, members, &|_| bytes)?;
+        let area =
+            Segment::open(self.context.fabric(), id, members, Traffic::Uncounted, &|_| bytes)?;
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
@@ -352,13 +353,8 @@ impl<'w> Team<'w> {
 
     /// A new segment with `bytes` on this member, and `element` bytes for each element on every
     /// member.
-    pub(crate) fn segment(
-        &self,
-        bytes: u64,
-        element: u64,
-        name: impl Fn(Rank, u32) -> SegmentId,
-    ) -> Result<Segment> {
-        let name = if self.index() == 0 { self.name_segment(name) } else { NAMELESS };
+    pub(crate) fn segment(&self, bytes: u64, element: u64, traffic: Traffic) -> Result<Segment> {
+        let name = if self.index() == 0 { self.name_segment() } else { NAMELESS };
         // The name, and whether all say the same: that much can be folded, and mostly no more is
         // needed.
         let mut says = [[name, element, element, bytes, bytes]];
@@ -372,16 +368,16 @@ impl<'w> Team<'w> {
         if name == NAMED_ALL {
             return Err(out_of_names(self.members()[0]));
         }
-        let id = SegmentId(name);
-        self.agree_on_success(Some(id), self.context.fabric().register(id, bytes))?;
+        let (id, fabric) = (SegmentId(name), self.context.fabric());
+        self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
         let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
-        Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
+        Segment::open(fabric, id, self.group().members.clone(), traffic, &bytes_of)
     }
 
     /// What this member, who gives a name, tells the others.
-    fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> u64 {
-        self.context.name_segment(name).map_or(NAMED_ALL, |name| name.0)
+    fn name_segment(&self) -> u64 {
+        self.context.name_segment().map_or(NAMED_ALL, |name| name.0)
     }
 
     /// The members disagree on the type of a window: says with whom.

@@ -1,4 +1,5 @@
-//! What the ports of a simulation are plugged into: a machine that decides when things happen.
+//! The seam below the simulator's one `Fabric` (`port`): an engine decides when things happen. It is
+//! for the two engines of this crate, every schedule and virtual time; a new fabric is none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,8 +37,8 @@ pub(crate) trait Engine {
     /// A rank has ended.
     fn depart(&mut self, rank: Rank, lost: Option<ExitCause>);
     /// Begins to count what lands on a node.
-    fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
-        self.store().count_landings(node).map(Some)
+    fn count_landings(&mut self, node: Node) -> Result<Word> {
+        self.store().count_landings(node)
     }
     /// Which condition of a wait holds already, if the machine need not be asked when that is
     /// noticed.

@@ -16,7 +16,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Error, Event, ExitCause, Loss, PeerState, Rank, Result, SegmentId, Width,
+    Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, SegmentId, Width,
     Word,
 };
 
@@ -291,9 +291,7 @@ impl Team<'_> {
                 Err(Error::RankLost { rank, how }) => {
                     // What was learned from one who left because of it, nobody else need ever hear
                     // of, nor care if that is no member.
-                    if !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
-                        || !group.members.contains(&rank)
-                    {
+                    if !context.is_lost(rank) || !group.members.contains(&rank) {
                         self.poison(Poison::Lost(Loss { rank, how }));
                     }
                     return Err(Error::RankLost { rank, how });

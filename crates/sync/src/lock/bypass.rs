@@ -140,13 +140,7 @@ impl<V: Variant> Bypass<V> {
 
     fn arrange(&mut self, context: &Context) {
         let topology = context.topology();
-        let near = self
-            .site
-            .members()
-            .iter()
-            .filter(|&&rank| topology.same_node(rank, context.rank()))
-            .count();
-        let crowded = near > context.fabric().caps().processors as usize;
+        let crowded = context.is_crowded(self.site.members());
         self.gap = if crowded { 1 } else { GAP };
         self.batch =
             self.bounds.batch.unwrap_or(if crowded { BATCH_CROWDED } else { BATCH }).max(1).into();

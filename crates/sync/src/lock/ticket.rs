@@ -76,12 +76,6 @@ impl<V: Variant> Algorithm for Ticket<V> {
     }
 }
 
-/// Whether the ranks of this node outnumber its processors.
-fn is_crowded(site: &Site, context: &Context) -> bool {
-    let is_near = |&&rank: &&Rank| context.topology().same_node(rank, context.rank());
-    site.members().iter().filter(is_near).count() > context.fabric().caps().processors as usize
-}
-
 /// Takes a number and waits until it is called, or tries until time is up.
 pub(super) fn take_turn<V: Variant>(
     site: &Site,
@@ -111,7 +105,7 @@ pub(super) fn take_turn<V: Variant>(
     let mut is_queued = false;
     site.poll(context, pause, Patience::Forever, || {
         let mut ahead = mine.wrapping_sub(context.load(serving)?);
-        if ahead > LOOKING && is_crowded(site, context) {
+        if ahead > LOOKING && context.is_crowded(site.members()) {
             let time = TURN * u32::try_from(ahead - LOOKING).unwrap_or(u32::MAX).min(TURNS_MAX);
             let slept =
                 site.wait_patiently(context, pause, |_| false, (Patience::AtMost(time), false));

@@ -155,12 +155,7 @@ impl<V: Variant> Algorithm for RmaRw<V> {
 /// The counters lie behind the tree, which may need fewer words after losses and never more.
 /// Readers let writers pass for a while where ranks outnumber processors.
 fn counters(site: &Site, context: &Context, thresholds: &Thresholds) -> Result<Counters> {
-    let near = site
-        .members()
-        .iter()
-        .filter(|&&rank| context.topology().same_node(rank, context.rank()))
-        .count();
-    let yields = if near > context.fabric().caps().processors as usize { slots::YIELDS } else { 0 };
+    let yields = if context.is_crowded(site.members()) { slots::YIELDS } else { 0 };
     let base = site.len() - counters::WORDS;
     let limits = Limits { t_dc: thresholds.t_dc, t_r: Some(thresholds.t_r), yields };
     Counters::new(base, context, site.members(), limits)

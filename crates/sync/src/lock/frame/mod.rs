@@ -8,7 +8,7 @@ mod variant;
 
 use std::time::Duration;
 
-use farside_fabric::{PeerState, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
 
 pub use handle::Handle;
@@ -36,7 +36,7 @@ pub trait Algorithm: Send {
 
     /// Whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+        !context.is_lost(rank)
     }
 
     /// The words, to be given back.

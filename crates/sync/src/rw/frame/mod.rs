@@ -2,7 +2,7 @@
 
 mod statistics;
 
-use farside_fabric::{PeerState, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
 use crate::lock::frame::{Patience, Site};
@@ -45,7 +45,7 @@ pub trait Algorithm: Send {
 
     /// Whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+        !context.is_lost(rank)
     }
 
     /// Gives the words back. Collective over those who made the lock.
