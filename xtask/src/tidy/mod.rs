@@ -13,6 +13,7 @@ mod packed;
 mod source;
 mod tokens;
 mod unsafe_code;
+mod waist;
 mod words;
 
 use std::fmt;
@@ -50,6 +51,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     packed::check(&tree, &list, &mut report);
     links::check(root, &mut report)?;
+    let waist = root.join(waist::FILE);
+    let waist =
+        fs::read_to_string(&waist).with_context(|| format!("cannot read {}", waist.display()))?;
+    println!("tidy: the waist requires {} methods", waist::check(&waist, &mut report));
     report.print();
     println!(
         "tidy: {} violations, {} warnings in {} source files",
