@@ -46,32 +46,40 @@ macro_rules! tests {
 }
 
 tests! { $
-    memory: fresh_windows_are_zero parts_have_the_lengths_asked_for alignment_is_kept freed_memory_comes_back_zero
-        own_part_is_memory words_are_symmetric many_windows_come_and_go a_window_can_be_cast
-        too_much_memory_is_refused_by_all;
-    transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope transfers_own_their_data strided_matches_the_reference
-        vector_matches_the_reference strided_of_four_dimensions accumulate_scales_every_number accumulates_do_not_disturb_each_other
-        counters_count;
-    atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing compare_swap_counts
-        pairs_change_together narrow_words_do_not_touch_their_neighbours bits_are_set_once atomics_can_be_started
-        contexts_are_contenders;
-    ordering: a_pair_wakes_who_waits_for_either_half wait_returns_what_it_saw a_signal_comes_after_the_fenced_put put_signal_brings_its_data flush_is_seen_by_a_third_rank wait_sees_atomics
-        wait_wakes_a_sleeper wait_times_out time_alone_can_be_waited_for fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get
-        relax_lets_others_run ranks_wait_in_a_chain;
-    collectives: barriers_in_a_row_separate barriers_and_broadcasts_alternate broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
+    memory: fresh_windows_are_zero parts_have_the_lengths_asked_for alignment_is_kept
+        freed_memory_comes_back_zero own_part_is_memory words_are_symmetric many_windows_come_and_go
+        a_window_can_be_cast too_much_memory_is_refused_by_all;
+    transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope
+        transfers_own_their_data strided_matches_the_reference vector_matches_the_reference
+        strided_of_four_dimensions accumulate_scales_every_number
+        accumulates_do_not_disturb_each_other counters_count;
+    atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing
+        compare_swap_counts pairs_change_together narrow_words_do_not_touch_their_neighbours
+        bits_are_set_once atomics_can_be_started contexts_are_contenders;
+    ordering: a_pair_wakes_who_waits_for_either_half wait_returns_what_it_saw
+        a_signal_comes_after_the_fenced_put put_signal_brings_its_data flush_is_seen_by_a_third_rank
+        wait_sees_atomics wait_wakes_a_sleeper wait_times_out time_alone_can_be_waited_for
+        fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get relax_lets_others_run
+        ranks_wait_in_a_chain;
+    collectives: barriers_in_a_row_separate barriers_and_broadcasts_alternate
+        broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
         all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix
         collectives_go_on_past_the_end_of_their_numbers empty_collectives_are_fine
         sync_completes_puts;
-    teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node windows_of_a_team
-        who_has_no_colour_has_no_team teams_come_and_go;
-    agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter a_handler_reads_and_writes
-        calls_that_cannot_be_served_are_errors a_call_that_nobody_serves_is_an_error many_threads_call
-        calls_go_on_without_the_first_rank locks_go_on_without_the_first_rank windows_go_on_without_the_first_rank;
-    failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused misaligned_words_are_refused
-        different_lengths_are_a_disagreement different_collectives_are_a_disagreement different_types_are_a_disagreement
-        different_word_counts_are_a_disagreement who_left_early_is_missed who_left_in_order_is_not_missed
-        freeing_different_windows_is_a_disagreement who_polls_the_left_is_told types_without_size_are_refused
-        shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for strangers_have_no_part;
+    teams: teams_by_colour teams_are_independent teams_can_be_split_again a_team_of_one_node
+        windows_of_a_team who_has_no_colour_has_no_team teams_come_and_go;
+    agents: calls_are_answered calls_from_everybody_are_counted a_handler_signals_a_waiter
+        a_handler_reads_and_writes calls_that_cannot_be_served_are_errors
+        a_call_that_nobody_serves_is_an_error many_threads_call calls_go_on_without_the_first_rank
+        locks_go_on_without_the_first_rank windows_go_on_without_the_first_rank;
+    failures: out_of_range_is_named unknown_ranks_are_named freed_segments_are_refused
+        misaligned_words_are_refused different_lengths_are_a_disagreement
+        different_collectives_are_a_disagreement different_types_are_a_disagreement
+        different_word_counts_are_a_disagreement who_left_early_is_missed
+        who_left_in_order_is_not_missed freeing_different_windows_is_a_disagreement
+        who_polls_the_left_is_told types_without_size_are_refused
+        shapes_that_contradict_themselves_are_refused other_ranks_memory_is_not_waited_for
+        strangers_have_no_part;
 }
 
 /// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of
