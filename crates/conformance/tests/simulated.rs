@@ -41,7 +41,9 @@ mod simulated {
 mod simulated_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), 5, Some("node:2")) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), 5, Some("node:2")) })*
+        };
     }
     for_each_test!(cases);
 }

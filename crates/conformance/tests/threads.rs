@@ -33,7 +33,9 @@ fn local(ranks: u32) -> Local {
 mod threads {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).cores(2)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(4).cores(2)) })*
+        };
     }
     for_each_test!(cases);
 }
@@ -42,7 +44,9 @@ mod threads {
 mod roomy_threads {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(3).cores(64)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(3).cores(64)) })*
+        };
     }
     for_each_test!(cases);
 }
@@ -51,7 +55,9 @@ mod roomy_threads {
 mod threads_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).topology("node:2")) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(5).topology("node:2")) })*
+        };
     }
     for_each_test!(cases);
 }
@@ -75,7 +81,9 @@ mod observed_threads {
 mod threads_over_nic {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4)) })*
+        };
     }
     for_each_test!(cases);
 }
@@ -84,7 +92,9 @@ mod threads_over_nic {
 mod threads_over_nic_on_two_nodes {
     use super::*;
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(5).nodes(2)) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(5).nodes(2)) })*
+        };
     }
     for_each_test!(cases);
 }
@@ -99,7 +109,9 @@ mod threads_over_ofi {
     }
 
     macro_rules! cases {
-        ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi(&provider())) })* };
+        ($($name:ident)*) => {
+            $(#[test] fn $name() { run(stringify!($name), local(4).nodes(4).ofi(&provider())) })*
+        };
     }
     for_each_test!(cases);
 }

@@ -55,7 +55,8 @@ impl Context {
     /// # farside::local(2, |world| {
     /// let heads = world.window::<Pair>(1)?;
     /// let head = heads.at(Rank(1), 0);
-    /// let winner = world.compare_swap(head, Pair(0, 0), Pair(1, world.rank().0.into()))? == Pair(0, 0);
+    /// let mine = Pair(1, world.rank().0.into());
+    /// let winner = world.compare_swap(head, Pair(0, 0), mine)? == Pair(0, 0);
     /// assert_eq!(world.load(head)?.0, 1);
     /// # let _ = winner;
     /// # heads.free(&world) }).unwrap();

@@ -136,7 +136,10 @@ impl Context {
     /// let window = world.window::<u64>(1)?;
     /// let context = world.context()?;
     /// std::thread::scope(|threads| {
-    ///     threads.spawn(|| { let context = context; context.fetch_add(window.at(farside::Rank(0), 0), 1) });
+    ///     threads.spawn(|| {
+    ///         let context = context;
+    ///         context.fetch_add(window.at(farside::Rank(0), 0), 1)
+    ///     });
     ///     world.fetch_add(window.at(farside::Rank(0), 0), 1)
     /// })?;
     /// world.sync()?;

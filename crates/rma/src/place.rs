@@ -69,8 +69,8 @@ impl<'w, T> Place<'w, T> {
         Place { offset, ..self }
     }
 
-    /// Returns the same place, as the first of elements of another type. Whether it is aligned for atomics
-    /// is checked when it is used so.
+    /// Returns the same place, as the first of elements of another type. Whether it is aligned for
+    /// atomics is checked when it is used so.
     #[must_use]
     #[inline]
     pub fn cast<U>(self) -> Place<'w, U> {

@@ -85,7 +85,10 @@ impl Context {
     /// let pair = [Rank(0), Rank(1)];
     /// match world.rank().0 {
     ///     0 => world.signal(flag.at(Rank(1), 0), 1)?,
-    ///     1 => assert_eq!(world.wait_among(&pair, flag.at(Rank(1), 0), |flag| flag != 0, WaitOptions::default())?, 1),
+    ///     1 => {
+    ///         let (flag, options) = (flag.at(Rank(1), 0), WaitOptions::default());
+    ///         assert_eq!(world.wait_among(&pair, flag, |flag| flag != 0, options)?, 1);
+    ///     }
     ///     _ => {}
     /// }
     /// # flag.free(&world) }).unwrap();

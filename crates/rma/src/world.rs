@@ -68,9 +68,11 @@ impl World {
     /// # farside::local(3, |world| {
     /// let words = world.words(1)?;
     /// let visitors = words.at(Rank(0), 0).word();
-    /// let count = world.serve(move |agent, _from, bytes| match agent.atomic(visitors, Atomic::Add(bytes[0].into())) {
-    ///     Ok(before) => vec![before as u8 + bytes[0]],
-    ///     Err(_) => vec![],
+    /// let count = world.serve(move |agent, _from, bytes| {
+    ///     match agent.atomic(visitors, Atomic::Add(bytes[0].into())) {
+    ///         Ok(before) => vec![before as u8 + bytes[0]],
+    ///         Err(_) => vec![],
+    ///     }
     /// })?;
     /// let seen = world.call(Node(0), count, &[1])?;
     /// assert!((1..=3).contains(&seen[0]));

@@ -2,13 +2,14 @@
 //!
 //! A [`Job`] is one anonymous file in memory (`memfd`): a header, a block for each rank, slots for
 //! calls, tables of segments, and an arena for each rank that its segments are cut from. Nothing
-//! outside the job can open it, and it is gone when the last process is. Every process maps all of it
-//! once; near operations are plain instructions on that mapping.
+//! outside the job can open it, and it is gone when the last process is. Every process maps all of
+//! it once; near operations are plain instructions on that mapping.
 //!
 //! The fabric of several nodes stands on this one: `nic` asks it for the near half of its work, by
 //! [`Surroundings`] (what the handlers of a node reach beyond it), [`Neighbourhood`] (what an agent
-//! is given), [`Membership`] and [`Companion`] (what keeps a rank in the job), [`Reach`] (operations
-//! on behalf of far ranks) and [`FarAnswer`] (calls of far ranks). That seam is for `nic` alone.
+//! is given), [`Membership`] and [`Companion`] (what keeps a rank in the job), [`Reach`]
+//! (operations on behalf of far ranks) and [`FarAnswer`] (calls of far ranks). That seam is for
+//! `nic` alone.
 //!
 //! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this
 //!   crate is there and in `bell`'s system call;

@@ -1,7 +1,8 @@
 //! The job's memory: one anonymous file, its layout, its mapping.
 //!
 //! ```text
-//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots | tables of segments | topology | what is beside | first segments | an arena per rank
+//! header | a block per rank | a bell per agent | locks for sums | which calls wait | call slots |
+//! tables of segments | topology | what is beside | first segments | an arena per rank
 //! ```
 //!
 //! The first segments, which hold the words that the collectives meet on, lie together instead of

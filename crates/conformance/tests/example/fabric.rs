@@ -1,7 +1,7 @@
 //! A complete fabric for ranks that are threads of one process: one lock around all memory, one
 //! condition variable for all sleepers. `docs/adding-a-fabric.md` walks through it.
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -113,9 +113,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Changes memory of a rank that must not be lost, and wakes all sleepers to look at it.
-    fn change<R>(&self, peer: Rank, act: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+    fn change<R>(&self, peer: Rank, act: impl FnOnce(&State) -> Result<R>) -> Result<R> {
         self.job().check_alive(peer)?;
-        let done = act(&mut self.member.job.lock());
+        let done = act(&self.member.job.lock());
         self.member.job.changed.notify_all();
         done
     }
@@ -198,10 +198,10 @@ impl Fabric for Endpoint {
         check_bytes("bytes of a call's argument", bytes)?;
         let mut state = job.lock();
         let runner = job.topology.first_left(node, |rank| state.roster.peer_state(rank))?;
-        // The handler leaves its place while it runs, so that it can be given the rest.
+        // The handler leaves its place while it runs, so that it can read the rest.
         let none = Error::NoHandler { node, handler: handler.0 };
         let mut run = state.handlers.remove(&(runner, handler)).ok_or(none)?;
-        let reply = run(&HandlerAgent { node, state: RefCell::new(&mut state) }, caller, bytes);
+        let reply = run(&HandlerAgent { node, state: &state }, caller, bytes);
         state.handlers.insert((runner, handler), run);
         drop(state);
         job.changed.notify_all();
@@ -261,7 +261,7 @@ impl Fabric for Endpoint {
 /// What a handler can reach: the state, whose lock is held while it runs.
 struct HandlerAgent<'a> {
     node: Node,
-    state: RefCell<&'a mut State>,
+    state: &'a State,
 }
 
 impl Agent for HandlerAgent<'_> {
@@ -269,20 +269,20 @@ impl Agent for HandlerAgent<'_> {
         self.node
     }
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128> {
-        self.state.borrow().mapped(at.rank, at.segment)?.execute(at, op)
+        self.state.mapped(at.rank, at.segment)?.execute(at, op)
     }
     fn post(&self, at: Word, op: Atomic) -> Result<()> {
         self.atomic(at, op).map(drop)
     }
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
-        self.state.borrow().mapped(to.rank, to.segment)?.write(to, bytes)
+        self.state.mapped(to.rank, to.segment)?.write(to, bytes)
     }
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
         self.put(to, bytes)?;
         self.post(at, op)
     }
     fn get(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        self.state.borrow().mapped(from.rank, from.segment)?.read(from, into)
+        self.state.mapped(from.rank, from.segment)?.read(from, into)
     }
 }
 

@@ -115,8 +115,8 @@ impl Mapped {
         self.bytes
     }
 
-    /// Returns the first byte. Dereferencing it as a plain reference is sound only while no other rank
-    /// touches the same bytes (while none writes them, for a shared reference).
+    /// Returns the first byte. Dereferencing it as a plain reference is sound only while no other
+    /// rank touches the same bytes (while none writes them, for a shared reference).
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -444,7 +444,10 @@ mod tests {
 
         #[test]
         fn sums_do_what_the_reference_says(
-            number in prop_oneof![Just(Number::I32), Just(Number::I64), Just(Number::F32), Just(Number::F64), Just(Number::C32), Just(Number::C64)],
+            number in prop_oneof![
+                Just(Number::I32), Just(Number::I64), Just(Number::F32), Just(Number::F64),
+                Just(Number::C32), Just(Number::C64),
+            ],
             start in proptest::collection::vec(-1000i16..1000, 4),
             x in proptest::collection::vec(-1000i16..1000, 4),
             scale in (-9i16..9, -9i16..9),
@@ -464,7 +467,8 @@ mod tests {
             prop_assert!(mapped.put(16, &start));
             prop_assert!(mapped.accumulate(16, &sum, &x, Rank(0), &mut |_| false));
             let mut expected = start.clone();
-            expected.chunks_exact_mut(bytes).zip(x.chunks_exact(bytes)).for_each(|(y, x)| sum.apply(y, x));
+            let pairs = expected.chunks_exact_mut(bytes).zip(x.chunks_exact(bytes));
+            pairs.for_each(|(y, x)| sum.apply(y, x));
             let mut held = vec![0; start.len()];
             prop_assert!(mapped.get(16, &mut held));
             prop_assert_eq!(held, expected);

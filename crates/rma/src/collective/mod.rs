@@ -16,8 +16,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, SegmentId, Width,
-    Word,
+    Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, SegmentId, Width, Word,
 };
 
 use crate::poison::{Poison, concerns};
