@@ -112,15 +112,15 @@ fn sleepers_are_woken() {
     each("sleepers_are_woken", |job| {
         let (sleeper, far, near) = (job.join(0), job.join(2), job.join(1));
         let at = word(0, SegmentId::ROOT, 0);
-        let memory = own(&sleeper, at.segment);
+        let memory = memory_of(&sleeper, at.segment);
         let (seen, sees) = mpsc::channel();
         let sleeping = std::thread::spawn(move || {
-            let memory = own(&sleeper, at.segment);
+            let memory = memory_of(&sleeper, at.segment);
             for round in 1..=4 * ROUNDS {
                 wait(&sleeper, at, &memory, &|value| value == round);
                 seen.send(round).expect("somebody listens");
             }
-            sleeper.effort()
+            sleeper.job().state.effort()
         });
         let mut round = 0;
         for (waker, posts) in [(&far, false), (&far, true), (&near, false), (&near, true)] {
@@ -154,7 +154,7 @@ fn landings_are_counted() {
 }
 
 /// A rank's own part of a segment.
-fn own(fabric: &Endpoint, segment: SegmentId) -> Mapped {
+fn memory_of(fabric: &Endpoint, segment: SegmentId) -> Mapped {
     let rank = fabric.job().rank;
     fabric.map(rank, segment).expect("a segment").expect("own memory is near")
 }
@@ -194,12 +194,12 @@ fn count_landings(job: &Job) {
         .atomic(word(2, SegmentId::ROOT, 0), Atomic::Add(1), OldValue::Ignored)
         .expect("a signal");
     finish(&from, started);
-    let own = own(&to, landings.segment);
+    let own = memory_of(&to, landings.segment);
     let waiter = std::thread::spawn(move || {
         wait(&to, landings, &own, &|count| count >= posted);
         // What has landed is there when it is counted.
         let mut seen = vec![0u8; HUGE - 64];
-        assert!(own(&to, segment).get(0, &mut seen));
+        assert!(memory_of(&to, segment).get(0, &mut seen));
         assert!(seen.iter().all(|&byte| byte == 7));
         (to, own)
     });
@@ -218,7 +218,7 @@ fn a_put_without_waiting_does_not_wait() {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
         to.register(segment, 2 * HUGE as u64).expect("memory");
-        let own = own(&to, segment);
+        let own = memory_of(&to, segment);
         let block = Region::block(Rank(2), segment, 0, HUGE as u64);
         // One piece goes past the agent, several to it: neither is all under way when the call
         // returns.
@@ -266,7 +266,7 @@ fn a_long_get_does_not_wait() {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
         to.register(segment, HUGE as u64).expect("memory");
-        assert!(own(&to, segment).put(0, &vec![9; HUGE]));
+        assert!(memory_of(&to, segment).put(0, &vec![9; HUGE]));
         let mut data = vec![0; HUGE];
         // SAFETY: nobody touches the buffer until the get is over.
         let started = unsafe {

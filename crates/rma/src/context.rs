@@ -206,7 +206,10 @@ impl Context {
         &self.prices
     }
 
-    pub(crate) fn failures(&self) -> &Failures {
+    /// Returns the counters of ranks that were lost or have left: cheap to read before every
+    /// operation.
+    #[inline]
+    pub fn failures(&self) -> &Failures {
         &self.failures
     }
 

@@ -47,7 +47,7 @@ impl Handle {
         context: &Context,
         site: impl FnOnce() -> &'s Site,
     ) -> Result<()> {
-        let losses = context.job().failures.losses.load(Ordering::Relaxed);
+        let losses = context.failures().losses.load(Ordering::Relaxed);
         if losses == self.losses.get() {
             Ok(())
         } else {
