@@ -16,6 +16,7 @@ use farside_fabric::{
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
+use crate::node::rank_state::LANDINGS;
 use crate::target::service::{CallState, Memory};
 use crate::transport::{MemoryRegistration, RemoteKey};
 use crate::wire::request::{About, Rows};
@@ -146,7 +147,7 @@ impl Memory for NodeMemory {
         // What has landed becomes visible before its count.
         full_fence();
         if let Ok(rank) = self.job.topology().leader_of(self.node) {
-            let at = Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 };
+            let at = Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 };
             // If the leader has not joined yet, no rank reads the count.
             let _ = self.reach.atomic(at, Atomic::Add(count.into()));
         }

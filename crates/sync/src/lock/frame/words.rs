@@ -82,13 +82,7 @@ impl LockWords {
 
     /// Returns whether the members on this rank's node outnumber its processors.
     pub fn crowding(&self, context: &Context) -> Crowding {
-        let is_near = |&&rank: &&Rank| context.topology().same_node(rank, context.rank());
-        let near = self.members.iter().filter(is_near).count();
-        if near > context.fabric().caps().processors as usize {
-            Crowding::Crowded
-        } else {
-            Crowding::Roomy
-        }
+        if context.is_crowded(&self.members) { Crowding::Crowded } else { Crowding::Roomy }
     }
 
     /// Tells a checker that a request has taken its place, or has found that it must wait.
