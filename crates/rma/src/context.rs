@@ -352,8 +352,8 @@ impl Context {
         Ok(())
     }
 
-    /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this context
-    /// put to it before: then a protocol need not flush ahead of it.
+    /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this
+    /// context put to it before: then a protocol need not flush ahead of it.
     #[inline]
     pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
         ATOMICS_ARE_FENCES

@@ -62,8 +62,9 @@ mod tests {
             .map(|number| format!("    /// Does; something.\n    fn f{number}(&self);\n"))
             .collect();
         format!(
-            "/// Text.\npub trait Fabric: Send {{\n{methods}    unsafe fn long(\n        &self,\n    \
-             ) -> bool {{\n        let x = 1;\n        x == 1\n    }}\n    fn none(&self) {{}}\n}}\n\n\
+            "/// Text.\npub trait Fabric: Send {{\n{methods}    unsafe fn long(\n        \
+             &self,\n    ) -> bool {{\n        let x = 1;\n        x == 1\n    }}\n    \
+             fn none(&self) {{}}\n}}\n\n\
              pub trait Other {{\n    fn other(&self);\n}}\n"
         )
     }

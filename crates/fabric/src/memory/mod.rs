@@ -41,7 +41,8 @@ pub struct Mapped {
     base: NonNull<u8>,
     bytes: u64,
     salt: u64,
-    watched: NonNull<AtomicU64>,
+    /// `None` if the fabric sees every operation itself.
+    watched: Option<NonNull<AtomicU64>>,
     locks: Option<NonNull<Stripes>>,
     _hold: Arc<dyn Send + Sync>,
 }
@@ -58,9 +59,6 @@ pub struct SharedWords {
     /// The locks of the owner's memory for sums.
     pub locks: NonNull<Stripes>,
 }
-
-/// The watch bits of memory whose fabric sees every operation itself: never set.
-static UNWATCHED: AtomicU64 = AtomicU64::new(0);
 
 /// Locks for sums, each for every 64th page: zero, or one more than the rank that holds it.
 #[repr(C, align(128))]
@@ -93,8 +91,7 @@ impl Mapped {
     /// contract of [`Mapped::base`].
     pub unsafe fn new(base: NonNull<u8>, bytes: u64, hold: Arc<dyn Send + Sync>) -> Mapped {
         debug_assert!(base.as_ptr().addr().is_multiple_of(16));
-        let watched = NonNull::from(&UNWATCHED);
-        Mapped { base, bytes, salt: 0, watched, locks: None, _hold: hold }
+        Mapped { base, bytes, salt: 0, watched: None, locks: None, _hold: hold }
     }
 
     /// The same mapping with the words that let several ranks use it directly.
@@ -106,7 +103,7 @@ impl Mapped {
     pub unsafe fn with_words(self, words: SharedWords) -> Mapped {
         debug_assert!(words.salt.is_multiple_of(16));
         let SharedWords { salt, watched, locks } = words;
-        Mapped { salt, watched, locks: Some(locks), ..self }
+        Mapped { salt, watched: Some(watched), locks: Some(locks), ..self }
     }
 
     /// Returns how many bytes this part has.
@@ -141,9 +138,10 @@ impl Mapped {
     /// other.
     #[inline]
     pub fn is_watched(&self, offset: u64, width: Width) -> bool {
+        let Some(watched) = self.watched else { return false };
         // SAFETY: `watched` is valid while `self` lives.
-        unsafe { self.watched.as_ref() }.load(Ordering::SeqCst) & self.watch_bits(offset, width)
-            != 0
+        let watched = unsafe { watched.as_ref() }.load(Ordering::SeqCst);
+        watched & self.watch_bits(offset, width) != 0
     }
 
     /// Whether `bytes` at `offset` are inside.

@@ -53,8 +53,8 @@ impl Endpoint {
         self.drive_until(|| self.check_alive(peer), |_| done())
     }
 
-    /// Waits until `done`, as [`farside_fabric::Connection::block`] does; posted operations progress
-    /// meanwhile.
+    /// Waits until `done`, as [`farside_fabric::Connection::block`] does; posted operations
+    /// progress meanwhile.
     pub fn block_until(&self, wait: &Wait<'_>, done: &mut dyn FnMut() -> bool) -> Result<Wake> {
         self.block_on_port(wait, &mut |_| done())
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{
-    Caps, Connection as _, Error, ExitCause, Failures, Node, PeerState, Rank, Result, SegmentId,
-    Topology, Width,
+    Caps, Connection as _, Error, ExitCause, Failures, Node, PeerState, Rank, Result, Topology,
+    Width,
 };
 use farside_shm::Job;
 use rustc_hash::FxHashMap;
@@ -17,7 +17,7 @@ use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
 use crate::lock::lock;
 use crate::settings::ServerLocation;
-use crate::target::memory::slot;
+use crate::target::memory::{LANDINGS, slot};
 use crate::transport::Transport;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
@@ -25,9 +25,6 @@ use crate::wire::{PortId, ServerId};
 /// The number of fetching operations that a thread may have under way: what send tokens limit in
 /// \[NIC02 section III-A\].
 pub(crate) const OUTSTANDING_MAX: u32 = 1024;
-
-/// The segment of a node's first rank in whose only word landings are counted.
-pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
 /// The state that all threads of a rank share.
 pub(crate) struct RankState {

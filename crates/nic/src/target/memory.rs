@@ -16,7 +16,6 @@ use farside_fabric::{
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
 
-use crate::node::rank_state::LANDINGS;
 use crate::target::service::{CallState, Memory};
 use crate::transport::{MemoryRegistration, RemoteKey};
 use crate::wire::request::{About, Rows};
@@ -24,6 +23,9 @@ use crate::wire::request::{About, Rows};
 /// The rank as which an agent holds the locks of sums: none, so that the locks are not taken away
 /// when a rank is lost.
 const NO_RANK: Rank = Rank(u32::MAX - 1);
+
+/// The segment of a node's first rank in whose only word landings are counted.
+pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
 /// The slot of a far call: an index, and a count that tells its uses apart.
 pub(crate) mod slot {
