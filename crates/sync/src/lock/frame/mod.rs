@@ -17,7 +17,6 @@ pub use limit::TimeLimit;
 pub use statistics::{Statistics, StatisticsCell};
 pub(crate) use variant::variants;
 pub use variant::{Observer, Right, Standing};
-pub(crate) use words::FRAME_WORDS;
 pub use words::{Crowding, LockWords};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.
