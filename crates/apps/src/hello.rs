@@ -27,7 +27,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
         let count = world.wait(arrivals.at(me, 0), |count| count == u64::from(world.size()))?;
         say(format_args!(
             "{count} ranks on {}: {}",
-            world.fabric().caps().name,
+            world.job().caps.name,
             world.topology().describe()
         ))?;
         for peer in world.ranks() {

@@ -163,7 +163,7 @@ pub(crate) fn calls_that_cannot_be_served_are_errors(world: World) -> Result<()>
         Err(Error::UnknownNode { node: Node(nodes), nodes }),
         "an unknown node",
     )?;
-    let limit = world.fabric().caps().call_bytes_max;
+    let limit = world.job().caps.call_bytes_max;
     let refused = world.call(Node(0), fine, &vec![0; limit as usize + 1]);
     ensure(matches!(refused, Err(Error::TooMuch { .. })), || {
         format!("an argument too long: {refused:?}")
@@ -216,7 +216,7 @@ fn without_the_first<'w>(
             Err(error) => return Err(error),
         }
     }
-    while world.fabric().peer_state(Rank(0)) != PeerState::Left {
+    while world.peer_state(Rank(0)) != PeerState::Left {
         world.load(words.at(Rank(0), 0))?;
         world.relax()?;
     }

@@ -1,9 +1,8 @@
 //! Bad input and bad luck: errors that name the value, nothing corrupted, nobody left waiting.
 
-use std::sync::atomic::Ordering;
-
 use farside::{
-    Atomic, Error, ExitCause, Fabric, Patch, Rank, Region, Result, Run, Width, Word, World,
+    Atomic, Connection, Error, ExitCause, OldValue, Patch, Rank, Region, Result, Run, Width, Word,
+    World,
 };
 use farside_fabric::{Event, Started, Wait};
 
@@ -126,7 +125,9 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
     world.barrier()?;
     let error = Error::NoSegment { rank: peer, segment };
     ensure_eq(finish(fabric, fabric.put(&region, &[0; 8]), peer), Err(error.clone()), "put")?;
-    let atomic = fabric.atomic(word, Atomic::Add(1)).and_then(|started| complete(fabric, started));
+    let atomic = fabric
+        .atomic(word, Atomic::Add(1), OldValue::Wanted)
+        .and_then(|started| complete(fabric, started));
     ensure_eq(atomic, Err(error), "atomic")?;
     // Another window may well lie at the same place by now, and must not be touched through the old
     // name.
@@ -139,15 +140,15 @@ pub(crate) fn freed_segments_are_refused(world: World) -> Result<()> {
 }
 
 /// A posted operation may report its error as late as the flush.
-fn finish(fabric: &dyn Fabric, posted: Result<()>, peer: Rank) -> Result<()> {
+fn finish(fabric: &dyn Connection, posted: Result<()>, peer: Rank) -> Result<()> {
     posted.and_then(|()| fabric.flush(peer))
 }
 
 /// A fetching operation may report its error as late as its completion.
-fn complete(fabric: &dyn Fabric, started: Started) -> Result<()> {
+fn complete(fabric: &dyn Connection, started: Started) -> Result<()> {
     let Started::Pending(ticket) = started else { return Ok(()) };
     while fabric.poll(ticket)?.is_none() {
-        let known_departures = fabric.failures().departures.load(Ordering::SeqCst);
+        let known_departures = fabric.job().failures.departures();
         fabric.block(&Wait {
             event: Event::Done(ticket),
             known_departures,
@@ -164,7 +165,7 @@ pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {
     let fabric = world.fabric();
     for (offset, width) in [(4, Width::W64), (1, Width::W32), (8, Width::Pair)] {
         let word = Word { rank: peer, segment: window.segment(), offset, width };
-        let result = fabric.atomic(word, Atomic::Swap(1)).map(|_| ());
+        let result = fabric.atomic(word, Atomic::Swap(1), OldValue::Wanted).map(|_| ());
         ensure_eq(
             result,
             Err(Error::Misaligned { offset, align: width.bytes() }),
@@ -172,7 +173,7 @@ pub(crate) fn misaligned_words_are_refused(world: World) -> Result<()> {
         )?;
     }
     let pair = Word { rank: peer, segment: window.segment(), offset: 0, width: Width::Pair };
-    let sum = fabric.atomic(pair, Atomic::Add(1)).map(|_| ());
+    let sum = fabric.atomic(pair, Atomic::Add(1), OldValue::Wanted).map(|_| ());
     ensure(matches!(sum, Err(Error::Unsupported { .. })), || format!("a sum of pairs: {sum:?}"))?;
     all_zero(&world, &window)?;
     window.free(&world)

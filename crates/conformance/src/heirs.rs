@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use farside::epoch::{self, Design, LockAgent, Mode};
 use farside::lock::Kind;
-use farside::{Error, ExitCause, Lock, Node, PeerState, Rank, Result, Team, World};
+use farside::{Error, ExitCause, Lock, Node, Rank, Result, Team, World};
 
 use crate::agents::{count, counter};
 use crate::churn::{DELAY, kill_self};
@@ -73,7 +73,7 @@ fn await_the_end() -> ! {
 }
 
 fn is_lost(world: &World) -> bool {
-    matches!(world.fabric().peer_state(VICTIM), PeerState::Lost(_))
+    world.is_lost(VICTIM)
 }
 
 fn is_served(world: &World) -> bool {

@@ -70,8 +70,8 @@ tests! { $
     ordering: a_pair_wakes_who_waits_for_either_half wait_returns_what_it_saw
         a_signal_comes_after_the_fenced_put put_signal_brings_its_data
         flush_is_seen_by_a_third_rank wait_sees_atomics wait_wakes_a_sleeper wait_times_out
-        fence_orders_puts_to_one_rank flush_orders_a_put_before_a_later_get
-        relax_lets_others_run ranks_wait_in_a_chain;
+        time_alone_can_be_waited_for fence_orders_puts_to_one_rank
+        flush_orders_a_put_before_a_later_get relax_lets_others_run ranks_wait_in_a_chain;
     collectives: barriers_in_a_row_separate barriers_and_broadcasts_alternate
         broadcast_from_every_root reduce_to_every_root all_reduce_gives_all_the_same_bits
         all_gather_keeps_the_order all_to_all_transposes collectives_in_a_row_do_not_mix

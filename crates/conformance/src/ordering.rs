@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use farside::{Error, Pair, Rank, Result, World};
+use farside_fabric::{Event, Wait, Wake};
 
 use crate::{ensure, ensure_eq};
 
@@ -174,7 +175,8 @@ pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()>
             }
             let word = farside::Word { width: farside::Width::Pair, ..pairs.at(Rank(1), 0).word() };
             let both = (u128::from(round) << 64) | u128::from(round);
-            world.fabric().post(word, farside::Atomic::Store(both))?;
+            let op = farside::Atomic::Store(both);
+            let _ = world.fabric().atomic(word, op, farside::OldValue::Ignored)?;
             world.wait(done.at(Rank(0), 0), |seen| seen == round)?;
         }
     }
@@ -232,6 +234,19 @@ pub(crate) fn wait_times_out(world: World) -> Result<()> {
     let result = world.wait_timeout(words.at(world.rank(), 0), |word| word == 1, Duration::ZERO);
     ensure_eq(result, Ok(1), "a wait for what is there, without time")?;
     words.free(&world)
+}
+
+pub(crate) fn time_alone_can_be_waited_for(world: World) -> Result<()> {
+    // No rank departs ahead of the barrier.
+    let known_departures = world.job().failures.departures();
+    for soon in [true, false] {
+        let timeout = Some(Duration::from_millis(2));
+        let wait = Wait { event: Event::Words(&[]), known_departures, timeout, soon };
+        ensure_eq(world.fabric().block(&wait)?, Wake::TimedOut, "a wait for time alone")?;
+    }
+    world.pause(Duration::from_micros(50))?;
+    world.pause_among(&[world.rank()], Duration::ZERO)?;
+    world.barrier()
 }
 
 pub(crate) fn relax_lets_others_run(world: World) -> Result<()> {

@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use farside_fabric::{Error, HandlerId, Rank, Result};
-use farside_rma::{Context, Place, Plain};
+use farside_rma::{Context, Place, Plain, Processing};
 use zerocopy::IntoBytes;
 
 use crate::config::{Config, Fetch, Start};
@@ -157,7 +157,10 @@ impl<'w, V: Variant> Coherence<'w, V> {
             messages: MessageCounts::new(ranks),
             handler,
             guard,
-            records: Records { repeats: context.fabric().effort().repeats, ..Records::default() },
+            records: Records {
+                repeats: context.job().state.effort().repeats,
+                ..Records::default()
+            },
             allocations: 0,
             failure: None,
             scratch: vec![0; config.page_bytes / 4],
@@ -181,7 +184,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
     /// Returns the statistics so far.
     pub(crate) fn statistics(&self) -> Statistics {
         let retransmitted =
-            self.context.fabric().effort().repeats.saturating_sub(self.records.repeats);
+            self.context.job().state.effort().repeats.saturating_sub(self.records.repeats);
         Statistics { retransmitted, ..self.records.statistics }
     }
 
@@ -202,10 +205,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
 
     /// Time that handling a page takes, in virtual time.
     fn charge_bytes(&self, bytes: usize) {
-        let ns = bytes as u64 * self.config.work.byte_ps / 1000;
-        if ns > 0 {
-            self.context.work(ns);
-        }
+        self.context.charge(Processing::Bytes(bytes));
     }
 
     /// A page is about to be read.
@@ -241,9 +241,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
     }
 
     fn charge_fault(&self) {
-        if self.config.work.fault_ns > 0 {
-            self.context.work(self.config.work.fault_ns);
-        }
+        self.context.charge(Processing::Fault);
     }
 
     /// Brings a page up to date.
@@ -354,7 +352,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
         let handler =
             self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
         let mut done = 0;
-        let most = (self.context.fabric().caps().call_bytes_max as usize / 4).max(1);
+        let most = (self.context.job().caps.call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
             let segment =
                 if copy { self.memory.copy.segment() } else { self.memory.diffs.segment() };

@@ -38,8 +38,6 @@ pub struct Config {
     pub check_races: bool,
     /// Remember when each barrier of all ranks was entered and left.
     pub time_barriers: bool,
-    /// The cost of handling pages in virtual time, where it takes no time by itself.
-    pub work: Work,
 }
 
 /// The algorithm of barriers.
@@ -83,15 +81,6 @@ pub enum Fetch {
     Call,
 }
 
-/// The cost of handling pages in virtual time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Work {
-    /// Noticing an access.
-    pub fault_ns: u64,
-    /// Copying, comparing or changing a byte of a page, in picoseconds.
-    pub byte_ps: u64,
-}
-
 impl Config {
     /// The usual choices: pages noticed by faults, zero at the start, the tree as barrier.
     pub fn new(bytes: u64) -> Config {
@@ -107,7 +96,6 @@ impl Config {
             storage_max: 256 << 20,
             check_races: false,
             time_barriers: false,
-            work: Work::default(),
         }
     }
 }

@@ -34,7 +34,7 @@ mod time;
 #[doc(hidden)]
 pub mod variant;
 
-pub use config::{Access, BarrierKind, Config, Fetch, Start, Work};
+pub use config::{Access, BarrierKind, Config, Fetch, Start};
 pub use dsm::Dsm;
 pub use farside_pager::{Method, has_userfault};
 pub use race::Race;

@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::group::{dissemination, rounds};
-use farside_rma::{AwaitedWord, Context, Place, Team, Window};
+use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window};
 
 use crate::answer::AnswerSlot;
 use crate::message::Operation;
@@ -50,8 +50,6 @@ pub(crate) struct TwoSided<'t> {
     barriers: Cell<u64>,
     lock_queue: RefCell<LockQueue>,
     epochs: RefCell<Box<[Option<Epoch<'t>>]>>,
-    /// For how long the library is busy with a request, on machines that do not tell by themselves.
-    library_ns: u64,
     /// The size of a slot for a message or a reply, with its header.
     slot_bytes: usize,
 }
@@ -80,11 +78,7 @@ pub(crate) struct Queued<'t> {
 }
 
 impl<'t> TwoSided<'t> {
-    pub(crate) fn new(
-        team: &Team<'_>,
-        library_ns: u64,
-        message_bytes: usize,
-    ) -> Result<TwoSided<'t>> {
+    pub(crate) fn new(team: &Team<'_>, message_bytes: usize) -> Result<TwoSided<'t>> {
         let (count, slot_bytes) = (team.size(), HEADER_BYTES + message_bytes.next_multiple_of(8));
         let mail = team.uncounted_window(2 * count * slot_bytes)?;
         let numbers = team.uncounted_window(2 * count + rounds(count) as usize)?;
@@ -98,7 +92,6 @@ impl<'t> TwoSided<'t> {
             barriers: Cell::new(0),
             lock_queue: RefCell::default(),
             epochs: RefCell::new((0..count).map(|_| None).collect()),
-            library_ns,
             slot_bytes,
         })
     }
@@ -279,9 +272,7 @@ impl<'t> TwoSided<'t> {
                 return Ok(());
             }
             self.lock_queue.borrow_mut().waiting.pop_front();
-            if self.library_ns > 0 {
-                context.work(self.library_ns);
-            }
+            context.charge(Processing::Message);
             if header[0] == LOCK {
                 self.lock_queue.borrow_mut().hold(is_exclusive);
                 self.reply(context, member, &[])?;

@@ -40,35 +40,19 @@ pub struct SegmentId(pub u64);
 
 impl SegmentId {
     /// The segment that every rank has from the start: the words and the scratch space of the
-    /// collectives.
+    /// collectives. Other names below `1 << 32` are for segments of a fabric's own.
     pub const ROOT: SegmentId = SegmentId(1);
-    /// The segment in which a fabric counts what has landed on a node.
-    pub const LANDINGS: SegmentId = SegmentId(2);
 
     /// The `count`-th name that `rank` gives, from 1. Ranks give names without asking each other,
     /// and each has `u32::MAX` of them.
     pub fn named_by(rank: Rank, count: u32) -> SegmentId {
         SegmentId(((u64::from(rank.0) + 1) << 32) | u64::from(count))
     }
-
-    const UNCOUNTED: u64 = 1 << 63;
-
-    /// A name for a segment whose traffic does not count as landings: that of the protocols that do
-    /// the counting.
-    #[must_use]
-    pub fn uncounted(self) -> SegmentId {
-        SegmentId(self.0 | SegmentId::UNCOUNTED)
-    }
-
-    /// Whether what lands in it counts (see [`crate::Fabric::landings`]).
-    pub fn counts(self) -> bool {
-        self != SegmentId::ROOT && self.0 & SegmentId::UNCOUNTED == 0
-    }
 }
 
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match ((self.0 & !SegmentId::UNCOUNTED) >> 32).checked_sub(1) {
+        match (self.0 >> 32).checked_sub(1) {
             Some(rank) => write!(f, "segment {}.{}", rank, self.0 as u32),
             None => write!(f, "segment {}", self.0),
         }

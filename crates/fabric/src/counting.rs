@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::address::Rank;
+use crate::connection::Connection;
 use crate::observed::{Kind, Observed, Observer, Operation};
-use crate::waist::Fabric;
 
 /// Counts per origin, kind and peer. Clones share the counts.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ impl Counts {
         Counts { ranks, cells }
     }
 
-    /// Puts these counts in front of a fabric.
-    pub fn over(&self, fabric: Box<dyn Fabric>) -> Box<dyn Fabric> {
-        Box::new(Observed::new(fabric, Arc::new(self.clone())))
+    /// Puts these counts in front of a connection.
+    pub fn over(&self, connection: Box<dyn Connection>) -> Box<dyn Connection> {
+        Box::new(Observed::new(connection, Arc::new(self.clone())))
     }
 
     /// How many operations of `kind` `from` has done to `to`.

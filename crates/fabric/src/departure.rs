@@ -8,7 +8,7 @@
 
 use crate::address::Rank;
 use crate::error::{Error, ExitCause};
-use crate::waist::{Fabric, PeerState};
+use crate::job::PeerState;
 
 /// Who was lost, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,18 +115,6 @@ pub fn first_cause(me: Rank, loss: Loss, departure: impl Fn(Rank) -> Departure) 
         first = Loss { rank: cause.rank, how: departure(cause.rank).lost().unwrap_or(cause.how) };
     }
     first
-}
-
-/// The first cause of all losses among these ranks, as far as the node of this fabric's rank has
-/// heard of any.
-pub fn first_loss(fabric: &dyn Fabric, ranks: impl IntoIterator<Item = Rank>) -> Option<Loss> {
-    let lost = |rank: Rank| {
-        let departure = fabric.departure(rank);
-        Some((departure.order, Loss { rank, how: departure.lost()? }))
-    };
-    let (_, loss) =
-        ranks.into_iter().filter_map(lost).min_by_key(|&(order, loss)| (order, loss.rank))?;
-    Some(first_cause(fabric.rank(), loss, |rank| fabric.departure(rank)))
 }
 
 #[cfg(test)]

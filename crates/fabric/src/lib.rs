@@ -2,22 +2,28 @@
 //!
 //! A *fabric* moves bytes between ranks. This crate says what that means and nothing more:
 //!
+//! - [`waist`]: the [`Fabric`] trait that the author of a fabric writes, the one way to wait,
+//!   tickets, capabilities, and the extensions [`Landings`] and [`Clock`];
+//! - [`connection`]: the [`Connection`] trait that all layers above use, and wrappers implement;
+//! - [`job`]: a rank's [`JobView`]: topology, capabilities, the state of its peers;
 //! - [`address`]: ranks, nodes, segments, words, regions and links;
 //! - [`operation`]: the atomics and sums as plain data, each with its reference meaning;
-//! - [`waist`]: the [`Fabric`] trait, the one way to wait, tickets, capabilities;
 //! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
-//! - [`departure`]: who has departed, in which order, and because of whom;
-//! - [`topology`]: who shares what with whom, in any number of levels;
-//! - [`observed`]: a decorator over any fabric, with [`counting`] and [`tracing`] as its observers;
+//! - [`departure`]: which ranks have departed, in which order, and by which cause;
+//! - [`topology`]: which levels (node, socket, …) ranks share, in any number;
+//! - [`observed`]: a decorator over any connection, with [`counting`] and [`tracing`] as its
+//!   observers;
 //! - [`Error`]: the one error type.
 //!
 //! It depends on nothing else of farside, knows no protocol, and makes no system call.
 
 pub mod address;
+pub mod connection;
 pub mod counting;
 pub mod departure;
 pub mod digest;
 pub mod error;
+pub mod job;
 pub mod memory;
 pub mod observed;
 pub mod operation;
@@ -27,13 +33,15 @@ pub mod tracing;
 pub mod waist;
 
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
-pub use departure::{Departure, Loss, first_cause, first_loss};
+pub use connection::Connection;
+pub use departure::{Departure, Loss, first_cause};
 pub use error::{Error, ExitCause, Result};
+pub use job::{Effort, FailureCounters, Failures, JobState, JobView, PeerState, Roster};
 pub use memory::Mapped;
 pub use observed::{Kind, Observed, Observer, Operation};
 pub use operation::{Atomic, Number, Sum, Width};
 pub use topology::Topology;
 pub use waist::{
-    Agent, Caps, Condition, Effort, Event, Fabric, FailureCounters, Handler, HandlerId, Ordering,
-    PeerState, Reply, Started, Ticket, Wait, Wake,
+    Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,
+    Ordering, Reply, Started, Ticket, Wait, Wake,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::address::{Node, Rank};
 use crate::error::{Error, ExitCause, Result};
-use crate::waist::PeerState;
+use crate::job::PeerState;
 
 /// One level: which element of it each rank belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use crate::address::Rank;
+use crate::connection::Connection;
 use crate::observed::{Observed, Observer, Operation};
-use crate::waist::Fabric;
 
 /// One operation in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Trace {
         Trace { clock: Arc::new(clock), slices: Arc::default() }
     }
 
-    /// Records what goes through `fabric`.
-    pub fn over(&self, fabric: Box<dyn Fabric>) -> Box<dyn Fabric> {
-        Box::new(Observed::new(fabric, Arc::new(self.clone())))
+    /// Records what goes through `connection`.
+    pub fn over(&self, connection: Box<dyn Connection>) -> Box<dyn Connection> {
+        Box::new(Observed::new(connection, Arc::new(self.clone())))
     }
 
     /// What was recorded so far, in the order in which operations returned; the recording starts

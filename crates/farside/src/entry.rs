@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use farside_fabric::tracing::Trace;
-use farside_fabric::{Error, Fabric, Result, Topology};
+use farside_fabric::{Connection, Error, Result, Topology};
 use farside_job::{Entry, Options, Recording, RunAs};
 use farside_rma::World;
 
@@ -145,7 +145,7 @@ impl Recorder {
         Recorder { entry: entry.clone(), topology: OnceLock::new(), trace: Trace::new(now_ns) }
     }
 
-    fn over(&self, fabric: Box<dyn Fabric>) -> Box<dyn Fabric> {
+    fn over(&self, fabric: Box<dyn Connection>) -> Box<dyn Connection> {
         if self.entry.records { self.trace.over(fabric) } else { fabric }
     }
 

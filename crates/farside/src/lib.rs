@@ -66,11 +66,13 @@ pub use farside_dsm as dsm;
 #[cfg(feature = "epoch")]
 pub use farside_epoch as epoch;
 pub use farside_fabric::{
-    Atomic, Departure, Fabric, Loss, PeerState, Region, SegmentId, Width, Word, counting, observed,
-    tracing,
+    Atomic, Connection, Departure, JobView, Loss, OldValue, PeerState, Region, SegmentId, Width,
+    Word, counting, observed, tracing,
 };
 pub use farside_job::{connect, join};
 pub use farside_macros::main;
+#[doc(hidden)]
+pub use farside_rma::Prices;
 pub use farside_rma::{
     Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ExitCause,
     Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters, Pending,

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use farside_fabric::{Error, ExitCause, Fabric, Rank, Result};
+use farside_fabric::{Connection, Error, ExitCause, Rank, Result};
 use farside_job::{Host, Kind, Options};
 use farside_rma::World;
 
@@ -27,7 +27,7 @@ pub struct Local {
     decorate: Option<Box<Decorate>>,
 }
 
-type Decorate = dyn Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync;
+type Decorate = dyn Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync;
 
 impl Local {
     /// A job of so many threads.
@@ -113,7 +113,7 @@ impl Local {
     #[must_use]
     pub fn decorate(
         mut self,
-        decorate: impl Fn(Box<dyn Fabric>) -> Box<dyn Fabric> + Send + Sync + 'static,
+        decorate: impl Fn(Box<dyn Connection>) -> Box<dyn Connection> + Send + Sync + 'static,
     ) -> Local {
         self.decorate = Some(Box::new(decorate));
         self

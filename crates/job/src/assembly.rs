@@ -25,7 +25,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, first_cause};
+use farside_fabric::{
+    Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, first_cause,
+};
 use farside_nic::Address;
 use farside_pmi::Launcher;
 
@@ -46,7 +48,7 @@ const QUIET: Duration = Duration::from_millis(600);
 const FAILURE: &str = "failed: ";
 
 /// Joins the job that `launcher` has started this process for.
-pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Fabric>> {
+pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Connection>> {
     let deadline = launcher.start_deadline(start_timeout()?, START_TIMEOUT, &variable);
     let session = launcher.open(&deadline).map_err(|error| Error::Join(error.to_string()))?;
     let mut board = Board::new(session);
@@ -204,7 +206,7 @@ fn attend(
     job: Arc<farside_shm::Job>,
     processes: &Processes,
     host: Option<Arc<Host>>,
-) -> Result<Box<dyn Fabric>> {
+) -> Result<Box<dyn Connection>> {
     let maker = processes[0].0;
     let others: Processes = processes.iter().copied().filter(|(rank, _)| *rank != me).collect();
     let ended = {

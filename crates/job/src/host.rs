@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farside_fabric::{Error, ExitCause, Fabric, Loss, Node, PeerState, Rank, Result, Topology};
+use farside_fabric::{Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, Topology};
 use farside_rma::root_bytes;
 
 use crate::join::enter;
@@ -185,7 +185,7 @@ impl Host {
     }
 
     /// Joins from inside this process, as one of its threads.
-    pub fn connect(&self, rank: Rank) -> Result<Box<dyn Fabric>> {
+    pub fn connect(&self, rank: Rank) -> Result<Box<dyn Connection>> {
         enter(self.kind(), self.memory(rank), rank, None)
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Rank, Result};
+use farside_fabric::{Connection, Error, Rank, Result};
 use farside_rma::World;
 
 use crate::entry::Entry;
@@ -29,7 +29,7 @@ pub fn join() -> Result<World> {
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over
 /// it.
-pub fn connect() -> Result<Box<dyn Fabric>> {
+pub fn connect() -> Result<Box<dyn Connection>> {
     Entry::check_joining()?;
     if !is_of_farside()
         && let Some(launcher) =
@@ -72,7 +72,7 @@ pub(crate) fn enter(
     job: Arc<farside_shm::Job>,
     rank: Rank,
     companion: Option<farside_shm::Companion>,
-) -> Result<Box<dyn Fabric>> {
+) -> Result<Box<dyn Connection>> {
     match kind {
         Kind::Shm => {
             let endpoint = farside_shm::Endpoint::join(job, rank)?;

@@ -14,7 +14,7 @@ mod built {
     use std::net::IpAddr;
     use std::sync::Arc;
 
-    use farside_fabric::{Fabric, Rank, Result};
+    use farside_fabric::{Connection, Rank, Result};
     use farside_nic::Transport;
 
     /// Refuses a name that no provider of libfabric can have. Whether the provider is installed is
@@ -37,7 +37,7 @@ mod built {
         job: Arc<farside_shm::Job>,
         rank: Rank,
         companion: Option<farside_shm::Companion>,
-    ) -> Result<Box<dyn Fabric>> {
+    ) -> Result<Box<dyn Connection>> {
         let endpoint = farside_ofi::Endpoint::join(job, rank)?;
         companion.into_iter().for_each(|companion| endpoint.keep(companion));
         Ok(Box::new(endpoint))
@@ -49,7 +49,7 @@ mod left_out {
     use std::net::IpAddr;
     use std::sync::Arc;
 
-    use farside_fabric::{Error, Fabric, Rank, Result};
+    use farside_fabric::{Connection, Error, Rank, Result};
     use farside_nic::Transport;
 
     /// Refuses every provider: this crate was built without the feature `ofi`.
@@ -70,7 +70,7 @@ mod left_out {
         _: Arc<farside_shm::Job>,
         _: Rank,
         _: Option<farside_shm::Companion>,
-    ) -> Result<Box<dyn Fabric>> {
+    ) -> Result<Box<dyn Connection>> {
         missing()
     }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
-    Loss, Mapped, Node, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Sum, Ticket,
-    Topology, Wait, Wake, Width, Word,
+    Atomic, Connection, Departure, Effort, Error, Event, HandlerId, Hint, JobState, JobView,
+    Landings, Loss, Mapped, Node, OldValue, PeerState, Rank, Region, Reply, Result, SegmentId,
+    Started, Sum, Ticket, Wait, Wake, Width, Word, forward,
 };
 use farside_shm::Job;
 
@@ -24,6 +24,7 @@ use crate::link::buffer::Buffer;
 use crate::lock::lock;
 use crate::node::address_table::AddressTable;
 use crate::node::rank_state::RankState;
+use crate::target::memory::LANDINGS;
 use crate::transport::udp::Udp;
 use crate::transport::{Transport, TransportEndpoint};
 use crate::wire::ServerId;
@@ -95,29 +96,9 @@ impl Drop for Endpoint {
     }
 }
 
-impl Fabric for Endpoint {
-    fn rank(&self) -> Rank {
-        self.state.rank
-    }
-
-    fn topology(&self) -> &Topology {
-        &self.state.topology
-    }
-
-    fn caps(&self) -> &Caps {
-        &self.state.caps
-    }
-
-    fn failures(&self) -> &FailureCounters {
-        self.state.job.failures()
-    }
-
+impl JobState for Endpoint {
     fn peer_state(&self, peer: Rank) -> PeerState {
         self.state.job.peer_state(peer)
-    }
-
-    fn check_agent(&self, node: Node) -> Result<()> {
-        self.near.check_agent(node)
     }
 
     fn departure(&self, peer: Rank) -> Departure {
@@ -128,20 +109,40 @@ impl Fabric for Endpoint {
         self.state.job.note_cause(self.state.rank, cause);
     }
 
-    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.near.register(segment, bytes)
+    fn effort(&self) -> Effort {
+        let (near, far) = (self.near.job().state.effort(), self.effort.get());
+        Effort {
+            waits: near.waits + far.waits,
+            yields: near.yields + far.yields,
+            parks: near.parks + far.parks,
+            repeats: self.port().origin.repeated(),
+            naps: near.naps,
+        }
+    }
+}
+
+impl Landings for Endpoint {
+    fn begin(&self) -> Result<Word> {
+        let rank = self.state.topology.leader_of(self.state.node)?;
+        Ok(Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 })
     }
 
-    fn deregister(&self, segment: SegmentId) -> Result<()> {
-        self.near.deregister(segment)
+    fn exclude(&self, segment: SegmentId) -> Result<()> {
+        self.state.job.exclude(self.state.rank, segment)
+    }
+}
+
+impl Connection for Endpoint {
+    // What goes to one peer is executed in the order in which it was posted, so a fence is near.
+    forward! { to .near: register deregister serve fence relax wake clock }
+
+    fn job(&self) -> JobView<'_> {
+        let RankState { rank, topology, caps, failures, .. } = &*self.state;
+        JobView { rank: *rank, topology, caps, failures, state: self }
     }
 
-    fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        self.near.own(segment)
-    }
-
-    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped> {
-        if self.is_near(peer).unwrap_or(false) { self.near.near(peer, segment) } else { None }
+    fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
+        if self.is_near(rank)? { self.near.map(rank, segment) } else { Ok(None) }
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
@@ -169,7 +170,7 @@ impl Fabric for Endpoint {
         })
     }
 
-    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let length = to.check(u64::MAX)? as usize;
         // SAFETY: readable by the caller's promise, until the operation has completed.
         let bytes = unsafe { std::slice::from_raw_parts(from, length) };
@@ -179,16 +180,18 @@ impl Fabric for Endpoint {
         }
         self.check_alive(to.rank)?;
         let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
-        self.begin_far(to.rank, |origin, server| {
-            // SAFETY: by the caller's promise; who gives up cancels the transfer.
+        let started = self.begin_far(to.rank, |origin, server| {
+            // SAFETY: by the caller's promise; a caller that gives up cancels the transfer.
             unsafe { origin.lend(server, place, Fragments::new(to.shape, 1), bytes, counts) }
-        })
+        })?;
+        self.follow_hint(&started, hint);
+        Ok(started)
     }
 
-    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
         if self.is_near(from.rank)? {
             // SAFETY: by the caller's promise.
-            return unsafe { self.near.get(from, into) };
+            return unsafe { self.near.get(from, into, hint) };
         }
         self.check_alive(from.rank)?;
         let bytes = from.check(u64::MAX)?;
@@ -216,6 +219,7 @@ impl Fabric for Endpoint {
                 return Err(error);
             }
         }
+        self.follow_hint(&started, hint);
         Ok(started)
     }
 
@@ -242,26 +246,21 @@ impl Fabric for Endpoint {
         })
     }
 
-    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+    fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         if self.is_near(at.rank)? {
-            return self.near.atomic(at, op);
+            return self.near.atomic(at, op, old);
         }
         self.check_alive(at.rank)?;
         check_word(at, op)?;
-        self.begin_far(at.rank, |origin, server| origin.atomic(server, at, op))
-    }
-
-    fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        if self.is_near(at.rank)? {
-            return self.near.post(at, op);
+        if old == OldValue::Wanted {
+            return self.begin_far(at.rank, |origin, server| origin.atomic(server, at, op));
         }
-        self.check_alive(at.rank)?;
-        check_word(at, op)?;
         let counts = self.counts(at.segment);
         self.post_far(at.rank, |origin, server| {
             origin.post(server, &Request::Post { at, op, counts });
             true
-        })
+        })?;
+        Ok(Started::Done(Reply::None))
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
@@ -290,11 +289,6 @@ impl Fabric for Endpoint {
         })
     }
 
-    fn fence(&self) -> Result<()> {
-        // What goes to one peer is executed in the order in which it was posted.
-        self.near.fence()
-    }
-
     fn flush(&self, peer: Rank) -> Result<()> {
         if self.is_near(peer)? {
             return self.near.flush(peer);
@@ -312,19 +306,15 @@ impl Fabric for Endpoint {
         self.port().origin.complaint(server, peer)
     }
 
-    fn landings(&self) -> Result<Option<Word>> {
-        if self.state.topology.nodes() == 1 {
-            return Ok(None);
-        }
-        let rank = self.state.topology.leader_of(self.state.node)?;
-        Ok(Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 }))
+    fn landings(&self) -> Option<&dyn Landings> {
+        (self.state.topology.nodes() > 1).then_some(self)
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
         if node == self.state.node {
             return self.near.call(node, handler, bytes);
         }
-        self.check_agent(node)?;
+        self.job().check_agent(node)?;
         if bytes.len() as u64 > Job::CALL_BYTES {
             let (value, limit) = (bytes.len() as u64, Job::CALL_BYTES);
             return Err(Error::TooMuch { what: "bytes of a call's argument", value, limit });
@@ -335,8 +325,8 @@ impl Fabric for Endpoint {
                 break slot;
             }
             // Other threads of the rank have all of them.
-            let known = self.failures().departures.load(Ordering::SeqCst);
-            self.check_agent(node)?;
+            let known = self.departures();
+            self.job().check_agent(node)?;
             self.port().drive();
             self.rest(&mut 0, known, Worked::NotYet(LONGEST_SLEEP), LONGEST_SLEEP);
         };
@@ -347,10 +337,6 @@ impl Fabric for Endpoint {
         }
         self.state.progress.arm();
         Ok(Started::Pending(ticket::call(server, slot)))
-    }
-
-    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        self.near.serve(handler, run)
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
@@ -374,14 +360,6 @@ impl Fabric for Endpoint {
                 }
                 taken
             }
-        }
-    }
-
-    fn entrust(&self, ticket: Ticket) {
-        let Meaning::Transfer(ticket) = ticket::meaning(ticket) else { return };
-        let is_long = self.port().origin.is_long(ticket);
-        if is_long {
-            self.add_background_transfer(BackgroundTransfer::Answered(ticket));
         }
     }
 
@@ -417,43 +395,22 @@ impl Fabric for Endpoint {
         self.block_on_port(wait, &mut done)
     }
 
-    fn relax(&self) {
-        self.near.relax();
-    }
-
-    fn wake(&self, peer: Rank) {
-        self.near.wake(peer);
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.near.now_ns()
-    }
-
-    fn work(&self, ns: u64) {
-        self.near.work(ns);
-    }
-
-    fn held_up(&self, holder: Rank) -> bool {
-        self.near.held_up(holder)
-    }
-
-    fn context(&self) -> Result<Box<dyn Fabric>> {
+    fn context(&self) -> Result<Box<dyn Connection>> {
         Ok(Box::new(self.another()?))
-    }
-
-    fn effort(&self) -> Effort {
-        let (near, far) = (self.near.effort(), self.effort.get());
-        Effort {
-            waits: near.waits + far.waits,
-            yields: near.yields + far.yields,
-            parks: near.parks + far.parks,
-            repeats: self.port().origin.repeated(),
-            naps: near.naps,
-        }
     }
 }
 
 impl Endpoint {
+    /// Lets the progress thread drive a long transfer that the caller does not wait for at once.
+    fn follow_hint(&self, started: &Started, hint: Hint) {
+        let (Started::Pending(ticket), Hint::Overlapped) = (started, hint) else { return };
+        let Meaning::Transfer(ticket) = ticket::meaning(*ticket) else { return };
+        let is_long = self.port().origin.is_long(ticket);
+        if is_long {
+            self.add_background_transfer(BackgroundTransfer::Answered(ticket));
+        }
+    }
+
     /// Puts from where the bytes are. Only what was not acknowledged in the end is copied: the
     /// caller may use the bytes again.
     fn put_long(

@@ -15,7 +15,7 @@
 //! - `initiator`: the side that sends requests: origin, ports, transfers, progress thread;
 //! - `target`: the side that executes requests: service, listener, the node's memory;
 //! - `node`: the node server, a rank's state, handlers, and the address table that they share;
-//! - `endpoint`: the [`farside_fabric::Fabric`] itself, and what a fabric layered on it needs;
+//! - `endpoint`: the [`farside_fabric::Connection`] itself, and what a fabric layered on it needs;
 //! - `torture`: tests of both sides on a network that does its worst.
 
 mod clock;

@@ -1,4 +1,4 @@
-//! The fabric itself: the nic fabric's endpoint, and what reaches far memory without an agent.
+//! The ofi fabric: the nic fabric's endpoint, and what reaches far memory without an agent.
 //!
 //! Two ways lead to a node, messages and operations on its memory, and nothing orders one against
 //! the other. Within each, and in doubt between them, this is what makes `fence` and `flush` true:
@@ -7,13 +7,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
-    Loss, Mapped, Node, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
-    Sum, Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Caps, Connection, Departure, Effort, Error, Event, Hint, JobState, JobView, Loss, Node,
+    OldValue, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started, Sum,
+    Ticket, Topology, Wait, Wake, Width, Word, forward,
 };
 use farside_nic::{Buffer, Loan, Owed, PeerAddress, RemoteKey};
 use farside_shm::Job;
@@ -92,11 +91,24 @@ impl Endpoint {
             name: "ofi",
             ordering: farside_fabric::Ordering::Unordered,
             cpu_coherent: atomics != Atomics::Apart,
-            ..inner.caps().clone()
+            ..inner.job().caps.clone()
         };
         let rma_from = settings.rma_from.unwrap_or(u64::MAX);
         let (naps, state) = (Cell::default(), RefCell::default());
         Ok(Endpoint { inner, transport, endpoint, caps, atomics, rma_from, keys, naps, state })
+    }
+
+    fn topology(&self) -> &Topology {
+        self.inner.job().topology
+    }
+
+    fn any_lost(&self) -> bool {
+        self.inner.job().failures.any_lost()
+    }
+
+    /// Whether what this rank posts to a segment counts as landings at its target.
+    fn counts(&self, segment: SegmentId) -> bool {
+        self.inner.is_counted(segment)
     }
 
     fn node_of(&self, peer: Rank) -> Result<Node> {
@@ -236,7 +248,7 @@ impl Endpoint {
         let key = self.key(at.rank, at.segment)?;
         at.check(key.bytes)?;
         let to = self.far_at(at.rank, key, at.offset)?;
-        let counts = is_posted && to.node != self.inner.node() && at.segment.counts();
+        let counts = is_posted && to.node != self.inner.node() && self.counts(at.segment);
         Ok((to, FarAtomic { node: to.node, at, op, counts }))
     }
 
@@ -246,8 +258,8 @@ impl Endpoint {
         to.check_length(bytes.len())?;
         let far = self.far(to, piece)?;
         self.settle(to.rank)?;
-        let write =
-            self.endpoint.with(|transfers| transfers.begin_write(far.node, to.segment.counts()));
+        let counts = self.counts(to.segment);
+        let write = self.endpoint.with(|transfers| transfers.begin_write(far.node, counts));
         let mut parts = bytes.chunks(STAGE_BYTES).enumerate();
         let started = parts.try_for_each(|(at, part)| {
             let far = Far { offset: far.offset + (at * STAGE_BYTES) as u64, ..far };
@@ -275,65 +287,46 @@ impl Drop for Endpoint {
         // What was posted still lands, as far as anybody is there. It ends: a node that does not
         // answer is given up, sooner or later.
         let is_quiet = || {
-            if self.failures().losses.load(Ordering::Relaxed) != 0 {
+            if self.any_lost() {
                 self.abandon_the_lost();
             }
             self.endpoint.with(|transfers| transfers.is_quiet())
         };
-        let _ = self.inner.drive_until_done(self.rank(), is_quiet);
+        let _ = self.inner.drive_until_done(self.inner.job().rank, is_quiet);
     }
 }
 
-impl Fabric for Endpoint {
-    fn rank(&self) -> Rank {
-        self.inner.rank()
-    }
-
-    fn topology(&self) -> &Topology {
-        self.inner.topology()
-    }
-
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    fn failures(&self) -> &FailureCounters {
-        self.inner.failures()
-    }
-
+impl JobState for Endpoint {
     fn peer_state(&self, peer: Rank) -> PeerState {
-        self.inner.peer_state(peer)
-    }
-
-    fn check_agent(&self, node: Node) -> Result<()> {
-        self.inner.check_agent(node)
+        self.inner.job().peer_state(peer)
     }
 
     fn departure(&self, peer: Rank) -> Departure {
-        self.inner.departure(peer)
+        self.inner.job().state.departure(peer)
     }
 
     fn note_cause(&self, cause: Option<Loss>) {
-        self.inner.note_cause(cause);
+        self.inner.job().state.note_cause(cause);
     }
 
-    fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        self.inner.register(segment, bytes)
+    fn effort(&self) -> Effort {
+        let inner = self.inner.job().state.effort();
+        Effort { naps: inner.naps + self.naps.get(), ..inner }
+    }
+}
+
+impl Connection for Endpoint {
+    forward! { to .inner: register map call serve relax wake landings clock }
+
+    fn job(&self) -> JobView<'_> {
+        JobView { caps: &self.caps, state: self, ..self.inner.job() }
     }
 
     fn deregister(&self, segment: SegmentId) -> Result<()> {
-        self.inner.own(segment)?;
+        self.inner.map(self.inner.job().rank, segment)?;
         self.inner.end_direct_access(segment)?;
         self.keys.forget(segment);
         self.inner.deregister(segment)
-    }
-
-    fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        self.inner.own(segment)
-    }
-
-    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped> {
-        self.inner.near(peer, segment)
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
@@ -346,10 +339,10 @@ impl Fabric for Endpoint {
         }
     }
 
-    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started> {
         let Some(piece) = self.straight(from)? else {
             // SAFETY: by the caller's promise.
-            return unsafe { self.inner.get(from, into) };
+            return unsafe { self.inner.get(from, into, hint) };
         };
         self.inner.must_be_alive(from.rank)?;
         let far = self.far(from, piece)?;
@@ -358,14 +351,15 @@ impl Fabric for Endpoint {
         // it is not touched after that, nor after it was cancelled.
         let buffer = unsafe { Buffer::new(into, bytes) };
         let ticket = self.begin(from.rank, |transfers| transfers.get(far, buffer, bytes))?;
+        self.follow_hint(ticket, hint);
         Ok(Started::Pending(Ticket(DIRECT | ticket)))
     }
 
-    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8) -> Result<Started> {
+    unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started> {
         let Some(piece) = self.straight(to)? else {
             self.settle_writes(to.rank)?;
             // SAFETY: by the caller's promise.
-            return unsafe { self.inner.put_nb(to, from) };
+            return unsafe { self.inner.put_nb(to, from, hint) };
         };
         self.inner.must_be_alive(to.rank)?;
         let far = self.far(to, piece)?;
@@ -374,14 +368,17 @@ impl Fabric for Endpoint {
         // promise; it is not touched after that, nor after it was cancelled.
         let loan =
             unsafe { Loan::new(std::slice::from_raw_parts(from, piece.bytes as usize), None) };
-        let counts = to.segment.counts();
+        let counts = self.counts(to.segment);
         let ticket = self.begin(to.rank, |transfers| transfers.lend(far, loan, counts))?;
         // What is short is on its way already.
         match self.endpoint.with(|transfers| {
             if transfers.is_done(ticket) { transfers.take(ticket) } else { Ok(None) }
         })? {
             Some(reply) => Ok(Started::Done(reply)),
-            None => Ok(Started::Pending(Ticket(DIRECT | ticket))),
+            None => {
+                self.follow_hint(ticket, hint);
+                Ok(Started::Pending(Ticket(DIRECT | ticket)))
+            }
         }
     }
 
@@ -390,10 +387,14 @@ impl Fabric for Endpoint {
         self.inner.accumulate(to, sum, bytes)
     }
 
-    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+    fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
+        if old == OldValue::Ignored {
+            self.post(at, op)?;
+            return Ok(Started::Done(Reply::None));
+        }
         if !self.is_native(at)? {
             self.settle_writes(at.rank)?;
-            return self.inner.atomic(at, op);
+            return self.inner.atomic(at, op, old);
         }
         let (to, atomic) = self.far_word(at, op, false)?;
         self.settle(at.rank)?;
@@ -405,22 +406,6 @@ impl Fabric for Endpoint {
         }
         self.inner.start_progress();
         Ok(Started::Pending(Ticket(DIRECT | ticket)))
-    }
-
-    fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        // Where processors and interfaces exclude each other the agent is as good, and wakes who
-        // waits.
-        if self.atomics != Atomics::Apart || !self.is_native(at)? {
-            self.settle_writes(at.rank)?;
-            return self.inner.post(at, op);
-        }
-        let (to, atomic) = self.far_word(at, op, true)?;
-        self.settle(at.rank)?;
-        self.insist(at.rank, || self.endpoint.atomic(None, to, atomic))?;
-        // Whoever sleeps for the word is woken when the agent hears of it, which this thread may
-        // not wait for.
-        self.inner.hurry_progress();
-        Ok(())
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {
@@ -465,35 +450,12 @@ impl Fabric for Endpoint {
         }
     }
 
-    fn landings(&self) -> Result<Option<Word>> {
-        self.inner.landings()
-    }
-
-    fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        self.inner.call(node, handler, bytes)
-    }
-
-    fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        self.inner.serve(handler, run)
-    }
-
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
         let Some(transfer) = direct(ticket) else { return self.inner.poll(ticket) };
         if !self.is_done(transfer) {
             self.inner.drive_once();
         }
         self.endpoint.with(|transfers| transfers.take(transfer))
-    }
-
-    fn entrust(&self, ticket: Ticket) {
-        let Some(transfer) = direct(ticket) else { return self.inner.entrust(ticket) };
-        let (is_long, owed) =
-            self.endpoint.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
-        if is_long {
-            self.inner.add_background(transfer);
-        } else if owed == Owed::Wakes {
-            self.inner.hurry_progress();
-        }
     }
 
     fn cancel(&self, ticket: Ticket) {
@@ -510,7 +472,7 @@ impl Fabric for Endpoint {
     }
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
-        let losses = self.failures().losses.load(Ordering::Relaxed) != 0;
+        let losses = self.any_lost();
         match wait.event {
             Event::Words(_) if losses && self.atomics != Atomics::Agent => {
                 self.block_after_a_loss(wait)
@@ -523,33 +485,8 @@ impl Fabric for Endpoint {
         }
     }
 
-    fn relax(&self) {
-        self.inner.relax();
-    }
-
-    fn wake(&self, peer: Rank) {
-        self.inner.wake(peer);
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.inner.now_ns()
-    }
-
-    fn work(&self, ns: u64) {
-        self.inner.work(ns);
-    }
-
-    fn held_up(&self, holder: Rank) -> bool {
-        self.inner.held_up(holder)
-    }
-
-    fn context(&self) -> Result<Box<dyn Fabric>> {
+    fn context(&self) -> Result<Box<dyn Connection>> {
         Ok(Box::new(self.another()?))
-    }
-
-    fn effort(&self) -> Effort {
-        let inner = self.inner.effort();
-        Effort { naps: inner.naps + self.naps.get(), ..inner }
     }
 }
 
@@ -557,6 +494,36 @@ impl Endpoint {
     /// A connection of the same rank for another thread.
     pub fn another(&self) -> Result<Endpoint> {
         Endpoint::of(self.inner.another()?, self.transport.clone(), self.keys.clone())
+    }
+
+    fn post(&self, at: Word, op: Atomic) -> Result<()> {
+        // Where processors and interfaces exclude each other the agent is as good, and wakes the
+        // waiters of the word.
+        if self.atomics != Atomics::Apart || !self.is_native(at)? {
+            self.settle_writes(at.rank)?;
+            return self.inner.atomic(at, op, OldValue::Ignored).map(drop);
+        }
+        let (to, atomic) = self.far_word(at, op, true)?;
+        self.settle(at.rank)?;
+        self.insist(at.rank, || self.endpoint.atomic(None, to, atomic))?;
+        // A rank that sleeps for the word is woken when the agent hears of it, which this thread
+        // may not wait for.
+        self.inner.hurry_progress();
+        Ok(())
+    }
+
+    /// Lets a transfer go on while the rank computes, if the caller does not wait for it at once.
+    fn follow_hint(&self, transfer: u64, hint: Hint) {
+        if hint == Hint::Awaited {
+            return;
+        }
+        let (is_long, owed) =
+            self.endpoint.with(|transfers| (transfers.is_long(transfer), transfers.owed()));
+        if is_long {
+            self.inner.add_background(transfer);
+        } else if owed == Owed::Wakes {
+            self.inner.hurry_progress();
+        }
     }
 
     fn is_done(&self, transfer: u64) -> bool {

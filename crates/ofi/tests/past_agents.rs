@@ -3,13 +3,12 @@
 //! provider, and of the provider alone.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use farside_fabric::{
-    Atomic, Condition, Event, Fabric, Mapped, Node, Rank, Region, Reply, SegmentId, Shape, Started,
-    Topology, Wait, Wake, Width, Word,
+    Atomic, Condition, Connection, Event, Hint, Mapped, Node, OldValue, Rank, Region, Reply,
+    SegmentId, Shape, Started, Topology, Wait, Wake, Width, Word,
 };
 use farside_nic::{Address, Key, NodeServer};
 use farside_ofi::{Endpoint, Ofi};
@@ -72,7 +71,7 @@ fn word(rank: u32, segment: SegmentId, offset: u64) -> Word {
 
 /// Waits until a word of its own satisfies a condition.
 fn wait(fabric: &Endpoint, at: Word, memory: &Mapped, until: &dyn Fn(u64) -> bool) {
-    let known_departures = fabric.failures().departures.load(Ordering::SeqCst);
+    let known_departures = fabric.job().failures.departures();
     let event = Event::Words(&[Condition { at, memory, until }]);
     let woken = fabric.block(&Wait { event, known_departures, timeout: None, soon: false });
     assert!(matches!(woken, Ok(Wake::Ready { .. })), "{woken:?}");
@@ -113,15 +112,15 @@ fn sleepers_are_woken() {
     each("sleepers_are_woken", |job| {
         let (sleeper, far, near) = (job.join(0), job.join(2), job.join(1));
         let at = word(0, SegmentId::ROOT, 0);
-        let memory = sleeper.own(at.segment).expect("the root");
+        let memory = memory_of(&sleeper, at.segment);
         let (seen, sees) = mpsc::channel();
         let sleeping = std::thread::spawn(move || {
-            let memory = sleeper.own(at.segment).expect("the root");
+            let memory = memory_of(&sleeper, at.segment);
             for round in 1..=4 * ROUNDS {
                 wait(&sleeper, at, &memory, &|value| value == round);
                 seen.send(round).expect("the test listens");
             }
-            sleeper.effort()
+            sleeper.job().state.effort()
         });
         let mut round = 0;
         for (waker, posts) in [(&far, false), (&far, true), (&near, false), (&near, true)] {
@@ -134,9 +133,9 @@ fn sleepers_are_woken() {
                 }
                 let op = changes(round)[round as usize % 4];
                 if posts {
-                    waker.post(at, op).expect("a signal");
+                    let _ = waker.atomic(at, op, OldValue::Ignored).expect("a signal");
                 } else {
-                    let held = waker.atomic(at, op).expect("an atomic");
+                    let held = waker.atomic(at, op, OldValue::Wanted).expect("an atomic");
                     assert_eq!(finish(waker, held), Reply::Word(u128::from(round - 1)));
                 }
                 assert_eq!(sees.recv(), Ok(round));
@@ -154,11 +153,17 @@ fn landings_are_counted() {
     each("landings_are_counted", count_landings);
 }
 
+/// A rank's own part of a segment.
+fn memory_of(fabric: &Endpoint, segment: SegmentId) -> Mapped {
+    let rank = fabric.job().rank;
+    fabric.map(rank, segment).expect("a segment").expect("own memory is near")
+}
+
 fn count_landings(job: &Job) {
     let segment = SegmentId::named_by(Rank(2), 1);
     let (from, to) = (job.join(0), job.join(2));
     to.register(segment, HUGE as u64).expect("memory");
-    let landings = to.landings().expect("an answer").expect("ofi counts what lands");
+    let landings = to.landings().expect("ofi counts what lands").begin().expect("a word");
     let at = |offset: u64, bytes: usize| Region::block(Rank(2), segment, offset, bytes as u64);
     let data = vec![7u8; HUGE];
     let mut posted = 0;
@@ -167,9 +172,12 @@ fn count_landings(job: &Job) {
         posted += 1;
     }
     // SAFETY: the bytes stay as they are until the put is over.
-    let started = unsafe { from.put_nb(&at(0, HUGE - 64), data.as_ptr()) }.expect("a put");
+    let started =
+        unsafe { from.put_nb(&at(0, HUGE - 64), data.as_ptr(), Hint::Awaited) }.expect("a put");
     posted += 1;
-    from.post(word(2, segment, HUGE as u64 - 8), Atomic::Add(1)).expect("a signal");
+    let _ = from
+        .atomic(word(2, segment, HUGE as u64 - 8), Atomic::Add(1), OldValue::Ignored)
+        .expect("a signal");
     posted += 1;
     for bytes in [64, 300 << 10] {
         let flag = word(2, segment, HUGE as u64 - 16);
@@ -178,17 +186,20 @@ fn count_landings(job: &Job) {
         posted += 2;
     }
     // Fetching atomics, and what goes to memory that is not counted, are no landings.
-    let atomic =
-        from.atomic(word(2, segment, HUGE as u64 - 24), Atomic::Add(1)).expect("an atomic");
+    let atomic = from
+        .atomic(word(2, segment, HUGE as u64 - 24), Atomic::Add(1), OldValue::Wanted)
+        .expect("an atomic");
     finish(&from, atomic);
-    from.post(word(2, SegmentId::ROOT, 0), Atomic::Add(1)).expect("a signal");
+    let _ = from
+        .atomic(word(2, SegmentId::ROOT, 0), Atomic::Add(1), OldValue::Ignored)
+        .expect("a signal");
     finish(&from, started);
-    let own = to.own(landings.segment).expect("the count");
+    let own = memory_of(&to, landings.segment);
     let waiter = std::thread::spawn(move || {
         wait(&to, landings, &own, &|count| count >= posted);
         // What has landed is there when it is counted.
         let mut seen = vec![0u8; HUGE - 64];
-        assert!(to.own(segment).expect("memory").get(0, &mut seen));
+        assert!(memory_of(&to, segment).get(0, &mut seen));
         assert!(seen.iter().all(|&byte| byte == 7));
         (to, own)
     });
@@ -207,7 +218,7 @@ fn a_put_without_waiting_does_not_wait() {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
         to.register(segment, 2 * HUGE as u64).expect("memory");
-        let own = to.own(segment).expect("memory");
+        let own = memory_of(&to, segment);
         let block = Region::block(Rank(2), segment, 0, HUGE as u64);
         // One piece goes past the agent, several to it: neither is all under way when the call
         // returns.
@@ -219,9 +230,9 @@ fn a_put_without_waiting_does_not_wait() {
         {
             let mut data = vec![value; HUGE];
             // SAFETY: the bytes stay as they are until the put is over.
-            let started = unsafe { from.put_nb(region, data.as_ptr()) }.expect("a put");
-            let Started::Pending(ticket) = started else { panic!("a long put has waited") };
-            from.entrust(ticket);
+            let started =
+                unsafe { from.put_nb(region, data.as_ptr(), Hint::Overlapped) }.expect("a put");
+            assert!(matches!(started, Started::Pending(_)), "a long put has waited");
             // It goes on while this thread does not call the fabric at all.
             let mut seen = [0];
             while seen != [value] {
@@ -239,7 +250,7 @@ fn a_put_without_waiting_does_not_wait() {
         // One that is given up gives the bytes back, and lands all the same.
         let mut data = vec![3; HUGE];
         // SAFETY: the bytes stay as they are until the put is given up.
-        let started = unsafe { from.put_nb(&block, data.as_ptr()) }.expect("a put");
+        let started = unsafe { from.put_nb(&block, data.as_ptr(), Hint::Awaited) }.expect("a put");
         let Started::Pending(ticket) = started else { panic!("a long put has waited") };
         from.cancel(ticket);
         data.fill(0);
@@ -255,11 +266,15 @@ fn a_long_get_does_not_wait() {
         let segment = SegmentId::named_by(Rank(2), 1);
         let (from, to) = (job.join(0), job.join(2));
         to.register(segment, HUGE as u64).expect("memory");
-        assert!(to.own(segment).expect("memory").put(0, &vec![9; HUGE]));
+        assert!(memory_of(&to, segment).put(0, &vec![9; HUGE]));
         let mut data = vec![0; HUGE];
         // SAFETY: nothing accesses the buffer until the get is over.
         let started = unsafe {
-            from.get(&Region::block(Rank(2), segment, 0, HUGE as u64), data.as_mut_ptr())
+            from.get(
+                &Region::block(Rank(2), segment, 0, HUGE as u64),
+                data.as_mut_ptr(),
+                Hint::Awaited,
+            )
         };
         let started = started.expect("a get");
         assert!(matches!(started, Started::Pending(_)));

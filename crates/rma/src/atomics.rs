@@ -5,6 +5,7 @@ use farside_fabric::{Atomic, Error, Rank, Reply, Result, Started, Ticket};
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::{AtomicWord, Integer};
+use crate::target::{Target, old_value};
 
 impl Context {
     /// Adds to a word, wrapping, and returns what it held before.
@@ -128,19 +129,14 @@ impl Context {
     /// Starts a [`Context::atomic`].
     pub fn atomic_nb<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<Fetch<'_, C>> {
         at.check(C::WIDTH.bytes())?;
-        // Near, it is done before its handle exists.
-        if at.segment.part(at.rank)?.near.is_some() {
-            return Ok(Fetch {
-                context: self,
-                peer: at.rank,
-                state: State::Done(self.atomic(at, op)?),
-            });
-        }
-        at.word().check(at.segment.part(at.rank)?.bytes).map_err(|error| at.in_elements(error))?;
+        let Target::Far(far) = self.atomic_target(at.segment, at.rank)? else {
+            // Near, it is done before its handle exists.
+            let state = State::Done(self.atomic(at, op)?);
+            return Ok(Fetch { context: self, peer: at.rank, state });
+        };
         self.tally().atomic(at.rank);
-        // So that a flush, and with it the freeing of the window, waits for it.
-        self.post_to(at.rank);
-        let state = match self.fabric().atomic(at.word(), op)? {
+        let started = far.start_word(self, at.word(), op).map_err(|error| at.in_elements(error))?;
+        let state = match started {
             Started::Done(reply) => State::Done(value(reply)?),
             Started::Pending(ticket) => State::Pending(ticket),
         };
@@ -195,8 +191,5 @@ impl<C: AtomicWord> Drop for Fetch<'_, C> {
 }
 
 fn value<C: AtomicWord>(reply: Reply) -> Result<C> {
-    match reply {
-        Reply::Word(held) => Ok(C::from_bits(held)),
-        other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
-    }
+    old_value(reply).map(C::from_bits)
 }

@@ -1,14 +1,13 @@
-//! A thread's way into the job: one-sided operations, ordering, waiting.
+//! A thread's access to the job: one-sided operations on places, ordering, calls.
 
 use std::cell::Cell;
-use std::convert::identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Atomic, Error, Event, Fabric, HandlerId, Mapped, Node, Rank, Region, Reply, Result, SegmentId,
-    Started, Ticket, Topology, Width, Word, first_loss,
+    Connection, Error, Event, Failures, HandlerId, JobView, Mapped, Node, PeerState, Rank, Reply,
+    Result, SegmentId, Started, Ticket, Topology,
 };
 use zerocopy::IntoBytes;
 
@@ -17,88 +16,120 @@ use crate::landings::Landings;
 use crate::marks::Marks;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
-use crate::segment::Segment;
+use crate::prices::Prices;
 use crate::waiting::FailureScope;
 
-/// One thread's way into the job, with completions and an order of its own.
+/// One thread's access to the job, with completions and an order of its own.
 ///
 /// A [`World`](crate::World) is the context of the rank's first thread; further threads take theirs
 /// with [`Context::context`]. All one-sided operations are methods of it.
 pub struct Context {
-    fabric: Box<dyn Fabric>,
+    fabric: Box<dyn Connection>,
     rank: Rank,
     ranks: u32,
     /// Whether the processor's atomics may be used on near memory.
     direct_atomics: bool,
+    failures: Failures,
     tally: Tally,
     /// Whether near memory was written by plain instructions that nothing has made visible yet.
     unfenced: Cell<bool>,
     /// The ranks to which something was posted through the fabric since the last flush.
     posted: Marks,
     landings: Landings,
-    /// My own first segment, for the words beside it.
+    /// This rank's own part of the first segment.
     root: Mapped,
     /// How many segments this context has named.
     segments: Cell<u32>,
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
+    prices: Cell<Prices>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
 /// it.
-const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
+pub(crate) const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 impl Context {
-    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Result<Context> {
-        Context::beside(fabric, Arc::default())
+    pub(crate) fn new(fabric: Box<dyn Connection>) -> Result<Context> {
+        Context::beside(fabric, Arc::default(), Prices::default())
     }
 
     /// One of the contexts of a rank, which share `contexts`.
-    fn beside(fabric: Box<dyn Fabric>, contexts: Arc<AtomicU32>) -> Result<Context> {
-        let (rank, ranks) = (fabric.rank(), fabric.topology().ranks());
+    fn beside(
+        fabric: Box<dyn Connection>,
+        contexts: Arc<AtomicU32>,
+        prices: Prices,
+    ) -> Result<Context> {
+        let job = fabric.job();
+        let (rank, ranks) = (job.rank, job.topology.ranks());
+        let (direct_atomics, failures) = (job.caps.cpu_coherent, job.failures.clone());
+        let root = fabric.map(rank, SegmentId::ROOT)?;
         Ok(Context {
             rank,
             ranks,
-            direct_atomics: fabric.caps().cpu_coherent,
+            direct_atomics,
+            failures,
             tally: Tally::new(ranks),
             unfenced: Cell::new(false),
             posted: Marks::new(ranks),
             landings: Landings::new(contexts),
-            root: fabric.own(SegmentId::ROOT)?,
+            root: root.ok_or(Error::NoSegment { rank, segment: SegmentId::ROOT })?,
             segments: Cell::new(0),
             departures_polled: Cell::new(0),
+            prices: Cell::new(prices),
             fabric,
         })
     }
 
-    /// Who I am.
+    /// Returns this rank's number.
     #[inline]
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// How many ranks the job has.
+    /// Returns how many ranks the job has.
     #[inline]
     pub fn size(&self) -> u32 {
         self.ranks
     }
 
-    /// All ranks, in order.
+    /// Returns all ranks, in order.
     pub fn ranks(&self) -> impl DoubleEndedIterator<Item = Rank> + ExactSizeIterator + use<> {
         (0..self.ranks).map(Rank)
     }
 
-    /// Who is where.
+    /// Returns the job's topology: which node, socket, … each rank is on.
     pub fn topology(&self) -> &Topology {
-        self.fabric.topology()
+        self.fabric.job().topology
     }
 
-    /// The fabric underneath.
-    pub fn fabric(&self) -> &dyn Fabric {
+    /// Returns this rank's view of the job.
+    pub fn job(&self) -> JobView<'_> {
+        self.fabric.job()
+    }
+
+    /// Returns the state of `peer`, which must be a rank of the job.
+    pub fn peer_state(&self, peer: Rank) -> PeerState {
+        self.job().peer_state(peer)
+    }
+
+    /// Returns whether `peer` was lost.
+    pub fn is_lost(&self, peer: Rank) -> bool {
+        self.job().is_lost(peer)
+    }
+
+    /// Returns whether those of `members` that are on this node outnumber its processors: then a
+    /// rank that waits should let others run.
+    pub fn is_crowded(&self, members: &[Rank]) -> bool {
+        self.job().is_crowded(members.iter().copied())
+    }
+
+    /// Returns the fabric's connection underneath.
+    pub fn fabric(&self) -> &dyn Connection {
         &*self.fabric
     }
 
-    /// A way into the job for another thread of this rank.
+    /// Makes a context for another thread of this rank.
     ///
     /// ```
     /// # farside::local(2, |world| {
@@ -116,31 +147,35 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        Context::beside(self.fabric.context()?, self.landings.contexts())
+        Context::beside(self.fabric.context()?, self.landings.contexts(), self.prices.get())
     }
 
-    /// The time in nanoseconds, for measuring: on real fabrics since some moment that all ranks of
-    /// a node share, in the simulator this rank's virtual time.
+    /// Returns the time in nanoseconds, for measuring: on real fabrics since some moment that all
+    /// ranks of a node share, in the simulator this rank's virtual time. Zero on a fabric without a
+    /// clock.
     pub fn now_ns(&self) -> u64 {
-        self.fabric.now_ns()
+        self.fabric.clock().map_or(0, |clock| clock.now_ns())
     }
 
-    /// Computes for so long: stands for a program's own work where there is none, in measurements.
+    /// Computes for so long: stands for a program's own work in measurements. Nothing on a fabric
+    /// without a clock.
     pub fn work(&self, ns: u64) {
-        self.fabric.work(ns);
+        if let Some(clock) = self.fabric.clock() {
+            clock.work(ns);
+        }
     }
 
-    /// What this context has done so far.
+    /// Returns what this context has done so far.
     pub fn counters(&self) -> Counters {
-        self.tally.read(self.fabric.effort())
+        self.tally.read(self.job().state.effort())
     }
 
     /// A name for a new segment; `None` when this rank has given all that it has. Only the context
     /// of a rank's first thread allocates, so no two names are alike.
-    pub(crate) fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> Option<SegmentId> {
+    pub(crate) fn name_segment(&self) -> Option<SegmentId> {
         let count = self.segments.get().checked_add(1)?;
         self.segments.set(count);
-        Some(name(self.rank, count))
+        Some(SegmentId::named_by(self.rank, count))
     }
 
     /// Pretends that this context has named so many segments: for tests of what happens when no
@@ -150,7 +185,7 @@ impl Context {
         self.segments.set(count);
     }
 
-    /// My own first segment.
+    /// This rank's own part of the first segment.
     pub(crate) fn root(&self) -> &Mapped {
         &self.root
     }
@@ -165,6 +200,23 @@ impl Context {
 
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    pub(crate) fn prices(&self) -> &Cell<Prices> {
+        &self.prices
+    }
+
+    /// Returns the counters of ranks that were lost or have left: cheap to read before every
+    /// operation.
+    #[inline]
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Whether the processor's atomics and sums may be used on near memory.
+    #[inline]
+    pub(crate) fn has_direct_atomics(&self) -> bool {
+        self.direct_atomics
     }
 
     /// Writes `data` to a place. Returns as soon as `data` may be reused; [`Context::flush`] tells
@@ -225,28 +277,7 @@ impl Context {
     pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>) -> Result<()> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        self.tally.accumulate(to.rank, bytes.len() as u64);
-        let part = to.segment.part(to.rank)?;
-        match part.near {
-            // Where atomics must not be done by the processor, sums must not be either.
-            Some(mapped) if self.direct_atomics => {
-                self.check_lost(mapped.somebody_lost(), to.rank)?;
-                self.write_near();
-                let mut held_up = |holder| self.fabric.held_up(holder);
-                let done =
-                    mapped.accumulate(to.offset, &scale.sum(), bytes, self.rank, &mut held_up);
-                if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
-            }
-            _ => {
-                let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-                // What is posted could complain only later.
-                region.check(part.bytes).map_err(|error| to.in_elements(error))?;
-                self.post_to(to.rank);
-                self.fabric.accumulate(&region, &scale.sum(), bytes)?;
-                self.landings.issue(self, to.rank, to.segment.id, 1);
-                Ok(())
-            }
-        }
+        self.accumulate_said(to, bytes, &scale.sum())
     }
 
     /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank,
@@ -293,8 +324,9 @@ impl Context {
         signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
     }
 
-    /// Orders: what I put before comes ahead of what I put, signal, accumulate or do atomically at
-    /// the same rank afterwards. It says nothing about gets: [`Context::flush`] does.
+    /// Orders puts: what this context put before comes ahead of what it puts, signals, accumulates
+    /// or does atomically at the same rank afterwards. Gets are not ordered: [`Context::flush`]
+    /// orders them.
     #[inline]
     pub fn fence(&self) -> Result<()> {
         // Near, what is written later is seen later. That is all there is to do.
@@ -302,8 +334,8 @@ impl Context {
         if self.posted.is_empty() { Ok(()) } else { self.fabric.fence() }
     }
 
-    /// Returns when all that I put to `peer` has landed there, ahead of anything that I do or read
-    /// afterwards.
+    /// Returns when all that this context put to `peer` has landed there, ahead of anything that it
+    /// does or reads afterwards.
     #[inline]
     pub fn flush(&self, peer: Rank) -> Result<()> {
         if peer.0 >= self.ranks {
@@ -312,7 +344,7 @@ impl Context {
         if self.unfenced.replace(false) {
             full_fence();
         }
-        self.check_lost(self.root.somebody_lost(), peer)?;
+        self.check_lost(peer)?;
         if self.posted.contains(peer) {
             self.fabric.flush(peer)?;
             self.posted.remove(peer);
@@ -320,8 +352,8 @@ impl Context {
         Ok(())
     }
 
-    /// Whether an atomic on a word of `peer`, done next, makes visible all that I put to it before:
-    /// then a protocol need not flush ahead of it.
+    /// Returns whether an atomic on a word of `peer`, done next, makes visible all that this
+    /// context put to it before: then a protocol need not flush ahead of it.
     #[inline]
     pub fn flushes_by_atomic(&self, peer: Rank) -> bool {
         ATOMICS_ARE_FENCES
@@ -330,8 +362,8 @@ impl Context {
             && !self.posted.contains(peer)
     }
 
-    /// Returns when all that I put to anybody has landed. Fails if a far rank that something was
-    /// put to was lost.
+    /// Returns when all that this context put to any rank has landed. Fails if a far rank that
+    /// something was put to was lost.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         if self.unfenced.replace(false) {
@@ -344,8 +376,8 @@ impl Context {
         let mut first_error = Ok(());
         for rank in self.posted.iter() {
             let flushed = self.flush(rank);
-            // What was posted to the lost is lost, and told once; the others are flushed all the
-            // same.
+            // What was posted to a lost rank is lost, and told once; the others are flushed all
+            // the same.
             if matches!(flushed, Err(Error::RankLost { .. })) {
                 self.posted.remove(rank);
             }
@@ -366,12 +398,23 @@ impl Context {
         self.unfenced.set(true);
     }
 
+    /// Notes that near memory was changed by an atomic.
+    #[inline]
+    pub(crate) fn changed_atomically(&self) {
+        self.unfenced.set(!ATOMICS_ARE_FENCES);
+    }
+
+    /// Whether something was posted to a rank through the fabric since the last flush.
+    pub(crate) fn has_posted_to(&self, peer: Rank) -> bool {
+        self.posted.contains(peer)
+    }
+
     /// Asks the agent of a node to run a handler, and waits for its reply. See
     /// [`World::serve`](crate::World::serve).
     ///
     /// The call is executed exactly once, if any rank of the node is there to run it.
     /// [`Error::RankLost`] names the rank whose process was killed while it ran this call, or says
-    /// that nobody of the node is left; the call may then have been executed, in part, or not at
+    /// that no rank of the node is left; the call may then have been executed, in part, or not at
     /// all.
     pub fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Vec<u8>> {
         let leader = self.topology().leader_of(node)?;
@@ -389,10 +432,10 @@ impl Context {
         self.finish_as(started, &FailureScope::Peer(peer))
     }
 
-    fn finish_as(&self, started: Started, concern: &FailureScope<'_>) -> Result<Reply> {
+    fn finish_as(&self, started: Started, scope: &FailureScope<'_>) -> Result<Reply> {
         match started {
             Started::Done(reply) => Ok(reply),
-            Started::Pending(ticket) => self.complete_as(ticket, concern),
+            Started::Pending(ticket) => self.complete_as(ticket, scope),
         }
     }
 
@@ -401,269 +444,32 @@ impl Context {
         self.complete_as(ticket, &FailureScope::Peer(peer))
     }
 
-    fn complete_as(&self, ticket: Ticket, concern: &FailureScope<'_>) -> Result<Reply> {
+    fn complete_as(&self, ticket: Ticket, scope: &FailureScope<'_>) -> Result<Reply> {
         loop {
             if let Some(reply) = self.fabric.poll(ticket)? {
                 return Ok(reply);
             }
-            if let Err(error) = self.wait_event(Event::Done(ticket), concern, None) {
+            if let Err(error) = self.wait_event(Event::Done(ticket), scope, None) {
                 self.fabric.cancel(ticket);
                 return Err(error);
             }
         }
     }
 
+    /// Fails if `peer` was lost. One load, as long as no rank was.
     #[inline]
-    pub(crate) fn check_lost(&self, somebody_lost: bool, peer: Rank) -> Result<()> {
-        if somebody_lost { self.check_alive(peer) } else { Ok(()) }
+    pub(crate) fn check_lost(&self, peer: Rank) -> Result<()> {
+        if self.failures.any_lost() { self.check_alive(peer) } else { Ok(()) }
     }
 
     #[cold]
     fn check_alive(&self, peer: Rank) -> Result<()> {
-        match first_loss(&*self.fabric, [peer]) {
+        match self.job().first_loss([peer]) {
             Some(loss) => {
                 self.note_reason(loss);
                 Err(loss.error())
             }
             None => Ok(()),
-        }
-    }
-}
-
-/// The same operations by segment and byte offset, for the rest of this crate.
-impl Context {
-    #[inline]
-    pub(crate) fn put_at(
-        &self,
-        segment: &Segment,
-        to: Rank,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<()> {
-        self.put_said(segment, to, offset, bytes, identity)
-    }
-
-    #[inline]
-    pub(crate) fn get_at(
-        &self,
-        segment: &Segment,
-        from: Rank,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<()> {
-        self.get_said(segment, from, offset, into, identity)
-    }
-
-    #[inline(always)]
-    pub(crate) fn atomic_at(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-    ) -> Result<u128> {
-        self.atomic_said(segment, at, offset, width, op, identity)
-    }
-
-    #[inline]
-    pub(crate) fn post_at(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-    ) -> Result<()> {
-        self.post_said(segment, at, offset, width, op, identity)
-    }
-}
-
-/// And the same with better words for what is out of range: `said` puts the error into them. Where
-/// nothing is wrong, that costs nothing.
-impl Context {
-    #[inline]
-    pub(crate) fn put_said(
-        &self,
-        segment: &Segment,
-        to: Rank,
-        offset: u64,
-        bytes: &[u8],
-        said: impl FnOnce(Error) -> Error,
-    ) -> Result<()> {
-        let part = segment.part(to)?;
-        self.tally.put(to, bytes.len() as u64);
-        let Some(mapped) = part.near else {
-            let region = Region::block(to, segment.id, offset, bytes.len() as u64);
-            // What is posted could complain only later.
-            region.check(part.bytes).map_err(said)?;
-            self.post_to(to);
-            self.fabric.put(&region, bytes)?;
-            self.landings.issue(self, to, segment.id, 1);
-            return Ok(());
-        };
-        self.check_lost(mapped.somebody_lost(), to)?;
-        self.write_near();
-        if mapped.put(offset, bytes) {
-            Ok(())
-        } else {
-            Err(said(segment.out_of_range(to, offset, bytes.len() as u64)))
-        }
-    }
-
-    /// Writes to my own part, where others will read it after the next signal.
-    pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.put_at(segment, self.rank, offset, bytes)?;
-        // Through the fabric, it is under way until it is flushed. Near, the signal itself will
-        // order it.
-        if self.posted.contains(self.rank) { self.flush(self.rank) } else { Ok(()) }
-    }
-
-    #[inline]
-    pub(crate) fn get_said(
-        &self,
-        segment: &Segment,
-        from: Rank,
-        offset: u64,
-        into: &mut [u8],
-        said: impl FnOnce(Error) -> Error,
-    ) -> Result<()> {
-        let part = segment.part(from)?;
-        self.tally.get(from, into.len() as u64);
-        let Some(mapped) = part.near else {
-            return self.get_far(segment, from, offset, into).map_err(said);
-        };
-        self.check_lost(mapped.somebody_lost(), from)?;
-        if mapped.get(offset, into) {
-            Ok(())
-        } else {
-            Err(said(segment.out_of_range(from, offset, into.len() as u64)))
-        }
-    }
-
-    fn get_far(&self, segment: &Segment, from: Rank, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.get_region(&Region::block(from, segment.id, offset, into.len() as u64), into)
-    }
-
-    /// Reads a region of any shape, packed, through the fabric.
-    pub(crate) fn get_region(&self, from: &Region<'_>, into: &mut [u8]) -> Result<()> {
-        from.check_length(into.len())?;
-        // SAFETY: `into` is exclusively borrowed and as long as the region, and `finish` returns
-        // only when the operation is over.
-        let started = unsafe { self.fabric.get(from, into.as_mut_ptr())? };
-        self.finish(started, from.rank).map(|_| ())
-    }
-
-    // Inlined wherever it is called with a known operation, of which little is left then: locks
-    // live on it.
-    #[inline(always)]
-    pub(crate) fn atomic_said(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-        said: impl FnOnce(Error) -> Error,
-    ) -> Result<u128> {
-        let part = segment.part(at)?;
-        self.tally.atomic(at);
-        if let Some(mapped) = part.near
-            && self.direct_atomics
-        {
-            self.check_lost(mapped.somebody_lost(), at)?;
-            let held = mapped.atomic(offset, width, op);
-            // A load changes nothing that anybody could wait for.
-            if op.writes() && held.is_some() {
-                if ATOMICS_ARE_FENCES {
-                    self.unfenced.set(false);
-                } else {
-                    self.write_near();
-                }
-                if mapped.is_watched(offset, width) {
-                    self.fabric.wake(at);
-                }
-            }
-            return held.ok_or_else(|| said(self.bad_word(segment, at, offset, width, op)));
-        }
-        self.atomic_far(Word { rank: at, segment: segment.id, offset, width }, op).map_err(said)
-    }
-
-    #[inline(never)]
-    pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
-        match self.finish(self.fabric.atomic(at, op)?, at.rank)? {
-            Reply::Word(held) => Ok(held),
-            other => {
-                Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word")))
-            }
-        }
-    }
-
-    /// An atomic whose old value nobody wants: it need not be waited for.
-    #[inline]
-    pub(crate) fn post_said(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-        said: impl FnOnce(Error) -> Error,
-    ) -> Result<()> {
-        let part = segment.part(at)?;
-        if part.near.is_some() && self.direct_atomics {
-            return self.atomic_said(segment, at, offset, width, op, said).map(|_| ());
-        }
-        let word = Word { rank: at, segment: segment.id, offset, width };
-        word.check(part.bytes).map_err(said)?;
-        self.tally.atomic(at);
-        self.post_to(at);
-        self.fabric.post(word, op)?;
-        self.landings.issue(self, at, segment.id, 1);
-        Ok(())
-    }
-
-    pub(crate) fn put_signal_at(
-        &self,
-        segment: &Segment,
-        to: Rank,
-        offset: u64,
-        bytes: &[u8],
-        (flags, flag, width): (&Segment, u64, Width),
-        value: u128,
-    ) -> Result<()> {
-        if segment.part(to)?.near.is_some() {
-            self.put_at(segment, to, offset, bytes)?;
-            // The atomic that follows orders the bytes before itself.
-            return self.post_at(flags, to, flag, width, Atomic::Store(value));
-        }
-        self.tally.put(to, bytes.len() as u64);
-        self.tally.atomic(to);
-        let region = Region::block(to, segment.id, offset, bytes.len() as u64);
-        let at = Word { rank: to, segment: flags.id, offset: flag, width };
-        region.check(segment.part(to)?.bytes)?;
-        at.check(flags.part(to)?.bytes)?;
-        self.post_to(to);
-        self.fabric.put_signal(&region, bytes, at, Atomic::Store(value))?;
-        self.landings.issue(self, to, segment.id, 1);
-        self.landings.issue(self, to, flags.id, 1);
-        Ok(())
-    }
-
-    #[cold]
-    fn bad_word(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-    ) -> Error {
-        let word = Word { rank: at, segment: segment.id, offset, width };
-        let segment_bytes = segment.part(at).map_or(0, |part| part.bytes);
-        match op.check(width).and_then(|()| word.check(segment_bytes)) {
-            Err(error) => error,
-            Ok(()) => Error::Misuse(format!("{} on {word:?} was refused", op.name())),
         }
     }
 }

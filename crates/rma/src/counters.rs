@@ -1,4 +1,4 @@
-//! What a program can read about its own communication.
+//! Counters of a context's own communication, which a program can read.
 
 use std::cell::{Cell, OnceCell};
 
@@ -47,12 +47,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What this context did to `peer`; zero for a rank that does not exist.
+    /// Returns what this context did to `peer`; zero for a rank that does not exist.
     pub fn peer(&self, peer: Rank) -> PeerCounters {
         self.peers.get(peer.index()).copied().unwrap_or_default()
     }
 
-    /// What this context did to everybody together.
+    /// Returns what this context did to all ranks together.
     pub fn total(&self) -> PeerCounters {
         let mut total = PeerCounters::default();
         for peer in &self.peers {
@@ -120,14 +120,14 @@ impl Tally {
                 return Some(&self.at_hand[place]);
             }
             if self.known[place].get() == 0 {
-                return self.welcome(place, peer);
+                return self.begin_counting(place, peer);
             }
         }
         self.further(peer)
     }
 
     #[cold]
-    fn welcome(&self, place: usize, peer: Rank) -> Option<&PeerTally> {
+    fn begin_counting(&self, place: usize, peer: Rank) -> Option<&PeerTally> {
         if peer.0 >= self.ranks {
             return None;
         }

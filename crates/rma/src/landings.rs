@@ -1,15 +1,14 @@
-//! Counting what was posted to other nodes, and what has landed here: for protocols that need not
-//! hear of every single operation.
+//! Counting what was posted to other nodes, and what has landed here: for protocols that need no
+//! acknowledgement of every single operation ([ARMCI03] section 3.1.2).
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use farside_fabric::{
-    Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, SegmentId, Width, Word,
-};
+use farside_fabric::{Atomic, Condition, Error, Event, Mapped, Node, Rank, Result, Width, Word};
 
 use crate::context::Context;
+use crate::segment::Segment;
 use crate::waiting::FailureScope;
 
 /// What one context counts, once that is wanted.
@@ -32,11 +31,11 @@ impl Landings {
         self.contexts.clone()
     }
 
-    /// Something was posted.
+    /// Counts what was posted to a peer's part of a segment.
     #[inline]
-    pub(crate) fn issue(&self, context: &Context, peer: Rank, segment: SegmentId, count: u64) {
+    pub(crate) fn issue(&self, context: &Context, peer: Rank, segment: &Segment, count: u64) {
         if let Some(issued) = self.issued.get()
-            && segment.counts()
+            && segment.is_counted()
         {
             let (topology, me) = (context.topology(), context.rank());
             let node = topology.node_of(peer);
@@ -52,14 +51,16 @@ impl Context {
     /// Begins to count what this context posts to other nodes, and what lands on this rank's node.
     /// False if the fabric does not count.
     pub fn count_landings(&self) -> Result<bool> {
-        let Some(word) = self.fabric().landings()? else {
+        let Some(extension) = self.fabric().landings() else {
             return Ok(false);
         };
+        let word = extension.begin()?;
         let landings = self.landings();
         let nodes = self.topology().nodes();
         landings.issued.get_or_init(|| (0..nodes).map(|_| Cell::new(0)).collect());
         if word.rank == self.rank() && landings.landed.get().is_none() {
-            let own = self.fabric().own(word.segment)?;
+            let own = self.fabric().map(word.rank, word.segment)?;
+            let own = own.ok_or(Error::NoSegment { rank: word.rank, segment: word.segment })?;
             landings.landed.get_or_init(|| (word, own));
         }
         Ok(true)
@@ -70,14 +71,14 @@ impl Context {
         self.landings().issued.get().is_some()
     }
 
-    /// How many operations this context has posted to a node since it began to count.
+    /// Returns how many operations this context has posted to a node since it began to count.
     pub fn issued_to(&self, node: Node) -> u64 {
         let issued = self.landings().issued.get();
         issued.and_then(|issued| issued.get(node.0 as usize)).map_or(0, Cell::get)
     }
 
-    /// How many operations of other nodes have landed on this one, as far as they were counted. For
-    /// the node's first rank.
+    /// Returns how many operations of other nodes have landed on this one, as far as they were
+    /// counted. For the node's first rank.
     pub fn landed(&self) -> Result<u64> {
         let (word, own) = self.landed_word()?;
         Ok(own.atomic(word.offset, Width::W64, Atomic::Load).unwrap_or(0) as u64)
@@ -91,8 +92,8 @@ impl Context {
         self.wait_event(Event::Words(&condition), &FailureScope::Among(members), None).map(drop)
     }
 
-    /// Whether this is the only context that its rank ever had: then what it counts is all that the
-    /// rank does.
+    /// Returns whether this is the only context that its rank ever had: then what it counts is all
+    /// that the rank does.
     pub fn is_only(&self) -> bool {
         self.landings().contexts.load(Ordering::Relaxed) == 1
     }

@@ -7,8 +7,8 @@
 //! - [`Scope`]: transfers that overlap with computation.
 //!
 //! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by
-//! name, no thread, no socket and no clock: it asks once whether a peer is near, and then either
-//! touches mapped memory itself or calls the fabric.
+//! name, no thread, no socket and no clock. `target` decides, once for each operation, whether the
+//! peer's memory is near; then the processor touches mapped memory, or the fabric is called.
 
 mod atomics;
 mod collective;
@@ -20,11 +20,14 @@ mod marks;
 mod noncontiguous;
 mod numbers;
 mod numeric;
+mod operations;
 mod pending;
 mod place;
 mod plain;
 mod poison;
+mod prices;
 mod segment;
+mod target;
 mod team;
 mod variants;
 mod waiting;
@@ -43,6 +46,8 @@ pub use numeric::Numeric;
 pub use pending::{Pending, Scope, Transfer};
 pub use place::Place;
 pub use plain::{AtomicWord, Complex, Integer, Pair, Plain, Summand};
+#[doc(hidden)]
+pub use prices::{Prices, Processing};
 pub use team::{Detached, Team};
 pub use waiting::{AwaitedWord, WaitOptions};
 pub use window::{Own, Window};

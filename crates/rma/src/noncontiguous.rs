@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use farside_fabric::{Error, Mapped, Piece, Region, Result, Shape};
+use farside_fabric::{Error, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
 use crate::place::{Place, short_name};
 use crate::plain::{Plain, Summand};
+use crate::target::Target;
 
 /// A block of any dimension on both sides of a strided transfer. All numbers are elements; the last
 /// dimension varies fastest.
@@ -108,37 +109,35 @@ impl Context {
 
     fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
+        let target = self.target(to.segment, to.rank)?;
         self.tally().put(to.rank, bytes);
-        match self.reach(to)? {
-            Some(mapped) => {
+        let fits = match target {
+            Target::Near(mapped) => {
                 self.write_near();
                 runs.all(|near, far, bytes| mapped.put(to.offset + far, &data[near..near + bytes]))
             }
-            None => {
-                self.post_to(to.rank);
-                let far = to.segment.part(to.rank)?.bytes;
+            Target::Far(far) => {
+                let packed = runs.pack(data, bytes);
                 runs.with_region(to, |region| {
-                    region.check(far)?;
-                    self.fabric().put(region, &runs.pack(data, bytes))
+                    far.post(self, region, |fabric| fabric.put(region, &packed))
                 })?;
-                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
-        }
-        .then_some(())
-        .ok_or_else(|| to.out_of_range(bytes))
+        };
+        fits.then_some(()).ok_or_else(|| to.out_of_range(bytes))
     }
 
     fn get_runs<T>(&self, from: Place<'_, T>, into: &mut [u8], runs: &Runs<'_>) -> Result<()> {
         let bytes = runs.check(into.len(), from)?;
+        let target = self.target(from.segment, from.rank)?;
         self.tally().get(from.rank, bytes);
-        match self.reach(from)? {
-            Some(mapped) => runs.all(|near, far, bytes| {
+        let fits = match target {
+            Target::Near(mapped) => runs.all(|near, far, bytes| {
                 mapped.get(from.offset + far, &mut into[near..near + bytes])
             }),
-            None => {
+            Target::Far(far) => {
                 let mut packed = vec![0; bytes as usize];
-                runs.with_region(from, |region| self.get_region(region, &mut packed))?;
+                runs.with_region(from, |region| far.get(self, region, &mut packed))?;
                 let mut rest = &packed[..];
                 runs.all(|near, _, bytes| {
                     let (part, after) = rest.split_at(bytes);
@@ -147,9 +146,8 @@ impl Context {
                     true
                 })
             }
-        }
-        .then_some(())
-        .ok_or_else(|| from.out_of_range(bytes))
+        };
+        fits.then_some(()).ok_or_else(|| from.out_of_range(bytes))
     }
 
     fn accumulate_runs<T: Summand>(
@@ -160,42 +158,28 @@ impl Context {
         runs: &Runs<'_>,
     ) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
+        let target = self.atomic_target(to.segment, to.rank)?;
         self.tally().accumulate(to.rank, bytes);
         let sum = scale.sum();
-        match self.reach(to)? {
-            Some(mapped) if self.fabric().caps().cpu_coherent => {
+        let fits = match target {
+            Target::Near(mapped) => {
                 self.write_near();
-                let mut held_up = |holder| self.fabric().held_up(holder);
+                let mut holder_is_lost = |holder| self.holder_is_lost(holder);
                 runs.all(|near, far, bytes| {
-                    mapped.accumulate(
-                        to.offset + far,
-                        &sum,
-                        &data[near..near + bytes],
-                        self.rank(),
-                        &mut held_up,
-                    )
+                    let part = &data[near..near + bytes];
+                    let at = to.offset + far;
+                    mapped.accumulate(at, &sum, part, self.rank(), &mut holder_is_lost)
                 })
             }
-            _ => {
-                self.post_to(to.rank);
-                let far = to.segment.part(to.rank)?.bytes;
+            Target::Far(far) => {
+                let packed = runs.pack(data, bytes);
                 runs.with_region(to, |region| {
-                    region.check(far)?;
-                    self.fabric().accumulate(region, &sum, &runs.pack(data, bytes))
+                    far.post(self, region, |fabric| fabric.accumulate(region, &sum, &packed))
                 })?;
-                self.landings().issue(self, to.rank, to.segment.id, 1);
                 true
             }
-        }
-        .then_some(())
-        .ok_or_else(|| to.out_of_range(bytes))
-    }
-
-    /// The memory of a place, if it is near; an error if its owner was lost.
-    fn reach<'w, T>(&self, place: Place<'w, T>) -> Result<Option<&'w Mapped>> {
-        let near = place.segment.part(place.rank)?.near;
-        self.check_lost(near.is_some_and(Mapped::somebody_lost), place.rank)?;
-        Ok(near)
+        };
+        fits.then_some(()).ok_or_else(|| to.out_of_range(bytes))
     }
 }
 
@@ -323,23 +307,21 @@ impl<'a> Runs<'a> {
     /// no. Only after [`Runs::check`].
     fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
         fn walk(
-            (near, far): (usize, usize),
-            dimensions: (&[usize], &[usize], &[usize]),
+            near: usize,
+            far: usize,
+            patch: Patch<'_>,
             each: &mut impl FnMut(usize, usize) -> bool,
         ) -> bool {
-            match dimensions {
+            match (patch.counts, patch.near, patch.far) {
                 ([], ..) => each(near, far),
                 // The innermost loop, where the time is spent.
                 ([count], &[near_stride, ..], &[far_stride, ..]) => {
                     (0..*count).all(|step| each(near + step * near_stride, far + step * far_stride))
                 }
                 ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => {
+                    let inner = Patch { counts, near: nears, far: fars };
                     (0..*count).all(|step| {
-                        walk(
-                            (near + step * near_stride, far + step * far_stride),
-                            (counts, nears, fars),
-                            each,
-                        )
+                        walk(near + step * near_stride, far + step * far_stride, inner, each)
                     })
                 }
                 _ => true,
@@ -349,7 +331,7 @@ impl<'a> Runs<'a> {
             Runs::Strided { counts, .. } if counts.contains(&0) => true,
             Runs::Strided { size, unit, counts, near, far } => {
                 let (size, bytes) = (size as usize, (unit * size) as usize);
-                walk((0, 0), (counts, near, far), &mut |near, far| {
+                walk(0, 0, Patch { counts, near, far }, &mut |near, far| {
                     each(near * size, (far * size) as u64, bytes)
                 })
             }

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use farside_fabric::{Rank, Region, Result, Started, Ticket};
+use farside_fabric::{Hint, Rank, Result, Started, Ticket};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Plain;
+use crate::target::Target;
 
 impl Context {
     /// Runs `body`, which may start transfers with [`Scope::get_nb`] and [`Scope::put_nb`]; all of
@@ -87,24 +88,11 @@ impl Context {
         from: Place<'_, T>,
         mut buffer: Vec<T>,
     ) -> Result<Transfer<'_, T>> {
-        let bytes = size_of_val(&buffer[..]) as u64;
-        from.check(bytes)?;
-        let part = from.segment.part(from.rank)?;
-        if part.near.is_some() {
-            self.get(from, &mut buffer)?;
-            return Ok(Transfer { context: self, peer: from.rank, ticket: None, buffer });
-        }
-        self.tally().get(from.rank, bytes);
-        let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
-        region.check(part.bytes).map_err(|error| from.in_elements(error))?;
-        // SAFETY: the buffer is on the heap and as long as the region. It belongs to the
-        // `Transfer`, which neither touches it nor gives it back before the operation is over; if
-        // the `Transfer` is dropped, the operation is given up first, and if it is forgotten, so is
-        // the buffer.
-        let started = unsafe {
-            self.fabric().get(&region, buffer.as_mut_slice().as_mut_bytes().as_mut_ptr())?
-        };
-        Ok(Transfer { context: self, peer: from.rank, ticket: self.entrust(started), buffer })
+        // SAFETY: the buffer is on the heap. It belongs to the `Transfer`, which neither touches it
+        // nor gives it back before the operation is over; if the `Transfer` is dropped, the
+        // operation is given up first, and if it is forgotten, so is the buffer.
+        let ticket = unsafe { self.get_lent(from, &mut buffer)? };
+        Ok(Transfer { context: self, peer: from.rank, ticket, buffer })
     }
 
     /// Starts a write of `data` to a place, from where it is: it belongs to the transfer until it
@@ -136,30 +124,49 @@ impl Context {
     unsafe fn put_lent<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<Option<Ticket>> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
-        let part = to.segment.part(to.rank)?;
-        if part.near.is_some() {
+        let Target::Far(far) = self.target(to.segment, to.rank)? else {
             self.put(data, to)?;
             return Ok(None);
-        }
-        let region = Region::block(to.rank, to.segment.id, to.offset, bytes.len() as u64);
-        region.check(part.bytes).map_err(|error| to.in_elements(error))?;
+        };
         self.tally().put(to.rank, bytes.len() as u64);
-        self.post_to(to.rank);
-        // SAFETY: by the caller's promise.
-        let started = unsafe { self.fabric().put_nb(&region, bytes.as_ptr())? };
-        self.landings().issue(self, to.rank, to.segment.id, 1);
-        Ok(self.entrust(started))
+        let region = far.block(to.offset, bytes.len() as u64);
+        let started = far.post(self, &region, |fabric| {
+            // SAFETY: by the caller's promise.
+            unsafe { fabric.put_nb(&region, bytes.as_ptr(), Hint::Overlapped) }
+        });
+        Ok(pending(started.map_err(|error| to.in_elements(error))?))
     }
 
-    /// Whoever starts a transfer without waiting for it has something else to do.
-    fn entrust(&self, started: Started) -> Option<Ticket> {
-        match started {
-            Started::Done(_) => None,
-            Started::Pending(ticket) => {
-                self.fabric().entrust(ticket);
-                Some(ticket)
-            }
-        }
+    /// Starts a get that borrows its buffer; without a ticket, it is complete.
+    ///
+    /// # Safety
+    ///
+    /// `into` must stay where it is, and nothing may touch it, until the ticket's operation is
+    /// over.
+    unsafe fn get_lent<T: Plain>(
+        &self,
+        from: Place<'_, T>,
+        into: &mut [T],
+    ) -> Result<Option<Ticket>> {
+        let bytes = size_of_val(into) as u64;
+        from.check(bytes)?;
+        let Target::Far(far) = self.target(from.segment, from.rank)? else {
+            self.get(from, into)?;
+            return Ok(None);
+        };
+        self.tally().get(from.rank, bytes);
+        let (region, into) = (far.block(from.offset, bytes), into.as_mut_bytes().as_mut_ptr());
+        // SAFETY: as long as the region, and by the caller's promise.
+        let started = unsafe { far.start_get(self, &region, into, Hint::Overlapped) };
+        Ok(pending(started.map_err(|error| from.in_elements(error))?))
+    }
+}
+
+/// The ticket of what has not completed yet.
+fn pending(started: Started) -> Option<Ticket> {
+    match started {
+        Started::Done(_) => None,
+        Started::Pending(ticket) => Some(ticket),
     }
 }
 
@@ -210,7 +217,7 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The transfers of a scope that nobody has waited for yet.
+/// The transfers of a scope that were not waited for yet.
 struct Outstanding<'env> {
     context: &'env Context,
     tickets: RefCell<Vec<(Ticket, Rank)>>,
@@ -226,23 +233,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         'a: 'scope,
     {
-        let bytes = size_of_val(into) as u64;
-        from.check(bytes)?;
-        let part = from.segment.part(from.rank)?;
-        if part.near.is_some() {
-            self.outstanding.context.get(from, into)?;
-            return Ok(Pending { scope: self, ticket: None, buffer: into });
-        }
-        let region = Region::block(from.rank, from.segment.id, from.offset, bytes);
-        region.check(part.bytes).map_err(|error| from.in_elements(error))?;
-        self.outstanding.context.tally().get(from.rank, bytes);
         // SAFETY: `into` is borrowed for longer than the scope, which does not end before the
         // operation is over; until then the borrow is inside `Pending`, which gives it back only
         // after completion.
-        let started = unsafe {
-            self.outstanding.context.fabric().get(&region, into.as_mut_bytes().as_mut_ptr())?
-        };
-        let ticket = self.outstanding.context.entrust(started);
+        let ticket = unsafe { self.outstanding.context.get_lent(from, into)? };
         Ok(Pending { scope: self, ticket: self.enter(ticket, from.rank), buffer: into })
     }
 
@@ -256,7 +250,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         'a: 'scope,
     {
-        // SAFETY: as in `get_nb`; the borrow is shared, so nobody can write.
+        // SAFETY: as in `get_nb`; the borrow is shared, so nothing can write.
         let ticket = unsafe { self.outstanding.context.put_lent(data, to)? };
         Ok(Pending { scope: self, ticket: self.enter(ticket, to.rank), buffer: data })
     }

@@ -60,7 +60,7 @@ impl<'w, T> Place<'w, T> {
         Place { segment, rank, start, offset, end: offset + bytes, element: PhantomData }
     }
 
-    /// The place `elements` further on.
+    /// Returns the place `elements` further on.
     #[must_use]
     #[inline]
     pub fn skip(self, elements: usize) -> Place<'w, T> {
@@ -69,8 +69,8 @@ impl<'w, T> Place<'w, T> {
         Place { offset, ..self }
     }
 
-    /// The same place, as the first of elements of another type. Whether it is aligned for atomics
-    /// is checked when it is used so.
+    /// Returns the same place, as the first of elements of another type. Whether it is aligned for
+    /// atomics is checked when it is used so.
     #[must_use]
     #[inline]
     pub fn cast<U>(self) -> Place<'w, U> {
@@ -78,7 +78,7 @@ impl<'w, T> Place<'w, T> {
         Place { segment, rank, start, offset, end, element: PhantomData }
     }
 
-    /// Whose memory it is in.
+    /// Returns the rank whose memory it is in.
     #[inline]
     pub fn rank(self) -> Rank {
         self.rank
@@ -93,7 +93,7 @@ impl<'w, T> Place<'w, T> {
         }
     }
 
-    /// So many bytes from here on leave the allocation.
+    /// Returns the error that so many bytes from here on leave the allocation.
     #[cold]
     pub(crate) fn out_of_range(self, bytes: u64) -> Error {
         let segment_bytes = match self.segment.part(self.rank) {
@@ -110,7 +110,7 @@ impl<'w, T> Place<'w, T> {
         })
     }
 
-    /// An error of an access to this place, in the words of who made it: layers below count bytes
+    /// Returns an error of an access to this place in the caller's units: layers below count bytes
     /// of a segment, callers elements of a window.
     #[cold]
     pub(crate) fn in_elements(self, error: Error) -> Error {
@@ -143,7 +143,7 @@ pub(crate) fn short_name<T>() -> &'static str {
 }
 
 impl<T: AtomicWord> Place<'_, T> {
-    /// The address of this word, for the layers that deal in addresses.
+    /// Returns the address of this word, for the layers that deal in addresses.
     #[inline]
     pub fn word(self) -> Word {
         Word { rank: self.rank, segment: self.segment.id, offset: self.offset, width: T::WIDTH }

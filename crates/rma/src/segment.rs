@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Mapped, Rank, Result, SegmentId};
+use farside_fabric::{Connection, Error, Mapped, Rank, Result, SegmentId};
 
 /// A segment as this rank sees it. What it takes to know it grows with the ranks of the node, not
 /// of the job, where all parts are of one length.
@@ -16,8 +16,19 @@ pub(crate) struct Segment {
     near: Box<[Option<Near>]>,
     lengths: Lengths,
     pub(crate) members: Arc<[Rank]>,
+    traffic: Traffic,
     /// This rank's part.
     pub(crate) own: Mapped,
+}
+
+/// Whether what is posted to a segment counts as landings ([`Context::count_landings`]).
+///
+/// [`Context::count_landings`]: crate::Context::count_landings
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    Counted,
+    /// It belongs to a protocol that does the counting.
+    Uncounted,
 }
 
 struct Near {
@@ -41,15 +52,31 @@ pub(crate) struct Part<'s> {
 }
 
 impl Segment {
-    /// Looks up the parts of a segment that all `members` have exposed; `bytes_of` gives the length
-    /// of each, by its index.
+    /// Registers this rank's part of a segment.
+    pub(crate) fn register(
+        fabric: &dyn Connection,
+        id: SegmentId,
+        bytes: u64,
+        traffic: Traffic,
+    ) -> Result<()> {
+        fabric.register(id, bytes)?;
+        match (traffic, fabric.landings()) {
+            (Traffic::Uncounted, Some(landings)) => landings.exclude(id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks up the parts of a segment that all `members` have registered; `bytes_of` gives the
+    /// length of each, by its index.
     pub(crate) fn open(
-        fabric: &dyn Fabric,
+        fabric: &dyn Connection,
         id: SegmentId,
         members: Arc<[Rank]>,
+        traffic: Traffic,
         bytes_of: &dyn Fn(usize) -> u64,
     ) -> Result<Segment> {
-        let (topology, ranks) = (fabric.topology(), fabric.topology().ranks());
+        let job = fabric.job();
+        let (topology, me, ranks) = (job.topology, job.rank, job.topology.ranks());
         let bytes = bytes_of(0);
         let lengths = if members.len() as u32 == ranks
             && (1..members.len()).all(|at| bytes_of(at) == bytes)
@@ -63,10 +90,12 @@ impl Segment {
                 .for_each(|(at, rank)| each[rank.index()] = Some(bytes_of(at)));
             Lengths::Each(each)
         };
-        let here = topology.ranks_of(topology.node_of(fabric.rank()));
+        let here = if job.caps.direct { topology.ranks_of(topology.node_of(me)) } else { &[] };
         let reach = |&rank: &Rank| {
             let bytes = lengths.of(rank)?;
-            fabric.near(rank, id).map(|mapped| (rank, Near { mapped, bytes }))
+            // What cannot be mapped is far: an operation on it says why.
+            let mapped = fabric.map(rank, id).ok()??;
+            Some((rank, Near { mapped, bytes }))
         };
         let reached: Vec<(Rank, Near)> = here.iter().filter_map(reach).collect();
         let first_near = reached.first().map_or(Rank(0), |(rank, _)| *rank);
@@ -75,7 +104,14 @@ impl Segment {
         for (rank, part) in reached {
             near[rank.index() - first_near.index()] = Some(part);
         }
-        Ok(Segment { id, ranks, first_near, near, lengths, members, own: fabric.own(id)? })
+        let own = fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })?;
+        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, own })
+    }
+
+    /// Whether what is posted to it counts as landings.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.traffic == Traffic::Counted
     }
 
     /// A rank's part.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farside_fabric::{
     Atomic, Condition, Error, Event, ExitCause, Loss, Node, PeerState, Rank, Result, SegmentId,
-    Wait, Wake, Width, Word, first_cause, first_loss,
+    Wait, Wake, Width, Word, first_cause,
 };
 
 use crate::context::Context;
@@ -16,7 +16,7 @@ use crate::plain::Integer;
 /// A reason that is no loss: this rank has gone on after all that it knew of.
 const GONE_ON: u64 = 1;
 
-/// Whose end concerns a wait.
+/// The ranks whose end makes a wait fail.
 pub(crate) enum FailureScope<'a> {
     /// Anybody's loss, and that all others have left.
     Everyone,
@@ -103,9 +103,9 @@ impl Context {
         members: &[Rank],
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
-        outlook: WaitOptions,
+        options: WaitOptions,
     ) -> Result<I> {
-        self.wait_for(at, until, &FailureScope::Among(members), outlook)
+        self.wait_for(at, until, &FailureScope::Among(members), options)
     }
 
     /// Waits until one of several words of this rank's own memory satisfies its condition, and
@@ -133,7 +133,7 @@ impl Context {
             at.check(8)?;
             conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
         }
-        self.wait_outlook(
+        self.wait_as(
             Event::Words(&conditions),
             &FailureScope::Among(members),
             WaitOptions::default(),
@@ -161,14 +161,36 @@ impl Context {
         &self,
         at: Place<'_, I>,
         until: impl Fn(I) -> bool,
-        concern: &FailureScope<'_>,
-        outlook: WaitOptions,
+        scope: &FailureScope<'_>,
+        options: WaitOptions,
     ) -> Result<I> {
         at.check(size_of::<I>() as u64)?;
         let until = |bits: u64| until(I::from_bits(bits.into()));
         let condition = [Condition { at: at.word(), memory: &at.segment.own, until: &until }];
-        let (_, value) = self.wait_outlook(Event::Words(&condition), concern, outlook)?;
+        let (_, value) = self.wait_as(Event::Words(&condition), scope, options)?;
         Ok(I::from_bits(value.into()))
+    }
+
+    /// Pauses for `time`: lets others run, and fails once a rank was lost, or all others have left.
+    ///
+    /// ```
+    /// # farside::local(1, |world| world.pause(std::time::Duration::from_micros(50))).unwrap();
+    /// ```
+    pub fn pause(&self, time: Duration) -> Result<()> {
+        self.pause_unless(&FailureScope::Everyone, time)
+    }
+
+    /// Like [`Context::pause`], for a protocol among `members`: no other rank's end is an error.
+    pub fn pause_among(&self, members: &[Rank], time: Duration) -> Result<()> {
+        self.pause_unless(&FailureScope::Among(members), time)
+    }
+
+    fn pause_unless(&self, scope: &FailureScope<'_>, time: Duration) -> Result<()> {
+        let options = WaitOptions { timeout: Some(time), soon: false };
+        match self.wait_as(Event::Words(&[]), scope, options) {
+            Err(Error::TimedOut { .. }) => Ok(()),
+            paused => paused.map(drop),
+        }
     }
 
     /// Stands in a loop that polls memory of *another* rank: lets others run, and fails once a rank
@@ -184,13 +206,13 @@ impl Context {
     }
 
     #[inline]
-    pub(crate) fn relax_unless(&self, concern: &FailureScope<'_>) -> Result<()> {
+    pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
-        let departures = self.fabric().failures().departures.load(Ordering::SeqCst);
+        let departures = self.failures().departures();
         // Who departs may have written what is polled for after the last look at it: the caller
         // looks once more before that is an error.
         if departures == self.departures_polled().replace(departures) && departures != 0 {
-            return self.judge(concern);
+            return self.judge(scope);
         }
         Ok(())
     }
@@ -200,28 +222,28 @@ impl Context {
     pub(crate) fn wait_event(
         &self,
         event: Event<'_>,
-        concern: &FailureScope<'_>,
+        scope: &FailureScope<'_>,
         timeout: Option<Duration>,
     ) -> Result<(usize, u64)> {
-        self.wait_until(event, concern, true, || timeout)
+        self.wait_until(event, scope, true, || timeout)
     }
 
     /// Likewise, with a timeout that departures do not prolong.
-    fn wait_outlook(
+    fn wait_as(
         &self,
         event: Event<'_>,
-        concern: &FailureScope<'_>,
-        outlook: WaitOptions,
+        scope: &FailureScope<'_>,
+        options: WaitOptions,
     ) -> Result<(usize, u64)> {
-        let Some(timeout) = outlook.timeout else {
-            return self.wait_until(event, concern, outlook.soon, || None);
+        let Some(timeout) = options.timeout else {
+            return self.wait_until(event, scope, options.soon, || None);
         };
         let begin_ns = self.now_ns();
         let left = || {
             let waited = Duration::from_nanos(self.now_ns().saturating_sub(begin_ns));
             Some(timeout.saturating_sub(waited))
         };
-        let done = self.wait_until(event, concern, outlook.soon, left);
+        let done = self.wait_until(event, scope, options.soon, left);
         done.map_err(|error| match error {
             Error::TimedOut { .. } => Error::TimedOut { after_ms: whole_ms(timeout) },
             other => other,
@@ -233,7 +255,7 @@ impl Context {
     fn wait_until(
         &self,
         event: Event<'_>,
-        concern: &FailureScope<'_>,
+        scope: &FailureScope<'_>,
         soon: bool,
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
@@ -247,31 +269,30 @@ impl Context {
                 }
                 Wake::Departure => {
                     // Read first, judged second: who departs in between raises the alarm again.
-                    known_departures = self.fabric().failures().departures.load(Ordering::SeqCst);
-                    self.judge(concern)?;
+                    known_departures = self.failures().departures();
+                    self.judge(scope)?;
                 }
             }
         }
     }
 
     /// Whether the departures so far are an error for a wait.
-    pub(crate) fn judge(&self, concern: &FailureScope<'_>) -> Result<()> {
-        let verdict = self.look_for_the_gone(concern);
+    pub(crate) fn judge(&self, scope: &FailureScope<'_>) -> Result<()> {
+        let verdict = self.look_for_departures(scope);
         if let Some(loss) = verdict.as_ref().err().and_then(Loss::of) {
             self.note_reason(loss);
         }
         verdict
     }
 
-    fn look_for_the_gone(&self, concern: &FailureScope<'_>) -> Result<()> {
-        let fabric = self.fabric();
+    fn look_for_departures(&self, scope: &FailureScope<'_>) -> Result<()> {
+        let job = self.job();
         let any_lost = |ranks: &mut dyn Iterator<Item = Rank>| {
-            // Most departures are no losses, and then nobody has to be looked for.
-            let losses = fabric.failures().losses.load(Ordering::SeqCst);
-            let first = if losses == 0 { None } else { first_loss(fabric, ranks) };
+            // Most departures are no losses, and then no rank has to be looked at.
+            let first = if self.losses() == 0 { None } else { job.first_loss(ranks) };
             first.map_or(Ok(()), |loss| Err(loss.error()))
         };
-        let left = |rank: Rank| fabric.peer_state(rank) == PeerState::Left;
+        let left = |rank: Rank| job.peer_state(rank) == PeerState::Left;
         let all_others_left = |ranks: &mut dyn Iterator<Item = Rank>| {
             let others: Vec<Rank> = ranks.filter(|&rank| rank != self.rank()).collect();
             if others.is_empty() || !others.iter().copied().all(left) {
@@ -282,7 +303,7 @@ impl Context {
                 causes.clone().find(|cause| cause.how != ExitCause::Left).or_else(|| causes.next());
             loss.map_or(Ok(()), |loss| Err(loss.error()))
         };
-        match concern {
+        match scope {
             FailureScope::Everyone => {
                 any_lost(&mut self.ranks())?;
                 all_others_left(&mut self.ranks())
@@ -293,10 +314,10 @@ impl Context {
             }
             FailureScope::Peer(rank) => any_lost(&mut std::iter::once(*rank)),
             FailureScope::Agent(node) => {
-                fabric.check_agent(*node).map_err(|error| self.first_cause_of(error))
+                job.check_agent(*node).map_err(|error| self.first_cause_of(error))
             }
             FailureScope::Members { members, awaited, has_done } => {
-                // Who was lost comes first: others may have left because of that.
+                // Losses come first: others may have left because of them.
                 any_lost(&mut members.iter().copied())?;
                 awaited.iter().copied().filter(|&rank| left(rank)).try_for_each(|rank| {
                     if has_done(rank)? {
@@ -313,12 +334,12 @@ impl Context {
     /// That a rank has left in order, or the loss because of which it has.
     fn why_left(&self, rank: Rank) -> Loss {
         let left = Loss { rank, how: ExitCause::Left };
-        first_cause(self.rank(), left, |rank| self.fabric().departure(rank))
+        first_cause(self.rank(), left, |rank| self.job().state.departure(rank))
     }
 
     /// The loss behind the one that an error names.
     fn first_cause_of(&self, error: Error) -> Error {
-        let cause = |loss| first_cause(self.rank(), loss, |rank| self.fabric().departure(rank));
+        let cause = |loss| first_cause(self.rank(), loss, |rank| self.job().state.departure(rank));
         Loss::of(&error).map_or(error, |loss| cause(loss).error())
     }
 
@@ -341,14 +362,17 @@ impl Context {
 
     /// The first loss that this rank knows of.
     fn known_loss(&self) -> Option<Loss> {
-        let losses = self.fabric().failures().losses.load(Ordering::SeqCst);
-        if losses == 0 { None } else { first_loss(self.fabric(), self.ranks()) }
+        if self.losses() == 0 { None } else { self.job().first_loss(self.ranks()) }
+    }
+
+    fn losses(&self) -> u32 {
+        self.failures().losses.load(Ordering::SeqCst)
     }
 
     /// Leaves a loss behind, for those who will miss this rank if it ends now: where all who hear
     /// of its end find it, and where those do who ask it before.
     pub(crate) fn note_reason(&self, loss: Loss) {
-        self.fabric().note_cause(Some(loss));
+        self.job().state.note_cause(Some(loss));
         if loss.how != ExitCause::Left {
             self.write_reason(loss.to_bits());
         }
@@ -360,7 +384,7 @@ impl Context {
     /// A rank that ends after a loss, other than by a signal, otherwise counts as a consequence of
     /// it, and whoever misses it is told of the loss. Locks and maps do this when they recover.
     pub fn go_on(&self) {
-        self.fabric().note_cause(None);
+        self.job().state.note_cause(None);
         self.write_reason(GONE_ON);
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result, SegmentId};
+use farside_fabric::{Error, Rank, Result};
 
 use crate::group::call::{Call, Kind};
 use crate::place::Place;
-use crate::segment::Segment;
+use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 
 /// How many words a block of the pool has.
@@ -59,7 +59,7 @@ impl Words {
         if let Some(words) = pool.take(count) {
             return Ok(words);
         }
-        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, SegmentId::named_by)?);
+        let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, Traffic::Counted)?);
         pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
         pool.take(count).ok_or_else(|| Error::Misuse("a fresh block of words has no room".into()))
     }

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
-use farside_fabric::{Agent, Error, Fabric, HandlerId, Rank, Result, SegmentId, Topology};
+use farside_fabric::{Agent, Connection, Error, HandlerId, Rank, Result, SegmentId, Topology};
 
 use crate::context::Context;
 use crate::group::{BarrierKind, Group, SyncKind, area as at};
 use crate::plain::Plain;
-use crate::segment::Segment;
+use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 use crate::window::Window;
 use crate::words::Words;
@@ -22,23 +22,24 @@ pub struct World {
     handlers: Cell<u32>,
 }
 
-/// How many bytes a fabric's first segment must have for a job of `ranks` ranks.
+/// Returns how many bytes a fabric's first segment must have for a job of `ranks` ranks.
 pub fn root_bytes(ranks: u32) -> u64 {
     at::area_bytes(ranks)
 }
 
 impl World {
     /// Builds a world over a connection to a job.
-    pub fn new(fabric: Box<dyn Fabric>) -> Result<World> {
-        let ranks = fabric.topology().ranks();
-        let (needed, given) = (root_bytes(ranks), fabric.caps().root_bytes);
+    pub fn new(fabric: Box<dyn Connection>) -> Result<World> {
+        let job = fabric.job();
+        let ranks = job.topology.ranks();
+        let (needed, given) = (root_bytes(ranks), job.caps.root_bytes);
         if given < needed {
             return Err(Error::Join(format!(
                 "the first segment has {given} bytes, and {ranks} ranks need {needed}"
             )));
         }
-        let members = fabric.topology().all().clone();
-        let area = Segment::open(&*fabric, SegmentId::ROOT, members, &|_| given)?;
+        let (members, traffic) = (job.topology.all().clone(), Traffic::Uncounted);
+        let area = Segment::open(&*fabric, SegmentId::ROOT, members, traffic, &|_| given)?;
         let group = Group::new(&*fabric, area)?;
         let context = Context::new(fabric)?;
         // Before there is a window that could be put to: all that ever lands is counted.
@@ -46,12 +47,12 @@ impl World {
         Ok(World { context, group, handlers: Cell::new(0) })
     }
 
-    /// All ranks, as a team.
+    /// Returns the team of all ranks.
     pub fn team(&self) -> Team<'_> {
         Team::borrowed(&self.context, &self.group)
     }
 
-    /// Who is where.
+    /// Returns the job's topology: which node, socket, … each rank is on.
     pub fn topology(&self) -> &Topology {
         self.context.topology()
     }
@@ -87,7 +88,7 @@ impl World {
     ) -> Result<HandlerId> {
         let id = HandlerId(self.handlers.get());
         self.handlers.set(id.0 + 1);
-        // All meet, also when one of them has failed; who calls its agent then gets an error.
+        // All meet, also when one of them has failed: a call of its agent then gets an error.
         let served = self.context.fabric().serve(id, Box::new(handler));
         self.barrier()?;
         served.map(|()| id)

@@ -35,7 +35,7 @@ use crate::endpoint::{Neighbourhood, Surroundings};
 use crate::memory::{CALL_BYTES, CALL_SLOTS, CallSlot, Job};
 use crate::peer_state::{fate_bits, fate_from_bits};
 use crate::succession::{FAILED, READY, STOPPED, Turn};
-use crate::waiting;
+use crate::waiting::{self, Site};
 
 /// The states of a slot.
 const FREE: u32 = 0;
@@ -411,7 +411,7 @@ impl Duty {
         loop {
             let known = self.job.failures().departures.load(Ordering::SeqCst);
             let over = || (self.is_stopped() || self.job.is_turn_of(self.rank)).then_some(());
-            waiting::wait(&self.job, (bell, ANYTHING), over, known, (None, false), &effort);
+            waiting::wait(Site::until_told(&self.job, bell, known), over, &effort);
             if self.is_stopped() {
                 return false;
             }
@@ -451,14 +451,8 @@ impl Duty {
                     self.is_stopped() || calls.iter().any(|word| word.load(Ordering::SeqCst) != 0);
                 asked.then_some(())
             };
-            waiting::wait(
-                job,
-                (job.agent_bell(*node), ANYTHING),
-                wanted,
-                known,
-                (None, true),
-                &effort,
-            );
+            let site = Site::until_told(job, job.agent_bell(*node), known);
+            waiting::wait(Site { soon: true, ..site }, wanted, &effort);
             for (at, word) in calls.iter().enumerate() {
                 let mut bits = word.load(Ordering::SeqCst);
                 while bits != 0 && !self.is_stopped() {

@@ -1,4 +1,4 @@
-//! The fabric itself: one thread's connection to the job.
+//! The shm fabric: one thread's connection to the job.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::memory::{Look, full_fence};
 use farside_fabric::{
-    Atomic, Caps, Condition, Departure, Effort, Error, Event, ExitCause, Fabric, FailureCounters,
-    Handler, HandlerId, Loss, Mapped, Node, PeerState, Rank, Region, Reply, Result, SegmentId,
-    Started, Sum, Ticket, Topology, Wait, Wake, Word, first_loss,
+    Atomic, Caps, Clock, Condition, Departure, Effort, Error, Event, ExitCause, Fabric, Failures,
+    Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, PeerState, Rank,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
@@ -17,7 +17,7 @@ use crate::bell::ANYTHING;
 use crate::memory::{CALL_BYTES, CALL_SLOTS, Job};
 use crate::reach::{self, Reach};
 use crate::succession::Turn;
-use crate::waiting::{self, Waited};
+use crate::waiting::{self, Site, Waited};
 
 /// One thread's connection to a job on this machine.
 pub struct Endpoint {
@@ -55,6 +55,7 @@ struct Seat {
     job: Arc<Job>,
     topology: Arc<Topology>,
     caps: Caps,
+    failures: Failures,
     arena: Mutex<Arena>,
     calls: Calls,
     surroundings: Arc<dyn Surroundings>,
@@ -113,6 +114,7 @@ impl Endpoint {
             } else {
                 farside_fabric::Ordering::Unordered
             },
+            direct: true,
             cpu_coherent: true,
             call_bytes_max: CALL_BYTES,
             outstanding_max: CALL_SLOTS,
@@ -120,12 +122,13 @@ impl Endpoint {
             root_bytes: job.root_bytes(),
         };
         let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
-        let topology = job.topology().clone();
+        let (topology, failures) = (job.topology().clone(), job.hold_failures());
         let seat = Seat {
             rank,
             job,
             topology,
             caps,
+            failures,
             arena,
             calls: Calls::new(rank),
             surroundings: surroundings.into(),
@@ -155,16 +158,9 @@ impl Endpoint {
         Endpoint { seat, effort: Cell::default() }
     }
 
-    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
-    /// memory is still there.
+    #[inline]
     fn check_alive(&self, peer: Rank) -> Result<()> {
-        self.seat.topology.check(peer)?;
-        if self.failures().losses.load(Ordering::Relaxed) != 0
-            && let Some(loss) = first_loss(self, [peer])
-        {
-            return Err(loss.error());
-        }
-        Ok(())
+        self.job().check_alive(peer)
     }
 }
 
@@ -174,23 +170,7 @@ impl Drop for Endpoint {
     }
 }
 
-impl Fabric for Endpoint {
-    fn rank(&self) -> Rank {
-        self.seat.rank
-    }
-
-    fn topology(&self) -> &Topology {
-        &self.seat.topology
-    }
-
-    fn caps(&self) -> &Caps {
-        &self.seat.caps
-    }
-
-    fn failures(&self) -> &FailureCounters {
-        self.seat.job.failures()
-    }
-
+impl JobState for Endpoint {
     fn peer_state(&self, peer: Rank) -> PeerState {
         self.seat.job.peer_state(peer)
     }
@@ -201,6 +181,24 @@ impl Fabric for Endpoint {
 
     fn note_cause(&self, cause: Option<Loss>) {
         self.seat.job.note_cause(self.seat.rank, cause);
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort.get()
+    }
+}
+
+impl Clock for Endpoint {
+    fn now_ns(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+}
+
+impl Fabric for Endpoint {
+    fn job(&self) -> JobView<'_> {
+        let Seat { rank, topology, caps, failures, .. } = &*self.seat;
+        JobView { rank: *rank, topology, caps, failures, state: self }
     }
 
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -219,49 +217,36 @@ impl Fabric for Endpoint {
         Ok(())
     }
 
-    fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        self.seat.job.segment(self.seat.rank, segment)
-    }
-
-    fn near(&self, peer: Rank, segment: SegmentId) -> Option<Mapped> {
-        self.seat.job.segment(peer, segment).ok()
+    fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
+        self.seat.job.segment(rank, segment).map(Some)
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
-        reach::write(&self.seat.job, to, bytes)
+        self.seat.job.segment(to.rank, to.segment)?.write(to, bytes)
     }
 
-    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8, _hint: Hint) -> Result<Started> {
         self.check_alive(from.rank)?;
         let mapped = self.seat.job.segment(from.rank, from.segment)?;
-        from.check(mapped.bytes())?;
-        let mut packed = 0;
-        from.shape.for_each(|piece| {
-            // SAFETY: `into` has room for all pieces together, by the caller's promise.
-            let read =
-                unsafe { mapped.get_raw(piece.offset, into.add(packed), piece.bytes as usize) };
-            debug_assert!(read);
-            packed += piece.bytes as usize;
-        });
+        // SAFETY: by the caller's promise.
+        unsafe { mapped.read_raw(from, into)? };
         Ok(Started::Done(Reply::None))
     }
 
     fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
         self.check_alive(to.rank)?;
-        reach::accumulate(&self.seat.job, to, sum, bytes, self.seat.rank, &mut |holder| {
-            self.held_up(holder)
-        })
+        let mut holder_is_lost = |holder| {
+            self.relax();
+            self.job().is_lost(holder)
+        };
+        let mapped = self.seat.job.segment(to.rank, to.segment)?;
+        mapped.sum(to, sum, bytes, self.seat.rank, &mut holder_is_lost)
     }
 
-    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+    fn atomic(&self, at: Word, op: Atomic, _old: OldValue) -> Result<Started> {
         self.check_alive(at.rank)?;
         Ok(Started::Done(Reply::Word(reach::execute(&self.seat.job, at, op)?)))
-    }
-
-    fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        self.check_alive(at.rank)?;
-        reach::execute(&self.seat.job, at, op).map(|_| ())
     }
 
     fn fence(&self) -> Result<()> {
@@ -276,13 +261,13 @@ impl Fabric for Endpoint {
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
-        self.check_agent(node)?;
+        self.job().check_agent(node)?;
         match self.seat.job.turn(node) {
             Turn::Of(_) => {}
             Turn::Over(rank) => return Err(Error::RankLost { rank, how: ExitCause::Left }),
             Turn::Nobody => return Err(Error::NoHandler { node, handler: handler.0 }),
         }
-        let alive = || self.check_agent(node);
+        let alive = || self.job().check_agent(node);
         Ok(Started::Pending(self.seat.calls.begin(&self.seat.job, node, handler, bytes, &alive)?))
     }
 
@@ -307,24 +292,30 @@ impl Fabric for Endpoint {
 
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let job = &self.seat.job;
-        let bell = job.bell(self.seat.rank);
-        let (known, timeout) = (wait.known_departures, (wait.timeout, wait.soon));
+        let at = |bits| Site {
+            job,
+            bell: job.bell(self.seat.rank),
+            bits,
+            known_departures: wait.known_departures,
+            timeout: wait.timeout,
+            soon: wait.soon,
+        };
         // Most waits are for one word, or for one and a way out: those are looked at without a
         // detour over the heap.
         let waited = match wait.event {
             Event::Done(ticket) => {
                 let ready = || Calls::is_done(job, ticket).then_some((0, 0));
-                waiting::wait(job, (bell, ANYTHING), ready, known, timeout, &self.effort)
+                waiting::wait(at(ANYTHING), ready, &self.effort)
             }
+            Event::Words([]) => waiting::wait(at(0), || None, &self.effort),
             Event::Words([a]) => {
                 let (bit, x) = self.watch(a)?;
-                let ready = || look(0, a, x);
-                waiting::wait(job, (bell, bit), ready, known, timeout, &self.effort)
+                waiting::wait(at(bit), || look(0, a, x), &self.effort)
             }
             Event::Words([a, b]) => {
                 let ((one, x), (other, y)) = (self.watch(a)?, self.watch(b)?);
                 let ready = || look(0, a, x).or_else(|| look(1, b, y));
-                waiting::wait(job, (bell, one | other), ready, known, timeout, &self.effort)
+                waiting::wait(at(one | other), ready, &self.effort)
             }
             Event::Words(conditions) => {
                 let words =
@@ -334,7 +325,7 @@ impl Fabric for Endpoint {
                     let mut all = conditions.iter().zip(&words).enumerate();
                     all.find_map(|(which, (each, (_, word)))| look(which, each, *word))
                 };
-                waiting::wait(job, (bell, bits), ready, known, timeout, &self.effort)
+                waiting::wait(at(bits), ready, &self.effort)
             }
         };
         Ok(match waited {
@@ -359,34 +350,22 @@ impl Fabric for Endpoint {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    }
-
-    fn context(&self) -> Result<Box<dyn Fabric>> {
+    fn context(&self) -> Result<Box<dyn farside_fabric::Connection>> {
         Ok(Box::new(Endpoint::another(self)))
     }
 
-    fn effort(&self) -> Effort {
-        self.effort.get()
+    fn clock(&self) -> Option<&dyn Clock> {
+        Some(self)
     }
 }
 
 impl Endpoint {
     /// A word that this rank may wait on, and the bit it is announced under.
     fn watch<'a>(&self, condition: &Condition<'a>) -> Result<(u64, Look<'a>)> {
+        condition.check(self.seat.rank)?;
         let Condition { at, memory, .. } = *condition;
-        if at.rank != self.seat.rank {
-            return Err(Error::NotOwn { rank: self.seat.rank, owner: at.rank });
-        }
-        let word =
-            memory.look(at.offset, at.width).ok_or_else(|| match at.check(memory.bytes()) {
-                Err(error) => error,
-                Ok(()) => {
-                    Error::Unsupported { what: "waiting on a pair; wait on one half of it".into() }
-                }
-            })?;
+        let misaligned = Error::Misaligned { offset: at.offset, align: at.width.bytes() };
+        let word = memory.look(at.offset, at.width).ok_or(misaligned)?;
         Ok((memory.watch_bits(at.offset, at.width), word))
     }
 }

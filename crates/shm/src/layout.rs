@@ -2,7 +2,8 @@
 
 use farside_fabric::memory::Stripes;
 
-use crate::memory::{AgentLine, CALL_BYTES, CALL_SLOTS, CallSlot, Entry, Header, Member, SEGMENTS};
+use crate::memory::{AgentLine, CALL_BYTES, CALL_SLOTS, CallSlot, Header, Member};
+use crate::segments::{Entry, SEGMENTS};
 
 /// How long a call slot is, with its bytes.
 pub(crate) const SLOT_BYTES: u64 = size_of::<CallSlot>() as u64 + CALL_BYTES;

@@ -1,13 +1,20 @@
 //! The shm fabric: ranks of one machine, processes or threads, over memory that all of them map.
 //!
 //! A [`Job`] is one anonymous file in memory (`memfd`): a header, a block for each rank, slots for
-//! calls, tables of segments, and an arena for each rank that its segments are cut from. Nobody
-//! outside the job can open it, and it is gone when the last process is. Everybody maps all of it
-//! once; near operations are plain instructions on that mapping.
+//! calls, tables of segments, and an arena for each rank that its segments are cut from. Nothing
+//! outside the job can open it, and it is gone when the last process is. Every process maps all of
+//! it once; near operations are plain instructions on that mapping.
+//!
+//! The fabric of several nodes stands on this one: `nic` asks it for the near half of its work, by
+//! [`Surroundings`] (what the handlers of a node reach beyond it), [`Neighbourhood`] (what an agent
+//! is given), [`Membership`] and [`Companion`] (what keeps a rank in the job), [`Reach`]
+//! (operations on behalf of far ranks) and [`FarAnswer`] (calls of far ranks). That seam is for
+//! `nic` alone.
 //!
 //! - `memory`: the file and its mapping, `layout`: where everything is in it; all `unsafe` of this
 //!   crate is there and in `bell`'s system call;
-//! - `fate`: who has departed, in which order, and because of whom;
+//! - `segments`: the tables that name the pieces of arenas;
+//! - `peer_state`: which ranks have departed, in which order, and by which cause;
 //! - `bell`: how a rank sleeps and is woken;
 //! - `waiting`: spin, yield or sleep, as the machine allows;
 //! - `arena`: which bytes of a rank's memory are free;
@@ -25,6 +32,7 @@ mod machine;
 mod memory;
 mod peer_state;
 mod reach;
+mod segments;
 mod succession;
 mod waiting;
 

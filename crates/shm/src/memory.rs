@@ -17,26 +17,23 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use farside_fabric::memory::{Beside, Stripes};
-use farside_fabric::{Error, FailureCounters, Mapped, Node, Rank, Result, SegmentId, Topology};
+use farside_fabric::memory::{SharedWords, Stripes};
+use farside_fabric::{Error, FailureCounters, Failures, Mapped, Node, Rank, Result, Topology};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::bell::Bell;
 use crate::layout::{Layout, SLOT_BYTES, Sizes};
+use crate::segments::{Entry, SEGMENTS};
 
 /// "farside" and the version of the layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"farside\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"farside\x03");
 /// The largest number of ranks of one job on one machine.
 pub const RANKS_MAX: u32 = 4096;
-/// How many segments a rank may have at a time.
-pub(crate) const SEGMENTS: u64 = 16 * 1024;
 /// How many calls a rank may have under way.
 pub(crate) const CALL_SLOTS: u32 = 16;
 /// The longest argument or reply of a call.
 pub(crate) const CALL_BYTES: u64 = 4096;
-/// An entry of a segment table that was used and is free again.
-const TOMBSTONE: u64 = u64::MAX;
 
 /// What a job is made of.
 #[derive(Debug, Clone)]
@@ -120,14 +117,6 @@ pub(crate) struct Member {
     pub(crate) cause: AtomicU64,
     /// See `succession`.
     serving: AtomicU32,
-}
-
-/// An entry of a rank's table of segments.
-#[repr(C)]
-pub(crate) struct Entry {
-    id: AtomicU64,
-    offset: AtomicU64,
-    bytes: AtomicU64,
 }
 
 /// The control words of a call; the bytes follow it.
@@ -284,9 +273,15 @@ impl Job {
         self.header().root_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts those who have gone.
+    /// The counters of ranks that have departed.
     pub fn failures(&self) -> &FailureCounters {
         &self.header().failures.0
+    }
+
+    /// A handle on these counters that keeps the mapping alive.
+    pub fn hold_failures(self: &Arc<Job>) -> Failures {
+        // SAFETY: the counters are in the mapping, which lives as long as the job.
+        unsafe { Failures::new(NonNull::from(self.failures()), self.clone()) }
     }
 
     /// How many departures were numbered here.
@@ -347,61 +342,6 @@ impl Job {
         self.header().arena_bytes.load(Ordering::Relaxed)
     }
 
-    /// Enters a segment of `rank` into its table. Only the owner does that.
-    pub(crate) fn publish(
-        &self,
-        rank: Rank,
-        segment: SegmentId,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<()> {
-        let free = self.probe(rank, segment).find(|entry| {
-            let id = entry.id.load(Ordering::Relaxed);
-            id == 0 || id == TOMBSTONE
-        });
-        let entry = free.ok_or(Error::TooMuch {
-            what: "segments of one rank",
-            value: SEGMENTS + 1,
-            limit: SEGMENTS,
-        })?;
-        entry.offset.store(offset, Ordering::Relaxed);
-        entry.bytes.store(bytes, Ordering::Relaxed);
-        entry.id.store(segment.0, Ordering::Release);
-        Ok(())
-    }
-
-    /// Removes a segment of `rank` from its table, and gives its memory back to the system.
-    pub(crate) fn retract(&self, rank: Rank, segment: SegmentId) -> Result<(u64, u64)> {
-        let entry = self.find(rank, segment)?;
-        let (offset, bytes) =
-            (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
-        entry.id.store(TOMBSTONE, Ordering::SeqCst);
-        if bytes > 0 {
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let whole_pages = bytes.next_multiple_of(self.page);
-            rustix::fs::fallocate(&self.file, hole, self.arena(rank) + offset, whole_pages)
-                .map_err(system("fallocate, to free a segment"))?;
-        }
-        Ok((offset, bytes))
-    }
-
-    /// A rank's part of a segment.
-    pub fn segment(self: &Arc<Job>, rank: Rank, segment: SegmentId) -> Result<Mapped> {
-        if segment == SegmentId::ROOT {
-            self.topology.check(rank)?;
-            let bytes = self.root_bytes();
-            return Ok(self.mapped(self.layout.roots + u64::from(rank.0) * bytes, bytes, rank));
-        }
-        let entry = self.find(rank, segment)?;
-        let (offset, bytes) =
-            (entry.offset.load(Ordering::Relaxed), entry.bytes.load(Ordering::Relaxed));
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.arena_bytes());
-        if !inside {
-            return Err(Error::NoSegment { rank, segment });
-        }
-        Ok(self.mapped(self.arena(rank) + offset, bytes, rank))
-    }
-
     /// The words that say which calls wait for a node's agent: a bit for each slot of each rank.
     pub(crate) fn waiting_calls(&self, node: Node) -> &[AtomicU64] {
         assert!(node.0 < self.topology.nodes(), "{node} of {}", self.topology.nodes());
@@ -422,29 +362,35 @@ impl Job {
         (slot, self.mapped(at + size_of::<CallSlot>() as u64, CALL_BYTES, Rank(index / CALL_SLOTS)))
     }
 
-    fn probe(&self, rank: Rank, segment: SegmentId) -> impl Iterator<Item = &Entry> {
+    /// A rank's table of segments.
+    pub(crate) fn segments_of(&self, rank: Rank) -> &[Entry] {
+        assert!(rank.0 < self.ranks(), "{rank} of {}", self.ranks());
         let table = self.layout.tables + u64::from(rank.0) * SEGMENTS * size_of::<Entry>() as u64;
         // SAFETY: the layout reserves a table of that length for each rank; it consists of atomics.
-        let table: &[Entry] = unsafe {
-            std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize)
-        };
-        // Names differ in their count, mostly, and then in the rank that gave them.
-        let start = (segment.0 ^ (segment.0 >> 28)) as usize % table.len();
-        table[start..].iter().chain(&table[..start])
+        unsafe { std::slice::from_raw_parts(self.at(table).cast().as_ptr(), SEGMENTS as usize) }
     }
 
-    fn find(&self, rank: Rank, segment: SegmentId) -> Result<&Entry> {
-        self.topology.check(rank)?;
-        for entry in self.probe(rank, segment) {
-            match entry.id.load(Ordering::Acquire) {
-                0 => break,
-                // Nobody's name, although somebody far may ask for it.
-                TOMBSTONE => {}
-                id if id == segment.0 => return Ok(entry),
-                _ => {}
-            }
+    /// A rank's first segment.
+    pub(crate) fn root(self: &Arc<Job>, rank: Rank) -> Mapped {
+        let bytes = self.root_bytes();
+        self.mapped(self.layout.roots + u64::from(rank.0) * bytes, bytes, rank)
+    }
+
+    /// A piece of a rank's arena; `None` if it is not all inside.
+    pub(crate) fn piece(self: &Arc<Job>, rank: Rank, offset: u64, bytes: u64) -> Option<Mapped> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.arena_bytes());
+        inside.then(|| self.mapped(self.arena(rank) + offset, bytes, rank))
+    }
+
+    /// Gives the pages of a piece of a rank's arena back to the system.
+    pub(crate) fn release(&self, rank: Rank, offset: u64, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
         }
-        Err(Error::NoSegment { rank, segment })
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let whole_pages = bytes.next_multiple_of(self.page);
+        rustix::fs::fallocate(&self.file, hole, self.arena(rank) + offset, whole_pages)
+            .map_err(system("fallocate, to free a segment"))
     }
 
     fn arena(&self, rank: Rank) -> u64 {
@@ -465,15 +411,13 @@ impl Job {
 
     fn mapped(self: &Arc<Job>, at: u64, bytes: u64, owner: Rank) -> Mapped {
         let watched = NonNull::from(self.bell(owner).watched()).cast::<AtomicU64>();
-        let losses = NonNull::from(&self.failures().losses);
-        let sums = self
+        let locks = self
             .at(self.layout.sums + u64::from(owner.0) * size_of::<Stripes>() as u64)
             .cast::<Stripes>();
+        let words = SharedWords { salt: at, watched, locks };
         // SAFETY: the caller takes a range inside the mapping, at a multiple of 64 bytes; the
-        // mapping, the bell, the alarm and the locks live as long as the job, which is held.
-        unsafe {
-            Mapped::new(self.at(at), bytes, at, Beside { watched, losses, sums }, self.clone())
-        }
+        // mapping, the bell and the locks live as long as the job, which is held.
+        unsafe { Mapped::new(self.at(at), bytes, self.clone()).with_words(words) }
     }
 
     fn at(&self, offset: u64) -> NonNull<u8> {
@@ -537,10 +481,12 @@ pub(crate) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Error 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use farside_fabric::SegmentId;
+
     use super::*;
 
-    fn job(ranks: u32) -> Arc<Job> {
+    pub(crate) fn job(ranks: u32) -> Arc<Job> {
         Job::create(&Config {
             topology: Topology::flat(ranks),
             cores: 2,
@@ -561,41 +507,6 @@ mod tests {
         assert_eq!(&text, b"hello");
         assert_eq!(attached.topology(), made.topology());
         assert_eq!(attached.root_bytes(), made.page());
-    }
-
-    #[test]
-    fn a_retracted_segment_is_gone_and_its_memory_is_zero_again() {
-        let job = job(1);
-        job.publish(Rank(0), SegmentId(9), 8192, 5000).unwrap();
-        assert!(job.segment(Rank(0), SegmentId(9)).unwrap().put(4999, &[7]));
-        assert_eq!(job.retract(Rank(0), SegmentId(9)), Ok((8192, 5000)));
-        let gone = Error::NoSegment { rank: Rank(0), segment: SegmentId(9) };
-        assert_eq!(job.segment(Rank(0), SegmentId(9)).err(), Some(gone.clone()));
-        assert_eq!(job.retract(Rank(0), SegmentId(9)), Err(gone));
-        job.publish(Rank(0), SegmentId(10), 8192, 5000).unwrap();
-        let mut byte = [1];
-        assert!(job.segment(Rank(0), SegmentId(10)).unwrap().get(4999, &mut byte));
-        assert_eq!(byte, [0]);
-    }
-
-    #[test]
-    fn segments_whose_numbers_collide_are_told_apart() {
-        let job = job(1);
-        let (a, b) = (SegmentId(5), SegmentId(5 + SEGMENTS));
-        job.publish(Rank(0), a, 4096, 1).unwrap();
-        job.publish(Rank(0), b, 8192, 2).unwrap();
-        job.retract(Rank(0), a).unwrap();
-        assert_eq!(job.segment(Rank(0), b).unwrap().bytes(), 2);
-        assert!(job.segment(Rank(0), a).is_err());
-    }
-
-    #[test]
-    fn what_was_freed_has_no_name() {
-        let job = job(1);
-        // The first place in the table, where the search for the mark of freed entries begins.
-        job.publish(Rank(0), SegmentId(SEGMENTS), 4096, 1).unwrap();
-        job.retract(Rank(0), SegmentId(SEGMENTS)).unwrap();
-        assert!(job.segment(Rank(0), SegmentId(TOMBSTONE)).is_err());
     }
 
     #[test]

@@ -198,7 +198,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use farside_fabric::{Topology, first_loss};
+    use farside_fabric::{Connection as _, Topology};
 
     use super::*;
     use crate::{Config, Endpoint};
@@ -221,7 +221,7 @@ mod tests {
     /// Whom rank 0 has to name.
     fn first(job: &Arc<Job>) -> Option<Loss> {
         let endpoint = Endpoint::join(job.clone(), Rank(0)).unwrap();
-        first_loss(&endpoint, (0..job.ranks()).map(Rank))
+        endpoint.job().first_loss((0..job.ranks()).map(Rank))
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(job.departure(Rank(1)).cause, loss(3, KILLED));
         let endpoint = Endpoint::join(job.clone(), Rank(0)).unwrap();
         assert_eq!(
-            first_loss(&endpoint, [Rank(1)]),
+            endpoint.job().first_loss([Rank(1)]),
             loss(3, KILLED),
             "also for who needs only the other one"
         );

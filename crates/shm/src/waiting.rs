@@ -1,4 +1,4 @@
-//! How a rank waits on a real machine: spin while there is a processor for everybody, else yield a
+//! How a rank waits on a real machine: spin while there is a processor for every rank, else yield a
 //! bounded number of times, then sleep until the bell rings.
 //!
 //! A spinning rank answers fastest, but where ranks outnumber processors it keeps the very rank
@@ -33,20 +33,32 @@ pub(crate) enum Waited<R> {
     TimedOut,
 }
 
-/// Waits for `ready`, for a departure beyond `known_departures`, or for the time to pass. Whoever
-/// makes `ready` true rings the bell if any of `bits` is announced there.
+/// Where, and how, a thread waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub(crate) job: &'a Job,
+    /// The bell that rings when the event happens, if any of `bits` is announced there. Without
+    /// bits there is no event, and the wait is for time alone.
+    pub(crate) bell: &'a Bell,
+    pub(crate) bits: u64,
+    /// How many departures the waiter knows of.
+    pub(crate) known_departures: u32,
+    pub(crate) timeout: Option<Duration>,
+    /// Whether the event is expected soon.
+    pub(crate) soon: bool,
+}
+
+/// Waits for `ready`, for a departure beyond the known ones, or for the time to pass.
 ///
 /// Inlined, condition and all: a rank that has just got a processor pays for each page of code that
 /// it touches.
 #[inline]
 pub(crate) fn wait<R>(
-    job: &Job,
-    (bell, bits): (&Bell, u64),
+    site: Site<'_>,
     mut ready: impl FnMut() -> Option<R>,
-    known_departures: u32,
-    (timeout, soon): (Option<Duration>, bool),
     effort: &Cell<Effort>,
 ) -> Waited<R> {
+    let Site { job, bell, bits, known_departures, timeout, soon } = site;
     if let Some(result) = ready() {
         return Waited::Ready(result);
     }
@@ -56,8 +68,10 @@ pub(crate) fn wait<R>(
     spent.waits += 1;
     let mut clock = Clock::new(timeout);
     let endpoints = job.endpoints().load(Ordering::Relaxed);
-    let spins = if endpoints <= job.cores() { SPINS } else { 0 };
-    let yields = if soon { (YIELDS_OF_ALL / endpoints.max(1)).min(YIELDS) } else { 0 };
+    let is_for_time = bits == 0;
+    let spins = if endpoints <= job.cores() && !is_for_time { SPINS } else { 0 };
+    let yields =
+        if soon && !is_for_time { (YIELDS_OF_ALL / endpoints.max(1)).min(YIELDS) } else { 0 };
     let mut looks = 0;
     let wake = loop {
         if gone() {
@@ -91,22 +105,28 @@ pub(crate) fn wait<R>(
     wake
 }
 
+impl<'a> Site<'a> {
+    /// A wait without a limit for whatever a bell rings for, which is not expected soon.
+    pub(crate) fn until_told(job: &'a Job, bell: &'a Bell, known_departures: u32) -> Site<'a> {
+        Site { job, bell, bits: ANYTHING, known_departures, timeout: None, soon: false }
+    }
+}
+
 impl Job {
     /// Whether a rank has left or was lost.
     pub fn is_gone(&self, rank: Rank) -> bool {
         matches!(self.peer_state(rank), PeerState::Left | PeerState::Lost(_))
     }
 
-    /// Waits at the bell of a rank that has left itself until everybody has, or was lost.
+    /// Waits at the bell of a rank that has left itself until all ranks have, or were lost.
     pub fn await_everybody(&self, at: Rank) {
         let effort = Cell::default();
         loop {
             let known = self.failures().departures.load(Ordering::SeqCst);
             let over =
                 || self.topology().all().iter().all(|&rank| self.is_gone(rank)).then_some(());
-            if let Waited::Ready(()) =
-                wait(self, (self.bell(at), ANYTHING), over, known, (None, false), &effort)
-            {
+            let site = Site::until_told(self, self.bell(at), known);
+            if let Waited::Ready(()) = wait(site, over, &effort) {
                 return;
             }
         }

@@ -37,6 +37,7 @@ pub(crate) fn waiting(rank: usize, wait: &Wait<'_>) -> String {
     };
     match wait.event {
         Awaited::Done(_) => format!("rank {rank} waits for a reply"),
+        Awaited::Words([]) => format!("rank {rank} waits for time to pass"),
         Awaited::Words(conditions) => {
             let words = conditions.iter().map(word).collect::<Vec<_>>().join(" or ");
             format!("rank {rank} waits on {words}")

@@ -1,4 +1,5 @@
-//! The engine behind the ports of a simulation: it decides when things happen.
+//! The engine below the simulator's one fabric (`port`): it decides when things happen. The two
+//! engines of this crate are every schedule and virtual time; a new fabric is none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,8 +37,8 @@ pub(crate) trait Engine {
     /// A rank has ended.
     fn depart(&mut self, rank: Rank, lost: Option<ExitCause>);
     /// Begins to count what lands on a node.
-    fn count_landings(&mut self, node: Node) -> Result<Option<Word>> {
-        self.store().count_landings(node).map(Some)
+    fn count_landings(&mut self, node: Node) -> Result<Word> {
+        self.store().count_landings(node)
     }
     /// Returns the condition of a wait that holds already, and its value, if the engine need not
     /// decide when the rank notices it.

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use farside_fabric::{Atomic, HandlerId, Node, Rank, SegmentId, Word};
 
+use crate::store::LANDINGS;
+
 /// Names an event: the rank that caused it, and its number among that rank's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
@@ -79,7 +81,7 @@ impl Access {
     /// they add up.
     pub fn conflicts(&self, other: &Access) -> bool {
         (self.writes || other.writes)
-            && !(self.writes && other.writes && self.segment == SegmentId::LANDINGS)
+            && !(self.writes && other.writes && self.segment == LANDINGS)
             && self.rank == other.rank
             && self.segment == other.segment
             && self.start < other.end

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::{ExitCause, Fabric, FailureCounters, Rank, Topology};
+use farside_fabric::{Connection, ExitCause, FailureCounters, Rank, Topology};
 
 use crate::engine::{Engine, Shared};
 use crate::fiber::{Fiber, Pause, Resume, Stacks, Switch};
@@ -16,7 +16,7 @@ use crate::prefetch;
 
 /// The body of a simulated rank: it prepares, calls [`Start::prepared`], and goes on with the part
 /// that is explored or measured.
-pub type Program = Rc<dyn Fn(Box<dyn Fabric>, &Start) -> Result<(), String>>;
+pub type Program = Rc<dyn Fn(Box<dyn Connection>, &Start) -> Result<(), String>>;
 
 /// Marks the end of a rank's preparations.
 pub struct Start {

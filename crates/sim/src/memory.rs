@@ -2,10 +2,8 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use farside_fabric::memory::{Beside, Stripes};
-use farside_fabric::{FailureCounters, Mapped};
+use farside_fabric::Mapped;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What parts are aligned to.
@@ -20,23 +18,13 @@ pub(crate) struct Memory {
     /// How far beyond a page it begins.
     skipped: usize,
     bytes: u64,
-    watched: AtomicU64,
-    sums: Stripes,
-    failures: Arc<FailureCounters>,
 }
 
 impl Memory {
     /// Memory that begins `skipped` bytes after a page does.
-    pub(crate) fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Arc<Memory> {
+    pub(crate) fn new(bytes: u64, skipped: usize) -> Arc<Memory> {
         let room = Room::new(bytes as usize + PAGE + skipped);
-        Arc::new(Memory {
-            room,
-            skipped,
-            bytes,
-            watched: AtomicU64::new(0),
-            sums: Stripes::default(),
-            failures: failures.clone(),
-        })
+        Arc::new(Memory { room, skipped, bytes })
     }
 
     pub(crate) fn mapped(self: &Arc<Memory>) -> Mapped {
@@ -44,14 +32,9 @@ impl Memory {
         // SAFETY: less than a page beyond the start and what is skipped, and there is that much
         // more than needed.
         let base = unsafe { start.add(start.align_offset(PAGE) + self.skipped) };
-        let beside = Beside {
-            watched: NonNull::from(&self.watched),
-            losses: NonNull::from(&self.failures.losses),
-            sums: NonNull::from(&self.sums),
-        };
         // SAFETY: the room lives as long as `self`, which is held, is aligned to 16 bytes at least,
-        // and nobody else has references to it.
-        unsafe { Mapped::new(base, self.bytes, 0, beside, self.clone()) }
+        // and there are no other references to it.
+        unsafe { Mapped::new(base, self.bytes, self.clone()) }
     }
 }
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, Caps, Departure, Effort, Error, Event, Fabric, FailureCounters, Handler, HandlerId,
-    Loss, Mapped, Node, Ordering, PeerState, Rank, Region, Reply, Result, SegmentId, Started, Sum,
-    Ticket, Topology, Wait, Wake, Width, Word,
+    Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler, HandlerId,
+    Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering, PeerState, Rank,
+    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::engine::{Engine, Shared};
@@ -22,7 +22,7 @@ pub(crate) struct Port<E> {
     machine: Shared<E>,
     switch: Rc<Switch>,
     topology: Arc<Topology>,
-    failures: Arc<FailureCounters>,
+    failures: Failures,
     caps: Caps,
 }
 
@@ -40,11 +40,12 @@ impl<E: Engine> Port<E> {
         let (topology, failures, processors) = {
             let mut machine = machine.borrow_mut();
             let store = machine.store();
-            (store.topology.clone(), store.failures.clone(), store.processors)
+            (store.topology.clone(), Failures::from(store.failures.clone()), store.processors)
         };
         let caps = Caps {
             name: "sim",
             ordering: Ordering::Unordered,
+            direct: false,
             cpu_coherent: true,
             call_bytes_max: CALL_BYTES,
             outstanding_max: u32::MAX,
@@ -102,27 +103,45 @@ impl<E: Engine> Port<E> {
     }
 }
 
-impl<E: Engine> Fabric for Port<E> {
-    fn rank(&self) -> Rank {
-        self.rank
-    }
-    fn topology(&self) -> &Topology {
-        &self.topology
-    }
-    fn caps(&self) -> &Caps {
-        &self.caps
-    }
-    fn failures(&self) -> &FailureCounters {
-        &self.failures
-    }
+impl<E: Engine> JobState for Port<E> {
     fn peer_state(&self, peer: Rank) -> PeerState {
         self.machine().store().peer_state(peer)
     }
     fn departure(&self, peer: Rank) -> Departure {
-        self.machine().store().departure(peer)
+        self.machine().store().roster.departure(peer)
     }
     fn note_cause(&self, cause: Option<Loss>) {
-        self.machine().store().note_cause(self.rank, cause);
+        self.machine().store().roster.note_cause(self.rank, cause);
+    }
+    fn effort(&self) -> Effort {
+        Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
+    }
+}
+
+impl<E: Engine> Clock for Port<E> {
+    fn now_ns(&self) -> u64 {
+        self.machine().now_ns(self.rank)
+    }
+    fn work(&self, ns: u64) {
+        // A rank that is over has nothing more to do.
+        let _ = self.pause(Pause::Work(ns));
+    }
+}
+
+impl<E: Engine> Landings for Port<E> {
+    fn begin(&self) -> Result<Word> {
+        self.machine().count_landings(self.topology.node_of(self.rank))
+    }
+    fn exclude(&self, segment: SegmentId) -> Result<()> {
+        self.machine().store().exclude(segment);
+        Ok(())
+    }
+}
+
+impl<E: Engine> Fabric for Port<E> {
+    fn job(&self) -> JobView<'_> {
+        let Port { rank, topology, caps, failures, .. } = self;
+        JobView { rank: *rank, topology, caps, failures, state: self }
     }
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
         self.alive()?.store().register(self.rank, segment, bytes)
@@ -130,11 +149,11 @@ impl<E: Engine> Fabric for Port<E> {
     fn deregister(&self, segment: SegmentId) -> Result<()> {
         self.alive()?.store().deregister(self.rank, segment)
     }
-    fn own(&self, segment: SegmentId) -> Result<Mapped> {
-        self.machine().store().open(self.rank, segment)
-    }
-    fn near(&self, _peer: Rank, _segment: SegmentId) -> Option<Mapped> {
-        None
+    fn map(&self, rank: Rank, segment: SegmentId) -> Result<Option<Mapped>> {
+        if rank != self.rank {
+            return Ok(None);
+        }
+        self.machine().store().open(rank, segment).map(Some)
     }
 
     fn put(&self, to: &Region<'_>, bytes: &[u8]) -> Result<()> {
@@ -142,7 +161,7 @@ impl<E: Engine> Fabric for Port<E> {
         let body = Self::put_body(&mut machine, to, bytes)?;
         self.post_body(machine, to.rank, body, None).map(drop)
     }
-    unsafe fn get(&self, from: &Region<'_>, into: *mut u8) -> Result<Started> {
+    unsafe fn get(&self, from: &Region<'_>, into: *mut u8, _hint: Hint) -> Result<Started> {
         let mut machine = self.alive()?;
         let pieces = machine.store().pieces(from)?;
         Ok(self.launch(machine, from.rank, Body::Get { segment: from.segment, pieces, into }))
@@ -155,15 +174,17 @@ impl<E: Engine> Fabric for Port<E> {
         let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
         self.post_body(machine, to.rank, body, None).map(drop)
     }
-    fn atomic(&self, at: Word, op: Atomic) -> Result<Started> {
+    fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let mut machine = self.alive()?;
         machine.store().check_word(at, op)?;
-        Ok(self.launch(machine, at.rank, Body::Atomic { at, op }))
-    }
-    fn post(&self, at: Word, op: Atomic) -> Result<()> {
-        let mut machine = self.alive()?;
-        machine.store().check_word(at, op)?;
-        self.post_body(machine, at.rank, Body::Atomic { at, op }, None).map(drop)
+        let body = Body::Atomic { at, op };
+        match old {
+            OldValue::Wanted => Ok(self.launch(machine, at.rank, body)),
+            OldValue::Ignored => {
+                self.post_body(machine, at.rank, body, None)?;
+                Ok(Started::Done(Reply::None))
+            }
+        }
     }
     fn fence(&self) -> Result<()> {
         self.alive()?.fence(self.rank);
@@ -181,13 +202,6 @@ impl<E: Engine> Fabric for Port<E> {
             None => Ok(()),
             Some(error) => Err(error),
         }
-    }
-
-    fn landings(&self) -> Result<Option<Word>> {
-        if self.topology.nodes() == 1 {
-            return Ok(None);
-        }
-        self.machine().count_landings(self.topology.node_of(self.rank))
     }
 
     fn call(&self, node: Node, handler: HandlerId, bytes: &[u8]) -> Result<Started> {
@@ -219,17 +233,7 @@ impl<E: Engine> Fabric for Port<E> {
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {
         let machine = self.alive()?;
         if let Event::Words(conditions) = wait.event {
-            for condition in conditions {
-                if condition.at.rank != self.rank {
-                    return Err(Error::NotOwn { rank: self.rank, owner: condition.at.rank });
-                }
-                if condition.at.width == Width::Pair {
-                    return Err(Error::Unsupported {
-                        what: "waiting on a pair; wait on one half of it".into(),
-                    });
-                }
-                condition.at.check(condition.memory.bytes())?;
-            }
+            conditions.iter().try_for_each(|condition| condition.check(self.rank))?;
         }
         let held = machine.holds_already(wait);
         drop(machine);
@@ -250,21 +254,17 @@ impl<E: Engine> Fabric for Port<E> {
     }
     fn wake(&self, _peer: Rank) {}
 
-    fn now_ns(&self) -> u64 {
-        self.machine().now_ns(self.rank)
-    }
-    fn effort(&self) -> Effort {
-        Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
-    }
-    fn work(&self, ns: u64) {
-        // Who is over has nothing more to do.
-        let _ = self.pause(Pause::Work(ns));
-    }
-
-    fn context(&self) -> Result<Box<dyn Fabric>> {
+    fn context(&self) -> Result<Box<dyn farside_fabric::Connection>> {
         Err(Error::Unsupported {
             what: "several threads of a simulated rank: a fiber has one".into(),
         })
+    }
+
+    fn landings(&self) -> Option<&dyn Landings> {
+        (self.topology.nodes() > 1).then_some(self)
+    }
+    fn clock(&self) -> Option<&dyn Clock> {
+        Some(self)
     }
 
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()> {

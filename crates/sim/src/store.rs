@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farside_fabric::{
-    Atomic, Departure, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped,
-    Node, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Sum, Ticket, Topology, Width,
+    Atomic, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped, Node,
+    PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Sum, Ticket, Topology, Width,
     Word, first_cause,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::{Access, EventId, What};
 use crate::fiber::shift;
@@ -59,62 +59,49 @@ pub(crate) struct Store {
     /// The number of ranks of a node that can run at the same time.
     pub(crate) processors: u32,
     rank_states: Vec<RankState>,
-    departures: Vec<Departure>,
-    /// The number of departures that each rank has got over.
-    got_over: Vec<u32>,
+    /// The peer states of the ranks.
+    pub(crate) roster: Roster,
     /// The parts of every segment, by rank.
     segments: FxHashMap<SegmentId, Vec<Option<Part>>>,
     /// Each rank's copies of them.
     handlers: HashMap<(Rank, HandlerId), Handler>,
     /// True if landings are counted on any node.
     counting: bool,
+    /// The segments that are excluded from that.
+    excluded: FxHashSet<SegmentId>,
 }
+
+/// The segment in which landings are counted.
+pub(crate) const LANDINGS: SegmentId = SegmentId(2);
 
 /// The longest argument and reply of a call.
 pub(crate) const CALL_BYTES: u64 = 4096;
 
 impl Store {
     pub(crate) fn new(topology: Topology, root_bytes: u64) -> Store {
-        let failures: Arc<FailureCounters> = Arc::default();
         let rank_state =
             |_| RankState { serial: 0, replies: Vec::new(), late_errors: BTreeMap::new() };
         let ranks = topology.ranks();
         // The first segments are used at the same places by all ranks at a time.
-        let root = |rank: u32| Some(Part::new(root_bytes, shift(rank as usize), &failures));
+        let root = |rank: u32| Some(Part::new(root_bytes, shift(rank as usize)));
         let root = (0..ranks).map(root).collect();
+        let mut roster = Roster::new(ranks);
+        topology.all().iter().for_each(|&rank| assert!(roster.join(rank)));
         Store {
             topology: Arc::new(topology),
-            failures,
+            failures: roster.failures().clone(),
             processors: ranks,
             rank_states: (0..ranks).map(rank_state).collect(),
-            departures: vec![Departure::of(PeerState::Alive); ranks as usize],
-            got_over: vec![0; ranks as usize],
+            roster,
             segments: FxHashMap::from_iter([(SegmentId::ROOT, root)]),
             handlers: HashMap::new(),
             counting: false,
+            excluded: FxHashSet::default(),
         }
     }
 
     pub(crate) fn peer_state(&self, rank: Rank) -> PeerState {
-        self.departures[rank.index()].peer_state
-    }
-
-    pub(crate) fn departure(&self, rank: Rank) -> Departure {
-        let known = self.departures[rank.index()];
-        // The cause that a rank has noted is the cause of its end once it has ended.
-        if known.order == 0 { Departure::of(known.peer_state) } else { known }
-    }
-
-    pub(crate) fn note_cause(&mut self, rank: Rank, cause: Option<Loss>) {
-        let noted = &mut self.departures[rank.index()].cause;
-        match cause {
-            None => {
-                *noted = None;
-                self.got_over[rank.index()] = self.departures();
-            }
-            Some(Loss { how: ExitCause::Left, .. }) if noted.is_some() => {}
-            Some(_) => *noted = cause,
-        }
+        self.roster.peer_state(rank)
     }
 
     pub(crate) fn register(&mut self, rank: Rank, segment: SegmentId, bytes: u64) -> Result<()> {
@@ -125,7 +112,7 @@ impl Store {
         let ranks = self.rank_states.len();
         let parts =
             self.segments.entry(segment).or_insert_with(|| (0..ranks).map(|_| None).collect());
-        parts[rank.index()] = Some(Part::new(bytes, 0, &self.failures));
+        parts[rank.index()] = Some(Part::new(bytes, 0));
         Ok(())
     }
 
@@ -135,6 +122,7 @@ impl Store {
         parts[rank.index()].take().ok_or(unknown)?;
         if parts.iter().all(Option::is_none) {
             self.segments.remove(&segment);
+            self.excluded.remove(&segment);
         }
         Ok(())
     }
@@ -216,7 +204,8 @@ impl Store {
         }
         match self.peer_state(rank) {
             PeerState::Lost(how) => {
-                Err(first_cause(rank, Loss { rank, how }, |rank| self.departure(rank)).error())
+                Err(first_cause(rank, Loss { rank, how }, |rank| self.roster.departure(rank))
+                    .error())
             }
             _ => Ok(()),
         }
@@ -276,45 +265,26 @@ impl Store {
 
     /// A rank has left, or was lost.
     pub(crate) fn set_gone(&mut self, rank: Rank, lost: Option<ExitCause>) {
-        let noted = self.departures[rank.index()].cause;
-        let cause = match lost {
-            // It comes from outside, whatever the rank knew.
-            Some(ExitCause::Signal(_)) => None,
-            _ => noted.or_else(|| self.loss_known_to(rank)),
-        };
-        let order = self.departures() + 1;
-        self.departures[rank.index()] =
-            Departure { peer_state: lost.map_or(PeerState::Left, PeerState::Lost), order, cause };
-        if lost.is_some() {
-            self.failures.losses.fetch_add(1, Ordering::SeqCst);
-        }
-        self.failures.departures.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// The first loss that a rank has not got over.
-    fn loss_known_to(&self, rank: Rank) -> Option<Loss> {
-        let lost = |other: Rank| {
-            let departure = self.departure(other);
-            (departure.order > self.got_over[rank.index()])
-                .then_some((departure.order, Loss { rank: other, how: departure.lost()? }))
-        };
-        let all = self.topology.all().iter().copied().filter_map(lost);
-        let (_, loss) = all.min_by_key(|&(order, _)| order)?;
-        Some(first_cause(rank, loss, |rank| self.departure(rank)))
+        self.roster.depart(rank, lost);
     }
 
     pub(crate) fn departures(&self) -> u32 {
-        self.failures.departures.load(Ordering::SeqCst)
+        self.roster.count()
     }
 
     /// Begins to count what lands on a node, unless that was done.
     pub(crate) fn count_landings(&mut self, node: Node) -> Result<Word> {
         let rank = self.topology.leader_of(node)?;
         self.counting = true;
-        if self.memory(rank, SegmentId::LANDINGS).is_err() {
-            self.register(rank, SegmentId::LANDINGS, Width::W64.bytes())?;
+        if self.memory(rank, LANDINGS).is_err() {
+            self.register(rank, LANDINGS, Width::W64.bytes())?;
         }
-        Ok(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
+        Ok(Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 })
+    }
+
+    /// Excludes a segment from the counting.
+    pub(crate) fn exclude(&mut self, segment: SegmentId) {
+        self.excluded.insert(segment);
     }
 
     /// Counts the landing of a posted operation, if it is of those that count. Returns the rank
@@ -333,12 +303,17 @@ impl Store {
 
     /// The word that counts the landing of a posted operation, if it is of those that count.
     pub(crate) fn landing_count(&self, origin: Rank, target: Rank, body: &Body) -> Option<Word> {
-        if !self.counting || !body.segment()?.counts() || self.topology.same_node(origin, target) {
+        let segment = body.segment()?;
+        if !self.counting
+            || segment == SegmentId::ROOT
+            || self.excluded.contains(&segment)
+            || self.topology.same_node(origin, target)
+        {
             return None;
         }
         let rank = self.topology.leader_of(self.topology.node_of(target)).ok()?;
-        self.memory(rank, SegmentId::LANDINGS).ok()?;
-        Some(Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 })
+        self.memory(rank, LANDINGS).ok()?;
+        Some(Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 })
     }
 
     /// Carries out an operation.
@@ -496,8 +471,8 @@ impl Body {
 }
 
 impl Part {
-    fn new(bytes: u64, skipped: usize, failures: &Arc<FailureCounters>) -> Part {
-        let memory = Memory::new(bytes, skipped, failures);
+    fn new(bytes: u64, skipped: usize) -> Part {
+        let memory = Memory::new(bytes, skipped);
         Part { mapped: memory.mapped(), memory }
     }
 }

@@ -216,7 +216,7 @@ fn recovers(kind: &Kind, victim: Rank, home: Rank, dies_queued: bool) {
             if guard.is_none() {
                 assert_eq!(lock.lock(&world).map(drop), Err(poisoned.clone()), "{kind:?}");
             }
-            while world.fabric().failures().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            while world.job().failures.losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             drop(guard);
@@ -285,7 +285,7 @@ fn a_stranger_that_dies_does_not_poison_a_team_s_lock() {
             if world.rank() == Rank(3) {
                 std::panic::resume_unwind(Box::new("a stranger dies on purpose"));
             }
-            while world.fabric().failures().losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            while world.job().failures.losses.load(std::sync::atomic::Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
             for _ in 0..100 {

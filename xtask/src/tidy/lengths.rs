@@ -4,7 +4,7 @@ use super::Report;
 use super::source::Source;
 
 /// The most lines that a file may have.
-const FILE_LINES_MAX: usize = 680;
+const FILE_LINES_MAX: usize = 600;
 
 /// The most lines of a function before it draws a warning.
 const FUNCTION_LINES_MAX: usize = 70;

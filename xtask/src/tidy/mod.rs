@@ -16,6 +16,7 @@ mod packed;
 mod retired;
 mod source;
 mod unsafe_code;
+mod waist;
 mod words;
 
 #[cfg(test)]
@@ -60,6 +61,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     headers::check(&tree, &mut report);
     packed::check(&tree, &read(root, packed::LIST)?, &mut report);
     links::check(root, &mut report)?;
+    let waist = root.join(waist::FILE);
+    let waist =
+        fs::read_to_string(&waist).with_context(|| format!("cannot read {}", waist.display()))?;
+    println!("tidy: the waist requires {} methods", waist::check(&waist, &mut report));
     report.print();
     println!(
         "tidy: {} violations, {} warnings in {} source files",

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use farside::epoch::{Design, LockAgent, MESSAGE_BYTES, Mode, Options, Window};
-use farside::{Error, Rank, Result, World};
+use farside::{Error, Prices, Rank, Result, World};
 use serde::{Deserialize, Serialize};
 
 use crate::output::{Flag, say};
@@ -116,8 +116,9 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
     let design = match design {
         "direct" => Design::Direct,
         "two-sided" => {
-            let library_ns = if is_simulated(world) { plan.library_ns } else { 0 };
-            Design::TwoSided { library_ns, message_bytes: plan.message_bytes }
+            let message_ns = if is_simulated(world) { plan.library_ns } else { 0 };
+            world.set_prices(Prices { message_ns, ..Prices::default() });
+            Design::TwoSided { message_bytes: plan.message_bytes }
         }
         "backoff" => Design::Backoff(LockAgent::new(world)?),
         other => {
@@ -152,7 +153,7 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
 }
 
 fn is_simulated(world: &World) -> bool {
-    world.fabric().caps().name == "sim"
+    world.job().caps.name == "sim"
 }
 
 /// The mean of all ranks' splits, and the largest total.

@@ -100,6 +100,7 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
     if let Some(path) = options.plot.as_ref().filter(|_| world.rank().0 == 0) {
         check_target(path.as_ref()).map_err(|error| unwritten(path, &error))?;
     }
+    world.set_prices(options.prices);
     let mut dsm = Dsm::new(world, options.config(world, kernel.bytes()))?;
     world.barrier()?;
     let begin_ns = world.now_ns();
@@ -257,7 +258,7 @@ impl Options {
 
     fn config(&self, world: &World, bytes: u64) -> Config {
         let usual = Config::new(bytes);
-        let is_simulated = world.fabric().caps().name == "sim";
+        let is_simulated = world.job().caps.name == "sim";
         Config {
             barrier: self.barrier,
             start: self.start,
@@ -271,7 +272,6 @@ impl Options {
             storage_limit: self.storage_limit.unwrap_or(usual.storage_limit),
             check_races: self.check_races,
             time_barriers: true,
-            work: self.work,
             locks: 4,
             ..usual
         }

@@ -1,6 +1,7 @@
 //! What can be chosen on the command line.
 
-use farside::dsm::{Access, BarrierKind, Fetch, Start, Work};
+use farside::Prices;
+use farside::dsm::{Access, BarrierKind, Fetch, Start};
 use farside::{Error, Result};
 
 use crate::output::Flag;
@@ -96,7 +97,7 @@ pub struct Options {
     /// How long an operation on numbers takes, in virtual time.
     pub flop_ns: f64,
     /// What handling pages costs, in virtual time.
-    pub work: Work,
+    pub prices: Prices,
     /// Where to draw what has come out.
     pub plot: Option<String>,
     /// Whether the result is compared with a sequential run.
@@ -118,7 +119,7 @@ impl Options {
             storage_limit: None,
             check_races: false,
             flop_ns: 0.0,
-            work: Work::default(),
+            prices: Prices::default(),
             plot: None,
             verify: true,
         }
@@ -172,8 +173,8 @@ impl Options {
             "--fetch" => self.fetch = value.parse()?,
             "--storage-limit" => self.storage_limit = Some(number()?),
             "--flop-ns" => self.flop_ns = value.parse().map_err(|_| bad())?,
-            "--fault-ns" => self.work.fault_ns = number()?,
-            "--byte-ps" => self.work.byte_ps = number()?,
+            "--fault-ns" => self.prices.fault_ns = number()?,
+            "--byte-ps" => self.prices.byte_ps = number()?,
             "--plot" => self.plot = Some(value.to_owned()),
             _ => return Err(bad()),
         }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use farside::epoch::{Design, LockAgent, Mode, Options, Window};
-use farside::{Error, Rank, Result, World};
+use farside::{Error, Prices, Rank, Result, World};
 
 use super::{BYTES, LATENCY, Plan, RECEIVER, SENDER};
 use crate::driver::sample;
@@ -27,15 +27,14 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         true => Some(LockAgent::new(world)?),
         false => None,
     };
+    world.set_prices(Prices { message_ns: plan.library_ns, ..Prices::default() });
     let labour = Labour::new(world);
     let mut samples = Vec::new();
     for name in &plan.designs {
         let design = match (name.as_str(), agent) {
             ("direct", _) => Design::Direct,
             ("backoff", Some(agent)) => Design::Backoff(agent),
-            ("two-sided", _) => {
-                Design::TwoSided { library_ns: plan.library_ns, message_bytes: plan.message_bytes }
-            }
+            ("two-sided", _) => Design::TwoSided { message_bytes: plan.message_bytes },
             _ => return Err(Error::Misuse(format!("there is no design {name:?}"))),
         };
         let window = Window::allocate(world, largest, Options::new().design(design))?;
@@ -79,7 +78,7 @@ struct Labour {
 
 impl Labour {
     fn new(world: &World) -> Labour {
-        let is_virtual = world.fabric().caps().name == "sim";
+        let is_virtual = world.job().caps.name == "sim";
         if is_virtual {
             return Labour { is_virtual, steps_per_us: 0.0 };
         }

@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
-use farside_fabric::{Error, PeerState, Rank, Result};
+use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Place, Window};
 
 use super::layout::{COUNT, FREE, Layout, Meta, SHAPE, State, astray};
@@ -424,16 +424,12 @@ impl<W: Variant> Volume<'_, W> {
 
     /// Lets the holder of a bucket go on; if it is lost, mends what it left.
     pub(crate) fn await_holder(&self, bucket: u64, state: State, holder: Rank) -> Result<()> {
-        if matches!(self.context.fabric().peer_state(holder), PeerState::Lost(_)) {
+        if self.context.is_lost(holder) {
             return self.mend(bucket, state);
         }
         match self.context.relax_among(&[self.rank, holder]) {
             // A lost holder is looked after in the next turn; who has left has released its bucket.
-            Err(error)
-                if matches!(self.context.fabric().peer_state(self.rank), PeerState::Lost(_)) =>
-            {
-                Err(error)
-            }
+            Err(error) if self.context.is_lost(self.rank) => Err(error),
             _ => Ok(()),
         }
     }

@@ -16,7 +16,7 @@
 //! Checked:   `farside check map`: 3 ranks insert, get and remove while buckets are split, all
 //!            schedules; 2 ranks, any of which dies at any step.
 
-use farside_fabric::{PeerState, Rank, Result};
+use farside_fabric::{Rank, Result};
 
 use super::bucket::{Held, Seen, Volume};
 use super::hash_of;
@@ -70,7 +70,7 @@ impl<W: Variant> Volume<'_, W> {
     }
 
     fn is_lost(&self, rank: Rank) -> bool {
-        matches!(self.context.fabric().peer_state(rank), PeerState::Lost(_))
+        self.context.is_lost(rank)
     }
 
     /// Splits the bucket whose turn it is, if there is room.

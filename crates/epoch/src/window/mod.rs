@@ -38,9 +38,6 @@ pub enum Design {
     /// Lock, operations and unlock go to the target in one message, which it serves when it calls
     /// this window: the design that \[PASSIVE08\] compares with.
     TwoSided {
-        /// For how long the target's library is busy with a request, in nanoseconds: on simulated
-        /// machines, which know nothing of it. Zero elsewhere.
-        library_ns: u64,
         /// The size of one message. An epoch that does not fit asks for the lock first.
         message_bytes: usize,
     },
@@ -52,7 +49,7 @@ pub const MESSAGE_BYTES: usize = 16 << 10;
 
 impl Design {
     /// The two-sided design as it runs on real machines.
-    pub const TWO_SIDED: Design = Design::TwoSided { library_ns: 0, message_bytes: MESSAGE_BYTES };
+    pub const TWO_SIDED: Design = Design::TwoSided { message_bytes: MESSAGE_BYTES };
 
     /// Its name in records and on the command line.
     pub fn name(&self) -> &'static str {
@@ -263,12 +260,12 @@ impl<'t, V: Variant> Window<'t, V> {
                 team.members(),
                 agent,
             )),
-            Design::TwoSided { library_ns, message_bytes } => {
-                Passive::TwoSided(Box::new(TwoSided::new(&team, library_ns, message_bytes)?))
+            Design::TwoSided { message_bytes } => {
+                Passive::TwoSided(Box::new(TwoSided::new(&team, message_bytes)?))
             }
         };
         let active = Active::new(&team)?;
-        let allowed = context.fabric().caps().outstanding_max.max(1);
+        let allowed = context.job().caps.outstanding_max.max(1);
         Ok(Window {
             context,
             memory,

@@ -9,6 +9,8 @@
 //! processors do not.)
 
 mod copy;
+mod held;
+mod regions;
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -22,6 +24,7 @@ use crate::operation::{Atomic, Sum, Width};
 use copy::{copy_in, copy_out};
 
 pub use copy::full_fence;
+pub use held::Held;
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -33,23 +36,28 @@ compile_error!(
 ///
 /// All methods are safe: they check bounds and alignment, and a race with another rank is not
 /// undefined behaviour.
+#[derive(Clone)]
 pub struct Mapped {
     base: NonNull<u8>,
     bytes: u64,
     salt: u64,
-    beside: Beside,
+    /// `None` if the fabric sees every operation itself.
+    watched: Option<NonNull<AtomicU64>>,
+    locks: Option<NonNull<Stripes>>,
     _hold: Arc<dyn Send + Sync>,
 }
 
-/// The shared words that belong to a mapping.
+/// The words of a mapping that processors of several ranks reach at the same time. See
+/// [`Mapped::with_words`].
 #[derive(Debug, Clone, Copy)]
-pub struct Beside {
+pub struct SharedWords {
+    /// A number that tells the mapping's words from those of other segments: the same for every
+    /// process that maps it, and a multiple of 64.
+    pub salt: u64,
     /// The [`Mapped::watch_bits`] of the words that sleepers of the memory's owner wait for.
     pub watched: NonNull<AtomicU64>,
-    /// How many ranks of the job were lost.
-    pub losses: NonNull<AtomicU32>,
     /// The locks of the owner's memory for sums.
-    pub sums: NonNull<Stripes>,
+    pub locks: NonNull<Stripes>,
 }
 
 /// Locks for sums, each for every 64th page: zero, or one more than the rank that holds it.
@@ -72,34 +80,40 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Describes a mapping: where it is, how long it is, a number that tells its words from those
-    /// of other segments (the same for everybody who maps it, and a multiple of 64), and the words
-    /// beside it.
+    /// Describes a mapping: where it is, and how long it is. It is never
+    /// [watched](Mapped::is_watched), and its sums take no locks: for a fabric that sees every
+    /// operation and carries them out one at a time.
     ///
     /// # Safety
     ///
-    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes, the
-    /// words `beside` it must be valid, all of them for as long as `hold` lives; and nobody may
-    /// hold Rust references to the memory except under the contract of [`Mapped::base`].
-    pub unsafe fn new(
-        base: NonNull<u8>,
-        bytes: u64,
-        salt: u64,
-        beside: Beside,
-        hold: Arc<dyn Send + Sync>,
-    ) -> Mapped {
-        debug_assert!(base.as_ptr().addr().is_multiple_of(16) && salt.is_multiple_of(16));
-        Mapped { base, bytes, salt, beside, _hold: hold }
+    /// `base` must be aligned to 16 bytes and valid for reads and writes of `bytes` bytes for as
+    /// long as `hold` lives; and no Rust references to the memory may exist except under the
+    /// contract of [`Mapped::base`].
+    pub unsafe fn new(base: NonNull<u8>, bytes: u64, hold: Arc<dyn Send + Sync>) -> Mapped {
+        debug_assert!(base.as_ptr().addr().is_multiple_of(16));
+        Mapped { base, bytes, salt: 0, watched: None, locks: None, _hold: hold }
     }
 
-    /// How long this part is.
+    /// The same mapping with the words that let several ranks use it directly.
+    ///
+    /// # Safety
+    ///
+    /// The words must be valid for as long as the mapping's holder lives.
+    #[must_use]
+    pub unsafe fn with_words(self, words: SharedWords) -> Mapped {
+        debug_assert!(words.salt.is_multiple_of(16));
+        let SharedWords { salt, watched, locks } = words;
+        Mapped { salt, watched: Some(watched), locks: Some(locks), ..self }
+    }
+
+    /// Returns how many bytes this part has.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The first byte. Dereferencing it as a plain reference is sound only while no other rank
-    /// touches the same bytes (while none writes them, for a shared reference).
+    /// Returns the first byte. Dereferencing it as a plain reference is sound only while no other
+    /// rank touches the same bytes (while none writes them, for a shared reference).
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -124,18 +138,10 @@ impl Mapped {
     /// other.
     #[inline]
     pub fn is_watched(&self, offset: u64, width: Width) -> bool {
+        let Some(watched) = self.watched else { return false };
         // SAFETY: `watched` is valid while `self` lives.
-        unsafe { self.beside.watched.as_ref() }.load(Ordering::SeqCst)
-            & self.watch_bits(offset, width)
-            != 0
-    }
-
-    /// Whether any rank of the job was lost: then the owner's fate is worth a look before its
-    /// memory is used.
-    #[inline]
-    pub fn somebody_lost(&self) -> bool {
-        // SAFETY: `losses` is valid while `self` lives.
-        unsafe { self.beside.losses.as_ref() }.load(Ordering::Relaxed) != 0
+        let watched = unsafe { watched.as_ref() }.load(Ordering::SeqCst);
+        watched & self.watch_bits(offset, width) != 0
     }
 
     /// Whether `bytes` at `offset` are inside.
@@ -222,9 +228,9 @@ impl Mapped {
     /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if
     /// they are not inside, misaligned, or if `from` is not a whole number of elements.
     ///
-    /// Sums exclude each other by locks, a page at a time. While `me` has to wait for one,
-    /// `held_up` is called with its holder; it lets others run, and says whether the holder is
-    /// lost: then the lock is taken over.
+    /// Sums exclude each other by the mapping's locks, if it has any, a page at a time. While `me`
+    /// has to wait for one, `holder_is_lost` is called with its holder; it lets others run, and
+    /// says whether the holder is lost: then the lock is taken over.
     #[must_use]
     pub fn accumulate(
         &self,
@@ -232,7 +238,7 @@ impl Mapped {
         sum: &Sum,
         from: &[u8],
         me: Rank,
-        held_up: &mut dyn FnMut(Rank) -> bool,
+        holder_is_lost: &mut dyn FnMut(Rank) -> bool,
     ) -> bool {
         if !self.holds(offset, from.len() as u64)
             || !offset.is_multiple_of(sum.number.align())
@@ -250,9 +256,12 @@ impl Mapped {
             let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(room);
             // SAFETY: the locks are valid while `self` lives.
-            let lock =
-                &unsafe { self.beside.sums.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize];
-            acquire(lock, me, held_up);
+            let lock = self
+                .locks
+                .map(|locks| &unsafe { locks.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize]);
+            if let Some(lock) = lock {
+                acquire(lock, me, holder_is_lost);
+            }
             // Out, add, in: private memory is what the compiler makes fast loops for. SAFETY:
             // inside the mapping, by the check above; `room` is at most a stripe, and that much of
             // `held` is written first.
@@ -264,15 +273,17 @@ impl Mapped {
                 copy_in(place, held, room);
             }
             // Should the lock have been taken over, because this rank counts as lost, it is not
-            // ours to free.
-            let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
+            // this rank's to free.
+            if let Some(lock) = lock {
+                let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
+            }
             (rest, at) = (later, at + room as u64);
         }
         true
     }
 }
 
-/// A word that somebody waits on.
+/// A word that a rank waits on.
 #[derive(Debug, Clone, Copy)]
 pub enum Look<'a> {
     /// 32 bits.
@@ -282,7 +293,7 @@ pub enum Look<'a> {
 }
 
 impl Look<'_> {
-    /// What it holds.
+    /// Returns what it holds.
     #[inline]
     pub fn load(self) -> u64 {
         match self {
@@ -292,14 +303,14 @@ impl Look<'_> {
     }
 }
 
-fn acquire(lock: &AtomicU32, me: Rank, held_up: &mut dyn FnMut(Rank) -> bool) {
+fn acquire(lock: &AtomicU32, me: Rank, holder_is_lost: &mut dyn FnMut(Rank) -> bool) {
     let mut expected = 0;
     while let Err(held) =
         lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed)
     {
         // A holder that was lost in the middle of a sum leaves some of its elements added, and the
-        // lock to whoever is next.
-        expected = if held != 0 && held_up(Rank(held - 1)) { held } else { 0 };
+        // lock to the next rank.
+        expected = if held != 0 && holder_is_lost(Rank(held - 1)) { held } else { 0 };
     }
 }
 
@@ -381,26 +392,19 @@ mod tests {
     struct Heap {
         memory: Box<[Pair]>,
         watched: AtomicU64,
-        losses: AtomicU32,
         sums: Stripes,
     }
 
     fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
         let memory = (0..bytes.div_ceil(16)).map(|_| Pair::default()).collect();
         let sums = Stripes::default();
-        let heap =
-            Arc::new(Heap { memory, watched: AtomicU64::new(0), losses: AtomicU32::new(0), sums });
+        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), sums });
         let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
+        let (watched, locks) = (NonNull::from(&heap.watched), NonNull::from(&heap.sums));
+        let words = SharedWords { salt: 0, watched, locks };
         // SAFETY: the heap is held by the mapping, and these tests look at it only through the
         // mapping.
-        let mapped = unsafe {
-            let beside = Beside {
-                watched: NonNull::from(&heap.watched),
-                losses: NonNull::from(&heap.losses),
-                sums: NonNull::from(&heap.sums),
-            };
-            Mapped::new(base, bytes as u64, 0, beside, heap.clone())
-        };
+        let mapped = unsafe { Mapped::new(base, bytes as u64, heap.clone()).with_words(words) };
         (mapped, heap)
     }
 

@@ -124,7 +124,7 @@ impl Virtual {
         self.execute(
             gathered,
             Rc::new(move |fabric, start| {
-                let rank = fabric.rank().index();
+                let rank = fabric.job().rank.index();
                 start.prepared();
                 into.keep(rank, World::new(fabric).and_then(&program))
             }),
@@ -142,7 +142,7 @@ impl Virtual {
         self.execute(
             gathered,
             Rc::new(move |fabric, start| {
-                let rank = fabric.rank().index();
+                let rank = fabric.job().rank.index();
                 let run = || {
                     let world = World::new(fabric)?;
                     let state = prepare(&world)?;

@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Condition, Event, Fabric as _, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
-    first_loss,
+    Condition, Connection as _, Event, Rank, Reply, Result, SegmentId, Started, Ticket, Wait, Wake,
 };
 
 use super::Endpoint;
@@ -38,15 +36,12 @@ impl Endpoint {
         Ok(self.state.topology.node_of(peer) == self.state.node)
     }
 
-    /// That a rank has gone is an error for whoever needs it; that it left in order is not, its
-    /// memory is still there.
     pub(crate) fn check_alive(&self, peer: Rank) -> Result<()> {
-        if self.failures().losses.load(Ordering::Relaxed) != 0
-            && let Some(loss) = first_loss(self, [peer])
-        {
-            return Err(loss.error());
-        }
-        Ok(())
+        self.job().check_alive(peer)
+    }
+
+    pub(crate) fn departures(&self) -> u32 {
+        self.state.failures.departures()
     }
 
     /// Who serves a far rank's memory.
@@ -88,7 +83,7 @@ impl Endpoint {
         let mut looks = 0;
         loop {
             let worked = self.work_port(looks, &mut done);
-            let known = self.failures().departures.load(Ordering::SeqCst);
+            let known = self.departures();
             match worked {
                 Worked::Done => return Ok(()),
                 _ => alive()?,
@@ -136,7 +131,7 @@ impl Endpoint {
             let (state, index) = (&self.state, self.index);
             state.table.set_asleep(state.rank, index, true);
             // Whoever departs now sees that this thread sleeps.
-            if self.failures().departures.load(Ordering::SeqCst) == known_departures {
+            if self.departures() == known_departures {
                 match worked {
                     Worked::Done => {}
                     Worked::NotYet(nap) => self.transport.sleep(nap.min(longest)),
@@ -230,8 +225,9 @@ impl Endpoint {
         }
     }
 
+    /// Whether what this rank posts to a segment counts as landings at its target.
     pub(crate) fn counts(&self, segment: SegmentId) -> bool {
-        segment.counts()
+        self.state.job.is_counted(self.state.rank, segment)
     }
 
     /// Everything that this thread has posted is sent and acknowledged, as far as anybody is there
@@ -248,7 +244,7 @@ impl Endpoint {
     }
 
     pub(crate) fn abandon_the_lost(&self, port: &mut Port) {
-        if self.failures().losses.load(Ordering::Relaxed) != 0 {
+        if self.state.failures.any_lost() {
             self.state.abandon_the_lost(port);
         }
     }
@@ -268,7 +264,7 @@ impl Endpoint {
             if let Worked::Done = worked {
                 return Ok(Wake::Ready { which: 0, value: 0 });
             }
-            if self.failures().departures.load(Ordering::SeqCst) != wait.known_departures {
+            if self.departures() != wait.known_departures {
                 return Ok(Wake::Departure);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -329,7 +325,6 @@ impl Endpoint {
             let word = each.memory.look(each.at.offset, each.at.width);
             word.is_none_or(|word| (each.until)(word.load()))
         };
-        self.failures().departures.load(Ordering::SeqCst) != wait.known_departures
-            || conditions.iter().any(holds)
+        self.departures() != wait.known_departures || conditions.iter().any(holds)
     }
 }

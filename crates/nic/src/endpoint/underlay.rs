@@ -32,6 +32,11 @@ impl Endpoint {
         &self.transport
     }
 
+    /// Returns whether what this rank posts to a segment counts as landings at its target.
+    pub fn is_counted(&self, segment: SegmentId) -> bool {
+        self.counts(segment)
+    }
+
     /// Returns the node of this rank.
     pub fn node(&self) -> Node {
         self.state.node
@@ -48,8 +53,8 @@ impl Endpoint {
         self.drive_until(|| self.check_alive(peer), |_| done())
     }
 
-    /// Waits until `done`, as [`farside_fabric::Fabric::block`] does; posted operations progress
-    /// meanwhile.
+    /// Waits until `done`, as [`farside_fabric::Connection::block`] does; posted operations
+    /// progress meanwhile.
     pub fn block_until(&self, wait: &Wait<'_>, done: &mut dyn FnMut() -> bool) -> Result<Wake> {
         self.block_on_port(wait, &mut |_| done())
     }

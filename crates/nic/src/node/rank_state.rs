@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{
-    Caps, Error, ExitCause, Fabric as _, Node, PeerState, Rank, Result, SegmentId, Topology, Width,
+    Caps, Connection as _, Error, ExitCause, Failures, Node, PeerState, Rank, Result, Topology,
+    Width,
 };
 use farside_shm::Job;
 use rustc_hash::FxHashMap;
@@ -16,7 +17,7 @@ use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
 use crate::lock::lock;
 use crate::settings::ServerLocation;
-use crate::target::memory::slot;
+use crate::target::memory::{LANDINGS, slot};
 use crate::transport::Transport;
 use crate::wire::request::Request;
 use crate::wire::{PortId, ServerId};
@@ -32,6 +33,7 @@ pub(crate) struct RankState {
     pub(crate) job: Arc<Job>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) caps: Caps,
+    pub(crate) failures: Failures,
     pub(crate) table: AddressTable,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) progress: Progress,
@@ -83,13 +85,13 @@ impl RankState {
         let near = farside_shm::Endpoint::join_in(job.clone(), rank, Box::new(reach))?;
         if topology.leader_of(node)? == rank {
             // The agent counts landings of far operations here.
-            near.register(SegmentId::LANDINGS, Width::W64.bytes())?;
+            near.register(LANDINGS, Width::W64.bytes())?;
         }
         let caps = Caps {
             name: "nic",
             ordering: farside_fabric::Ordering::PerPeer,
             outstanding_max: OUTSTANDING_MAX,
-            ..near.caps().clone()
+            ..near.job().caps.clone()
         };
         let host = match table.settings().server.location {
             ServerLocation::Nic => None,
@@ -100,6 +102,7 @@ impl RankState {
             node,
             topology,
             caps,
+            failures: job.hold_failures(),
             progress: Progress::new(),
             free_ports: Mutex::new(
                 (0..PORTS_PER_RANK).rev().map(|index| FreePort { index, port: None }).collect(),

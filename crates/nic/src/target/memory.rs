@@ -24,6 +24,9 @@ use crate::wire::request::{About, Rows};
 /// when a rank is lost.
 const NO_RANK: Rank = Rank(u32::MAX - 1);
 
+/// The segment of a node's first rank in whose only word landings are counted.
+pub(crate) const LANDINGS: SegmentId = SegmentId(2);
+
 /// The slot of a far call: an index, and a count that tells its uses apart.
 pub(crate) mod slot {
     /// The width of the index.
@@ -146,7 +149,7 @@ impl Memory for NodeMemory {
         // What has landed becomes visible before its count.
         full_fence();
         if let Ok(rank) = self.job.topology().leader_of(self.node) {
-            let at = Word { rank, segment: SegmentId::LANDINGS, offset: 0, width: Width::W64 };
+            let at = Word { rank, segment: LANDINGS, offset: 0, width: Width::W64 };
             // If the leader has not joined yet, no rank reads the count.
             let _ = self.reach.atomic(at, Atomic::Add(count.into()));
         }

@@ -4,9 +4,7 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use farside_fabric::{
-    Atomic, Condition, Error, Event, ExitCause, Loss, PeerState, Rank, Result, Width, Word,
-};
+use farside_fabric::{Atomic, Condition, Error, Event, ExitCause, Loss, Rank, Result, Width, Word};
 
 use super::area as at;
 use super::call::{Call, Kind};
@@ -171,9 +169,7 @@ impl Team<'_> {
             }
             Error::RankLost { rank, how } => {
                 // A loss that all members hear of by themselves need not be told.
-                let state = self.context().fabric().peer_state(rank);
-                let is_heard = matches!(state, PeerState::Lost(_));
-                if !is_heard || !self.group().members.contains(&rank) {
+                if !self.context().is_lost(rank) || !self.group().members.contains(&rank) {
                     self.poison(Poison::Lost(Loss { rank, how }));
                 }
                 Error::RankLost { rank, how }

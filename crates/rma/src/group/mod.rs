@@ -23,7 +23,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use farside_fabric::{Error, Fabric, Rank, Result};
+use farside_fabric::{Connection, Error, Rank, Result};
 
 pub use barrier::{BarrierKind, SyncKind};
 pub use shape::{Edge, Exchange, children, dissemination, is_below, neighbour, parent, rounds};
@@ -70,12 +70,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(fabric: &dyn Fabric, area: Segment) -> Result<Group> {
-        let (members, topology) = (area.members.clone(), fabric.topology());
-        let me = members.iter().position(|&rank| rank == fabric.rank());
-        let me = me.ok_or(Error::NotAMember { rank: fabric.rank(), of: "team" })?;
-        let one_node = members.iter().all(|&rank| topology.same_node(rank, members[0]));
-        let near = members.iter().filter(|&&rank| topology.same_node(rank, fabric.rank())).count();
+    pub(crate) fn new(fabric: &dyn Connection, area: Segment) -> Result<Group> {
+        let (members, job) = (area.members.clone(), fabric.job());
+        let me = members.iter().position(|&rank| rank == job.rank);
+        let me = me.ok_or(Error::NotAMember { rank: job.rank, of: "team" })?;
+        let one_node = members.iter().all(|&rank| job.topology.same_node(rank, members[0]));
+        let crowded = job.is_crowded(members.iter().copied());
         let channels = area::channel(true, rounds(members.len())) as usize + 1;
         Ok(Group {
             area: Arc::new(area),
@@ -87,7 +87,7 @@ impl Group {
             sent: vec![Cell::new(0); channels].into(),
             received: vec![Cell::new(0); channels].into(),
             one_node,
-            crowded: near > fabric.caps().processors as usize,
+            crowded,
             pool: RefCell::default(),
             nodes: OnceCell::new(),
             messages: OnceCell::new(),

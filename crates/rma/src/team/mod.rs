@@ -16,7 +16,7 @@ use crate::group::nodes::Nodes;
 use crate::group::variant::Right;
 use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
-use crate::segment::Segment;
+use crate::segment::{Segment, Traffic};
 use crate::window::Window;
 use crate::words::Words;
 
@@ -100,7 +100,7 @@ impl<'w> Team<'w> {
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, SegmentId::named_by)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Counted)?)))
     }
 
     /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
@@ -108,8 +108,7 @@ impl<'w> Team<'w> {
     pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, name)?)))
+        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Uncounted)?)))
     }
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small
@@ -141,8 +140,7 @@ impl<'w> Team<'w> {
         let members: Arc<[Rank]> = members.into_iter().map(|(_, rank)| rank).collect();
         let first = members.first().copied();
         let leads = first == Some(self.context.rank());
-        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
-        let names = self.all_gather(&[if leads { self.name_segment(name) } else { NAMELESS }])?;
+        let names = self.all_gather(&[if leads { self.name_segment() } else { NAMELESS }])?;
         let bytes = at::area_bytes(members.len() as u32);
         let mine = match first {
             None => None,
@@ -157,12 +155,15 @@ impl<'w> Team<'w> {
         }
         self.agree_on_success(
             mine,
-            mine.map_or(Ok(()), |id| self.context.fabric().register(id, bytes)),
+            mine.map_or(Ok(()), |id| {
+                Segment::register(self.context.fabric(), id, bytes, Traffic::Uncounted)
+            }),
         )?;
         let Some(id) = mine else {
             return Ok(None);
         };
-        let area = Segment::open(self.context.fabric(), id, members, &|_| bytes)?;
+        let area =
+            Segment::open(self.context.fabric(), id, members, Traffic::Uncounted, &|_| bytes)?;
         let group = Group::new(self.context.fabric(), area)?;
         Ok(Some(Team { context: self.context, group: Hold::Owned(Box::new(group)) }))
     }
@@ -213,13 +214,8 @@ impl<'w> Team<'w> {
 
     /// Allocates a segment with `bytes` on this member, and `element` bytes for each element on
     /// every member.
-    pub(crate) fn segment(
-        &self,
-        bytes: u64,
-        element: u64,
-        name: impl Fn(Rank, u32) -> SegmentId,
-    ) -> Result<Segment> {
-        let name = if self.index() == 0 { self.name_segment(name) } else { NAMELESS };
+    pub(crate) fn segment(&self, bytes: u64, element: u64, traffic: Traffic) -> Result<Segment> {
+        let name = if self.index() == 0 { self.name_segment() } else { NAMELESS };
         // The name, and whether all say the same: that much can be folded, and mostly no more is
         // needed.
         let mut says = [[name, element, element, bytes, bytes]];
@@ -233,16 +229,16 @@ impl<'w> Team<'w> {
         if name == NAMED_ALL {
             return Err(out_of_names(self.members()[0]));
         }
-        let id = SegmentId(name);
-        self.agree_on_success(Some(id), self.context.fabric().register(id, bytes))?;
+        let (id, fabric) = (SegmentId(name), self.context.fabric());
+        self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
         let lengths = if bytes_min == bytes_max { Vec::new() } else { self.all_gather(&[bytes])? };
         let bytes_of = |at: usize| lengths.get(at).copied().unwrap_or(bytes);
-        Segment::open(self.context.fabric(), id, self.group().members.clone(), &bytes_of)
+        Segment::open(fabric, id, self.group().members.clone(), traffic, &bytes_of)
     }
 
     /// Names a segment, as a word that other members can be told.
-    fn name_segment(&self, name: impl Fn(Rank, u32) -> SegmentId) -> u64 {
-        self.context.name_segment(name).map_or(NAMED_ALL, |name| name.0)
+    fn name_segment(&self) -> u64 {
+        self.context.name_segment().map_or(NAMED_ALL, |name| name.0)
     }
 
     /// Names a member that disagrees with this one on the type of a window.

@@ -156,17 +156,15 @@ pub(super) fn words(queue: usize, ranks: u32) -> usize {
 /// be used.
 pub(super) fn has_agent(context: &Context, rank: Rank) -> bool {
     let node = context.topology().node_of(rank);
-    context.fabric().check_agent(node).is_ok()
-        && !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+    context.job().check_agent(node).is_ok() && !context.is_lost(rank)
 }
 
 /// Returns the members of a lock, and the ranks in whose processes its handler may run: a process
 /// that is killed may leave a handler's work half done, so that poisons the lock, too.
 pub(super) fn with_agents(context: &Context, home: Rank, members: &[Rank]) -> Vec<Rank> {
     let near = context.topology().ranks_of(context.topology().node_of(home));
-    let is_there = |rank: &&Rank| {
-        context.fabric().peer_state(**rank) == PeerState::Alive && !members.contains(rank)
-    };
+    let is_there =
+        |rank: &&Rank| context.peer_state(**rank) == PeerState::Alive && !members.contains(rank);
     members.iter().chain(near.iter().filter(is_there)).copied().collect()
 }
 

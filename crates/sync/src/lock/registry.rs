@@ -5,7 +5,7 @@ use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
 use super::Kind;
-use super::frame::{Algorithm, FRAME_WORDS, LockWords, Observer};
+use super::frame::{Algorithm, LockWords, Observer};
 
 /// An exclusive lock.
 pub struct Entry {
@@ -294,7 +294,7 @@ impl<'a> Maker<'a> {
                 });
             }
         }
-        let words = team.words(count + FRAME_WORDS)?;
+        let words = team.words(count)?;
         Ok(LockWords::new(words, home, team.members()).observed(self.observer))
     }
 }

@@ -27,7 +27,7 @@ use crate::group::member::{Awaited, Step};
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
 use crate::group::variant::Variant;
-use crate::segment::Segment;
+use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 
 /// Every rank's first word: the sync that it was released from, and the bits of all members.
@@ -92,8 +92,7 @@ fn messages<'t, V: Variant>(team: &'t Team<'_>) -> Result<Option<&'t Messages>> 
     let counted = context.counts_landings() && nodes.count() > 1 && (is_all || !V::COUNTS_ALL);
     let made = if counted {
         let set = if nodes.place == 0 { words_of_set(nodes, nodes.me) } else { 0 };
-        let name = |rank, count| SegmentId::named_by(rank, count).uncounted();
-        match team.segment((HEAD + 2 * set) as u64 * 8, 8, name) {
+        match team.segment((HEAD + 2 * set) as u64 * 8, 8, Traffic::Uncounted) {
             Ok(segment) => {
                 let issued = nodes.ids.iter().map(|&node| context.issued_to(node)).collect();
                 Some(Messages { segment, issued_last: RefCell::new(issued) })

@@ -103,7 +103,7 @@ pub(super) fn take_turn<V: Variant>(lock: &LockWords, context: &Context) -> Resu
         let mut ahead = mine.wrapping_sub(context.load(serving)?);
         if ahead > LOOKING && lock.crowding(context) == Crowding::Crowded {
             let time = TURN * u32::try_from(ahead - LOOKING).unwrap_or(u32::MAX).min(TURNS_MAX);
-            let paused = lock.pause(context, time, false);
+            let paused = lock.pause(context, time);
             // What happened before a departure counts: the rank may have done its part.
             ahead = mine.wrapping_sub(context.load(serving)?);
             if ahead != 0 {

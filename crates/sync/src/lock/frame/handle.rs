@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use farside_fabric::{Error, ExitCause, Loss, PeerState, Rank, Result, first_loss};
+use farside_fabric::{Error, ExitCause, Loss, Rank, Result};
 use farside_rma::{Context, Team};
 
 use super::LockWords;
@@ -47,7 +47,7 @@ impl Handle {
         context: &Context,
         lock: impl FnOnce() -> &'s LockWords,
     ) -> Result<()> {
-        let losses = context.fabric().failures().losses.load(Ordering::Relaxed);
+        let losses = context.failures().losses.load(Ordering::Relaxed);
         if losses == self.losses.get() {
             Ok(())
         } else {
@@ -57,7 +57,7 @@ impl Handle {
 
     #[cold]
     fn judge_losses(&self, context: &Context, members: &[Rank], losses: u32) -> Result<()> {
-        match first_loss(context.fabric(), members.iter().copied()) {
+        match context.job().first_loss(members.iter().copied()) {
             Some(Loss { rank, how }) => Err(Error::Poisoned { rank, how }),
             None => {
                 self.losses.set(losses);
@@ -70,8 +70,7 @@ impl Handle {
     /// the lock in order, too: its departure stays what it is.
     #[cold]
     pub fn explain(context: &Context, error: Error, members: &[Rank]) -> Error {
-        let is_lost =
-            |&rank: &Rank| matches!(context.fabric().peer_state(rank), PeerState::Lost(_));
+        let is_lost = |&rank: &Rank| context.is_lost(rank);
         match error {
             // The rank is a member, of whose loss this node may not know yet; or another rank,
             // whose loss is the cause of a member's.

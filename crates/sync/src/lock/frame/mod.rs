@@ -9,7 +9,7 @@ mod words;
 
 use std::time::Duration;
 
-use farside_fabric::{PeerState, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::Context;
 
 pub use handle::Handle;
@@ -17,7 +17,6 @@ pub use limit::TimeLimit;
 pub use statistics::{Statistics, StatisticsCell};
 pub(crate) use variant::variants;
 pub use variant::{Observer, Right, Standing};
-pub(crate) use words::FRAME_WORDS;
 pub use words::{Crowding, LockWords};
 
 /// One lock's algorithm, as one rank executes it. The rank has at most one request under way.
@@ -53,7 +52,7 @@ pub trait Algorithm: Send {
 
     /// Returns whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+        !context.is_lost(rank)
     }
 
     /// Takes the lock within a limit.

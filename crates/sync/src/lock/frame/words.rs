@@ -32,9 +32,6 @@ const SLICE_MAX: Duration = Duration::from_millis(1);
 /// Looks between two such pauses.
 const LOOKS: u32 = 16;
 
-/// Words that the frame needs, behind those of the algorithm: one that is never written.
-pub(crate) const FRAME_WORDS: usize = 1;
-
 impl LockWords {
     /// Makes a lock on `words`, which all `members` have.
     pub fn new(words: Words, home: Rank, members: &[Rank]) -> LockWords {
@@ -65,7 +62,7 @@ impl LockWords {
 
     /// Returns how many words an algorithm has of every member.
     pub(crate) fn len(&self) -> usize {
-        self.words.len() - FRAME_WORDS
+        self.words.len()
     }
 
     /// Returns word `index` of a rank.
@@ -82,13 +79,7 @@ impl LockWords {
 
     /// Returns whether the members on this rank's node outnumber its processors.
     pub fn crowding(&self, context: &Context) -> Crowding {
-        let is_near = |&&rank: &&Rank| context.topology().same_node(rank, context.rank());
-        let near = self.members.iter().filter(is_near).count();
-        if near > context.fabric().caps().processors as usize {
-            Crowding::Crowded
-        } else {
-            Crowding::Roomy
-        }
+        if context.is_crowded(&self.members) { Crowding::Crowded } else { Crowding::Roomy }
     }
 
     /// Tells a checker that a request has taken its place, or has found that it must wait.
@@ -173,15 +164,9 @@ impl LockWords {
         context.relax_among(&self.members)
     }
 
-    /// Waits for time alone, on a word that is never written; `soon` says whether the end is
-    /// expected within the time of a few looks.
-    pub(crate) fn pause(&self, context: &Context, time: Duration, soon: bool) -> Result<()> {
-        let own = self.at(context.rank(), self.len());
-        let options = WaitOptions { timeout: Some(time), soon };
-        match context.wait_among(&self.members, own, |_| false, options) {
-            Ok(_) | Err(Error::TimedOut { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+    /// Lets time pass between two looks.
+    pub(crate) fn pause(&self, context: &Context, time: Duration) -> Result<()> {
+        context.pause_among(&self.members, time)
     }
 
     /// Attempts something until it succeeds or the limit is over.
@@ -207,7 +192,7 @@ impl LockWords {
                 Some(left) if looks % LOOKS == 0 => {
                     let slice = (*left / 8).clamp(SLICE_MIN, SLICE_MAX).min(*left);
                     *left -= slice;
-                    self.pause(context, slice, true)
+                    self.pause(context, slice)
                 }
                 _ => self.relax(context),
             };

@@ -4,7 +4,7 @@ mod statistics;
 
 use std::ops::Deref;
 
-use farside_fabric::{PeerState, Rank, Result};
+use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Team};
 
 use crate::lock::frame::{LockWords, TimeLimit};
@@ -93,7 +93,7 @@ pub trait Algorithm: Send {
 
     /// Returns whether `rank` can be home, as far as this rank knows.
     fn can_be_home(&self, context: &Context, rank: Rank) -> bool {
-        !matches!(context.fabric().peer_state(rank), PeerState::Lost(_))
+        !context.is_lost(rank)
     }
 
     /// Gives back the words of a lock that is part of this one. Collective over the members.

@@ -1,0 +1,259 @@
+//! The one-sided operations by segment and byte offset.
+//!
+//! Where something is out of range, `said` puts the error into the words of the caller, who counts
+//! elements of a window. Where nothing is wrong, that costs nothing.
+
+use std::convert::identity;
+
+use farside_fabric::{Atomic, Error, Mapped, Rank, Result, Sum, Width, Word};
+
+use crate::context::Context;
+use crate::place::Place;
+use crate::segment::Segment;
+use crate::target::{Signal, Target};
+
+impl Context {
+    #[inline]
+    pub(crate) fn put_at(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        self.put_said(segment, to, offset, bytes, identity)
+    }
+
+    #[inline]
+    pub(crate) fn get_at(
+        &self,
+        segment: &Segment,
+        from: Rank,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        self.get_said(segment, from, offset, into, identity)
+    }
+
+    #[inline(always)]
+    pub(crate) fn atomic_at(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<u128> {
+        self.atomic_said(segment, at, offset, width, op, identity)
+    }
+
+    #[inline]
+    pub(crate) fn post_at(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<()> {
+        self.post_said(segment, at, offset, width, op, identity)
+    }
+
+    #[inline]
+    pub(crate) fn put_said(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
+        let target = self.target(segment, to)?;
+        self.tally().put(to, bytes.len() as u64);
+        match target {
+            Target::Near(mapped) => {
+                self.write_near();
+                if mapped.put(offset, bytes) {
+                    Ok(())
+                } else {
+                    Err(said(segment.out_of_range(to, offset, bytes.len() as u64)))
+                }
+            }
+            Target::Far(far) => {
+                let region = far.block(offset, bytes.len() as u64);
+                far.post(self, &region, |fabric| fabric.put(&region, bytes)).map_err(said)
+            }
+        }
+    }
+
+    /// Writes to this rank's own part, where others will read it after the next signal.
+    pub(crate) fn put_own(&self, segment: &Segment, offset: u64, bytes: &[u8]) -> Result<()> {
+        let me = self.rank();
+        self.put_at(segment, me, offset, bytes)?;
+        // Through the fabric, it is under way until it is flushed. Near, the signal itself will
+        // order it.
+        if self.has_posted_to(me) { self.flush(me) } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(crate) fn get_said(
+        &self,
+        segment: &Segment,
+        from: Rank,
+        offset: u64,
+        into: &mut [u8],
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
+        let target = self.target(segment, from)?;
+        self.tally().get(from, into.len() as u64);
+        match target {
+            Target::Near(mapped) => {
+                if mapped.get(offset, into) {
+                    Ok(())
+                } else {
+                    Err(said(segment.out_of_range(from, offset, into.len() as u64)))
+                }
+            }
+            Target::Far(far) => {
+                far.get(self, &far.block(offset, into.len() as u64), into).map_err(said)
+            }
+        }
+    }
+
+    pub(crate) fn accumulate_said<T>(
+        &self,
+        to: Place<'_, T>,
+        bytes: &[u8],
+        sum: &Sum,
+    ) -> Result<()> {
+        let target = self.atomic_target(to.segment, to.rank)?;
+        self.tally().accumulate(to.rank, bytes.len() as u64);
+        match target {
+            Target::Near(mapped) => {
+                self.write_near();
+                let mut holder_is_lost = |holder| self.holder_is_lost(holder);
+                let me = self.rank();
+                let done = mapped.accumulate(to.offset, sum, bytes, me, &mut holder_is_lost);
+                if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
+            }
+            Target::Far(far) => {
+                let region = far.block(to.offset, bytes.len() as u64);
+                far.post(self, &region, |fabric| fabric.accumulate(&region, sum, bytes))
+                    .map_err(|error| to.in_elements(error))
+            }
+        }
+    }
+
+    /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether
+    /// the holder is lost.
+    pub(crate) fn holder_is_lost(&self, holder: Rank) -> bool {
+        self.fabric().relax();
+        self.is_lost(holder)
+    }
+
+    // Inlined wherever it is called with a known operation, of which little is left then: locks
+    // live on it.
+    #[inline(always)]
+    pub(crate) fn atomic_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<u128> {
+        let target = self.atomic_target(segment, at)?;
+        self.tally().atomic(at);
+        match target {
+            Target::Near(mapped) => {
+                let held = self.atomic_near(mapped, at, offset, width, op);
+                held.ok_or_else(|| said(self.bad_word(segment, at, offset, width, op)))
+            }
+            Target::Far(far) => self.atomic_far(far.word(offset, width), op).map_err(said),
+        }
+    }
+
+    #[inline(always)]
+    fn atomic_near(
+        &self,
+        mapped: &Mapped,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Option<u128> {
+        let held = mapped.atomic(offset, width, op);
+        // A load changes nothing that a rank could wait for.
+        if op.writes() && held.is_some() {
+            self.changed_atomically();
+            if mapped.is_watched(offset, width) {
+                self.fabric().wake(at);
+            }
+        }
+        held
+    }
+
+    /// An atomic whose old value is not wanted: it need not be waited for.
+    #[inline]
+    pub(crate) fn post_said(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+        said: impl FnOnce(Error) -> Error,
+    ) -> Result<()> {
+        let target = self.atomic_target(segment, at)?;
+        self.tally().atomic(at);
+        match target {
+            Target::Near(mapped) => match self.atomic_near(mapped, at, offset, width, op) {
+                Some(_) => Ok(()),
+                None => Err(said(self.bad_word(segment, at, offset, width, op))),
+            },
+            Target::Far(far) => far.post_word(self, far.word(offset, width), op).map_err(said),
+        }
+    }
+
+    pub(crate) fn put_signal_at(
+        &self,
+        segment: &Segment,
+        to: Rank,
+        offset: u64,
+        bytes: &[u8],
+        (flags, flag, width): (&Segment, u64, Width),
+        value: u128,
+    ) -> Result<()> {
+        let op = Atomic::Store(value);
+        let (Target::Far(far), Target::Far(flag_far)) =
+            (self.target(segment, to)?, self.target(flags, to)?)
+        else {
+            self.put_at(segment, to, offset, bytes)?;
+            // The atomic that follows orders the bytes before itself.
+            return self.post_at(flags, to, flag, width, op);
+        };
+        self.tally().put(to, bytes.len() as u64);
+        self.tally().atomic(to);
+        let region = far.block(offset, bytes.len() as u64);
+        let signal = Signal { flags: flag_far, at: flag_far.word(flag, width), op };
+        far.post_signalled(self, &region, bytes, &signal)
+    }
+
+    #[cold]
+    fn bad_word(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Error {
+        let word = Word { rank: at, segment: segment.id, offset, width };
+        let segment_bytes = segment.part(at).map_or(0, |part| part.bytes);
+        match op.check(width).and_then(|()| word.check(segment_bytes)) {
+            Err(error) => error,
+            Ok(()) => Error::Misuse(format!("{} on {word:?} was refused", op.name())),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What processing costs in virtual time: a hook for measurements in the simulator, where handling
+//! a page or a message takes no time by itself.
+
+use crate::context::Context;
+
+/// The prices of processing. All are zero unless a measurement sets them.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prices {
+    /// Noticing an access to a page.
+    pub fault_ns: u64,
+    /// Copying, comparing or changing a byte of a page, in picoseconds.
+    pub byte_ps: u64,
+    /// Handling a message of a two-sided library.
+    pub message_ns: u64,
+}
+
+/// What a protocol has processed.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processing {
+    /// An access to a page was noticed.
+    Fault,
+    /// So many bytes of pages were copied, compared or changed.
+    Bytes(usize),
+    /// A message of a two-sided library was handled.
+    Message,
+}
+
+impl Context {
+    /// Sets what processing costs this context, and the contexts that are made from it later.
+    #[doc(hidden)]
+    pub fn set_prices(&self, prices: Prices) {
+        self.prices().set(prices);
+    }
+
+    /// Spends the price of some processing. A protocol calls it where a real machine takes the time
+    /// by itself.
+    #[doc(hidden)]
+    #[inline]
+    pub fn charge(&self, what: Processing) {
+        let prices = self.prices().get();
+        let ns = match what {
+            Processing::Fault => prices.fault_ns,
+            Processing::Bytes(bytes) => bytes as u64 * prices.byte_ps / 1000,
+            Processing::Message => prices.message_ns,
+        };
+        if ns > 0 {
+            self.work(ns);
+        }
+    }
+}
