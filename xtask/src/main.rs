@@ -71,6 +71,9 @@ struct TestArgs {
     /// Run only these steps, in their usual order
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
+    /// Run the steps of a release, too: packages, a project outside, miri, the oldest compiler, …
+    #[arg(long)]
+    release: bool,
     /// Run the remaining steps after one has failed
     #[arg(long)]
     keep_going: bool,
@@ -98,6 +101,7 @@ fn run(cli: &Cli) -> Result<()> {
             &Options {
                 long: arguments.long,
                 only: arguments.only.clone(),
+                release: arguments.release,
                 keep_going: arguments.keep_going,
                 deadline: Duration::from_secs(arguments.deadline * 60),
             },

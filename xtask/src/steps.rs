@@ -62,6 +62,20 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Whether the step belongs to a release: it takes long, or needs tools that few have.
+    fn is_for_release(self) -> bool {
+        matches!(
+            self,
+            Step::Miri
+                | Step::DocsRs
+                | Step::Oldest
+                | Step::Deny
+                | Step::Package
+                | Step::Semver
+                | Step::Outside
+        )
+    }
+
     fn name(self) -> &'static str {
         match self {
             Step::Setup => "setup",
@@ -90,8 +104,10 @@ impl Step {
 pub(crate) struct Options {
     /// Whether the tests get larger budgets.
     pub(crate) long: bool,
-    /// The steps to run; none means all.
+    /// The steps to run; none means all that are not for a release.
     pub(crate) only: Vec<Step>,
+    /// Whether the steps of a release run, too.
+    pub(crate) release: bool,
     /// Whether to run the remaining steps after one has failed.
     pub(crate) keep_going: bool,
     /// How long one step may take.
@@ -112,7 +128,7 @@ pub(crate) enum Outcome {
 /// Runs the chosen steps and prints a summary; an error names the steps that failed.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let runner = Runner::start()?;
-    let steps = chosen(&options.only);
+    let steps = chosen(&options.only, options.release);
     let results = run_all(&steps, options.keep_going, |number, step| {
         println!("\n=== {} ({} of {})", step.name(), number + 1, steps.len());
         let result = run_step(step, root, options, &runner);
@@ -138,9 +154,10 @@ struct StepResult {
 }
 
 /// The steps to run, in their usual order whatever the order of the wish.
-fn chosen(only: &[Step]) -> Vec<Step> {
+fn chosen(only: &[Step], release: bool) -> Vec<Step> {
     let all = Step::value_variants().iter().copied();
-    all.filter(|step| only.is_empty() || only.contains(step)).collect()
+    let is_usual = |step: &Step| only.is_empty() && (release || !step.is_for_release());
+    all.filter(|step| is_usual(step) || only.contains(step)).collect()
 }
 
 /// Runs `steps` with `run`, and after a failure only if told to keep going.
@@ -387,8 +404,10 @@ mod tests {
 
     #[test]
     fn steps_run_in_their_usual_order() {
-        assert_eq!(chosen(&[Step::Doc, Step::Fmt]), [Step::Fmt, Step::Doc]);
-        assert_eq!(chosen(&[]), Step::value_variants());
+        assert_eq!(chosen(&[Step::Doc, Step::Fmt], false), [Step::Fmt, Step::Doc]);
+        assert_eq!(chosen(&[Step::Miri], false), [Step::Miri]);
+        assert_eq!(chosen(&[], true), Step::value_variants());
+        assert!(!chosen(&[], false).contains(&Step::Outside));
     }
 
     #[test]
@@ -435,6 +454,7 @@ mod tests {
         let options = Options {
             long: false,
             only: vec![],
+            release: false,
             keep_going: false,
             deadline: Duration::from_secs(60),
         };
