@@ -21,7 +21,7 @@ use crate::waiting::{self, Site, Waited};
 
 /// One thread's connection to a job on this machine.
 pub struct Endpoint {
-    seat: Arc<Seat>,
+    seat: Arc<RankState>,
     effort: Cell<Effort>,
 }
 
@@ -50,7 +50,7 @@ impl Surroundings for Alone {
 }
 
 /// What all connections of a rank share. The rank leaves the job when the last of them is dropped.
-struct Seat {
+struct RankState {
     rank: Rank,
     job: Arc<Job>,
     topology: Arc<Topology>,
@@ -69,10 +69,10 @@ pub type Companion = Box<dyn std::any::Any + Send>;
 
 /// Keeps a rank in the job, without communicating.
 pub struct Membership {
-    _seat: Arc<Seat>,
+    _seat: Arc<RankState>,
 }
 
-impl Drop for Seat {
+impl Drop for RankState {
     fn drop(&mut self) {
         // First the agent: whoever runs the handlers next must not do so while this one still does.
         drop(lock(&self.agent).take());
@@ -123,7 +123,7 @@ impl Endpoint {
         };
         let arena = Mutex::new(Arena::new(job.arena_bytes(), job.page()));
         let (topology, failures) = (job.topology().clone(), job.hold_failures());
-        let seat = Seat {
+        let seat = RankState {
             rank,
             job,
             topology,
@@ -153,7 +153,7 @@ impl Endpoint {
         Endpoint::of(of.seat.clone())
     }
 
-    fn of(seat: Arc<Seat>) -> Endpoint {
+    fn of(seat: Arc<RankState>) -> Endpoint {
         seat.job.endpoints().fetch_add(1, Ordering::SeqCst);
         Endpoint { seat, effort: Cell::default() }
     }
@@ -197,7 +197,7 @@ impl Clock for Endpoint {
 
 impl Fabric for Endpoint {
     fn job(&self) -> JobView<'_> {
-        let Seat { rank, topology, caps, failures, .. } = &*self.seat;
+        let RankState { rank, topology, caps, failures, .. } = &*self.seat;
         JobView { rank: *rank, topology, caps, failures, state: self }
     }
 
@@ -272,7 +272,7 @@ impl Fabric for Endpoint {
     }
 
     fn serve(&self, handler: HandlerId, run: Handler) -> Result<()> {
-        let Seat { job, rank, surroundings, .. } = &*self.seat;
+        let RankState { job, rank, surroundings, .. } = &*self.seat;
         let mut agent = lock(&self.seat.agent);
         let agent = match &mut *agent {
             Some(agent) => agent,

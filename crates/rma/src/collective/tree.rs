@@ -99,7 +99,8 @@ pub(crate) fn all_to_all(
         let movers = || (0..size).filter(move |to| to & (1 << round) != 0);
         for range in chunks(movers().count() * block, MESSAGE) {
             message.clear();
-            let cuts = || movers().enumerate().map(|(at, to)| Cut::new(at, to, block, &range));
+            let cuts =
+                || movers().enumerate().map(|(at, to)| MessagePart::new(at, to, block, &range));
             for cut in cuts() {
                 message.extend_from_slice(&receive_[cut.of_block]);
             }
@@ -120,20 +121,20 @@ pub(crate) fn all_to_all(
 }
 
 /// The part of a block that goes in one message, among blocks that are sent one after the other.
-struct Cut {
+struct MessagePart {
     of_block: Range<usize>,
     of_message: Range<usize>,
 }
 
-impl Cut {
+impl MessagePart {
     /// Block `to` is the one with number `at` of those that are sent; the message holds `range` of
     /// all their bytes.
-    fn new(at: usize, to: usize, block: usize, range: &Range<usize>) -> Cut {
+    fn new(at: usize, to: usize, block: usize, range: &Range<usize>) -> MessagePart {
         let start = (at * block).clamp(range.start, range.end);
         let end = ((at + 1) * block).clamp(range.start, range.end);
         let within = |byte: usize| to * block + byte - at * block;
         let of_block = if start < end { within(start)..within(end) } else { 0..0 };
-        Cut { of_block, of_message: start - range.start..end - range.start }
+        MessagePart { of_block, of_message: start - range.start..end - range.start }
     }
 }
 

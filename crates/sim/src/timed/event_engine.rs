@@ -14,7 +14,7 @@ use farside_fabric::{
 use super::contention::{Contention, Flow};
 use super::links::Links;
 use super::member::{Doing, Go, Hints, Member, Tick, Watched};
-use super::network::{Network, Route, Sent};
+use super::network::{LinkLevel, Network, Sent};
 use super::prefetch::Prefetcher;
 use super::queue::Queue;
 use crate::engine::Engine;
@@ -35,7 +35,7 @@ const RELAX_NS: u64 = 20;
 pub(super) struct Flight {
     pub(super) id: EventId,
     pub(super) target: Rank,
-    pub(super) route: Route,
+    pub(super) route: LinkLevel,
     pub(super) role: Role,
     /// True if it comes with the one before it, in one message.
     pub(super) piggybacked: bool,

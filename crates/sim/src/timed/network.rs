@@ -40,7 +40,7 @@ pub(crate) struct Network {
 /// The route of an operation: the level of the topology that both ranks share, or the last entry if
 /// they are one.
 #[derive(Clone, Copy)]
-pub(crate) struct Route(u8);
+pub(crate) struct LinkLevel(u8);
 
 /// The costs of communication at a level.
 #[derive(Clone, Copy)]
@@ -130,17 +130,17 @@ impl Network {
     }
 
     /// Returns the route of an operation of one rank on another's memory.
-    pub(crate) fn route(&self, topology: &Topology, origin: Rank, target: Rank) -> Route {
+    pub(crate) fn route(&self, topology: &Topology, origin: Rank, target: Rank) -> LinkLevel {
         let own = self.routes.len() - 1;
-        Route(if origin == target { own } else { topology.shared_level(origin, target) } as u8)
+        LinkLevel(if origin == target { own } else { topology.shared_level(origin, target) } as u8)
     }
 
-    fn costs(&self, route: Route) -> Costs {
+    fn costs(&self, route: LinkLevel) -> Costs {
         self.routes[usize::from(route.0)]
     }
 
     /// A rank of `node` sends an operation at `now_ns`.
-    pub(crate) fn send(&mut self, route: Route, node: usize, now_ns: u64, bytes: u64) -> Sent {
+    pub(crate) fn send(&mut self, route: LinkLevel, node: usize, now_ns: u64, bytes: u64) -> Sent {
         let ready_ns = now_ns + self.costs(route).send_ns;
         self.send_by_interface(route, node, ready_ns, bytes)
     }
@@ -148,7 +148,7 @@ impl Network {
     /// Sends an operation of an agent, whose time was counted already.
     pub(crate) fn send_by_interface(
         &mut self,
-        route: Route,
+        route: LinkLevel,
         node: usize,
         ready_ns: u64,
         bytes: u64,
@@ -169,7 +169,7 @@ impl Network {
     /// An operation has arrived; returns when it has been carried out.
     pub(crate) fn carry_out(
         &mut self,
-        route: Route,
+        route: LinkLevel,
         node: usize,
         target: Rank,
         body: &Body,
@@ -211,7 +211,7 @@ impl Network {
 
     /// Returns the time at which the reply, or the acknowledgement, of an operation that was
     /// carried out at `done_ns` is back, and the number of times that it was lost on the way.
-    pub(crate) fn back_ns(&mut self, route: Route, done_ns: u64, bytes: u64) -> (u64, u64) {
+    pub(crate) fn back_ns(&mut self, route: LinkLevel, done_ns: u64, bytes: u64) -> (u64, u64) {
         let costs = self.costs(route);
         if costs.carrier == Carrier::Processor {
             return (done_ns + costs.receive_ns + costs.bytes_ns(bytes), 0);
@@ -221,13 +221,13 @@ impl Network {
     }
 
     /// Returns whether an operation is a message between nodes.
-    pub(crate) fn is_message(&self, route: Route) -> bool {
+    pub(crate) fn is_message(&self, route: LinkLevel) -> bool {
         self.costs(route).carrier != Carrier::Processor
     }
 
     /// Returns the time at which an operation is carried out that comes in one message with
     /// another.
-    pub(crate) fn carried_out(&self, route: Route, node: usize, at_ns: u64) -> u64 {
+    pub(crate) fn carried_out(&self, route: LinkLevel, node: usize, at_ns: u64) -> u64 {
         let busy = &self.nodes[node];
         at_ns.max(if self.costs(route).carrier == Carrier::Agent {
             busy.agent_ns
@@ -237,7 +237,7 @@ impl Network {
     }
 
     /// Returns the number of operations that the agent on this route has accepted and not done yet.
-    pub(crate) fn waiting(&mut self, route: Route, node: usize, at_ns: u64) -> u64 {
+    pub(crate) fn waiting(&mut self, route: LinkLevel, node: usize, at_ns: u64) -> u64 {
         if self.costs(route).carrier != Carrier::Agent {
             return 0;
         }

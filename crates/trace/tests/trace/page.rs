@@ -110,17 +110,17 @@ fn browser() -> Option<&'static str> {
 }
 
 /// A directory that is gone when the test is over.
-struct Directory(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Directory {
-    fn new(name: &str) -> Directory {
+impl TemporaryDirectory {
+    fn new(name: &str) -> TemporaryDirectory {
         let path = std::env::temp_dir().join(format!("farside-page-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Directory(path)
+        TemporaryDirectory(path)
     }
 }
 
-impl Drop for Directory {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -136,7 +136,7 @@ fn open(
     place: &str,
 ) -> Option<String> {
     let browser = browser()?;
-    let directory = Directory::new(name);
+    let directory = TemporaryDirectory::new(name);
     let file = directory.0.join("trace.html");
     let mut page = Vec::new();
     farside_trace::page(slices, topology, "A test", &mut page).unwrap();
