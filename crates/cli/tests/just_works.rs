@@ -84,7 +84,7 @@ fn ptrace_may_be_forbidden() {
     greets(&shell, &[], 4);
     greets(&shell, &["--nodes", "2"], 4);
     // Shared pages do without the call that the filter forbids.
-    let arguments = ["app", "jacobi", "-n", "2", "--", "--size", "64", "--iterations", "4"];
+    let arguments = ["app", "jacobi", "-n", "2", "--", "--size", "64x64", "--iterations", "4"];
     farside_after(&shell, arguments).run().ends_with(0);
 }
 

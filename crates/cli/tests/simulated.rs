@@ -103,8 +103,10 @@ fn where_a_trace_cannot_be_written_nothing_runs() {
 fn a_profile_that_cannot_be_read_is_named_by_its_file() {
     let scratch = Scratch::new();
     let whole = include_str!("../../sim/profiles/aries-xc30.toml");
-    let without =
-        whole.lines().filter(|line| !line.starts_with("spin_ns")).collect::<Vec<_>>().join("\n");
+    // An entry may have several lines; those after the first are indented.
+    let (before, entry) = whole.split_once("\nspin_ns").unwrap();
+    let rest = entry.split_inclusive('\n').skip(1).skip_while(|line| line.starts_with(' '));
+    let without = format!("{before}\n{}", rest.collect::<String>());
     for (name, text, problem) in [
         ("torn.toml", "name = \n", "line 1"),
         ("flat.toml", &whole.replace("\"machine\"", "\"planet\""), "\"machine\""),
