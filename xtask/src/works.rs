@@ -25,12 +25,13 @@ const FABRICS: [(&str, &str); 4] = [
 ];
 
 /// The rows: a group of the suite and what it tests.
-const GROUPS: [(&str, &str); 9] = [
+const GROUPS: [(&str, &str); 10] = [
     ("memory", "windows, words, casts"),
     ("transfers", "put, get, strided, vector, accumulate, scopes"),
     ("atomics", "atomics on 32, 64 and 2 x 64 bits"),
     ("ordering", "fence, flush, signal, wait"),
     ("collectives", "barrier, sync, broadcast, reductions, …"),
+    ("nonblocking", "non-blocking barrier and reductions"),
     ("teams", "teams"),
     ("agents", "calls of handlers on a node's agent"),
     ("layers", "locks, epochs, arrays, tables, shared pages"),

@@ -70,11 +70,17 @@ fn every_variable_of_the_list_is_read_somewhere() {
 #[test]
 fn the_page_shows_the_list() {
     let page = std::fs::read_to_string(root().join("docs/environment.md")).unwrap();
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `FARSIDE_")).collect();
-    let row = |variable: &Variable| format!("| `{}` | {} |", variable.name, variable.meaning);
+    // An item may have several lines; those after the first are indented.
+    let items: Vec<String> = page
+        .replace("\n  ", " ")
+        .lines()
+        .filter(|line| line.starts_with("- `FARSIDE_"))
+        .map(str::to_owned)
+        .collect();
+    let item = |variable: &Variable| format!("- `{}`: {}.", variable.name, variable.meaning);
     let mut expected = Vec::new();
     for set_by in [SetBy::User, SetBy::Launcher, SetBy::Tester] {
-        expected.extend(VARIABLES.iter().filter(|variable| variable.set_by == set_by).map(row));
+        expected.extend(VARIABLES.iter().filter(|variable| variable.set_by == set_by).map(item));
     }
-    assert_eq!(rows, expected, "docs/environment.md and environment::VARIABLES differ");
+    assert_eq!(items, expected, "docs/environment.md and environment::VARIABLES differ");
 }
