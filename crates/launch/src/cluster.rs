@@ -13,7 +13,7 @@ use farside_job::{ENTRY, FABRIC, FILE, MARK, RANK};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use self::partition::cut_off;
+use self::partition::{RankEnd, cut_off};
 use crate::channel::{Mailbox, Slot, mailbox};
 use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
@@ -77,6 +77,8 @@ struct Cluster<'a> {
     over: bool,
     /// Pairs of nodes of which the first does not hear the second.
     complaints: Vec<(usize, usize)>,
+    /// Ranks that ended because another host was silent, while it is open which of them is lost.
+    undecided: Vec<RankEnd>,
     judgement_time: Option<Instant>,
     /// The time at which ranks were killed first.
     killed: Option<Instant>,
@@ -116,6 +118,7 @@ impl<'a> Cluster<'a> {
             begun: false,
             over: false,
             complaints: Vec::new(),
+            undecided: Vec::new(),
             judgement_time: None,
             killed: None,
         })
@@ -339,7 +342,7 @@ impl<'a> Cluster<'a> {
                 self.remotes[node].running.retain(|&running| running != rank);
                 self.policy.ended(rank, how, peer_state);
                 if how != ExitCause::Status(0) || peer_state != PeerState::Left {
-                    self.tell_others(node, &[rank], how, cause);
+                    self.tell_end(RankEnd { node, rank, how, cause });
                 }
             }
             ToLauncher::Drained { rank } => self.policy.drained(Rank(rank)),
@@ -438,6 +441,15 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// Tells all other hosts how a rank has ended; not yet, if that depends on which host is lost.
+    fn tell_end(&mut self, end: RankEnd) {
+        if self.judgement_time.is_some() && end.is_due_to_silence() {
+            self.undecided.push(end);
+        } else {
+            self.tell_others(end.node, &[end.rank], end.how, end.cause);
+        }
+    }
+
     /// Decides which of the hosts that do not hear each other are lost.
     fn drop_silent_hosts(&mut self) {
         if self.judgement_time.is_none_or(|ends| Instant::now() < ends) {
@@ -462,6 +474,12 @@ impl<'a> Cluster<'a> {
                 others.join(", ")
             );
             self.lose(node, why);
+        }
+        for RankEnd { node, rank, how, cause } in std::mem::take(&mut self.undecided) {
+            match self.remotes[node].state {
+                State::Lost => self.tell_others(node, &[rank], ExitCause::Silent, None),
+                _ => self.tell_others(node, &[rank], how, cause),
+            }
         }
     }
 

@@ -2,6 +2,25 @@
 
 use std::collections::BTreeSet;
 
+use farside_fabric::{ExitCause, Loss, Rank};
+
+/// A rank that has ended, and what it says of the cause.
+pub(super) struct RankEnd {
+    pub(super) node: usize,
+    pub(super) rank: Rank,
+    pub(super) how: ExitCause,
+    pub(super) cause: Option<u64>,
+}
+
+impl RankEnd {
+    /// Whether the rank ended because it did not hear of another host. Of two hosts that do not
+    /// hear each other each calls the other silent.
+    pub(super) fn is_due_to_silence(&self) -> bool {
+        let loss = self.cause.and_then(Loss::from_bits);
+        loss.is_some_and(|loss| loss.how == ExitCause::Silent)
+    }
+}
+
 /// Returns the nodes that must be lost if these pairs do not hear each other: again and again the
 /// one in most of the pairs that are left; of several, the last.
 pub(super) fn cut_off(mut pairs: Vec<(usize, usize)>) -> Vec<usize> {
