@@ -123,7 +123,7 @@ pub trait Fabric: Send {
 }
 
 /// An extension that a fabric may offer: it counts, on each node, the posted operations of other
-/// nodes that have become visible there ([ARMCI03] section 3.1.2).
+/// nodes that have become visible there (\[ARMCI03\] section 3.1.2).
 pub trait Landings {
     /// Begins, unless that was done, to count what lands on this rank's node. Returns a word of the
     /// node's first rank, in a segment of the fabric's own, that grows by one for every put,

@@ -46,7 +46,7 @@ impl Team<'_> {
     ///
     /// In a team of all ranks, over a fabric that counts what lands, that is the combined fence and
     /// barrier of \[ARMCI03\]: no member waits for acknowledgements from other nodes. Elsewhere it
-    /// is [`Context::flush_all`] and [`Team::barrier`].
+    /// is [`Context::flush_all`](crate::Context::flush_all) and [`Team::barrier`].
     ///
     /// ```
     /// # farside::local(4, |world| {

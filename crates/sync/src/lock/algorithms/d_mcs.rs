@@ -1,7 +1,7 @@
 //! Queuing lock (D-MCS): each waiter waits on a word of its own memory, and one message passes the
 //! lock. The queue is also part of other locks.
 //!
-//! Paper:     [ARMCI03] section 3.2.2, figures 5 and 6; [RMALOCK16] listings 2 and 3 (D-MCS).
+//! Paper:     \[ARMCI03\] section 3.2.2, figures 5 and 6; \[RMALOCK16\] listings 2 and 3 (D-MCS).
 //! Differs:   a link is one packed word, so no pair atomics are needed; a node at rest is all zero,
 //!            so nothing is prepared before the swap; a status carries a value from the rank that
 //!            passes the lock. Waiters with a time limit can leave: see `abandon`.
