@@ -40,7 +40,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
         let (counted, expected) =
             (world.get_value(counter.at(Rank(0), 0))?, increments * u64::from(world.size()));
         if counted != expected {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{name}: {expected} increments under the lock came to {counted}"
             )));
         }
@@ -68,7 +68,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(u64, Vec<String>)> {
             "count takes a number and names of locks, and {name:?} is neither; there are: {}",
             all.join(", ")
         );
-        return Err(Error::Misuse(what));
+        return Err(Error::InvalidArgument(what));
     }
     Ok((increments, if names.is_empty() { all } else { names.to_vec() }))
 }

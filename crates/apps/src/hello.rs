@@ -51,9 +51,9 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
 /// Refuses arguments.
 pub(crate) fn check(arguments: &[String]) -> Result<()> {
     match arguments.first() {
-        Some(argument) => {
-            Err(Error::Misuse(format!("hello takes no arguments, and {argument:?} is one")))
-        }
+        Some(argument) => Err(Error::InvalidArgument(format!(
+            "hello takes no arguments, and {argument:?} is one"
+        ))),
         None => Ok(()),
     }
 }

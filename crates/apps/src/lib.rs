@@ -77,7 +77,7 @@ pub const APPS: &[App] = &[
 pub fn app(name: &str) -> Result<&'static App> {
     APPS.iter().find(|app| app.name == name).ok_or_else(|| {
         let names: Vec<&str> = APPS.iter().map(|app| app.name).collect();
-        Error::Misuse(format!("there is no app {name:?}; there are: {}", names.join(", ")))
+        Error::InvalidArgument(format!("there is no app {name:?}; there are: {}", names.join(", ")))
     })
 }
 

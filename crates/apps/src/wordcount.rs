@@ -29,14 +29,14 @@ pub(crate) fn run(world: &World, files: &[String]) -> Result<()> {
         HashMap::<Long, u64>::with(&world.team(), &Options { slots: 1, ..Options::default() })?;
     let mut turn = 0;
     for name in files {
-        let failed = |error: std::io::Error| Error::Misuse(format!("cannot read {name}: {error}"));
+        let failed = |error: std::io::Error| Error::File(format!("cannot read {name}: {error}"));
         let mut file = File::open(name).map_err(failed)?;
         let len = file.metadata().map_err(failed)?.len();
         for start in (0..len).step_by(STRETCH_BYTES as usize) {
             if turn % u64::from(world.size()) == u64::from(world.rank().0) {
                 let words = stretch(&mut file, start, len).map_err(failed)?;
                 count(world, &short, &long, &words)
-                    .map_err(|error| Error::Misuse(format!("{name}: {error}")))?;
+                    .map_err(|error| Error::File(format!("{name}: {error}")))?;
             }
             turn += 1;
         }
@@ -143,7 +143,7 @@ fn trimmed(key: &[u8]) -> Vec<u8> {
 /// Refuses to count nothing.
 pub(crate) fn check(files: &[String]) -> Result<()> {
     if files.is_empty() {
-        return Err(Error::Misuse(
+        return Err(Error::InvalidArgument(
             "which files? For example: farside app wordcount -n 4 README.md".into(),
         ));
     }

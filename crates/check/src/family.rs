@@ -53,7 +53,7 @@ pub fn checks() -> Vec<Check> {
 
 /// Makes the error with which a check reports a broken promise.
 pub(crate) fn wrong(what: impl Into<String>) -> farside::Error {
-    farside::Error::Misuse(what.into())
+    farside::Error::Program(what.into())
 }
 
 /// Returns the name of a check that is made of the names of the registry. It is made once.

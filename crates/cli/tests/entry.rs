@@ -88,7 +88,7 @@ mod program {
             }
             ["exit", status] if me == Rank(0) => std::process::exit(status.parse()?),
             ["fail"] if me == Rank(1) => {
-                return Err(Error::Misuse("rank 1 has had enough".into()).into());
+                return Err(Error::Program("rank 1 has had enough".into()).into());
             }
             ["panic"] if me == Rank(1) => panic!("rank 1 is done for"),
             ["exit" | "fail", ..] => world.barrier()?,

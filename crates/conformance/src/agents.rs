@@ -193,7 +193,7 @@ pub(crate) fn count(world: &World, counter: HandlerId) -> Result<u64> {
     let reply = world.call(Node(0), counter, &[])?;
     let bytes = reply
         .try_into()
-        .map_err(|reply| Error::Misuse(format!("the counter has answered {reply:?}")))?;
+        .map_err(|reply| Error::Program(format!("the counter has answered {reply:?}")))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -103,7 +103,7 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
     if let Some(begun) = std::env::var_os(HOST_LOST) {
         if world.rank() == victim {
             std::fs::write(begun, "")
-                .map_err(|error| Error::Misuse(format!("{HOST_LOST}: {error}")))?;
+                .map_err(|error| Error::Program(format!("{HOST_LOST}: {error}")))?;
         }
     } else if world.rank() == victim {
         let context = world.context()?;

@@ -287,7 +287,7 @@ pub(crate) fn all_to_all_v_deals_unequal_parts(world: World) -> Result<()> {
         })?;
     }
     let uneven = world.all_to_all_v_into(&[1, 2], &vec![3; n as usize], &mut vec![], &mut []);
-    ensure(matches!(uneven, Err(Error::Misuse(_))), || format!("{uneven:?}"))
+    ensure(matches!(uneven, Err(Error::InvalidArgument(_))), || format!("{uneven:?}"))
 }
 
 pub(crate) fn collectives_fill_buffers(world: World) -> Result<()> {
@@ -304,9 +304,9 @@ pub(crate) fn collectives_fill_buffers(world: World) -> Result<()> {
         ensure(all.into_iter().eq(expected), || format!("exchanged {len}"))?;
     }
     let short = world.all_gather_into(&[me; 2], &mut vec![0; 2 * n + 1]);
-    ensure(matches!(short, Err(Error::Misuse(_))), || format!("{short:?}"))?;
+    ensure(matches!(short, Err(Error::InvalidArgument(_))), || format!("{short:?}"))?;
     let short = world.all_to_all_into(&vec![me; n], &mut vec![0; n + 1]);
-    ensure(matches!(short, Err(Error::Misuse(_))), || format!("{short:?}"))
+    ensure(matches!(short, Err(Error::InvalidArgument(_))), || format!("{short:?}"))
 }
 
 pub(crate) fn usual_folds_of_all_numbers(world: World) -> Result<()> {

@@ -198,7 +198,7 @@ pub(crate) fn strangers_have_no_part(world: World) -> Result<()> {
     let expected = Error::NotAMember { rank: stranger, of: "window" };
     ensure_eq(world.get_value(window.at(stranger, 0)), Err(expected), "a get from a stranger")?;
     let refused = window.free(&world);
-    ensure(matches!(refused, Err(Error::Misuse(_))), || {
+    ensure(matches!(refused, Err(Error::InvalidState(_))), || {
         format!("a window freed by another team: {refused:?}")
     })?;
     world.barrier()

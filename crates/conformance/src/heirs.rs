@@ -36,14 +36,14 @@ pub fn run(kind: &str) -> ExitCode {
 fn work(world: &World, kind: &str) -> Result<()> {
     // Who is left cannot split the world any more.
     let rest = world.split(Some(u64::from(world.rank() == VICTIM)), 0)?;
-    let rest = rest.ok_or_else(|| Error::Misuse("everybody has a colour".into()))?;
+    let rest = rest.ok_or_else(|| Error::Program("everybody has a colour".into()))?;
     match kind {
         "call" => calls(world, &rest),
         "suicide" => suicide(world, &rest),
         "server" => lock(world, &rest, &Kind::Server),
         "hybrid" => lock(world, &rest, &Kind::Hybrid),
         "backoff" => window(world),
-        _ => Err(Error::Misuse(format!("there is no kind {kind:?} of work; there are {KINDS:?}"))),
+        _ => Err(Error::Program(format!("there is no kind {kind:?} of work; there are {KINDS:?}"))),
     }
 }
 

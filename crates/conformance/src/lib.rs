@@ -117,7 +117,7 @@ pub fn record(fabric: &str, name: &str, outcome: &str) {
 /// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of
 /// it.
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
+    if holds { Ok(()) } else { Err(Error::Program(format!("test failed: {}", what()))) }
 }
 
 /// Likewise, for equality.

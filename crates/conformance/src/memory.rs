@@ -1,6 +1,6 @@
 //! Windows and words as memory.
 
-use farside::{Error, Pair, Rank, Result, World};
+use farside::{Error, ErrorClass, Pair, Rank, Result, World};
 
 use crate::{ensure, ensure_eq};
 
@@ -120,7 +120,7 @@ pub(crate) fn a_window_can_be_cast(world: World) -> Result<()> {
     match bytes.cast::<[u8; 3]>() {
         Err(Error::Mismatch { left: 16, right: 3, .. }) => world.barrier(),
         Err(error) => Err(error),
-        Ok(_) => Err(Error::Misuse("test failed: a cast that leaves bytes over".into())),
+        Ok(_) => Err(Error::Program("test failed: a cast that leaves bytes over".into())),
     }
 }
 
@@ -129,9 +129,9 @@ pub(crate) fn too_much_memory_is_refused_by_all(world: World) -> Result<()> {
     let len = if world.rank().0 == 1 { usize::MAX / 8 } else { 10 };
     match world.window::<u64>(len) {
         Err(Error::OutOfMemory { .. }) if world.rank().0 == 1 => {}
-        Err(Error::Misuse(message)) if message.contains("rank 1") => {}
+        Err(Error::PeerFailed { rank: Rank(1), class: ErrorClass::Memory }) => {}
         Err(error) => return Err(error),
-        Ok(_) => return Err(Error::Misuse("test failed: a window larger than the memory".into())),
+        Ok(_) => return Err(Error::Program("test failed: a window larger than the memory".into())),
     }
     let window = world.window::<u64>(10)?;
     window.free(&world)

@@ -66,9 +66,10 @@ pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
     };
     rounds(&world, send, look, &done)?;
     let elsewhere = world.put_signal(&[1], data.at(Rank(0), 0), 1, flag.at(Rank(1), 0));
-    ensure(matches!(elsewhere, Err(Error::Misuse(ref why)) if why.contains("flush")), || {
-        "a signal to another rank".into()
-    })?;
+    ensure(
+        matches!(elsewhere, Err(Error::InvalidArgument(ref why)) if why.contains("flush")),
+        || "a signal to another rank".into(),
+    )?;
     data.free(&world)?;
     flag.free(&world)?;
     done.free(&world)

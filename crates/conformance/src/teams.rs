@@ -110,7 +110,9 @@ pub(crate) fn teams_come_and_go(world: World) -> Result<()> {
         team.free()?;
     }
     let refused = world.team().free();
-    ensure(matches!(refused, Err(Error::Misuse(_))), || format!("the world was freed: {refused:?}"))
+    ensure(matches!(refused, Err(Error::InvalidState(_))), || {
+        format!("the world was freed: {refused:?}")
+    })
 }
 
 pub(crate) fn who_has_no_colour_has_no_team(world: World) -> Result<()> {

@@ -300,7 +300,7 @@ fn whole(world: &World, case: &Case) -> Result<()> {
         let matrix = x
             .clone()
             .into_dimensionality::<Ix2>()
-            .map_err(|error| Error::Misuse(error.to_string()))?;
+            .map_err(|error| Error::Program(error.to_string()))?;
         same(
             &product.get(product.area())?,
             &(matrix.dot(&matrix.t()) * 2.0 + 3.0).into_dyn(),

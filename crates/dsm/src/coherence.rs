@@ -350,7 +350,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
     ) -> Result<()> {
         let node = self.context.topology().node_of(rank);
         let handler =
-            self.handler.ok_or_else(|| Error::Misuse("no handler serves diffs here".into()))?;
+            self.handler.ok_or_else(|| Error::Internal("no handler serves diffs here".into()))?;
         let mut done = 0;
         let most = (self.context.job().caps.call_bytes_max as usize / 4).max(1);
         for part in into.chunks_mut(most) {
@@ -361,7 +361,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             let reply = self.context.call(node, handler, asked.as_bytes())?;
             let fits = reply.len() == part.len() * 4;
             if !fits {
-                return Err(Error::Misuse(format!(
+                return Err(Error::Internal(format!(
                     "{node} sent {} bytes instead of {}",
                     reply.len(),
                     part.len() * 4
@@ -477,7 +477,7 @@ impl<'w, V: Variant> Coherence<'w, V> {
             seen.set(rank, number.max(next - 1));
             number == next
         });
-        wrong.map_or(Ok(()), |wrong| Err(Error::Misuse(wrong)))
+        wrong.map_or(Ok(()), |wrong| Err(Error::Internal(wrong)))
     }
 
     /// Writes intervals to the log, which ranks that ask for a lock read.

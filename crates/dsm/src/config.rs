@@ -117,8 +117,9 @@ macro_rules! named {
 
             fn from_str(name: &str) -> Result<$type> {
                 $type::ALL.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
-                    Error::Misuse(format!(concat!("there is no ", $what, " {:?}; there are: \
-                        {}"), name, [$($name),*].join(", ")))
+                    let names = [$($name),*].join(", ");
+                    let what = format!("there is no {} {name:?}; there are: {names}", $what);
+                    Error::InvalidArgument(what)
                 })
             }
         }

@@ -80,7 +80,7 @@ impl<'w, V: Variant> Dsm<'w, V> {
         };
         let own = NonNull::new(memory.copy.own().as_ptr().cast::<u8>());
         let own =
-            own.ok_or_else(|| Error::Misuse("this rank's shared memory is nowhere".into()))?;
+            own.ok_or_else(|| Error::Internal("this rank's shared memory is nowhere".into()))?;
         let (watched, guard, base): (_, Box<dyn Guard>, _) = match method {
             None => (None, Box::new(NoGuard), own),
             Some(method) => {
@@ -312,14 +312,14 @@ fn method_of(access: Access) -> Option<Method> {
 fn check_config(world: &World, config: &mut Config) -> Result<()> {
     let page = config.page_bytes;
     if !page.is_power_of_two() || !(4..=PAGE_WORDS_MAX * 4).contains(&page) {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "a page of {page} bytes cannot be: it is a power of two from 4 to {}",
             PAGE_WORDS_MAX * 4
         )));
     }
     config.bytes = config.bytes.max(1).checked_next_multiple_of(page as u64).unwrap_or(u64::MAX);
     if config.bytes / page as u64 > 1 << 31 || config.storage_max > 8 << 30 {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "{} bytes of shared memory and {} of storage are too much: at most 2^31 pages, and 8 \
              GiB of storage",
             config.bytes, config.storage_max

@@ -161,15 +161,15 @@ impl<V: Variant> Coherence<'_, V> {
     fn check_lock(&self, lock: u32, held: bool) -> Result<()> {
         self.check()?;
         match self.lock_state.held.get(lock as usize) {
-            None => Err(Error::Misuse(format!(
+            None => Err(Error::InvalidArgument(format!(
                 "there is no lock {lock}: there are {}, from 0 on (`Config::locks`)",
                 self.config.locks
             ))),
             Some(&is) if is != held && held => {
-                Err(Error::Misuse(format!("lock {lock} is not held by this rank")))
+                Err(Error::InvalidState(format!("lock {lock} is not held by this rank")))
             }
             Some(&is) if is != held => {
-                Err(Error::Misuse(format!("lock {lock} is held by this rank already")))
+                Err(Error::InvalidState(format!("lock {lock} is held by this rank already")))
             }
             Some(_) => Ok(()),
         }

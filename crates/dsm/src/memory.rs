@@ -148,7 +148,7 @@ pub(crate) fn check_room(what: &str, wanted: usize, limit: usize) -> Result<()> 
     if wanted <= limit {
         return Ok(());
     }
-    Err(Error::Misuse(format!(
+    Err(Error::Exhausted(format!(
         "{wanted} bytes of {what} are more than the {limit} that there is room for between two \
          barriers of all ranks: \
          let them meet more often, or raise `storage_max`"

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 }
 
 fn cut() -> Error {
-    Error::Misuse(
+    Error::Internal(
         "a message between shared memories makes no sense: do all ranks run the same program?"
             .into(),
     )

@@ -40,7 +40,7 @@ impl Region {
     pub(crate) fn allocate(&mut self, bytes: u64, align: u64, placement: Placement) -> Result<u64> {
         let (align, bytes) = match placement {
             Placement::Aligned(wanted) if !wanted.is_power_of_two() => {
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidArgument(format!(
                     "an alignment is a power of two, and {wanted} is none"
                 )));
             }
@@ -56,7 +56,7 @@ impl Region {
         let start = match placement {
             Placement::At(start) => self.at(start, bytes, align)?,
             _ => self.first_fit(bytes, align).ok_or_else(|| {
-                Error::Misuse(format!(
+                Error::Exhausted(format!(
                     "{bytes} bytes of shared memory cannot be allocated: {} of {} are taken; raise \
                      `Config::bytes`",
                     self.taken.iter().map(|(start, end)| end - start).sum::<u64>(),
@@ -71,7 +71,7 @@ impl Region {
 
     pub(crate) fn free(&mut self, start: u64) -> Result<()> {
         let Some(end) = self.taken.remove(&start) else {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "nothing that was allocated starts at byte {start} of shared memory"
             )));
         };
@@ -92,13 +92,13 @@ impl Region {
             return Err(Error::Misaligned { offset: start, align });
         }
         if end > self.bytes {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "{bytes} bytes at byte {start} do not fit into the {} of shared memory",
                 self.bytes
             )));
         }
         match self.taken.range(..end).next_back() {
-            Some((from, to)) if *to > start => Err(Error::Misuse(format!(
+            Some((from, to)) if *to > start => Err(Error::InvalidState(format!(
                 "bytes {start} to {end} of shared memory are not free: bytes {from} to {to} are \
                  taken"
             ))),

@@ -55,7 +55,7 @@ impl<T: Plain> Shared<T> {
     /// The bytes that some elements take.
     pub(crate) fn bytes(&self, range: &Range<usize>) -> Result<Range<u64>> {
         if range.start > range.end || range.end > self.len {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "elements {} to {} are not among the {} of this shared slice",
                 range.start, range.end, self.len
             )));
@@ -82,7 +82,9 @@ impl ViewMemory {
 
     fn cells<T: Plain>(&self, bytes: Range<u64>) -> Result<&[Cell<T>]> {
         if bytes.end > self.bytes {
-            return Err(Error::Misuse("a shared slice belongs to another shared memory".into()));
+            return Err(Error::InvalidArgument(
+                "a shared slice belongs to another shared memory".into(),
+            ));
         }
         // SAFETY: inside of the memory, as was checked.
         let start = unsafe { self.base.add(bytes.start as usize) }.cast::<Cell<T>>();

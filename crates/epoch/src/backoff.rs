@@ -203,7 +203,7 @@ impl Backoff {
         )?;
         match answer.first() {
             Some(&answer @ (GRANTED | REFUSED)) => Ok(answer),
-            _ => Err(Error::Misuse(format!(
+            _ => Err(Error::Internal(format!(
                 "the agent of {node} does not know the lock of {target}"
             ))),
         }
@@ -216,5 +216,7 @@ fn name(context: &Context) -> u64 {
 
 #[cold]
 fn unlike(target: Rank, held: u64) -> Error {
-    Error::Misuse(format!("the lock state of {target} is {held} where its holder's name should be"))
+    Error::Internal(format!(
+        "the lock state of {target} is {held} where its holder's name should be"
+    ))
 }

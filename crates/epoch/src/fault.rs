@@ -1,9 +1,23 @@
 //! The rules of epochs that a program can break.
 
-use farside_fabric::{Error, Rank};
+use farside_fabric::{ErrorClass, Rank};
 
-/// A broken rule of epochs. A call that finds one returns it as [`Error::Misuse`] with its text;
-/// [`Fault::is_reported_by`] recognises it there.
+/// A broken rule of epochs. A call that finds one returns it as an
+/// [`Error`](farside_fabric::Error), from which [`fault`](farside_fabric::Error::fault) takes it:
+///
+/// ```
+/// use farside::epoch::{Fault, Options, Window};
+/// use farside::{ErrorClass, Rank};
+///
+/// farside::local(2, |world| {
+///     let window = Window::allocate(&world, 64, Options::new())?;
+///     let error = window.unlock(Rank(1)).unwrap_err();
+///     assert_eq!(error.fault(), Some(&Fault::NotLocked { target: Rank(1) }));
+///     assert_eq!(error.class(), ErrorClass::Epoch);
+///     window.free()
+/// })
+/// .unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -90,27 +104,6 @@ pub enum Fault {
     },
 }
 
-impl Fault {
-    /// Returns whether an error reports this fault.
-    ///
-    /// ```
-    /// use farside::Rank;
-    /// use farside::epoch::{Fault, Options, Window};
-    ///
-    /// farside::local(2, |world| {
-    ///     let window = Window::allocate(&world, 64, Options::new())?;
-    ///     let error = window.unlock(Rank(1)).unwrap_err();
-    ///     assert!(Fault::NotLocked { target: Rank(1) }.is_reported_by(&error));
-    ///     assert!(!Fault::LockedTwice { target: Rank(1) }.is_reported_by(&error));
-    ///     window.free()
-    /// })
-    /// .unwrap();
-    /// ```
-    pub fn is_reported_by(&self, error: &Error) -> bool {
-        matches!(error, Error::Misuse(text) if *text == self.to_string())
-    }
-}
-
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -159,8 +152,10 @@ impl std::fmt::Display for Fault {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        Error::Misuse(fault.to_string())
+impl std::error::Error for Fault {}
+
+impl farside_fabric::Fault for Fault {
+    fn class(&self) -> ErrorClass {
+        ErrorClass::Epoch
     }
 }

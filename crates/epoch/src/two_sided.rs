@@ -25,6 +25,7 @@ use farside_rma::group::{dissemination, rounds};
 use farside_rma::{AwaitedWord, Context, Place, Processing, Team, Window};
 
 use crate::answer::AnswerSlot;
+use crate::fault::Fault;
 use crate::message::Operation;
 use crate::mode::Mode;
 use crate::variant::Variant;
@@ -300,7 +301,7 @@ impl<'t> TwoSided<'t> {
         let (mut rest, mut answer) = (message.as_slice(), Vec::new());
         while !rest.is_empty() {
             let operation = Operation::decode(&mut rest).ok_or_else(|| {
-                Error::Misuse(format!(
+                Error::Internal(format!(
                     "{} has sent an epoch that makes no sense",
                     self.members[member]
                 ))
@@ -389,5 +390,5 @@ impl LockQueue {
 
 #[cold]
 fn closed(target: Rank) -> Error {
-    Error::Misuse(format!("no access epoch to {target} is open"))
+    Fault::OutsideEpoch { target }.into()
 }

@@ -1,12 +1,15 @@
 //! Programs that break the rules of epochs are told, by name.
 
 use farside::epoch::{Design, Mode, Options, Window};
-use farside::{Error, Rank, Result, World};
+use farside::{Error, ErrorClass, Rank, Result, World};
 
 fn says<T>(result: Result<T>, what: &str) {
     match result {
-        Err(Error::Misuse(text)) => assert!(text.contains(what), "{text:?} does not say {what:?}"),
-        Err(other) => panic!("{other} instead of {what:?}"),
+        Err(error) => {
+            let class = error.class();
+            assert!(matches!(class, ErrorClass::Epoch | ErrorClass::Argument), "{error}: {class}");
+            assert!(error.to_string().contains(what), "{error:?} does not say {what:?}");
+        }
         Ok(_) => panic!("nothing is said of {what:?}"),
     }
 }

@@ -1,7 +1,13 @@
 //! The one error type. Every message names the value that was wrong and, where there is one, the
-//! way out.
+//! way out; [`Error::class`] is what a program, or another language, tells errors apart by.
+
+use std::any::Any;
+use std::sync::Arc;
 
 use crate::address::{Node, Rank, SegmentId};
+pub use class::ErrorClass;
+
+mod class;
 
 /// What every call of farside that can fail returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -241,9 +247,54 @@ pub enum Error {
         /// Whose word it is.
         owner: Rank,
     },
+    /// A part of a collective call, or of an operation, that another rank could not do.
+    #[error("{rank} could not do its part of this call ({class}); its own error says why")]
+    PeerFailed {
+        /// The rank that failed.
+        rank: Rank,
+        /// The class of its error.
+        class: ErrorClass,
+    },
+    /// A rank that has named as many segments as there are names. No name is given twice, so that
+    /// an address that outlived its window is recognised.
+    #[error(
+        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: \
+         keep windows and use them again instead of allocating new ones, or let another rank be \
+         the first of the team",
+        u32::MAX
+    )]
+    OutOfNames {
+        /// The rank.
+        rank: Rank,
+    },
+    /// A store of fixed size, which the program has chosen, that is full.
+    #[error("{0}")]
+    Exhausted(String),
+    /// An argument that makes no sense.
+    #[error("{0}")]
+    InvalidArgument(String),
     /// A call that the rules forbid at this moment.
     #[error("{0}")]
-    Misuse(String),
+    InvalidState(String),
+    /// A setting that makes no sense: a variable, an option, a profile, a list of hosts.
+    #[error("{0}")]
+    InvalidSetting(String),
+    /// A file that cannot be read or written, or that is not what it should be.
+    #[error("{0}")]
+    File(String),
+    /// A network, or the library that drives it, that does not do what it is needed for.
+    #[error("{0}")]
+    Network(String),
+    /// A broken rule of a layer above, as that layer's own type ([`Error::fault`]).
+    #[error("{0}")]
+    Layer(LayerError),
+    /// A failure that the program itself has found and returned.
+    #[error("{0}")]
+    Program(String),
+    /// A state that cannot be: a defect of farside, memory that was overwritten, or ranks that run
+    /// different programs.
+    #[error("{0}")]
+    Internal(String),
     /// The job that this process was told to join is not there, or not what it should be.
     #[error("cannot join the job: {0}")]
     Join(String),
@@ -271,7 +322,81 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Returns the class of this error.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Error::UnknownRank { .. } | Error::UnknownNode { .. } | Error::NotAMember { .. } => {
+                ErrorClass::Rank
+            }
+            Error::OutOfRange { .. } | Error::OutOfBounds { .. } => ErrorClass::Bounds,
+            Error::NoSegment { .. } => ErrorClass::Segment,
+            Error::Misaligned { .. }
+            | Error::Mismatch { .. }
+            | Error::NotOwn { .. }
+            | Error::InvalidArgument(_) => ErrorClass::Argument,
+            Error::InvalidState(_) => ErrorClass::State,
+            Error::Disagreement { .. } => ErrorClass::Disagreement,
+            Error::Unsupported { .. } => ErrorClass::Unsupported,
+            Error::NoHandler { .. } | Error::HandlerPanicked { .. } => ErrorClass::Handler,
+            Error::RankLost { .. } => ErrorClass::Lost,
+            Error::Poisoned { .. } => ErrorClass::Poisoned,
+            Error::TimedOut { .. } => ErrorClass::TimedOut,
+            Error::OutOfMemory { .. } | Error::AddressSpace { .. } | Error::Exhausted(_) => {
+                ErrorClass::Memory
+            }
+            Error::TooMuch { .. } | Error::OutOfNames { .. } => ErrorClass::Limit,
+            Error::InvalidSetting(_) => ErrorClass::Setting,
+            Error::File(_) => ErrorClass::File,
+            Error::Network(_) => ErrorClass::Network,
+            Error::System { .. } => ErrorClass::System,
+            Error::Join(_) => ErrorClass::Join,
+            Error::Program(_) => ErrorClass::Program,
+            Error::Internal(_) => ErrorClass::Internal,
+            Error::PeerFailed { class, .. } => *class,
+            Error::Layer(error) => error.0.class(),
+        }
+    }
+
+    /// Returns the fault of a layer above that this error reports, if it is of type `F`.
+    pub fn fault<F: Fault>(&self) -> Option<&F> {
+        match self {
+            Error::Layer(LayerError(fault)) => (&**fault as &dyn Any).downcast_ref(),
+            _ => None,
+        }
+    }
 }
+
+/// A broken rule of a layer above the fabrics, with its own type.
+pub trait Fault: std::error::Error + Any + Send + Sync {
+    /// Returns the class of the error that reports this fault.
+    fn class(&self) -> ErrorClass;
+}
+
+impl<F: Fault> From<F> for Error {
+    fn from(fault: F) -> Error {
+        Error::Layer(LayerError(Arc::new(fault)))
+    }
+}
+
+/// The fault of a layer above the fabrics. Two are equal if they have the same type and text.
+#[derive(Clone)]
+pub struct LayerError(Arc<dyn Fault>);
+
+impl std::fmt::Display for LayerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl PartialEq for LayerError {
+    fn eq(&self, other: &LayerError) -> bool {
+        let types = [self, other].map(|error| (&*error.0 as &dyn Any).type_id());
+        types[0] == types[1] && self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for LayerError {}
 
 #[cfg(test)]
 mod tests {

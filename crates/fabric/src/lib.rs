@@ -35,7 +35,7 @@ pub mod waist;
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
 pub use connection::Connection;
 pub use departure::{Departure, Loss, first_cause};
-pub use error::{Error, ExitCause, Result};
+pub use error::{Error, ErrorClass, ExitCause, Fault, LayerError, Result};
 pub use job::{Effort, FailureCounters, Failures, JobState, JobView, PeerState, Roster};
 pub use memory::Mapped;
 pub use observed::{Kind, Observed, Observer, Operation};

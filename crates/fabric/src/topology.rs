@@ -38,7 +38,7 @@ impl Topology {
     /// one node, above the levels named.
     pub fn parse(description: &str, ranks: u32) -> Result<Topology> {
         let bad = |why: String| {
-            Error::Misuse(format!(
+            Error::InvalidSetting(format!(
                 "topology {description:?}: {why}; expected something like \
                  \"rack:2,node:2,socket:2\""
             ))
@@ -77,7 +77,7 @@ impl Topology {
     /// nowhere is kept if it is `node`, dropped otherwise; a `machine` above everything is added.
     pub fn from_levels(ranks: u32, named: Vec<(String, Vec<u32>)>) -> Result<Topology> {
         if ranks == 0 {
-            return Err(Error::Misuse("a job needs at least one rank, not 0".into()));
+            return Err(Error::InvalidArgument("a job needs at least one rank, not 0".into()));
         }
         let mut levels = vec![Level {
             name: "machine".into(),
@@ -109,10 +109,9 @@ impl Topology {
                 levels.push(Level { name, element_of, elements: seen.len() as u32 });
             }
         }
-        let node_level = levels
-            .iter()
-            .position(|level| level.name == "node")
-            .ok_or_else(|| Error::Misuse("a topology needs a level called \"node\"".into()))?;
+        let node_level = levels.iter().position(|level| level.name == "node").ok_or_else(|| {
+            Error::InvalidSetting("a topology needs a level called \"node\"".into())
+        })?;
         let mut nodes = vec![Vec::new(); levels[node_level].elements as usize];
         for (rank, &node) in levels[node_level].element_of.iter().enumerate() {
             nodes[node as usize].push(Rank(rank as u32));

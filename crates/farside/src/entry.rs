@@ -52,7 +52,7 @@ impl<E: Display + 'static> MainResult for std::result::Result<(), E> {
         self.map_err(|error| match of_farside(&error) {
             // It may say that another rank is lost, in which case that rank's error counts.
             Some(error) => error.clone(),
-            None => Error::Misuse(format!("{error:#}")),
+            None => Error::Program(format!("{error:#}")),
         })
     }
 }
@@ -99,7 +99,7 @@ pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -
         #[cfg(feature = "sim")]
         RunAs::Simulated(job) => simulated::run(&entry, job, program),
         #[cfg(not(feature = "sim"))]
-        RunAs::Simulated(_) => Err(Error::Misuse(
+        RunAs::Simulated(_) => Err(Error::InvalidSetting(
             "this program was built without the simulator: build it with the feature `sim` of \
              farside, or start it without --sim"
                 .into(),

@@ -74,10 +74,10 @@ pub use farside_macros::main;
 #[doc(hidden)]
 pub use farside_rma::Prices;
 pub use farside_rma::{
-    Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ExitCause,
-    Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters, Pending,
-    PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope, Summand, SyncKind, Team,
-    Topology, Transfer, WaitOptions, Window, Words, World,
+    Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ErrorClass,
+    ExitCause, Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters,
+    Pending, PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope, Summand,
+    SyncKind, Team, Topology, Transfer, WaitOptions, Window, Words, World, raw,
 };
 pub use farside_sync::{
     Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore, WriteGuard, fence, lock, rw,

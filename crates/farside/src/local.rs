@@ -205,11 +205,11 @@ mod tests {
     fn the_cause_is_reported_rather_than_its_consequences() {
         let result = local(3, |world| {
             if world.rank() == Rank(1) {
-                return Err(Error::Misuse("the cause".into()));
+                return Err(Error::Program("the cause".into()));
             }
             world.barrier()
         });
-        assert_eq!(result.unwrap_err(), Error::Misuse("the cause".into()));
+        assert_eq!(result.unwrap_err(), Error::Program("the cause".into()));
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn racy() -> Program {
             if all == u64::from(world.size()) {
                 Ok(())
             } else {
-                Err(Error::Misuse(format!("{all} counted")))
+                Err(Error::Program(format!("{all} counted")))
             }
         },
     )

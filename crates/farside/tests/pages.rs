@@ -1,4 +1,5 @@
-//! The page of errors is whole: it has an item for each variant of the error, and no other items.
+//! The page of errors is whole: it has an item for each variant of the error, a row for each class,
+//! and no others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ fn every_error_is_on_its_page() {
         .filter(|line| line.starts_with(|letter: char| letter.is_ascii_uppercase()))
         .map(|line| line.split(|letter: char| !letter.is_alphanumeric()).next().unwrap())
         .collect();
-    assert!(variants.contains("RankLost") && variants.contains("Misuse"), "{variants:?}");
+    assert!(variants.contains("RankLost") && variants.contains("Program"), "{variants:?}");
     let page = read("docs/errors.md");
     let items: BTreeSet<&str> = page
         .lines()
@@ -27,4 +28,16 @@ fn every_error_is_on_its_page() {
         .filter_map(|line| line.split('`').next())
         .collect();
     assert_eq!(items, variants, "the items of docs/errors.md (left) are not the variants (right)");
+}
+
+#[test]
+fn every_class_is_on_the_page_of_errors() {
+    let page = read("docs/errors.md");
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with('|') && line.contains("| `")).collect();
+    let expected: Vec<String> = farside::ErrorClass::ALL
+        .iter()
+        .map(|class| format!("| {} | `{class:?}` | `{}` |", class.code(), class.name()))
+        .collect();
+    assert_eq!(rows[1..], expected, "the classes of docs/errors.md (left) are not all (right)");
 }

@@ -80,7 +80,7 @@ fn start_timeout() -> Result<Duration> {
     let Some(text) = variable(START_TIMEOUT) else { return Ok(START) };
     let seconds = text.parse::<u64>().ok().filter(|&seconds| seconds > 0 && seconds < 1 << 24);
     seconds.map(Duration::from_secs).ok_or_else(|| {
-        Error::Misuse(format!("{START_TIMEOUT}={text:?}: expected a number of seconds"))
+        Error::InvalidSetting(format!("{START_TIMEOUT}={text:?}: expected a number of seconds"))
     })
 }
 

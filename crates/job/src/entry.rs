@@ -106,7 +106,7 @@ impl Entry {
         let report = self.report.to_str().unwrap_or("\n").to_owned();
         lines.push(("report", report));
         if let Some((name, value)) = lines.iter().find(|(_, value)| value.contains(['\n', '\0'])) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the {name} of a job cannot be told to its program: {value:?} is not one line of \
                  text"
             )));

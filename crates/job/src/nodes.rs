@@ -30,7 +30,7 @@ impl Nodes {
             (Some(description), nodes) => {
                 let topology = Topology::parse(description, options.ranks)?;
                 if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
-                    return Err(Error::Misuse(format!(
+                    return Err(Error::InvalidSetting(format!(
                         "the topology {description:?} has {} nodes, but {} were asked for",
                         topology.nodes(),
                         nodes.unwrap_or(0)
@@ -159,7 +159,7 @@ impl Nodes {
 /// silent, long after the ranks have started.
 fn check_loopback(bind: IpAddr) -> Result<()> {
     echo(bind).map_err(|error| {
-        Error::Misuse(format!(
+        Error::Network(format!(
             "the loopback interface, over which nodes of one machine reach each other, does not \
              work ({bind}: {error}); \
              start it with `ip link set lo up`, or do without --nodes: ranks of one node need no \
@@ -200,14 +200,14 @@ fn node_server(
     let server = options.server.as_deref().map(str::parse).transpose()?.unwrap_or(defaults.server);
     let peer_timeout = options.peer_timeout.unwrap_or(defaults.peer_timeout);
     if peer_timeout.is_zero() {
-        return Err(Error::Misuse(
+        return Err(Error::InvalidSetting(
             "a node cannot be given up at once; allow it some time to answer".into(),
         ));
     }
     let network: Arc<dyn Transport> = match options.fabric {
         Kind::Ofi => {
             if server.location == ServerLocation::Host {
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidSetting(format!(
                     "the server {server} is for the nic fabric; over ofi agents serve"
                 )));
             }

@@ -75,7 +75,7 @@ mod left_out {
     }
 
     fn missing<T>() -> Result<T> {
-        Err(Error::Misuse(
+        Err(Error::InvalidSetting(
             "this program was built without the ofi fabric: build it with the feature `ofi` of \
              farside, or use nic between nodes"
                 .into(),

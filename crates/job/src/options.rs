@@ -25,7 +25,7 @@ impl Kind {
         match std::env::var(BETWEEN_NODES).unwrap_or_default().as_str() {
             "" | "nic" => Ok(Kind::Nic),
             "ofi" => Ok(Kind::Ofi),
-            other => Err(Error::Misuse(format!(
+            other => Err(Error::InvalidSetting(format!(
                 "{BETWEEN_NODES}={other:?}: nodes are connected by nic or ofi"
             ))),
         }
@@ -45,7 +45,7 @@ impl std::str::FromStr for Kind {
             "shm" => Ok(Kind::Shm),
             "nic" => Ok(Kind::Nic),
             "ofi" => Ok(Kind::Ofi),
-            other => Err(Error::Misuse(format!(
+            other => Err(Error::InvalidSetting(format!(
                 "there is no fabric {other:?}; there are: shm, nic, ofi"
             ))),
         }
@@ -90,13 +90,14 @@ impl Options {
     pub fn new(ranks: u32) -> Result<Options> {
         let memory = variable(MEMORY)
             .map(|text| {
-                parse_bytes(&text).map_err(|error| Error::Misuse(format!("{MEMORY}: {error}")))
+                parse_bytes(&text)
+                    .map_err(|error| Error::InvalidSetting(format!("{MEMORY}: {error}")))
             })
             .transpose()?;
         let cores = variable(CORES).map(|text| {
             let cores = text.parse().ok().filter(|&cores| cores > 0);
             cores.ok_or_else(|| {
-                Error::Misuse(format!("{CORES}={text:?}: expected a number of processors"))
+                Error::InvalidSetting(format!("{CORES}={text:?}: expected a number of processors"))
             })
         });
         Ok(Options {
@@ -140,7 +141,7 @@ impl NodePlan {
 /// Reads a number of bytes such as `4096`, `512M` or `4GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let bad = || {
-        Error::Misuse(format!(
+        Error::InvalidSetting(format!(
             "{text:?} is no number of bytes; expected something like 4096, 512M or 4G"
         ))
     };

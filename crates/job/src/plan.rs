@@ -108,7 +108,7 @@ impl Plan {
         let is_alone = machines == 1;
         if !is_alone && (split.is_some() || options.topology.is_some()) {
             let name = if split.is_some() { NODES } else { TOPOLOGY };
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidSetting(format!(
                 "{name} is for one machine, but this job spans {machines}"
             )));
         }
@@ -118,7 +118,7 @@ impl Plan {
             None => Kind::Nic,
         };
         if kind == Kind::Shm && (!is_alone || split.is_some()) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidSetting(format!(
                 "{FABRIC}=shm is for one node; ranks of several reach each other over nic"
             )));
         }
@@ -255,7 +255,7 @@ fn read_variable<T>(
     parse: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>> {
     let Some(text) = environment(name) else { return Ok(None) };
-    let bad = || Error::Misuse(format!("{name}={text:?}: expected {expected}"));
+    let bad = || Error::InvalidSetting(format!("{name}={text:?}: expected {expected}"));
     parse(&text).ok_or_else(bad).map(Some)
 }
 
@@ -278,7 +278,7 @@ fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<
     let even = format!("node:{}", nodes.unwrap_or(1));
     let topology = Topology::parse(topology.unwrap_or(&even), ranks)?;
     if nodes.is_some_and(|nodes| nodes != topology.nodes()) {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidSetting(format!(
             "{NODES} and {TOPOLOGY} disagree on the number of nodes"
         )));
     }

@@ -48,7 +48,8 @@ impl Hosts {
     /// If `ranks` are given, hosts without a number share what is left of them as evenly as can be,
     /// the first ones getting more; otherwise such a host has one rank.
     pub fn parse(list: &str, ranks: Option<u32>) -> Result<Hosts> {
-        let bad = |why: String| Error::Misuse(format!("{list:?} is no list of hosts: {why}"));
+        let bad =
+            |why: String| Error::InvalidSetting(format!("{list:?} is no list of hosts: {why}"));
         let parsed: Vec<(String, Option<IpAddr>, Option<u32>)> = list
             .split(',')
             .map(|item| parse_one(item.trim()))
@@ -175,7 +176,8 @@ fn bare(text: &str) -> &str {
 }
 
 fn split(template: &str) -> Result<Vec<String>> {
-    let bad = |why: &str| Error::Misuse(format!("{template:?} is no way to reach a host: {why}"));
+    let bad =
+        |why: &str| Error::InvalidSetting(format!("{template:?} is no way to reach a host: {why}"));
     let words =
         shlex::split(template).ok_or_else(|| bad("a quote or a backslash lacks its end"))?;
     if words.is_empty() {

@@ -75,7 +75,7 @@ impl<'a> LocalRanks<'a> {
         }
         let Some(first) = processes.first_mut() else {
             return Err(
-                farside_fabric::Error::Misuse("no rank was given to this node".into()).into()
+                farside_fabric::Error::Internal("no rank was given to this node".into()).into()
             );
         };
         let group = processes::pid(&first.child);

@@ -94,7 +94,10 @@ impl std::str::FromStr for Server {
         let found = SERVERS.iter().find(|(known, _)| *known == name).map(|(_, server)| *server);
         found.ok_or_else(|| {
             let names: Vec<&str> = Server::names().collect();
-            Error::Misuse(format!("there is no server {name:?}; there are: {}", names.join(", ")))
+            Error::InvalidSetting(format!(
+                "there is no server {name:?}; there are: {}",
+                names.join(", ")
+            ))
         })
     }
 }

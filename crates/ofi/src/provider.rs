@@ -25,7 +25,7 @@ pub(crate) fn find(library: &Arc<Library>, name: Option<&str>, at: IpAddr) -> Re
         Some(name) if names.iter().any(|known| known == name) => name.to_owned(),
         Some(name) => {
             let others = ask(library, None, None)?.iter().map(|entry| entry.name()).collect();
-            return Err(Error::Misuse(format!(
+            return Err(Error::Network(format!(
                 "libfabric has no provider {name:?} with reliable datagrams and remote memory \
                  access here; there are: {}",
                 listed(others)
@@ -35,7 +35,7 @@ pub(crate) fn find(library: &Arc<Library>, name: Option<&str>, at: IpAddr) -> Re
             names.sort_by_key(|name| rank(name));
             let reaches_others = names.into_iter().find(|name| rank(name).is_some());
             reaches_others.ok_or_else(|| {
-                Error::Misuse(
+                Error::Network(
                     "libfabric has no provider with reliable datagrams and remote memory access \
                      here; `fi_info` lists what it has"
                         .into(),
@@ -49,7 +49,7 @@ pub(crate) fn find(library: &Arc<Library>, name: Option<&str>, at: IpAddr) -> Re
     let found = ask(library, Some(&chosen), is_internet.then_some(at))?;
     let first = found.iter().find(|entry| entry.name() == chosen);
     let first = first.ok_or_else(|| {
-        Error::Misuse(format!("libfabric's provider {chosen:?} has nothing at {at}"))
+        Error::Network(format!("libfabric's provider {chosen:?} has nothing at {at}"))
     })?;
     first.copy(library, OPERATIONS)
 }

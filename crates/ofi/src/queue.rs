@@ -177,7 +177,7 @@ impl Queue {
         });
         match posted {
             Posted::Yes => Ok(()),
-            Posted::Busy => Err(Error::Misuse("libfabric takes no more receive buffers".into())),
+            Posted::Busy => Err(Error::Network("libfabric takes no more receive buffers".into())),
             Posted::No(error) => Err(error),
         }
     }

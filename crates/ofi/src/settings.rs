@@ -34,7 +34,7 @@ impl std::str::FromStr for Settings {
 
     fn from_str(text: &str) -> Result<Settings> {
         let bad = |part: &str| {
-            Error::Misuse(format!(
+            Error::InvalidSetting(format!(
                 "{text:?}: {part:?} says nothing; expected \
                  PROVIDER/atomics=agent|native|apart/rma=BYTES, any of them"
             ))

@@ -351,7 +351,7 @@ impl Transfers {
                     Ok(true) => {}
                     Ok(false) => {
                         fetch.outcome =
-                            Err(Error::Misuse("what was read has the wrong length".into()))
+                            Err(Error::Internal("what was read has the wrong length".into()))
                     }
                     Err(error) => fetch.outcome = Err(error),
                 }
@@ -462,7 +462,7 @@ impl Transfers {
     /// Takes the outcome of an operation, if it is complete; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: u64) -> Result<Option<Reply>> {
         match self.fetches.get(&ticket) {
-            None => Err(Error::Misuse(format!("{ticket} names no operation that is under way"))),
+            None => Err(Error::Internal(format!("{ticket} names no operation that is under way"))),
             Some(found) if found.left > 0 => Ok(None),
             Some(_) => self.fetches.remove(&ticket).map(|found| found.outcome).transpose(),
         }

@@ -46,7 +46,7 @@ impl Ofi {
             let has_them = queue.has_atomics(Width::W64) && queue.has_atomics(Width::W32);
             let default = if has_them { Atomics::Apart } else { Atomics::Agent };
             if *settings.atomics.get_or_insert(default) != Atomics::Agent && !has_them {
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidSetting(format!(
                     "libfabric's provider {:?} has no atomics on words of 32 and 64 bits; use \
                      atomics=agent",
                     settings.provider.unwrap_or_default()
@@ -81,7 +81,7 @@ pub fn providers() -> Result<(String, Vec<String>)> {
 
 fn library() -> Result<Library> {
     Library::open().map_err(|why| {
-        Error::Misuse(format!(
+        Error::Network(format!(
             "the ofi fabric needs libfabric, which is not here ({why}); install libfabric1 \
              (Debian, Ubuntu) or libfabric (Fedora, Arch), or use --fabric nic"
         ))

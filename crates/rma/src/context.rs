@@ -304,7 +304,7 @@ impl Context {
     ) -> Result<()> {
         if to.rank != signal.rank {
             let (data, signal) = (to.rank, signal.rank);
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "put_signal of data to {data} with a signal to {signal}: both go to one rank; to \
                  signal another one, put, \
                  flush {data}, and signal"
@@ -423,7 +423,9 @@ impl Context {
         let reply = started.and_then(|started| self.finish_as(started, &FailureScope::Agent(node)));
         match reply.map_err(|error| self.cause_of_failed_call(error, leader))? {
             Reply::Bytes(bytes) => Ok(bytes),
-            other => Err(Error::Misuse(format!("a call brought back {other:?} instead of bytes"))),
+            other => {
+                Err(Error::Internal(format!("a call brought back {other:?} instead of bytes")))
+            }
         }
     }
 

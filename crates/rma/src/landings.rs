@@ -100,7 +100,7 @@ impl Context {
 
     fn landed_word(&self) -> Result<&(Word, Mapped)> {
         let first_only = || {
-            Error::Misuse(
+            Error::InvalidState(
                 "only the first rank of a node that counts landings knows their number".into(),
             )
         };

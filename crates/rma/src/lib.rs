@@ -4,7 +4,8 @@
 //!   and the rest;
 //! - [`Window`]s: memory with a part on every member; [`Words`]: a few of them, for protocols;
 //! - [`Context`]: put, get, strided and vector transfers, accumulate, atomics, fence, flush, wait;
-//! - [`Scope`]: transfers that overlap with computation.
+//! - [`Scope`]: transfers that overlap with computation;
+//! - [`raw`]: the same memory by rank and byte offset, for interfaces of other languages.
 //!
 //! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by
 //! name, no thread, no socket and no clock. `target` decides, once for each operation, whether the
@@ -26,6 +27,7 @@ mod place;
 mod plain;
 mod poison;
 mod prices;
+pub mod raw;
 mod segment;
 mod target;
 mod team;
@@ -39,7 +41,9 @@ pub use atomics::Fetch;
 pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;
 pub use counters::{Counters, PeerCounters};
-pub use farside_fabric::{Agent, Error, ExitCause, HandlerId, Link, Node, Rank, Result, Topology};
+pub use farside_fabric::{
+    Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Rank, Result, Topology,
+};
 pub use group::{BarrierKind, SyncKind};
 pub use noncontiguous::{Patch, Run};
 pub use numeric::Numeric;

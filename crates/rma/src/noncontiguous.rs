@@ -252,7 +252,7 @@ impl<'a> Runs<'a> {
         let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
         let size = size_of::<T>().max(1) as u64;
         let Some((bytes, near, far)) = self.extents() else {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "{self} reaches further than 64 bits count; {}'s part has {} elements ({}), and \
                  the slice has {}",
                 place.rank,
@@ -265,7 +265,7 @@ impl<'a> Runs<'a> {
             return Err(place.out_of_range(far));
         }
         if near > near_bytes as u64 {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the near side of {self} reaches {} elements into a slice that has {}",
                 near / size,
                 near_bytes as u64 / size

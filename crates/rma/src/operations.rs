@@ -253,7 +253,7 @@ impl Context {
         let segment_bytes = segment.part(at).map_or(0, |part| part.bytes);
         match op.check(width).and_then(|()| word.check(segment_bytes)) {
             Err(error) => error,
-            Ok(()) => Error::Misuse(format!("{} on {word:?} was refused", op.name())),
+            Ok(()) => Error::Internal(format!("{} on {word:?} was refused", op.name())),
         }
     }
 }

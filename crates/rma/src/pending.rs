@@ -121,7 +121,11 @@ impl Context {
     /// # Safety
     ///
     /// `data` must stay where and as it is until the ticket's operation is over.
-    unsafe fn put_lent<T: Plain>(&self, data: &[T], to: Place<'_, T>) -> Result<Option<Ticket>> {
+    pub(crate) unsafe fn put_lent<T: Plain>(
+        &self,
+        data: &[T],
+        to: Place<'_, T>,
+    ) -> Result<Option<Ticket>> {
         let bytes = data.as_bytes();
         to.check(bytes.len() as u64)?;
         let Target::Far(far) = self.target(to.segment, to.rank)? else {
@@ -143,7 +147,7 @@ impl Context {
     ///
     /// `into` must stay where it is, and nothing may touch it, until the ticket's operation is
     /// over.
-    unsafe fn get_lent<T: Plain>(
+    pub(crate) unsafe fn get_lent<T: Plain>(
         &self,
         from: Place<'_, T>,
         into: &mut [T],

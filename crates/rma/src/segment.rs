@@ -17,7 +17,8 @@ pub(crate) struct Segment {
     lengths: Lengths,
     pub(crate) members: Arc<[Rank]>,
     traffic: Traffic,
-    /// This rank's part.
+    /// This rank, and its part.
+    pub(crate) me: Rank,
     pub(crate) own: Mapped,
 }
 
@@ -105,7 +106,7 @@ impl Segment {
             near[rank.index() - first_near.index()] = Some(part);
         }
         let own = fabric.map(me, id)?.ok_or(Error::NoSegment { rank: me, segment: id })?;
-        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, own })
+        Ok(Segment { id, ranks, first_near, near, lengths, members, traffic, me, own })
     }
 
     /// Whether what is posted to it counts as landings.

@@ -167,6 +167,8 @@ impl Context {
 pub(crate) fn old_value(reply: Reply) -> Result<u128> {
     match reply {
         Reply::Word(held) => Ok(held),
-        other => Err(Error::Misuse(format!("an atomic brought back {other:?} instead of a word"))),
+        other => {
+            Err(Error::Internal(format!("an atomic brought back {other:?} instead of a word")))
+        }
     }
 }

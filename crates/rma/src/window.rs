@@ -26,6 +26,10 @@ impl<T: Plain> Window<T> {
         Window { segment, element: PhantomData }
     }
 
+    pub(crate) fn into_segment(self) -> Arc<Segment> {
+        self.segment
+    }
+
     /// Element `index` of `rank`'s part. Whether there is one is checked when the place is used.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, T> {
@@ -164,12 +168,13 @@ impl<'w, T: Plain> Own<'w, T> {
         if copy(offset) {
             return Ok(());
         }
-        Err(Error::Misuse(format!(
-            "index {index}..{} is outside of the {} elements ({}) of this rank's part of this \
-             window",
-            index.saturating_add(count),
-            self.len(),
-            short_name::<T>()
-        )))
+        Err(Error::OutOfBounds {
+            rank: self.segment.me,
+            first: index as u64,
+            end: index.saturating_add(count) as u64,
+            elements: self.len() as u64,
+            element: short_name::<T>(),
+            of: "this window",
+        })
     }
 }

@@ -61,7 +61,7 @@ impl Words {
         }
         let segment = Arc::new(team.segment(BLOCK_WORDS as u64 * 8, 8, Traffic::Counted)?);
         pool.blocks.push(Block { segment, used: vec![false; BLOCK_WORDS].into() });
-        pool.take(count).ok_or_else(|| Error::Misuse("a fresh block of words has no room".into()))
+        pool.take(count).ok_or_else(|| Error::Internal("a fresh block of words has no room".into()))
     }
 
     /// Word `index` of `rank`.
@@ -86,7 +86,7 @@ impl Words {
         let mut pool = team.group().pool.borrow_mut();
         let block = pool.blocks.iter_mut().find(|block| Arc::ptr_eq(&block.segment, &self.block));
         let Some(block) = block else {
-            return Err(Error::Misuse(
+            return Err(Error::InvalidState(
                 "words are freed by the team that allocated them, not by another".into(),
             ));
         };

@@ -5,9 +5,9 @@ use farside::{Error, Rank, Result, World};
 
 fn told<T>(result: Result<T>) -> Result<()> {
     match result {
-        Err(Error::Misuse(why)) if why.starts_with("rank 0 has named 4294967295 windows") => Ok(()),
+        Err(Error::OutOfNames { rank: Rank(0) }) => Ok(()),
         Err(other) => Err(other),
-        Ok(_) => Err(Error::Misuse("a name was given that there is not".into())),
+        Ok(_) => Err(Error::Program("a name was given that there is not".into())),
     }
 }
 

@@ -46,7 +46,7 @@ fn told(
         let turn = || {
             ready.wait();
             match me {
-                LOST => Err(Error::Misuse("it fails".into())),
+                LOST => Err(Error::Program("it fails".into())),
                 // Whose program fails has left for a moment, before it is known to have failed.
                 LEAVER => loop {
                     let told = world.wait_among(
@@ -72,7 +72,7 @@ fn told(
         outcomes.lock().expect("nobody panics with it").push((me, error));
         Ok(())
     });
-    assert_eq!(ended.map(drop), Err(Error::Misuse("it fails".into())));
+    assert_eq!(ended.map(drop), Err(Error::Program("it fails".into())));
     let mut outcomes = outcomes.into_inner().expect("nobody panics with it");
     outcomes.sort_by_key(|&(rank, _)| rank);
     outcomes

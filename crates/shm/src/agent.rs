@@ -76,7 +76,7 @@ impl Agent {
     ) -> Result<Agent> {
         if job.serving(rank).load(Ordering::SeqCst) == FAILED {
             // Another may run the handlers since.
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "the agent of {rank} could not be started before; start the job again"
             )));
         }
@@ -200,7 +200,7 @@ impl Calls {
         if ticket.0 / u64::from(CALL_SLOTS) != u64::from(rank.0)
             || slot.state.load(Ordering::SeqCst) == FREE
         {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Internal(format!(
                 "{ticket:?} names no call that is under way from {rank}"
             )));
         }

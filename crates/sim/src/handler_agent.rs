@@ -110,7 +110,7 @@ impl Agent for HandlerAgent<'_> {
             let (part, after) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
             rest = after;
             if !mapped.get(piece.offset, part) {
-                return Err(Error::Misuse("an operation was refused".into()));
+                return Err(Error::Internal("an operation was refused".into()));
             }
         }
         Ok(())

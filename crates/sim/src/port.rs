@@ -69,7 +69,7 @@ impl<E: Engine> Port<E> {
     }
 
     fn pause(&self, pause: Pause) -> Result<Resume> {
-        let over = || Error::Misuse("the simulation of this rank is over".into());
+        let over = || Error::InvalidState("the simulation of this rank is over".into());
         // A fiber that unwinds must not wait any more: nobody would wake it.
         if std::thread::panicking() {
             return Err(over());

@@ -173,25 +173,25 @@ impl Profile {
         }
         if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
             let text = std::fs::read_to_string(name).map_err(|error| {
-                Error::Misuse(format!("the profile {name} cannot be read: {error}"))
+                Error::InvalidSetting(format!("the profile {name} cannot be read: {error}"))
             })?;
             let read =
                 Profile::parse(&text).and_then(|profile| timed::check(&profile).map(|()| profile));
             // The error of a text does not name the file.
             return read.map_err(|error| match error {
-                Error::Misuse(why) => Error::Misuse(format!("{name}: {why}")),
+                Error::InvalidSetting(why) => Error::InvalidSetting(format!("{name}: {why}")),
                 other => other,
             });
         }
         let known = Profile::names().collect::<Vec<_>>().join(", ");
-        Err(Error::Misuse(format!(
+        Err(Error::InvalidSetting(format!(
             "there is no profile {name:?}: there are {known}, or give a file that ends in .toml"
         )))
     }
 
     /// Reads a profile.
     pub fn parse(text: &str) -> Result<Profile> {
-        let bad = |why: String| Error::Misuse(format!("a profile cannot be read: {why}"));
+        let bad = |why: String| Error::InvalidSetting(format!("a profile cannot be read: {why}"));
         let profile: Profile = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
         let named = |name: &str| profile.level.iter().any(|level| level.name == name);
         if !named("node") || profile.level.first().is_none_or(|level| level.name != "machine") {
@@ -231,7 +231,7 @@ impl Profile {
             "host-spin-block" if figure(&self.agent, "spin_ns")? > 0 => {}
             "host-spin-block" => {
                 let name = &self.name;
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidSetting(format!(
                     "the profile {name} does not say how long a host spins"
                 )));
             }
@@ -247,7 +247,7 @@ impl Profile {
             }
             other => {
                 let known = "nic, host-poll, host-spin-block, host-block";
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidSetting(format!(
                     "there is no server {other:?} in the simulator; there are: {known}"
                 )));
             }
@@ -268,7 +268,7 @@ impl Profile {
 
 /// A number of a table, in the unit of its name.
 pub(crate) fn figure(table: &BTreeMap<String, Figure>, name: &str) -> Result<u64> {
-    let missing = || Error::Misuse(format!("the profile has no {name}"));
+    let missing = || Error::InvalidSetting(format!("the profile has no {name}"));
     let figure = table.get(name).ok_or_else(missing)?;
     whole(figure, name)
 }
@@ -282,5 +282,5 @@ pub(crate) fn whole(figure: &Figure, name: &str) -> Result<u64> {
     if figure.is.is_finite() && (0.0..1e15).contains(&figure.is) {
         return Ok(figure.is as u64);
     }
-    Err(Error::Misuse(format!("{name} of the profile is {}, which is no time", figure.is)))
+    Err(Error::InvalidSetting(format!("{name} of the profile is {}, which is no time", figure.is)))
 }

@@ -242,7 +242,7 @@ impl Store {
     pub(crate) fn poll(&mut self, rank: Rank, asked: Ticket, now_ns: u64) -> Result<Option<Reply>> {
         let replies = &mut self.rank_states[rank.index()].replies;
         let Some(at) = replies.iter().position(|(known, _)| *known == asked) else {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Internal(format!(
                 "{asked:?} names no operation that is under way from {rank}"
             )));
         };
@@ -334,7 +334,7 @@ impl Store {
             if done {
                 Ok(Reply::None)
             } else {
-                Err(Error::Misuse("an operation was refused".into()))
+                Err(Error::Internal("an operation was refused".into()))
             }
         };
         match body {

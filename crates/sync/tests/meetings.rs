@@ -44,7 +44,7 @@ fn separation<V: Variant>(kind: BarrierKind, rounds: u64) -> Program {
                 world.team().barrier_as::<V>(kind)?;
                 let seen = world.load(come)?;
                 if seen < round * u64::from(world.size()) {
-                    return Err(Error::Misuse(format!("left round {round} when {seen} had come")));
+                    return Err(Error::Program(format!("left round {round} when {seen} had come")));
                 }
             }
             Ok(())
@@ -97,7 +97,7 @@ fn fenced<V: Variant>(style: Style) -> Program {
                 world.wait(words.at(world.rank(), 1), |told| told == 1)?;
                 match world.get_value(words.at(Rank(1), 0))? {
                     7 => Ok(()),
-                    other => Err(Error::Misuse(format!("{other} after the fence"))),
+                    other => Err(Error::Program(format!("{other} after the fence"))),
                 }
             }
             _ => Ok(()),
@@ -132,7 +132,7 @@ fn all_to_all(world: &World, sync: impl Fn(u64) -> Result<()>, rounds: u64) -> R
         world.get(window.at(next, 0), &mut theirs)?;
         let mine = window.own().to_vec()?;
         if mine.iter().chain(&theirs).any(|&seen| seen != round) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "round {round}: {mine:?} here, {theirs:?} at {next}"
             )));
         }
@@ -162,7 +162,7 @@ fn synced<V: Variant>(puts: &'static [(u32, u32)], rounds: u64) -> Program {
                 {
                     let seen = world.get_value(window.at(Rank(to), from as usize))?;
                     if seen < round {
-                        return Err(Error::Misuse(format!(
+                        return Err(Error::Program(format!(
                             "{seen} of {round} from rank {from} to rank {to}"
                         )));
                     }

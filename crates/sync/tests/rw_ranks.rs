@@ -110,7 +110,7 @@ fn kinds_that_differ_are_told() {
         let kind = if world.rank() == Rank(0) { Kind::Default } else { Kind::rma_rw() };
         match RwLock::of_kind(&world, Rank(0), &kind) {
             Err(Error::Disagreement { .. }) => Ok(()),
-            other => Err(Error::Misuse(format!("made, or another error: {:?}", other.err()))),
+            other => Err(Error::Program(format!("made, or another error: {:?}", other.err()))),
         }
     });
     made.unwrap();
@@ -169,7 +169,7 @@ fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
                 _read = std::mem::ManuallyDrop::new(lock.read(&world)?);
             }
             world.barrier()?;
-            return Err(Error::Misuse("on purpose".into()));
+            return Err(Error::Program("on purpose".into()));
         }
         world.barrier()?;
         let poisoned = |asked: Result<()>| {
@@ -197,7 +197,7 @@ fn lose_a_holder(kind: &Kind, home: Rank, is_writer: bool) {
         assert_eq!(lock.members(), [Rank(0), Rank(1), Rank(2)]);
         Ok(())
     });
-    assert_eq!(ended.map(drop).unwrap_err(), Error::Misuse("on purpose".into()));
+    assert_eq!(ended.map(drop).unwrap_err(), Error::Program("on purpose".into()));
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub const DESIGNS: [&str; 3] = ["direct", "two-sided", "backoff"];
 /// Factors a matrix with windows of a design, and checks the result. Collective.
 pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
     if plan.size == 0 || plan.block == 0 || plan.block > plan.size {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "a matrix of {} rows cannot be cut into blocks of {}: both are at least 1, and the \
              block is not larger",
             plan.size, plan.block
@@ -122,7 +122,7 @@ pub fn factor(world: &World, plan: &Plan, design: &str) -> Result<Outcome> {
         }
         "backoff" => Design::Backoff(LockAgent::new(world)?),
         other => {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "there is no design {other:?}; there are: {}",
                 DESIGNS.join(", ")
             )));
@@ -350,7 +350,7 @@ pub(crate) fn run(world: &World, arguments: &[String]) -> Result<()> {
             1e-10 * plan.size as f64,
         ))?;
         if residual.is_nan() || residual > 1e-10 * plan.size as f64 {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "the factors are wrong: the residual is {residual:e}"
             )));
         }
@@ -399,13 +399,13 @@ pub(crate) fn parse(arguments: &[String]) -> Result<(Plan, Vec<String>)> {
             None => (flag.as_str(), words.next().cloned()),
         };
         if !known(flag) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "lu has no option {flag}; there are: {}",
                 Flag::names(&FLAGS)
             )));
         }
-        let value = value.ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?;
-        let bad = || Error::Misuse(format!("{value:?} is no value for {flag}"));
+        let value = value.ok_or_else(|| Error::InvalidArgument(format!("{flag} needs a value")))?;
+        let bad = || Error::InvalidArgument(format!("{value:?} is no value for {flag}"));
         match flag {
             "--size" => plan.size = value.parse().map_err(|_| bad())?,
             "--block" => plan.block = value.parse().map_err(|_| bad())?,

@@ -26,7 +26,7 @@ impl Fft3d {
     pub(super) fn new(size: &[usize], iterations: usize) -> Result<Fft3d> {
         let size: [usize; 3] = Options::check_size("fft3d", size, 2)?;
         match size.iter().find(|extent| !extent.is_power_of_two()) {
-            Some(extent) => Err(Error::Misuse(format!(
+            Some(extent) => Err(Error::InvalidArgument(format!(
                 "fft3d takes powers of two as its size, and {extent} is none"
             ))),
             None => Ok(Fft3d { size, iterations, field: None }),

@@ -122,7 +122,7 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
     if options.verify {
         world.broadcast(farside::Rank(0), &mut says)?;
         if says[0] != 0.0 {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{} on {} ranks differs from the sequential run by {:e}",
                 options.program.name(),
                 world.size(),
@@ -137,7 +137,7 @@ pub fn run(world: &World, options: &Options) -> Result<Outcome> {
 }
 
 fn unwritten(path: &str, error: &std::io::Error) -> Error {
-    Error::Misuse(format!("the picture {path} cannot be written: {error}"))
+    Error::File(format!("the picture {path} cannot be written: {error}"))
 }
 
 /// The greatest difference of two results; what is not a number differs from everything.

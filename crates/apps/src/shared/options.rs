@@ -133,7 +133,7 @@ impl Options {
             let flag = name.split('=').next().unwrap_or(name);
             if !FLAGS.iter().any(|known| known.name == flag) {
                 let names = Flag::names(&FLAGS);
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidArgument(format!(
                     "{} has no option {flag}; there are: {names}",
                     program.name()
                 )));
@@ -147,7 +147,7 @@ impl Options {
                 None => rest
                     .next()
                     .cloned()
-                    .ok_or_else(|| Error::Misuse(format!("{flag} needs a value")))?,
+                    .ok_or_else(|| Error::InvalidArgument(format!("{flag} needs a value")))?,
             };
             options.set(flag, &value)?;
         }
@@ -155,13 +155,13 @@ impl Options {
     }
 
     fn set(&mut self, flag: &str, value: &str) -> Result<()> {
-        let bad = || Error::Misuse(format!("{flag} {value}: expected a number"));
+        let bad = || Error::InvalidArgument(format!("{flag} {value}: expected a number"));
         let number = || value.parse::<u64>().map_err(|_| bad());
         match flag {
             "--size" => {
                 let parts = value.split('x').map(str::parse);
                 self.size = parts.collect::<Result<_, _>>().map_err(|_| {
-                    Error::Misuse(format!(
+                    Error::InvalidArgument(format!(
                         "--size {value}: expected numbers with an x between them, such as 2000x1000"
                     ))
                 })?;
@@ -189,7 +189,7 @@ impl Options {
     ) -> Result<[usize; N]> {
         let good = size.iter().all(|&extent| (least..=1 << 20).contains(&extent));
         size.try_into().ok().filter(|_| good).ok_or_else(|| {
-            Error::Misuse(format!(
+            Error::InvalidArgument(format!(
                 "{name} takes {N} numbers of at least {least} as its size, and not {size:?}"
             ))
         })

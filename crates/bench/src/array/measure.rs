@@ -69,7 +69,7 @@ fn sync(world: &World, completion: Completion) -> Result<f64> {
         let mut seen = vec![0.0; ranks];
         array.get_slice([me..me + 1, 0..ranks], &mut seen)?;
         if seen.iter().enumerate().any(|(peer, &seen)| peer != me && seen < value) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "after a {} sync, a put had not landed",
                 completion.name()
             )));
@@ -139,7 +139,7 @@ fn product(world: &World, size: usize) -> Result<f64> {
     }
     let last = c.get_value(&[size - 1, size - 1])?;
     if last != size as f64 {
-        return Err(Error::Misuse(format!("a product of order {size} gave {last}")));
+        return Err(Error::Program(format!("a product of order {size} gave {last}")));
     }
     world.barrier()?;
     c.free()?;

@@ -95,8 +95,9 @@ impl driver::Plan for Plan {
     }
 
     fn run(&self, world: &World) -> farside::Result<Vec<String>> {
-        let options =
-            self.options().map_err(|error| farside::Error::Misuse(format!("{error:#}")))?;
+        let options = self
+            .options()
+            .map_err(|error| farside::Error::InvalidArgument(format!("{error:#}")))?;
         let outcome = shared::run(world, &options)?;
         if world.rank().0 != 0 {
             return Ok(Vec::new());

@@ -44,7 +44,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         })?;
     }
     let kind = lock::Kind::named(KIND)
-        .ok_or_else(|| Error::Misuse(format!("there is no lock {KIND:?}")))?;
+        .ok_or_else(|| Error::InvalidArgument(format!("there is no lock {KIND:?}")))?;
     let is_far = plan.cases.iter().any(|case| case == BANDWIDTH);
     let memory = world.window::<u64>(if is_far { MESSAGE_WORDS } else { 1 })?;
     let mut samples = Vec::new();

@@ -126,7 +126,7 @@ fn one(
             choice.name(),
             increments[0]
         );
-        return Err(Error::Misuse(what));
+        return Err(Error::Program(what));
     }
     lock.free(world)?;
     Ok(summary)

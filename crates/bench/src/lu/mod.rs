@@ -57,7 +57,7 @@ impl driver::Plan for Plan {
                 let outcome = lu::factor(world, &plan, design)?;
                 let Some(residual) = outcome.residual else { continue };
                 if residual.is_nan() || residual > 1e-10 * size as f64 {
-                    return Err(farside::Error::Misuse(format!(
+                    return Err(farside::Error::Program(format!(
                         "{design}: the factors are wrong, by {residual:e}"
                     )));
                 }

@@ -154,7 +154,7 @@ fn word(world: &World, at: Place<'_, u64>, case: &str, time: Duration) -> Result
 }
 
 fn no_case(name: &str) -> farside::Error {
-    farside::Error::Misuse(format!("there is no case {name:?}"))
+    farside::Error::InvalidArgument(format!("there is no case {name:?}"))
 }
 
 fn each<T>(count: u64, mut run: impl FnMut(u64) -> Result<T>) -> Result<()> {

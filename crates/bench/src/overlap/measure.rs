@@ -35,7 +35,7 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
             ("direct", _) => Design::Direct,
             ("backoff", Some(agent)) => Design::Backoff(agent),
             ("two-sided", _) => Design::TwoSided { message_bytes: plan.message_bytes },
-            _ => return Err(Error::Misuse(format!("there is no design {name:?}"))),
+            _ => return Err(Error::InvalidArgument(format!("there is no design {name:?}"))),
         };
         let window = Window::allocate(world, largest, Options::new().design(design))?;
         let bench = Bench {

@@ -48,7 +48,7 @@ enum Method {
 
 impl Method {
     fn new(world: &World, case: &str, algorithm: &str) -> Result<Method> {
-        let unknown = || Error::Misuse(format!("there is no {algorithm:?} of {case:?}"));
+        let unknown = || Error::InvalidArgument(format!("there is no {algorithm:?} of {case:?}"));
         let barrier = || {
             let kind = BarrierKind::ALL.into_iter().find(|kind| kind.name() == algorithm);
             kind.map(Method::Barrier).ok_or_else(unknown)
@@ -110,7 +110,7 @@ impl Puts {
         for peer in world.ranks().filter(|&peer| peer != world.rank()) {
             let seen = self.window.own().get(peer.index() * self.words)?;
             if seen < round {
-                return Err(Error::Misuse(format!(
+                return Err(Error::Program(format!(
                     "{peer}'s put of round {round} has not landed, only {seen}"
                 )));
             }

@@ -169,7 +169,7 @@ fn fixed<W: Variant>(
                             Get(key) => map.get(world, key as u64)?,
                             Insert(key, value) => map.insert(world, key as u64, value)?,
                             other => {
-                                return Err(Error::Misuse(format!(
+                                return Err(Error::Program(format!(
                                     "{other:?} of a map of fixed size"
                                 )));
                             }

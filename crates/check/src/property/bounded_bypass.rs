@@ -81,11 +81,11 @@ impl BoundedBypass {
                 let bound = self.bound;
                 let problem =
                     format!("rank {waits} was overtaken {times} times, where {bound} is the bound");
-                return Err(Error::Misuse(problem));
+                return Err(Error::Program(problem));
             }
             if !self.in_all && counts[rank.index()] > self.bound {
                 let times = counts[rank.index()];
-                return Err(Error::Misuse(format!(
+                return Err(Error::Program(format!(
                     "rank {waits} was overtaken {times} times by {rank}"
                 )));
             }

@@ -107,7 +107,7 @@ impl InARow {
                 let problem = format!(
                     "rank {waits} waits, and {count} {whom} have gone in: {name} allows {bound}"
                 );
-                return Err(Error::Misuse(problem));
+                return Err(Error::Program(problem));
             }
         }
         Ok(())

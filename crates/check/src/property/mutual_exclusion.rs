@@ -49,16 +49,16 @@ impl Room {
             return self.visit_together(world, holders);
         }
         if let Some(other) = self.watch.inside.replace(Some(me)) {
-            return Err(Error::Misuse(format!("{other} and {me} are inside at the same time")));
+            return Err(Error::Program(format!("{other} and {me} are inside at the same time")));
         }
         // A rank that finds the count lost with its owner is not inside any more.
         let seen = world.get_value(count).inspect_err(|_| self.watch.inside.set(None))?;
         let visits = self.watch.visits.get();
         if self.watch.inside.get() != Some(me) {
-            return Err(Error::Misuse(format!("somebody came in while {me} was inside")));
+            return Err(Error::Program(format!("somebody came in while {me} was inside")));
         }
         if seen != visits {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{me} sees {seen} visits of {visits}: one was lost"
             )));
         }
@@ -74,7 +74,7 @@ impl Room {
         together.set(together.get() + 1);
         if together.get() > holders {
             let (me, others) = (world.rank(), together.get() - 1);
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{me} and {others} others are inside at the same time: {holders} may be"
             )));
         }

@@ -44,10 +44,10 @@ impl ReadersWriters {
         let readers = self.readers.get() - u32::from(!writes);
         match self.writer.get() {
             Some(other) if other != me => {
-                Err(Error::Misuse(format!("{me} meets the writer {other} inside")))
+                Err(Error::Program(format!("{me} meets the writer {other} inside")))
             }
             _ if writes && readers > 0 => {
-                Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside")))
+                Err(Error::Program(format!("the writer {me} meets {readers} readers inside")))
             }
             _ => Ok(()),
         }
@@ -73,7 +73,7 @@ impl Library {
         watch.meets(me, false)?;
         let written = watch.written.get();
         if seen.iter().any(|&word| word != written) {
-            return Err(Error::Misuse(format!("{me} reads {seen:?} where {written} was written")));
+            return Err(Error::Program(format!("{me} reads {seen:?} where {written} was written")));
         }
         leave();
         Ok(())
@@ -83,14 +83,14 @@ impl Library {
     pub fn write(&self, world: &World) -> Result<()> {
         let (me, watch) = (world.rank(), &self.watch);
         if let Some(other) = watch.writer.replace(Some(me)) {
-            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+            return Err(Error::Program(format!("{me} meets the writer {other} inside")));
         }
         watch.meets(me, true)?;
         let seen = world.get_value(self.word(world, 0)).inspect_err(|_| watch.writer.set(None))?;
         watch.meets(me, true)?;
         let written = watch.written.get();
         if seen != written {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "the writer {me} reads {seen} where {written} was written"
             )));
         }

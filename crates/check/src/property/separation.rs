@@ -38,12 +38,12 @@ impl Gate {
     fn look(&self, world: &World, me: Rank, other: Rank, round: u64) -> Result<()> {
         let seen = world.load(self.rounds.at(other, 0))?;
         if seen < round {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{me} has left barrier {round} before {other} has come to it"
             )));
         }
         if seen > round + 1 {
-            return Err(Error::Misuse(format!(
+            return Err(Error::Program(format!(
                 "{other} is at barrier {seen} before {me} has come to {}",
                 round + 1
             )));

@@ -214,7 +214,7 @@ impl Fabric for Endpoint {
     }
 
     fn poll(&self, ticket: Ticket) -> Result<Option<Reply>> {
-        Err(Error::Misuse(format!("{ticket:?}: no operation of this fabric is ever pending")))
+        Err(Error::Internal(format!("{ticket:?}: no operation of this fabric is ever pending")))
     }
     fn cancel(&self, _ticket: Ticket) {}
     fn block(&self, wait: &Wait<'_>) -> Result<Wake> {

@@ -203,7 +203,7 @@ fn check_range(range: Range<usize>, dimension: usize, extent: usize) -> Result<(
     if range.start <= range.end && range.end <= extent {
         return Ok(());
     }
-    Err(Error::Misuse(format!(
+    Err(Error::InvalidArgument(format!(
         "the range {range:?} of dimension {dimension} is not within the array, which ends at \
          {extent}"
     )))

@@ -84,7 +84,7 @@ impl Blocks {
         let tiles = |block: &[usize]| -> Result<Vec<Vec<usize>>> {
             same("dimensions of a block, and of its array", block.len())?;
             if block.contains(&0) {
-                return Err(Error::Misuse(format!("blocks of shape {block:?} are empty")));
+                return Err(Error::InvalidArgument(format!("blocks of shape {block:?} are empty")));
             }
             let cut = |(&extent, &step): (&usize, &usize)| {
                 (0..extent).step_by(step).chain([extent]).collect()
@@ -107,7 +107,7 @@ impl Blocks {
                             "blocks that begin at {starts:?} do not cover a dimension: expected 0 \
                              and then ascending numbers within the array"
                         );
-                        return Err(Error::Misuse(what));
+                        return Err(Error::InvalidArgument(what));
                     }
                 }
                 let grid: Vec<usize> = starts.iter().map(Vec::len).collect();
@@ -305,7 +305,7 @@ fn check_grid(grid: &[usize], dimensions: usize, members: usize) -> Result<&[usi
     }
     match grid.iter().try_fold(1usize, |all, &size| all.checked_mul(size)) {
         Some(needed) if needed >= 1 && needed <= members => Ok(grid),
-        _ => Err(Error::Misuse(format!(
+        _ => Err(Error::InvalidArgument(format!(
             "a grid of {grid:?} does not fit {members} members: expected a product of 1 to \
              {members}"
         ))),

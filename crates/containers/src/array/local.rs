@@ -59,7 +59,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
             return Ok(());
         }
         let (mine, theirs) = (self.shape(), other.shape());
-        Err(Error::Misuse(format!(
+        Err(Error::InvalidArgument(format!(
             "an array of shape {theirs:?} does not go with one of shape {mine:?}"
         )))
     }
@@ -67,8 +67,9 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
     fn own(&self, number: usize) -> Result<Block> {
         let mut own =
             self.blocks.of_member(self.team().index()).filter(|block| !block.area.is_empty());
-        own.nth(number)
-            .ok_or_else(|| Error::Misuse(format!("this rank has no block number {number}")))
+        own.nth(number).ok_or_else(|| {
+            Error::InvalidArgument(format!("this rank has no block number {number}"))
+        })
     }
 
     /// One of this rank's blocks, without a copy.
@@ -233,5 +234,5 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
 }
 
 fn broken(error: &ndarray::ShapeError) -> Error {
-    Error::Misuse(format!("a block that does not fit its memory: {error}"))
+    Error::Internal(format!("a block that does not fit its memory: {error}"))
 }

@@ -55,7 +55,7 @@ impl<T: Plain> GlobalArray<'_, T> {
         let reversed: Vec<usize> = other.shape().iter().rev().copied().collect();
         if self.shape() != reversed {
             let (mine, theirs) = (self.shape(), other.shape());
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the transpose of an array of shape {theirs:?} does not fit one of shape {mine:?}"
             )));
         }
@@ -88,7 +88,7 @@ impl<T: Plain> GlobalArray<'_, T> {
             values.into_iter().zip(has).filter(|(_, has)| *has == 1).map(|(value, _)| value);
         present
             .reduce(fold)
-            .ok_or_else(|| Error::Misuse("an array without elements was reduced".into()))
+            .ok_or_else(|| Error::InvalidArgument("an array without elements was reduced".into()))
     }
 
     /// The element that is better than all others, with its index; of several, the first.
@@ -136,8 +136,9 @@ impl<T: Plain> GlobalArray<'_, T> {
             .filter(|(_, has)| *has == 1)
             .map(|(best, _)| best);
         let best = present.reduce(|one, other| if beats(other, one) { other } else { one });
-        let (value, mut place) =
-            best.ok_or_else(|| Error::Misuse("an array without elements has no best one".into()))?;
+        let (value, mut place) = best.ok_or_else(|| {
+            Error::InvalidArgument("an array without elements has no best one".into())
+        })?;
         let mut index = vec![0; self.shape().len()];
         for (at, &extent) in self.shape().iter().enumerate().rev() {
             (index[at], place) = ((place % extent as u64) as usize, place / extent as u64);
@@ -159,7 +160,7 @@ impl<T: Plain> GlobalArray<'_, T> {
             _ => Ok(()),
         };
         self.sync()?;
-        printed.map_err(|error| Error::Misuse(format!("cannot print an array: {error}")))
+        printed.map_err(|error| Error::File(format!("cannot print an array: {error}")))
     }
 }
 
@@ -246,7 +247,7 @@ impl<T: Plain + LinalgScalar> GlobalArray<'_, T> {
         let [rows, columns] = two(self.shape())?;
         let ([a_rows, inner], [b_rows, b_columns]) = (two(a.shape())?, two(b.shape())?);
         if (a_rows, b_columns, inner) != (rows, columns, b_rows) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "matrices of shape {:?} and {:?} do not multiply to one of shape {:?}",
                 a.shape(),
                 b.shape(),
@@ -288,13 +289,15 @@ impl<T: Summand> GlobalArray<'_, T> {
 }
 
 fn two(shape: &[usize]) -> Result<[usize; 2]> {
-    shape.try_into().map_err(|_| Error::Misuse(format!("an array of shape {shape:?} is no matrix")))
+    shape
+        .try_into()
+        .map_err(|_| Error::InvalidArgument(format!("an array of shape {shape:?} is no matrix")))
 }
 
 fn matrix<T>(array: ndarray::ArrayD<T>) -> Result<ndarray::Array2<T>> {
     array
         .into_dimensionality::<Ix2>()
-        .map_err(|error| Error::Misuse(format!("a block of a matrix: {error}")))
+        .map_err(|error| Error::Internal(format!("a block of a matrix: {error}")))
 }
 
 /// Whether this rank is the first of the array's members.

@@ -294,7 +294,7 @@ impl<'w, T: Plain> GlobalArray<'w, T> {
         area::check_dimensions(index.len(), self.shape())?;
         match (0..index.len()).find(|&at| index[at] >= self.shape()[at]) {
             None => Ok(()),
-            Some(_) => Err(farside_fabric::Error::Misuse(format!(
+            Some(_) => Err(farside_fabric::Error::InvalidArgument(format!(
                 "there is no element {index:?} in an array of shape {:?}",
                 self.shape()
             ))),

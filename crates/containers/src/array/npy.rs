@@ -71,7 +71,7 @@ impl<T: Element> GlobalArray<'_, T> {
         agree(self.team(), path, "write", if is_first(self) { begin() } else { Ok(()) })?;
         let write = || -> Result<()> {
             let failed = |error: std::io::Error| {
-                Error::Misuse(format!("cannot write {}: {error}", path.display()))
+                Error::File(format!("cannot write {}: {error}", path.display()))
             };
             let mut file = OpenOptions::new().write(true).open(path).map_err(failed)?;
             for area in self.own_blocks().collect::<Vec<Area>>() {
@@ -100,10 +100,10 @@ impl<T: Element> GlobalArray<'_, T> {
                     header.shape,
                     self.shape()
                 );
-                return Err(Error::Misuse(what));
+                return Err(Error::File(what));
             }
             let failed = |error: std::io::Error| {
-                Error::Misuse(format!("cannot read {}: {error}", path.display()))
+                Error::File(format!("cannot read {}: {error}", path.display()))
             };
             for area in self.own_blocks().collect::<Vec<Area>>() {
                 let mut block = vec![T::new_zeroed(); area.len()];
@@ -170,12 +170,12 @@ struct Header {
 
 fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
     let failed =
-        |error: std::io::Error| Error::Misuse(format!("cannot read {}: {error}", path.display()));
+        |error: std::io::Error| Error::File(format!("cannot read {}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
     let mut start = [0; 12];
     file.read_exact(&mut start[..10]).map_err(failed)?;
     if start[..6] != *MAGIC {
-        return Err(Error::Misuse(format!("{} is no file in NumPy's format", path.display())));
+        return Err(Error::File(format!("{} is no file in NumPy's format", path.display())));
     }
     let (len, before) = match start[6] {
         1 => (usize::from(u16::from_le_bytes([start[8], start[9]])), 10),
@@ -185,7 +185,7 @@ fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
         }
     };
     if len > HEADER_MAX {
-        return Err(Error::Misuse(format!(
+        return Err(Error::File(format!(
             "{} begins with a header of {len} bytes, which is too long",
             path.display()
         )));
@@ -193,7 +193,7 @@ fn open<T: Element>(path: &Path) -> Result<(File, Header)> {
     let mut text = vec![0; len];
     file.read_exact(&mut text).map_err(failed)?;
     let shape = parse(&String::from_utf8_lossy(&text), T::DESCR)
-        .map_err(|problem| Error::Misuse(format!("{}: {problem}", path.display())))?;
+        .map_err(|problem| Error::File(format!("{}: {problem}", path.display())))?;
     Ok((file, Header { shape, bytes: before + len }))
 }
 

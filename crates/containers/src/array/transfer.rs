@@ -426,7 +426,9 @@ fn periods(range: &Range<isize>, extent: usize) -> Vec<(Range<usize>, usize)> {
 fn periodic_shape(ranges: &[Range<isize>], shape: &[usize]) -> Result<Vec<usize>> {
     check_dimensions(ranges.len(), shape)?;
     match ranges.iter().find(|range| range.start > range.end) {
-        Some(range) => Err(Error::Misuse(format!("the range {range:?} ends before it begins"))),
+        Some(range) => {
+            Err(Error::InvalidArgument(format!("the range {range:?} ends before it begins")))
+        }
         None => Ok(ranges.iter().map(|range| (range.end - range.start) as usize).collect()),
     }
 }
@@ -439,7 +441,7 @@ fn check_same(expected: &[usize], shape: &[usize]) -> Result<()> {
     if expected == shape {
         return Ok(());
     }
-    Err(Error::Misuse(format!(
+    Err(Error::InvalidArgument(format!(
         "data of shape {shape:?} does not fit a patch of shape {expected:?}"
     )))
 }
@@ -457,5 +459,5 @@ fn check_len(area: &Area, len: usize) -> Result<()> {
 
 pub(super) fn from_packed<T>(shape: &[usize], data: Vec<T>) -> Result<ArrayD<T>> {
     ArrayD::from_shape_vec(IxDyn(shape), data)
-        .map_err(|error| Error::Misuse(format!("a patch of shape {shape:?}: {error}")))
+        .map_err(|error| Error::Internal(format!("a patch of shape {shape:?}: {error}")))
 }

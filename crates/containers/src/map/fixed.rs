@@ -75,7 +75,7 @@ impl<W: Variant> FixedMap<W> {
     ) -> Result<FixedMap<W>> {
         check_volumes(team, volumes)?;
         if slots == 0 {
-            return Err(Error::Misuse(
+            return Err(Error::InvalidArgument(
                 "a volume without slots holds nothing; at least 1 is needed".into(),
             ));
         }

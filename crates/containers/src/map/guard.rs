@@ -144,7 +144,9 @@ impl Guards {
 pub(crate) fn check_volumes(team: &Team<'_>, volumes: &[Rank]) -> Result<()> {
     match volumes.iter().find(|&rank| !team.members().contains(rank)) {
         Some(&rank) => Err(Error::NotAMember { rank, of: "team" }),
-        None if volumes.is_empty() => Err(Error::Misuse("a map needs at least one volume".into())),
+        None if volumes.is_empty() => {
+            Err(Error::InvalidArgument("a map needs at least one volume".into()))
+        }
         None => Ok(()),
     }
 }

@@ -37,7 +37,7 @@ mod words;
 use std::cell::{Cell, RefCell, RefMut};
 use std::marker::PhantomData;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, ErrorClass, Rank, Result};
 use farside_rma::{Context, Integer, Plain, Team, Window, World};
 
 use crate::protocol::bucket::{Change, Room, Verdict, Volume};
@@ -152,8 +152,10 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
             match team.window(layout.words()) {
                 Ok(words) => return Ok((words, layout)),
                 // If one cannot give so much, all are told, and all try with less.
-                Err(Error::OutOfMemory { .. } | Error::Misuse(_))
-                    if options.reserve_bytes.is_none() && bytes > RESERVE_BYTES_MIN =>
+                Err(error)
+                    if error.class() == ErrorClass::Memory
+                        && options.reserve_bytes.is_none()
+                        && bytes > RESERVE_BYTES_MIN =>
                 {
                     bytes /= 2;
                 }
@@ -254,7 +256,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     /// not use the map.
     fn room(&self) -> Result<RefMut<'_, Room>> {
         let is_busy =
-            |_| Error::Misuse("a map was used from inside of one of its own updates".into());
+            |_| Error::InvalidState("a map was used from inside of one of its own updates".into());
         self.room.try_borrow_mut().map_err(is_busy)
     }
 

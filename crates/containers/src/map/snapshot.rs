@@ -81,7 +81,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
         let open = File::open(path).map(|opened| file = Some(BufReader::new(opened)));
         agree(team, path, "read", open)?;
         let mut file =
-            file.ok_or_else(|| Error::Misuse("a file that was opened is there".into()))?;
+            file.ok_or_else(|| Error::Internal("a file that was opened is there".into()))?;
         let header = read_header(&mut file);
         let entries =
             check(team, path, header.and_then(|header| check_header::<K, V>(&header, path)))?;
@@ -114,7 +114,7 @@ fn entry_bytes<K, V>() -> u64 {
 fn read_header(file: &mut impl Read) -> Result<[u8; HEADER_BYTES as usize]> {
     let mut header = [0; HEADER_BYTES as usize];
     file.read_exact(&mut header)
-        .map_err(|error| Error::Misuse(format!("cannot read the header of a map: {error}")))?;
+        .map_err(|error| Error::File(format!("cannot read the header of a map: {error}")))?;
     Ok(header)
 }
 
@@ -122,14 +122,11 @@ fn read_header(file: &mut impl Read) -> Result<[u8; HEADER_BYTES as usize]> {
 fn check_header<K, V>(header: &[u8; HEADER_BYTES as usize], path: &Path) -> Result<u64> {
     let (magic, numbers) = header.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err(Error::Misuse(format!(
-            "{} is no file that a map was saved to",
-            path.display()
-        )));
+        return Err(Error::File(format!("{} is no file that a map was saved to", path.display())));
     }
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| numbers[at * 8 + byte]));
     if (number(0), number(1)) != (size_of::<K>() as u64, size_of::<V>() as u64) {
-        return Err(Error::Misuse(format!(
+        return Err(Error::File(format!(
             "{} has keys of {} and values of {} bytes, and the map that it is read into has {} and \
              {}",
             path.display(),
@@ -173,7 +170,7 @@ pub(crate) fn check<T>(team: &Team<'_>, path: &Path, mine: Result<T>) -> Result<
     match (mine, failed[0].checked_sub(1)) {
         (Ok(_), Some(at)) => {
             let rank = team.members()[at as usize];
-            Err(Error::Misuse(format!(
+            Err(Error::File(format!(
                 "{}: {rank} has failed; its own error says why",
                 path.display()
             )))
@@ -183,5 +180,5 @@ pub(crate) fn check<T>(team: &Team<'_>, path: &Path, mine: Result<T>) -> Result<
 }
 
 fn failed(path: &Path, verb: &str, error: &std::io::Error) -> Error {
-    Error::Misuse(format!("cannot {verb} {}: {error}", path.display()))
+    Error::File(format!("cannot {verb} {}: {error}", path.display()))
 }

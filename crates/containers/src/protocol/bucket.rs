@@ -379,7 +379,7 @@ impl<W: Variant> Volume<'_, W> {
         }
         match self.context.compare_swap(self.at(at), from, to)? {
             held if held == from => Ok(()),
-            _ => Err(Error::Misuse(format!(
+            _ => Err(Error::InvalidState(format!(
                 "{} was taken for lost while it changed a map",
                 self.context.rank()
             ))),
@@ -450,7 +450,7 @@ impl<W: Variant> Volume<'_, W> {
 
     #[cold]
     pub(crate) fn broken(&self, bucket: u64) -> Error {
-        Error::Misuse(format!(
+        Error::Internal(format!(
             "bucket {bucket} of the volume of {} is not what a map leaves behind",
             self.rank
         ))

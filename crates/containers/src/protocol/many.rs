@@ -342,7 +342,7 @@ impl<W: Variant> Volume<'_, W> {
         let swaps: Vec<_> = swaps.collect::<Result<_>>()?;
         for (swap, (_, from, _)) in swaps.into_iter().zip(changes) {
             if swap.wait()? != from {
-                return Err(Error::Misuse(format!(
+                return Err(Error::InvalidState(format!(
                     "{} was taken for lost while it changed a map",
                     self.context.rank()
                 )));

@@ -14,7 +14,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 /// An assertion that is an error of the rank instead of a panic, so that the other ranks hear of
 /// it.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::Misuse(format!("test failed: {}", what()))) }
+    if holds { Ok(()) } else { Err(Error::Program(format!("test failed: {}", what()))) }
 }
 
 /// Whether the long tests are wanted.

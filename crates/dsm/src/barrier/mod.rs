@@ -27,7 +27,7 @@ impl<'a> BarrierMembers<'a> {
         let ascend = ranks.is_sorted_by(|one, next| one < next)
             && ranks.last().is_none_or(|last| last.0 < size);
         if !ascend {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the members of a barrier are ranks in ascending order, each once, and not \
                  {ranks:?}"
             )));

@@ -231,7 +231,7 @@ impl<'t, V: Variant> Window<'t, V> {
 
     fn over(team: Team<'t>, memory: Memory<u8>, options: Options) -> Result<Window<'t, V>> {
         if memory.members() != team.members() {
-            return Err(Error::Misuse(
+            return Err(Error::InvalidState(
                 "memory is attached by the team that allocated it, not by another".into(),
             ));
         }
@@ -451,7 +451,7 @@ fn design_number(design: &Design) -> u64 {
 /// All members must want the same design, and a unit that counts something.
 fn check_alike(team: &Team<'_>, options: &Options, says: &[u64]) -> Result<()> {
     if options.unit == 0 {
-        return Err(Error::Misuse(
+        return Err(Error::InvalidArgument(
             "a displacement unit of 0 bytes counts nothing; 1 counts bytes".into(),
         ));
     }

@@ -66,7 +66,7 @@ impl<'t, A> Ticket<'t, A> {
             target,
             reads: true,
             start: None,
-            decode: |_, _| Err(Error::Misuse("an answer that was there has come again".into())),
+            decode: |_, _| Err(Error::Internal("an answer that was there has come again".into())),
             bytes: 0,
             state: RefCell::new(State::Done(answer)),
         }
@@ -94,7 +94,7 @@ impl<'t, A> Ticket<'t, A> {
             State::Done(answer) => Ok(answer),
             State::Failed(error) => Err(error),
             State::Taken => {
-                Err(Error::Misuse("the answer of this operation was taken before".into()))
+                Err(Error::InvalidState("the answer of this operation was taken before".into()))
             }
             pending => {
                 self.state.replace(pending);
@@ -215,7 +215,7 @@ impl<'t, T: Plain> Put<'t, T> {
         let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
             Ok(Box::new(context.write_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
         });
-        let decode = |_: &[u8], _| Err(Error::Misuse("a put has no answer in a message".into()));
+        let decode = |_: &[u8], _| Err(Error::Internal("a put has no answer in a message".into()));
         Put { ticket: Ticket::queued(target, false, start, decode, bytes) }
     }
 }
@@ -228,7 +228,7 @@ impl<'t, C: Word> Fetched<'t, C> {
         let decode = |bytes: &[u8], _| {
             let bits = bytes.try_into().map(u128::from_le_bytes);
             bits.map(C::from_bits)
-                .map_err(|_| Error::Misuse("an atomic's answer has not 16 bytes".into()))
+                .map_err(|_| Error::Internal("an atomic's answer has not 16 bytes".into()))
         };
         Fetched { ticket: Ticket::queued(target, true, start, decode, 16) }
     }

@@ -18,7 +18,7 @@
 //!     world.put_value(seen + 1, count)?;
 //!     world.sync()?;
 //!     let all = world.get_value(count)?;
-//!     if all == 2 { Ok(()) } else { Err(farside::Error::Misuse(format!("{all} of 2 counted"))) }
+//!     if all == 2 { Ok(()) } else { Err(farside::Error::Program(format!("{all} of 2 counted"))) }
 //! });
 //! let report = exhaustive(&simulation(2, None)?, &racy, Reduction::Sources, 10_000);
 //! assert!(report.failure.unwrap().problem.contains("1 of 2 counted"));
@@ -29,7 +29,7 @@ mod timed;
 
 use std::rc::Rc;
 
-use farside_fabric::{Error, Result, Topology};
+use farside_fabric::{Result, Topology};
 use farside_rma::{World, root_bytes};
 
 pub use farside_sim::explore::{
@@ -57,11 +57,11 @@ pub fn whole_program(run: impl Fn(World) -> Result<()> + 'static) -> Program {
     })
 }
 
-/// Where ranks may die, survivors may end with errors. [`Error::Misuse`] is how a program says that
-/// something is wrong all the same.
+/// Judges how a rank ended. Where ranks may die, survivors may end with errors of the loss, and with
+/// no other.
 fn judged(result: Result<()>, start: &Start) -> Result<(), String> {
     match result {
-        Err(error) if start.losses() == 0 || matches!(error, Error::Misuse(_)) => {
+        Err(error) if start.losses() == 0 || !error.class().is_failure_of_others() => {
             Err(error.to_string())
         }
         _ => Ok(()),

@@ -57,7 +57,7 @@ impl Virtual {
     /// A job of so many ranks, arranged as is usual on that machine.
     pub fn new(profile: &Profile, ranks: u32) -> Result<Virtual> {
         if ranks == 0 {
-            return Err(Error::Misuse("a job has at least one rank".into()));
+            return Err(Error::InvalidArgument("a job has at least one rank".into()));
         }
         Ok(Virtual {
             topology: profile.topology(ranks)?,
@@ -201,6 +201,6 @@ impl<T> Gathered<T> {
     /// The error of the first rank that returned one; otherwise nobody did, and the machine says
     /// what is wrong.
     fn error(&self, problem: String) -> Error {
-        self.error.borrow_mut().take().unwrap_or(Error::Misuse(problem))
+        self.error.borrow_mut().take().unwrap_or(Error::Program(problem))
     }
 }

@@ -142,9 +142,9 @@ impl Endpoint {
         }
         match port.origin.take(ticket)? {
             Some(Reply::Word(word)) => Ok(word),
-            other => {
-                Err(Error::Misuse(format!("a far agent has answered {other:?} instead of a word")))
-            }
+            other => Err(Error::Internal(format!(
+                "a far agent has answered {other:?} instead of a word"
+            ))),
         }
     }
 }

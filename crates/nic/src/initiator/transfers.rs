@@ -47,7 +47,7 @@ impl Transfer {
     pub(crate) fn fill(&mut self, part: &Part, data: &[u8]) {
         let buffer = self.buffer.as_mut().filter(|_| data.len() == part.bytes);
         if !buffer.is_some_and(|buffer| buffer.write(part.packed, data)) {
-            self.outcome = Err(Error::Misuse("a far agent's answer has the wrong length".into()));
+            self.outcome = Err(Error::Internal("a far agent's answer has the wrong length".into()));
         }
     }
 }
@@ -149,7 +149,9 @@ impl<V: Variant> Transfers<V> {
     /// Takes the outcome of a transfer, if it is complete; that uses up the ticket.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Result<Option<Reply>> {
         match self.get_mut(ticket) {
-            None => Err(Error::Misuse(format!("{ticket:?} names no operation that is under way"))),
+            None => {
+                Err(Error::Internal(format!("{ticket:?} names no operation that is under way")))
+            }
             Some(transfer) if transfer.left > 0 => Ok(None),
             Some(_) => {
                 let transfer = self.entries.remove(ticket.0 as u32);

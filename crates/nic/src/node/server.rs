@@ -134,7 +134,7 @@ impl NodeServer {
             return Err(Error::Mismatch { what: "addresses against nodes", left, right });
         }
         let Some(endpoint) = lock(&self.endpoint).take() else {
-            return Err(Error::Misuse("this node serves already".into()));
+            return Err(Error::InvalidState("this node serves already".into()));
         };
         self.job.add_agent();
         let packet_bytes = self.transport.packet_bytes(addresses);

@@ -68,7 +68,7 @@ impl std::str::FromStr for Address {
 
     fn from_str(text: &str) -> Result<Address> {
         let bad = || {
-            Error::Misuse(format!(
+            Error::InvalidArgument(format!(
                 "{text:?} is no address of a transport endpoint; expected IP/HEXDIGITS"
             ))
         };

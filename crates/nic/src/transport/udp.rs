@@ -41,7 +41,7 @@ impl TransportEndpoint for UdpSocket {
     }
 
     fn resolve(&self, to: &Address) -> Result<PeerAddress> {
-        let no_socket = || Error::Misuse(format!("{to} is no address of a UDP socket"));
+        let no_socket = || Error::InvalidArgument(format!("{to} is no address of a UDP socket"));
         to.socket().map(PeerAddress::Socket).ok_or_else(no_socket)
     }
 

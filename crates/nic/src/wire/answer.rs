@@ -1,6 +1,6 @@
 //! Answers in the body of a reply.
 
-use farside_fabric::{Error, Node, Rank, SegmentId};
+use farside_fabric::{Error, ErrorClass, Node, Rank, SegmentId};
 
 use super::{Reader, Refused};
 
@@ -44,7 +44,7 @@ impl Fault {
             Error::Mismatch { left, right, .. } => (6, [left, right, 0, 0]),
             Error::TooMuch { value, limit, .. } => (7, [value, limit, 0, 0]),
             Error::NoHandler { node, handler } => (8, [node.0.into(), handler.into(), 0, 0]),
-            _ => (0, [0; 4]),
+            ref other => (0, [other.class().code() as u64, 0, 0, 0]),
         };
         Fault { code, rank, numbers }
     }
@@ -75,9 +75,10 @@ impl Fault {
             },
             7 => Error::TooMuch { what: "bytes of one far request", value: a, limit: b },
             8 => Error::NoHandler { node: Node(a as u32), handler: b as u32 },
-            code => Error::Misuse(format!(
-                "an operation on memory of {rank} was refused there (code {code})"
-            )),
+            _ => {
+                let class = i32::try_from(a).ok().and_then(ErrorClass::from_code);
+                Error::PeerFailed { rank, class: class.unwrap_or(ErrorClass::Internal) }
+            }
         }
     }
 

@@ -41,7 +41,8 @@ impl InfoList {
     /// Asks for all offers of reliable datagrams with remote memory access that fit.
     pub(crate) fn find(library: &Arc<Library>, wanted: &Wanted<'_>) -> Result<InfoList> {
         let text = |text: &str| {
-            CString::new(text).map_err(|_| Error::Misuse(format!("{text:?} is no provider's name")))
+            CString::new(text)
+                .map_err(|_| Error::InvalidSetting(format!("{text:?} is no provider's name")))
         };
         let node = wanted.at.map(|at| text(&at.to_string())).transpose()?;
         let name = wanted.provider.map(text).transpose()?;

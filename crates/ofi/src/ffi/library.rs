@@ -89,7 +89,7 @@ impl Library {
     pub(crate) fn error(&self, call: &'static str, status: i32) -> Error {
         // SAFETY: it returns a string that lives as long as the library.
         let text = unsafe { CStr::from_ptr((self.strerror)(-status)) }.to_string_lossy();
-        Error::Misuse(format!("libfabric: {call}: {text}"))
+        Error::Network(format!("libfabric: {call}: {text}"))
     }
 
     /// Returns an error unless a status is zero.

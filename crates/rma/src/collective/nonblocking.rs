@@ -92,7 +92,7 @@ impl<T: Plain> PendingReduce<'_, T> {
     /// Waits for the result, and writes it to `into`, which must be as long as what was given.
     pub fn wait_into(self, into: &mut [T]) -> Result<()> {
         if into.len() != self.len {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "a reduction of {} elements into a buffer of {}: both must be of one length",
                 self.len,
                 into.len()

@@ -59,7 +59,7 @@ pub(crate) fn all_to_all<T: Plain>(
 fn check_counts(team: &Team<'_>, len: usize, counts: &[usize], received: usize) -> Result<()> {
     for (what, given) in [("counts", counts.len()), ("places for received counts", received)] {
         if given != team.size() {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "an all-to-all of {} members with {given} {what}: one for each member",
                 team.size()
             )));
@@ -67,7 +67,7 @@ fn check_counts(team: &Team<'_>, len: usize, counts: &[usize], received: usize) 
     }
     let sum = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
     if sum != len {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "parts of {sum} elements in all, and {len} to send: both must be the same"
         )));
     }

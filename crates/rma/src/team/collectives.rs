@@ -170,7 +170,7 @@ impl Team<'_> {
     /// ```
     pub fn all_gather_into<T: Plain>(&self, mine: &[T], all: &mut [T]) -> Result<()> {
         if all.len() != mine.len() * self.size() {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "{} members give {} elements each, and there is room for {} in all",
                 self.size(),
                 mine.len(),
@@ -211,14 +211,14 @@ impl Team<'_> {
     /// ```
     pub fn all_to_all_into<T: Plain>(&self, send: &[T], receive: &mut [T]) -> Result<()> {
         if !send.len().is_multiple_of(self.size()) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "{} elements cannot be dealt out evenly to {} members: use all_to_all_v",
                 send.len(),
                 self.size()
             )));
         }
         if send.len() != receive.len() {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidArgument(format!(
                 "an all-to-all of {} elements into a buffer of {}: both must be of one length",
                 send.len(),
                 receive.len()

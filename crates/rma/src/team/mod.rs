@@ -5,7 +5,7 @@ mod world;
 
 use std::sync::Arc;
 
-use farside_fabric::{Error, Rank, Result, SegmentId};
+use farside_fabric::{Error, ErrorClass, Rank, Result, SegmentId};
 
 use crate::context::Context;
 use crate::group::area as at;
@@ -53,7 +53,7 @@ impl<'w> Team<'w> {
         match self.group {
             Hold::Owned(group) => Ok(Detached { group }),
             Hold::Borrowed(_) => {
-                Err(Error::Misuse("only a team that was made by split is detached".into()))
+                Err(Error::InvalidState("only a team that was made by split is detached".into()))
             }
         }
     }
@@ -150,7 +150,7 @@ impl<'w> Team<'w> {
         // split for all.
         for &leader in self.members().iter().filter(|_| names.contains(&NAMED_ALL)) {
             if names[self.position(leader)?] == NAMED_ALL {
-                return Err(out_of_names(leader));
+                return Err(Error::OutOfNames { rank: leader });
             }
         }
         self.agree_on_success(
@@ -172,7 +172,7 @@ impl<'w> Team<'w> {
     /// member must do so; its windows must have been freed before.
     pub fn free(self) -> Result<()> {
         match &self.group {
-            Hold::Borrowed(_) => Err(Error::Misuse(
+            Hold::Borrowed(_) => Err(Error::InvalidState(
                 "only a team that was made by split can be freed, by its owner".into(),
             )),
             Hold::Owned(group) => {
@@ -192,7 +192,7 @@ impl<'w> Team<'w> {
     pub fn split_by_node(&self) -> Result<Team<'w>> {
         let node = self.context.topology().node_of(self.context.rank());
         let team = self.split(Some(node.0.into()), 0)?;
-        team.ok_or_else(|| Error::Misuse("a team of this node has no members".into()))
+        team.ok_or_else(|| Error::Internal("a team of this node has no members".into()))
     }
 
     /// Meets all members, by the barrier that suits them: where they outnumber the processors, each
@@ -227,7 +227,7 @@ impl<'w> Team<'w> {
             return Err(self.who_differs(element)?);
         }
         if name == NAMED_ALL {
-            return Err(out_of_names(self.members()[0]));
+            return Err(Error::OutOfNames { rank: self.members()[0] });
         }
         let (id, fabric) = (SegmentId(name), self.context.fabric());
         self.agree_on_success(Some(id), Segment::register(fabric, id, bytes, traffic))?;
@@ -256,7 +256,7 @@ impl<'w> Team<'w> {
 
     pub(crate) fn free_segment(&self, segment: &Segment) -> Result<()> {
         if self.members() != &*segment.members {
-            return Err(Error::Misuse(
+            return Err(Error::InvalidState(
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
@@ -274,18 +274,23 @@ impl<'w> Team<'w> {
     /// Agrees on whether all members could register their part: fails with this rank's error if it
     /// has one, otherwise names a rank that failed. Then nothing is left of the segment.
     fn agree_on_success(&self, segment: Option<SegmentId>, mine: Result<()>) -> Result<()> {
-        // One more than the index of the last member that failed.
-        let mut failed = [if mine.is_err() { self.index() as u64 + 1 } else { 0 }];
+        // One more than the index of the last member that failed, then the class of its error.
+        let radix = ErrorClass::ALL.len() as u64 + 1;
+        let mut failed = [match &mine {
+            Ok(()) => 0,
+            Err(error) => (self.index() as u64 + 1) * radix + error.class().code() as u64,
+        }];
         self.all_reduce(&mut failed, u64::max)?;
         mine?;
-        let Some(at) = failed[0].checked_sub(1) else {
+        let Some(at) = (failed[0] / radix).checked_sub(1) else {
             return Ok(());
         };
         if let Some(segment) = segment {
             self.context.fabric().deregister(segment)?;
         }
         let rank = self.members()[at as usize];
-        Err(Error::Misuse(format!("{rank} could not allocate its part; its own error says why")))
+        let class = ErrorClass::from_code((failed[0] % radix) as i32);
+        Err(Error::PeerFailed { rank, class: class.unwrap_or(ErrorClass::Internal) })
     }
 
     fn position(&self, rank: Rank) -> Result<usize> {
@@ -307,16 +312,6 @@ impl<'t, 'w: 't> From<&'t Team<'w>> for Team<'t> {
 /// so.
 const NAMELESS: u64 = 0;
 const NAMED_ALL: u64 = u64::MAX;
-
-/// Names are never used twice, so that an address that outlived its window is recognised.
-fn out_of_names(rank: Rank) -> Error {
-    Error::Misuse(format!(
-        "{rank} has named {} windows, blocks of words and teams in this job, and has no name left: \
-         keep windows and use them \
-         again instead of allocating new ones, or let another rank be the first of the team",
-        u32::MAX
-    ))
-}
 
 /// Which types a window can hold: those with a size, and aligned to no more than a page.
 pub(crate) fn check_type<T>() -> Result<()> {

@@ -124,14 +124,14 @@ impl Client {
         bytes.extend(self.incarnation.to_le_bytes());
         let answer = context.call(context.topology().node_of(home), self.handler, &bytes)?;
         match answer.split_first() {
-            Some((&STALE, _)) => Err(Error::Misuse(format!(
+            Some((&STALE, _)) => Err(Error::InvalidState(format!(
                 "{} asks for a lock that the other members have recovered without it",
                 context.rank()
             ))),
             Some((&first, rest)) => {
                 Ok(Answer { is_granted: first == GRANTED, number: number_at(rest, 0) })
             }
-            None => Err(Error::Misuse("the agent gave no answer to a request for a lock".into())),
+            None => Err(Error::Internal("the agent gave no answer to a request for a lock".into())),
         }
     }
 

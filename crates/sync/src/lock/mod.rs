@@ -254,7 +254,7 @@ impl Lock {
         let held = team.all_gather(&[u8::from(self.held.get())])?;
         if let Some(at) = held.iter().position(|&held| held != 0) {
             let holder = team.members()[at];
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "a lock cannot be freed while {holder} has it (its guard was leaked)"
             )));
         }
@@ -291,7 +291,7 @@ impl Lock {
     #[inline]
     fn release(&self, context: &Context) -> Result<()> {
         if !self.held.replace(false) {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "{} does not have the lock that it releases",
                 self.handle.rank()
             )));
@@ -303,9 +303,10 @@ impl Lock {
     fn misuse(&self, context: &Context) -> Error {
         match self.handle.check_owner(context) {
             Err(error) => error,
-            Ok(()) => {
-                Error::Misuse(format!("{} asks for a lock that it has already", self.handle.rank()))
-            }
+            Ok(()) => Error::InvalidState(format!(
+                "{} asks for a lock that it has already",
+                self.handle.rank()
+            )),
         }
     }
 

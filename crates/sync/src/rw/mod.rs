@@ -308,7 +308,7 @@ impl RwLock {
         let held = team.all_gather(&[self.held.get() as u8])?;
         if let Some(at) = held.iter().position(|&held| held != Held::Not as u8) {
             let holder = team.members()[at];
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "a lock cannot be freed while {holder} has it (its guard was leaked)"
             )));
         }
@@ -384,7 +384,7 @@ impl RwLock {
     #[inline]
     fn release(&self, context: &Context, held: Held) -> Result<()> {
         if self.held.replace(Held::Not) != held {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "{} does not have the lock that it releases",
                 self.handle.rank()
             )));
@@ -400,11 +400,11 @@ impl RwLock {
     fn misuse(&self, context: &Context) -> Error {
         match (self.handle.check_owner(context), self.held.get()) {
             (Err(error), _) => error,
-            (Ok(()), Held::Read) => Error::Misuse(format!(
+            (Ok(()), Held::Read) => Error::InvalidState(format!(
                 "{} asks for a lock that it reads under already",
                 self.handle.rank()
             )),
-            (Ok(()), _) => Error::Misuse(format!(
+            (Ok(()), _) => Error::InvalidState(format!(
                 "{} asks for a lock that it writes under already",
                 self.handle.rank()
             )),
@@ -413,7 +413,7 @@ impl RwLock {
 
     #[cold]
     fn gave_up(&self) -> Error {
-        Error::Misuse(format!("a {} lock gave up a request that has no time limit", self.name()))
+        Error::Internal(format!("a {} lock gave up a request that has no time limit", self.name()))
     }
 
     #[cold]

@@ -44,10 +44,10 @@ impl Watch {
         let readers = self.readers.get() - u32::from(!writes);
         match self.writer.get() {
             Some(other) if other != me => {
-                Err(Error::Misuse(format!("{me} meets the writer {other} inside")))
+                Err(Error::Program(format!("{me} meets the writer {other} inside")))
             }
             _ if writes && readers > 0 => {
-                Err(Error::Misuse(format!("the writer {me} meets {readers} readers inside")))
+                Err(Error::Program(format!("the writer {me} meets {readers} readers inside")))
             }
             _ => Ok(()),
         }
@@ -98,7 +98,7 @@ fn peep<V: Variant>(
     window.lock(target, mode)?;
     if writes {
         if let Some(other) = watch.writer.replace(Some(me)) {
-            return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+            return Err(Error::Program(format!("{me} meets the writer {other} inside")));
         }
     } else {
         watch.readers.set(watch.readers.get() + 1);
@@ -146,7 +146,9 @@ fn visit<V: Variant>(
             window.unlock(target)?;
             let (first, second) = (first.take()?[0], second.take()?[0]);
             if first != second {
-                return Err(Error::Misuse(format!("{me} reads {first} and {second} of one epoch")));
+                return Err(Error::Program(format!(
+                    "{me} reads {first} and {second} of one epoch"
+                )));
             }
             Ok(())
         }
@@ -160,12 +162,12 @@ fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Re
     let seen = window.get::<u64>(target, 0, 1)?;
     window.flush(target)?;
     if let Some(other) = watch.writer.replace(Some(me)) {
-        return Err(Error::Misuse(format!("{me} meets the writer {other} inside")));
+        return Err(Error::Program(format!("{me} meets the writer {other} inside")));
     }
     watch.meets(me, true)?;
     let (seen, written) = (seen.take()?[0], watch.written.get());
     if seen != written {
-        return Err(Error::Misuse(format!(
+        return Err(Error::Program(format!(
             "the writer {me} reads {seen} where {written} was written"
         )));
     }
@@ -200,7 +202,7 @@ fn read<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, all: b
     watch.meets(me, false)?;
     let (first, second, written) = (first.take()?[0], second.take()?[0], watch.written.get());
     if first != written || second != written {
-        return Err(Error::Misuse(format!(
+        return Err(Error::Program(format!(
             "{me} reads {first} and {second} where {written} was written"
         )));
     }

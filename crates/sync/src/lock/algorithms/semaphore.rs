@@ -95,7 +95,7 @@ pub(super) fn make(maker: &Maker<'_>, &permits: &u32) -> Result<Made<dyn Algorit
 
 fn build<V: Variant>(maker: &Maker<'_>, permits: u32) -> Result<Made<dyn Algorithm>> {
     if !(1..=PERMITS_MAX).contains(&permits) {
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "a semaphore has 1 to {PERMITS_MAX} permits, not {permits}"
         )));
     }

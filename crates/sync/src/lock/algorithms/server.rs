@@ -109,7 +109,7 @@ impl<V: Variant> Algorithm for Server<V> {
         let published = lock.publish(context, V::FLUSHES);
         let Answer { is_granted, number } = self.client.ask(lock, context, Ask::Release)?;
         if !is_granted {
-            return Err(Error::Misuse(format!(
+            return Err(Error::InvalidState(format!(
                 "{} does not have the lock that it releases",
                 context.rank()
             )));

@@ -32,7 +32,7 @@ impl Handle {
         if context.rank() == self.rank {
             return Ok(());
         }
-        Err(Error::Misuse(format!(
+        Err(Error::InvalidState(format!(
             "{} uses a handle on a lock that belongs to {}",
             context.rank(),
             self.rank

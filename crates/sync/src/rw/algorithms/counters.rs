@@ -99,7 +99,9 @@ impl Limits {
         if (1..=T_R_MAX).contains(&t_r) {
             return Ok(());
         }
-        Err(Error::Misuse(format!("T_R of a reader-writer lock is 1 to {T_R_MAX}, not {t_r}")))
+        Err(Error::InvalidArgument(format!(
+            "T_R of a reader-writer lock is 1 to {T_R_MAX}, not {t_r}"
+        )))
     }
 }
 

@@ -123,7 +123,7 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
     // A row that is longer than its field is refused.
     if !(1..=T_W_MAX).contains(&bounds.t_w) {
         let t_w = bounds.t_w;
-        return Err(Error::Misuse(format!(
+        return Err(Error::InvalidArgument(format!(
             "T_W of a reader-writer lock is 1 to {T_W_MAX}, not {t_w}"
         )));
     }

@@ -19,7 +19,7 @@ pub(super) fn check_ranks(ranks: u32) -> Result<()> {
     if u64::from(ranks) < mask(PRESENT_BITS.min(CLOSER_BITS)) {
         return Ok(());
     }
-    Err(Error::Misuse(format!(
+    Err(Error::InvalidArgument(format!(
         "a reader-writer lock with counters takes jobs of less than {} ranks, not {ranks}; \
          take Kind::FompiRw",
         mask(PRESENT_BITS.min(CLOSER_BITS))

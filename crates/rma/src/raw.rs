@@ -1,0 +1,243 @@
+//! The untyped layer: memory by rank and byte offset, requests without a lifetime, and the way from
+//! an address of this process to the memory it lies in. Interfaces of other languages stand on it.
+//!
+//! [`Memory::at`] gives a [`Place`] of bytes, which every operation of a [`Context`] takes;
+//! [`Place::cast`] makes it a word for atomics.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use farside_fabric::{Atomic, Rank, Result, SegmentId, Ticket, Width};
+
+use crate::context::Context;
+use crate::place::Place;
+use crate::plain::Plain;
+use crate::segment::{Segment, Traffic};
+use crate::team::Team;
+use crate::window::Window;
+
+/// A window without a type: bytes with a part on every member of a team. Copies of the handle name
+/// the same memory.
+///
+/// ```
+/// use farside::{Rank, raw::Memory};
+///
+/// farside::local(2, |world| {
+///     let memory = Memory::allocate(&world.team(), 64)?;
+///     world.put(b"raw bytes", memory.at(Rank(1), 8))?;
+///     world.fetch_add(memory.at(Rank(1), 32).cast::<u64>(), 7)?;
+///     world.sync()?;
+///     assert_eq!(world.load(memory.at(Rank(1), 32).cast::<u64>())?, 14);
+///     memory.free(&world)
+/// })
+/// .unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Memory {
+    segment: Arc<Segment>,
+}
+
+impl Memory {
+    /// Allocates `bytes` on this member; the others may give other lengths. Fresh memory is zero
+    /// and begins at a page.
+    pub fn allocate(team: &Team<'_>, bytes: u64) -> Result<Memory> {
+        Ok(Memory { segment: Arc::new(team.segment(bytes, 1, Traffic::Counted)?) })
+    }
+
+    /// Returns byte `offset` of a rank's part. Whether there is one is checked when the place is
+    /// used.
+    #[inline]
+    pub fn at(&self, rank: Rank, offset: u64) -> Place<'_, u8> {
+        Place::first(&self.segment, rank).skip(offset as usize)
+    }
+
+    /// Returns the length of a rank's part.
+    pub fn bytes(&self, rank: Rank) -> Result<u64> {
+        Ok(self.segment.part(rank)?.bytes)
+    }
+
+    /// Returns the ranks that have a part.
+    pub fn members(&self) -> &[Rank] {
+        &self.segment.members
+    }
+
+    /// Returns the name of this memory in the job.
+    pub fn segment(&self) -> SegmentId {
+        self.segment.id
+    }
+
+    /// Returns where this rank's part begins. What is read or written there obeys the rules of
+    /// [`Own::as_slice`](crate::Own::as_slice), and ends with [`Memory::free`].
+    pub fn base(&self) -> NonNull<u8> {
+        self.segment.own.base()
+    }
+
+    /// Returns where a rank's part begins in this process, if loads and stores reach it.
+    pub fn near(&self, rank: Rank) -> Option<NonNull<u8>> {
+        Some(self.segment.part(rank).ok()?.near?.base())
+    }
+
+    /// Executes an atomic on the word at `offset` of a rank's part, whose width is known only now;
+    /// returns what the word held before.
+    #[inline]
+    pub fn atomic(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<u128> {
+        context.atomic_at(&self.segment, rank, offset, width, op)
+    }
+
+    /// Posts an atomic whose old value is not wanted: it has landed after a flush.
+    #[inline]
+    pub fn post(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<()> {
+        context.post_at(&self.segment, rank, offset, width, op)
+    }
+
+    /// Returns the window of elements of one type that this memory is. The sizes must divide.
+    pub fn window<T: Plain>(self) -> Result<Window<T>> {
+        Window::<u8>::of(self.segment).cast()
+    }
+
+    /// Gives the memory back. Every member must do so, and no copy of the handle may be used
+    /// afterwards: operations through one fail, and pointers into the memory dangle.
+    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
+        team.into().free_segment(&self.segment)
+    }
+}
+
+impl<T: Plain> From<Window<T>> for Memory {
+    fn from(window: Window<T>) -> Memory {
+        Memory { segment: window.into_segment() }
+    }
+}
+
+/// A transfer or an atomic under way, without a lifetime: its caller keeps the buffer.
+#[must_use = "the buffer must not be touched before `wait` or `test` says so"]
+#[derive(Debug)]
+pub struct Request {
+    peer: Rank,
+    /// `None` if it was complete when it was started.
+    ticket: Option<Ticket>,
+}
+
+impl Request {
+    /// Starts a put of `bytes` from `data` on. When the request is complete `data` may be reused;
+    /// the bytes have landed after a flush.
+    ///
+    /// # Safety
+    ///
+    /// `data` must be valid for reads of so many bytes, and nothing may write them, until the
+    /// request is complete.
+    pub unsafe fn put(
+        context: &Context,
+        data: *const u8,
+        bytes: usize,
+        to: Place<'_, u8>,
+    ) -> Result<Request> {
+        // SAFETY: by the caller's promise.
+        let ticket = unsafe { context.put_lent(std::slice::from_raw_parts(data, bytes), to)? };
+        Ok(Request { peer: to.rank(), ticket })
+    }
+
+    /// Starts a get of `bytes` to `into` on.
+    ///
+    /// # Safety
+    ///
+    /// `into` must be valid for writes of so many bytes, and nothing else may touch them, until the
+    /// request is complete.
+    pub unsafe fn get(
+        context: &Context,
+        from: Place<'_, u8>,
+        into: *mut u8,
+        bytes: usize,
+    ) -> Result<Request> {
+        // SAFETY: by the caller's promise.
+        let ticket =
+            unsafe { context.get_lent(from, std::slice::from_raw_parts_mut(into, bytes))? };
+        Ok(Request { peer: from.rank(), ticket })
+    }
+
+    /// Returns whether the request is complete, without waiting. After an error it is, too.
+    pub fn test(&mut self, context: &Context) -> Result<bool> {
+        let Some(ticket) = self.ticket else {
+            return Ok(true);
+        };
+        let reply = context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
+        if reply.is_some() {
+            self.ticket = None;
+        }
+        Ok(reply.is_some())
+    }
+
+    /// Waits until the request is complete. Whatever it returns, the buffer is the caller's again.
+    pub fn wait(mut self, context: &Context) -> Result<()> {
+        match self.ticket.take() {
+            Some(ticket) => context.complete(ticket, self.peer).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the request up: the buffer is the caller's again, and what the transfer has done of
+    /// its work is not known.
+    pub fn cancel(mut self, context: &Context) {
+        if let Some(ticket) = self.ticket.take() {
+            context.fabric().cancel(ticket);
+        }
+    }
+}
+
+/// The memories of this rank by address: from a pointer to the memory and the offset it means.
+///
+/// ```
+/// use farside::raw::{AddressTable, Memory};
+///
+/// farside::local(2, |world| {
+///     let memory = Memory::allocate(&world.team(), 64)?;
+///     let mut table = AddressTable::default();
+///     table.insert(&memory);
+///     let address = memory.base().as_ptr().wrapping_add(24);
+///     let (found, offset) = table.find(address, 40).unwrap();
+///     assert_eq!((found.segment(), offset), (memory.segment(), 24));
+///     assert!(table.find(address, 41).is_none());
+///     table.remove(&memory);
+///     memory.free(&world)
+/// })
+/// .unwrap();
+/// ```
+#[derive(Default)]
+pub struct AddressTable {
+    by_start: BTreeMap<usize, Memory>,
+}
+
+impl AddressTable {
+    /// Adds this rank's part of a memory.
+    pub fn insert(&mut self, memory: &Memory) {
+        self.by_start.insert(memory.base().addr().get(), memory.clone());
+    }
+
+    /// Takes this rank's part of a memory away; returns whether it was there.
+    pub fn remove(&mut self, memory: &Memory) -> bool {
+        self.by_start.remove(&memory.base().addr().get()).is_some()
+    }
+
+    /// Returns the memory in which `bytes` from an address on lie, and the offset of the first.
+    pub fn find(&self, address: *const u8, bytes: usize) -> Option<(&Memory, u64)> {
+        let address = address.addr();
+        let (start, memory) = self.by_start.range(..=address).next_back()?;
+        let offset = address - start;
+        let end = offset.checked_add(bytes)?;
+        (end as u64 <= memory.segment.own.bytes()).then_some((memory, offset as u64))
+    }
+}
