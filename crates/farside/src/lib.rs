@@ -66,18 +66,18 @@ pub use farside_dsm as dsm;
 #[cfg(feature = "epoch")]
 pub use farside_epoch as epoch;
 pub use farside_fabric::{
-    Atomic, Connection, Departure, JobView, Loss, OldValue, PeerState, Region, SegmentId, Width,
-    Word, counting, observed, tracing,
+    Atomic, Connection, Departure, Fault, JobView, Loss, OldValue, PeerState, Region, SegmentId,
+    Width, Word, counting, observed, tracing,
 };
-pub use farside_job::{connect, join};
+pub use farside_job::{Exchange, connect, join, join_with};
 pub use farside_macros::main;
 #[doc(hidden)]
 pub use farside_rma::Prices;
 pub use farside_rma::{
-    Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Error, ErrorClass,
-    ExitCause, Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch, PeerCounters,
-    Pending, PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope, Summand,
-    SyncKind, Team, Topology, Transfer, WaitOptions, Window, Words, World, raw,
+    Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Detached, Error,
+    ErrorClass, ExitCause, Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch,
+    PeerCounters, Pending, PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope,
+    Summand, SyncKind, Team, Topology, Transfer, WaitOptions, Window, Words, World, raw,
 };
 pub use farside_sync::{
     Fences, Guard, Lock, Locks, Permit, ReadGuard, RwLock, Semaphore, WriteGuard, fence, lock, rw,

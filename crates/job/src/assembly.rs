@@ -22,6 +22,7 @@
 //! node any more.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,9 +30,10 @@ use farside_fabric::{
     Connection, Error, ExitCause, Loss, Node, PeerState, Rank, Result, first_cause,
 };
 use farside_nic::Address;
-use farside_pmi::Launcher;
+use farside_pmi::{Launcher, Session, StartDeadline};
 
 use crate::board::Board;
+use crate::exchange::{Exchange, Notes};
 use crate::handover::{Offer, Processes, fetch};
 use crate::join::enter;
 use crate::plan::{Card, Plan};
@@ -51,6 +53,23 @@ const FAILURE: &str = "failed: ";
 pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Connection>> {
     let deadline = launcher.start_deadline(start_timeout()?, START_TIMEOUT, &variable);
     let session = launcher.open(&deadline).map_err(|error| Error::Join(error.to_string()))?;
+    assemble(session, &deadline)
+}
+
+/// Joins a job whose processes exchange bytes by themselves.
+pub(crate) fn join_with(exchange: Box<dyn Exchange>) -> Result<Box<dyn Connection>> {
+    let (rank, size) = (exchange.rank(), exchange.size());
+    if rank >= size {
+        return Err(Error::UnknownRank { rank: Rank(rank), ranks: size });
+    }
+    let deadline = StartDeadline::unseen(start_timeout()?, START_TIMEOUT, rank, size);
+    assemble(Box::new(Notes::new(exchange)), &deadline)
+}
+
+fn assemble(
+    session: Box<dyn Session>,
+    deadline: &Rc<StartDeadline>,
+) -> Result<Box<dyn Connection>> {
     let mut board = Board::new(session);
     let me = board.me();
     if me == Rank(0) {
@@ -65,12 +84,12 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Connection>> {
     let neighbours = plan.neighbours(me);
     match made {
         Some(made) => {
-            let processes = made.offer.hand_out(&neighbours, made.host.file(me), &deadline)?;
+            let processes = made.offer.hand_out(&neighbours, made.host.file(me), deadline)?;
             let job = made.host.memory(me);
             attend(&plan, me, job, &processes, Some(made.host))
         }
         None => {
-            let (file, processes) = fetch(&note.socket, me, &neighbours, &deadline)?;
+            let (file, processes) = fetch(&note.socket, me, &neighbours, deadline)?;
             attend(&plan, me, farside_shm::Job::attach(file)?, &processes, None)
         }
     }

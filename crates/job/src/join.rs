@@ -7,6 +7,7 @@ use farside_fabric::{Connection, Error, Rank, Result};
 use farside_rma::World;
 
 use crate::entry::Entry;
+use crate::exchange::Exchange;
 use crate::{
     FABRIC, FILE, Host, Kind, Options, RANK, assembly, environment, is_of_farside, ofi, variable,
 };
@@ -25,6 +26,14 @@ use crate::{
 /// ```
 pub fn join() -> Result<World> {
     World::new(connect()?)
+}
+
+/// Joins a job whose processes another runtime has started, which exchanges bytes among them: for
+/// programs that are started by neither `farside run` nor a launcher that [`join`] knows. All
+/// processes call it, each as its rank.
+pub fn join_with(exchange: Box<dyn Exchange>) -> Result<World> {
+    Entry::check_joining()?;
+    World::new(assembly::join_with(exchange)?)
 }
 
 /// The connection under [`join`], for programs that decorate it before they build a [`World`] over

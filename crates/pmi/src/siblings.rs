@@ -58,6 +58,18 @@ impl JobProcesses {
         JobProcesses::new("PMI_RANK", environment("PMI_RANK"), job, size, here)
     }
 
+    /// The ranks of a runtime that says nothing of its processes: none of them is looked for.
+    pub(crate) fn unseen(rank: u32, size: u32) -> JobProcesses {
+        JobProcesses {
+            rank_variable: "",
+            rank: rank.to_string(),
+            job: ("", None),
+            size: Some(size),
+            here: None,
+            daemon: None,
+        }
+    }
+
     fn new(
         rank_variable: &'static str,
         rank: Option<String>,

@@ -54,6 +54,16 @@ impl StartDeadline {
         })
     }
 
+    /// Begins a start now, as one of the processes of a runtime that is no launcher.
+    pub fn unseen(
+        limit: Duration,
+        variable: &'static str,
+        rank: u32,
+        size: u32,
+    ) -> Rc<StartDeadline> {
+        StartDeadline::new(limit, variable, JobProcesses::unseen(rank, size))
+    }
+
     /// Returns the time to wait before asking again; an error when there is nothing left to wait
     /// for. `what` names what is waited for, as the subject of a sentence.
     pub fn pause(&self, what: &str) -> Result<Duration> {

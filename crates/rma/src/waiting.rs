@@ -140,6 +140,21 @@ impl Context {
         )
     }
 
+    /// Like [`Context::wait_any_among`] among all ranks, with options: fails if a rank was lost,
+    /// or all others have left.
+    pub fn wait_any(
+        &self,
+        words: &[AwaitedWord<'_>],
+        options: WaitOptions,
+    ) -> Result<(usize, u64)> {
+        let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
+        for &(at, until) in words {
+            at.check(8)?;
+            conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
+        }
+        self.wait_as(Event::Words(&conditions), &FailureScope::Everyone, options)
+    }
+
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if
     /// one of them has left and, as `has_done` says, not done its part before.
     pub fn wait_for_all<I: Integer>(

@@ -422,7 +422,7 @@ impl Team<'_> {
         data: &[T],
         fold: impl Fn(T, T) -> T,
     ) -> Result<PendingReduce<'_, T>> {
-        Team::from(self).into_all_reduce_nb::<V, T>(data, fold)
+        Team::from(self).into_all_reduce_nb_as::<V, T>(data, fold)
     }
 
     /// An element of a reduction must fit into one message.
@@ -440,7 +440,21 @@ impl Team<'_> {
 }
 
 impl<'w> Team<'w> {
-    pub(super) fn into_all_reduce_nb<V: Variant, T: Plain>(
+    /// Starts a [`Team::barrier_nb`] whose handle keeps the team.
+    pub fn into_barrier_nb(self) -> Result<PendingBarrier<'w>> {
+        nonblocking::barrier::<Right>(self)
+    }
+
+    /// Starts a [`Team::all_reduce_nb`] whose handle keeps the team.
+    pub fn into_all_reduce_nb<T: Plain>(
+        self,
+        data: &[T],
+        fold: impl Fn(T, T) -> T,
+    ) -> Result<PendingReduce<'w, T>> {
+        self.into_all_reduce_nb_as::<Right, T>(data, fold)
+    }
+
+    pub(super) fn into_all_reduce_nb_as<V: Variant, T: Plain>(
         self,
         data: &[T],
         fold: impl Fn(T, T) -> T,

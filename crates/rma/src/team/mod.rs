@@ -34,8 +34,8 @@ enum Hold<'w> {
     Owned(Box<Group>),
 }
 
-/// A team made by [`Team::split`], without its context: for checks that prepare one.
-#[doc(hidden)]
+/// A team made by [`Team::split`], without the borrow of its context: for whoever keeps both in
+/// places of its own, as interfaces of other languages do.
 pub struct Detached {
     group: Box<Group>,
 }
@@ -45,10 +45,16 @@ impl Detached {
     pub fn attach<'w>(&'w self, context: &'w Context) -> Team<'w> {
         Team::borrowed(context, &self.group)
     }
+
+    /// Does what [`Team::free`] does, over the context that the team was made by.
+    pub fn free(self, context: &Context) -> Result<()> {
+        Team { context, group: Hold::Owned(self.group) }.free()
+    }
 }
 
 impl<'w> Team<'w> {
-    #[doc(hidden)]
+    /// Separates a team that was made by [`Team::split`] from its context; [`Detached::attach`]
+    /// puts them together again.
     pub fn detach(self) -> Result<Detached> {
         match self.group {
             Hold::Owned(group) => Ok(Detached { group }),

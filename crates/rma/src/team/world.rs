@@ -3,7 +3,6 @@
 use farside_fabric::Result;
 
 use crate::collective::nonblocking::{PendingBarrier, PendingReduce};
-use crate::group::variant::Right;
 use crate::numeric::Numeric;
 use crate::plain::Plain;
 use crate::world::World;
@@ -67,7 +66,7 @@ impl World {
 
     /// See [`Team::barrier_nb`](crate::Team::barrier_nb).
     pub fn barrier_nb(&self) -> Result<PendingBarrier<'_>> {
-        crate::collective::nonblocking::barrier::<Right>(self.team())
+        self.team().into_barrier_nb()
     }
 
     /// See [`Team::all_reduce_nb`](crate::Team::all_reduce_nb).
@@ -76,6 +75,6 @@ impl World {
         data: &[T],
         fold: impl Fn(T, T) -> T,
     ) -> Result<PendingReduce<'_, T>> {
-        self.team().into_all_reduce_nb::<Right, T>(data, fold)
+        self.team().into_all_reduce_nb(data, fold)
     }
 }
