@@ -2,10 +2,12 @@
 //!
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
 //! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
-//! compiler knows; `setup` provides what the tests need from outside of Rust.
+//! compiler knows; `setup` provides what the tests need from outside of Rust; `install` builds and
+//! installs everything, and `header` writes the header of the C interface.
 
 #![forbid(unsafe_code)]
 
+mod install;
 mod outside;
 mod process;
 mod quick;
@@ -46,8 +48,23 @@ enum Command {
     Tidy,
     /// Provide the programs that the tests need from outside of Rust
     Setup,
+    /// Write the C header from the sources of the C interface
+    Header,
+    /// Build and install the command, its manual pages and completions, and the C interface
+    Install(InstallArgs),
     /// Write the README's table of what works on which fabric, as the last tests found it
     Works,
+}
+
+/// What can be chosen about an installation.
+#[derive(Args)]
+struct InstallArgs {
+    /// Install under this directory: bin, include, lib and share are made in it
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// Install what compiles faster, instead of what runs faster
+    #[arg(long)]
+    debug: bool,
 }
 
 /// What can be chosen about a quick check.
@@ -112,6 +129,15 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Command::Tidy => tidy::run(&root),
         Command::Works => works::write(&root),
+        Command::Header => {
+            let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
+            install::write_header(&root, &Runner::start()?, until)
+        }
+        Command::Install(arguments) => {
+            let until = Instant::now() + Duration::from_secs(3 * STEP_MINUTES_MAX * 60);
+            let InstallArgs { prefix, debug } = arguments;
+            install::run(&root, prefix, *debug, &Runner::start()?, until)
+        }
         Command::Setup => {
             let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
             setup::run(&root, &Runner::start()?, until).map(drop)

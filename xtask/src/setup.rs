@@ -48,6 +48,19 @@ const NEEDS: &[Need] = &[
         probes: &[Probe::Header("gcc", "stdio.h")],
     },
     Need {
+        packages: &["g++", "clang", "pkg-config", "cmake", "binutils"],
+        what_for: "compiling the programs of the C interface, and finding it installed",
+        lost: "the tests of the C interface with these compilers and tools",
+        probes: &[
+            Probe::Program("g++"),
+            Probe::Program("clang"),
+            Probe::Program("clang++"),
+            Probe::Program("pkg-config"),
+            Probe::Program("cmake"),
+            Probe::Program("nm"),
+        ],
+    },
+    Need {
         packages: &["mpich", "libmpich-dev"],
         what_for: "the rival of `farside bench --against mpich`",
         lost: "the tests of `farside bench --against mpich`",

@@ -37,7 +37,11 @@ unsafe impl<T> Sync for Table<T> {}
 
 impl<T: 'static> Table<T> {
     pub(crate) const fn new(what: &'static str) -> Table<T> {
-        Table { what, chunks: [const { OnceLock::new() }; CHUNKS], free: Mutex::new((Vec::new(), 0)) }
+        Table {
+            what,
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            free: Mutex::new((Vec::new(), 0)),
+        }
     }
 
     /// Puts something into the table and returns its handle, which is never 0.
@@ -53,7 +57,9 @@ impl<T: 'static> Table<T> {
                     value: u64::from(index) + 1,
                     limit: u64::from(index),
                 })?;
-                chunk.get_or_init(|| (0..chunk_len(place(index).0)).map(|_| Slot::empty()).collect());
+                chunk.get_or_init(|| {
+                    (0..chunk_len(place(index).0)).map(|_| Slot::empty()).collect()
+                });
                 free.1 += 1;
                 index
             }
@@ -167,7 +173,11 @@ mod tests {
         let mut next = (0, 0);
         for index in 0..100_000 {
             assert_eq!(place(index), next);
-            next = if next.1 + 1 == chunk_len(next.0) { (next.0 + 1, 0) } else { (next.0, next.1 + 1) };
+            next = if next.1 + 1 == chunk_len(next.0) {
+                (next.0 + 1, 0)
+            } else {
+                (next.0, next.1 + 1)
+            };
         }
     }
 }

@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "farside-check",
         &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"],
     ),
+    ("farside-capi", &["farside"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),
     (
         "farside-conformance",

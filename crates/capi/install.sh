@@ -1,0 +1,92 @@
+#!/bin/sh
+# Installs the C interface: the shared library with its versions, the static one, the header, and
+# what pkg-config and CMake want to know. `cargo xtask install` calls it after a build.
+#
+# usage: install.sh ARCHIVE VERSION PREFIX
+#   ARCHIVE  the static library that cargo has built, libfarside_c.a
+#   VERSION  the version of the package, such as 0.1.0
+#   PREFIX   where to install; include, lib and below are made
+set -eu
+
+if [ $# -ne 3 ]; then
+    sed -n '5,8s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+archive=$1 version=$2 prefix=$3
+here=$(cd "$(dirname "$0")" && pwd)
+header=$here/include/farside.h
+cc=${CC:-cc}
+# Programs that were linked with one of these numbers run with every library that has it.
+abi=0
+libraries="-lpthread -lm -ldl -lrt"
+
+mkdir -p "$prefix/include" "$prefix/lib/pkgconfig" "$prefix/lib/cmake/farside"
+prefix=$(cd "$prefix" && pwd)
+lib=$prefix/lib
+cp "$header" "$prefix/include/farside.h"
+cp "$archive" "$lib/libfarside.a"
+
+# Only the functions of the header are to be seen.
+functions=$(sed -n 's/^\(int\|uint32_t\|const char\) \**\(farside_[a-z0-9_]*\)(.*/\2/p' "$header")
+[ -n "$functions" ] || { echo "install.sh: no functions in $header" >&2; exit 1; }
+script=$lib/farside.map.$$
+trap 'rm -f "$script"' EXIT
+{
+    echo "FARSIDE_$abi {"
+    echo "    global:"
+    for function in $functions; do echo "        $function;"; done
+    echo "    local:"
+    echo "        *;"
+    echo "};"
+} >"$script"
+wanted=
+for function in $functions; do wanted="$wanted -Wl,-u,$function"; done
+# The list has no blanks within its words.
+# shellcheck disable=SC2086
+"$cc" -shared -o "$lib/libfarside.so.$version" $wanted "$archive" \
+    -Wl,-soname,libfarside.so.$abi "-Wl,--version-script=$script" \
+    -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro,-z,now $libraries -lgcc_s -lc
+ln -sf "libfarside.so.$version" "$lib/libfarside.so.$abi"
+ln -sf "libfarside.so.$abi" "$lib/libfarside.so"
+
+cat >"$lib/pkgconfig/farside.pc" <<END
+prefix=$prefix
+includedir=\${prefix}/include
+libdir=\${prefix}/lib
+
+Name: farside
+Description: One-sided remote memory for parallel programs
+Version: $version
+Cflags: -I\${includedir}
+Libs: -L\${libdir} -lfarside
+Libs.private: $libraries
+END
+
+cat >"$lib/cmake/farside/farsideConfig.cmake" <<'END'
+# Gives the targets farside::farside and farside::static.
+get_filename_component(_farside_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+if(NOT TARGET farside::farside)
+  add_library(farside::farside SHARED IMPORTED)
+  set_target_properties(farside::farside PROPERTIES
+    IMPORTED_LOCATION "${_farside_prefix}/lib/libfarside.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${_farside_prefix}/include")
+  add_library(farside::static STATIC IMPORTED)
+  set_target_properties(farside::static PROPERTIES
+    IMPORTED_LOCATION "${_farside_prefix}/lib/libfarside.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${_farside_prefix}/include"
+    INTERFACE_LINK_LIBRARIES "pthread;m;dl;rt")
+endif()
+unset(_farside_prefix)
+END
+
+cat >"$lib/cmake/farside/farsideConfigVersion.cmake" <<END
+set(PACKAGE_VERSION "$version")
+if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+END

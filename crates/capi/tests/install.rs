@@ -1,0 +1,106 @@
+//! What `install.sh` installs: a library that shows its functions and nothing else, and what build
+//! tools want to know of it.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{command, here, libraries, run, wanted};
+
+/// A directory that goes when the test does.
+struct Prefix(std::path::PathBuf);
+
+impl Drop for Prefix {
+    fn drop(&mut self) {
+        // What cannot be removed lies where cargo keeps its own files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn installed(name: &str) -> Prefix {
+    let name = format!("{name}-{}", std::process::id());
+    let prefix = Prefix(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    let archive = libraries().join("libfarside_c.a");
+    let ran = run(command("sh")
+        .arg(here("install.sh"))
+        .arg(archive)
+        .args([env!("CARGO_PKG_VERSION")])
+        .arg(&prefix.0));
+    assert!(ran.status.success(), "{ran:?}");
+    prefix
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_library_shows_its_functions_and_nothing_else() {
+    let prefix = installed("shows");
+    let lib = prefix.0.join("lib");
+    let version = env!("CARGO_PKG_VERSION");
+    let library = lib.join(format!("libfarside.so.{version}"));
+    let names = output(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
+    let names: Vec<&str> =
+        names.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let header = std::fs::read_to_string(here("include/farside.h")).expect("the header is there");
+    let functions: Vec<&str> =
+        names.iter().filter_map(|name| name.strip_suffix("@@FARSIDE_0")).collect();
+    let others: Vec<&&str> = names
+        .iter()
+        .filter(|name| !name.starts_with("farside_") && !name.starts_with("FARSIDE_0"))
+        .collect();
+    assert!(others.is_empty(), "the library shows {others:?}");
+    let missing: Vec<&&str> =
+        functions.iter().filter(|name| !header.contains(&format!("{name}("))).collect();
+    assert!(missing.is_empty(), "the header does not have {missing:?}");
+    let declared =
+        header.lines().filter(|line| line.contains(" farside_") && line.contains('(')).count();
+    assert!(functions.len() > 100, "{} of some {declared} functions", functions.len());
+    let dynamic = output(Command::new("readelf").arg("-d").arg(&library));
+    assert!(dynamic.contains("soname: [libfarside.so.0]"), "{dynamic}");
+    for (link, to) in [("libfarside.so.0", &*library), ("libfarside.so", &*library)] {
+        assert_eq!(lib.join(link).canonicalize().unwrap(), to.canonicalize().unwrap());
+    }
+}
+
+#[test]
+fn a_program_is_built_with_what_is_installed() {
+    let prefix = installed("built");
+    let lib = prefix.0.join("lib");
+    let program = prefix.0.join("hello");
+    let mut compile = Command::new("gcc");
+    compile.args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]).arg("-o").arg(&program);
+    compile.arg(here("examples/hello.c"));
+    if wanted("pkg-config") {
+        let mut flags = Command::new("pkg-config");
+        flags.env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+        let flags = output(flags.args(["--cflags", "--libs", "farside"]));
+        compile.args(flags.split_whitespace());
+    } else {
+        compile.arg("-I").arg(prefix.0.join("include")).arg("-L").arg(&lib).arg("-lfarside");
+    }
+    output(&mut compile);
+    let ran = run(command(&program).env("LD_LIBRARY_PATH", &lib));
+    assert!(ran.status.success() && ran.output.contains("hello: all 1 ranks"), "{ran:?}");
+    if wanted("cmake") {
+        let project = prefix.0.join("project");
+        std::fs::create_dir_all(&project).expect("a directory can be made");
+        let text = format!(
+            "cmake_minimum_required(VERSION 3.10)\nproject(hello C)\n\
+             find_package(farside 0.1 REQUIRED)\nadd_executable(hello {:?})\n\
+             target_link_libraries(hello farside::farside)\n",
+            here("examples/hello.c")
+        );
+        std::fs::write(project.join("CMakeLists.txt"), text).expect("a file can be written");
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(&project).arg("-B").arg(project.join("build"));
+        output(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.0.display())));
+        output(Command::new("cmake").arg("--build").arg(project.join("build")));
+        let ran = run(command(project.join("build/hello")).env("LD_LIBRARY_PATH", &lib));
+        assert!(ran.status.success() && ran.output.contains("hello: all 1 ranks"), "{ran:?}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Programs in C and C++: compiled with all warnings, and run over every fabric and launcher.
+
+mod support;
+
+use farside_job::{Kind, Options};
+use support::{Library, Program, command, compile, launch, run, succeed, wanted};
+
+/// The examples, with what rank 0 says in the end; `failure` is for itself.
+const EXAMPLES: [(&str, &str); 8] = [
+    ("hello.c", "hello: all 4 ranks have put their numbers"),
+    ("halo.c", "halo: after 200 steps the rod still has all its heat"),
+    ("histogram.c", "histogram: 16000 samples in 1024 bins"),
+    ("task_queue.c", "task_queue: 300 tasks, each done once"),
+    ("ring.c", "ring: 20 rounds of 4 hops"),
+    ("transpose.c", "transpose: a matrix of 32 x 32"),
+    ("table.c", "table: 4 ranks, no half update seen"),
+    ("threads.cpp", "threads: 3 threads of 4 ranks"),
+];
+
+/// The programs of the tests alone.
+const TESTS: [&str; 3] = ["one_sided", "together", "refused"];
+
+fn one_node(_: &mut Options) {}
+
+fn two_nodes(options: &mut Options) {
+    options.fabric = Kind::Nic;
+    options.nodes = Some(2);
+}
+
+fn two_nodes_over_ofi(options: &mut Options) {
+    options.fabric = Kind::Ofi;
+    options.nodes = Some(2);
+    options.provider.get_or_insert("tcp;ofi_rxm".into());
+}
+
+/// The compiler of a source, of the two families.
+fn compilers(source: &str) -> [&'static str; 2] {
+    if source.ends_with(".cpp") { ["g++", "clang++"] } else { ["gcc", "clang"] }
+}
+
+fn example(source: &str) -> Program {
+    compile(compilers(source)[0], &format!("examples/{source}"), Library::Shared)
+}
+
+fn test(name: &str, library: Library) -> Program {
+    compile("gcc", &format!("tests/programs/{name}.c"), library)
+}
+
+/// Runs the examples, each of which must say what it says.
+fn examples(change: fn(&mut Options)) {
+    for (source, says) in EXAMPLES {
+        let said = succeed(&example(source), change);
+        assert!(said.lines().any(|line| line == says), "{source}: {said}");
+    }
+}
+
+/// Runs a program of the tests, of which every rank must get to the end.
+fn to_the_end(name: &str, library: Library, change: fn(&mut Options)) {
+    let said = succeed(&test(name, library), change);
+    let done = format!("{name}: done");
+    assert_eq!(said.lines().filter(|line| **line == done).count(), 4, "{name}: {said}");
+}
+
+#[test]
+fn examples_run_on_one_node() {
+    examples(one_node);
+}
+
+#[test]
+fn examples_run_on_two_nodes() {
+    examples(two_nodes);
+}
+
+#[test]
+fn examples_run_over_ofi() {
+    if wanted("fi_info") {
+        // A process takes a third of a second to load libfabric: some will do.
+        for (source, says) in EXAMPLES.into_iter().filter(|(source, _)| *source != "halo.c") {
+            let said = succeed(&example(source), two_nodes_over_ofi);
+            assert!(said.lines().any(|line| line == says), "{source}: {said}");
+        }
+    }
+}
+
+#[test]
+fn every_function_works_on_one_node() {
+    TESTS.iter().for_each(|name| to_the_end(name, Library::Shared, one_node));
+}
+
+#[test]
+fn every_function_works_on_two_nodes() {
+    TESTS.iter().for_each(|name| to_the_end(name, Library::Shared, two_nodes));
+}
+
+#[test]
+fn every_function_works_over_ofi() {
+    if wanted("fi_info") {
+        TESTS.iter().for_each(|name| to_the_end(name, Library::Shared, two_nodes_over_ofi));
+    }
+}
+
+#[test]
+fn a_program_links_the_static_library() {
+    to_the_end("one_sided", Library::Static, one_node);
+}
+
+#[test]
+fn a_program_that_no_launcher_started_is_a_job_of_one_rank() {
+    for name in TESTS {
+        let program = test(name, Library::Shared);
+        let ran = run(&mut command(&program.path));
+        assert!(ran.status.success(), "{name}: {ran:?}");
+    }
+}
+
+#[test]
+fn clang_compiles_what_gcc_does() {
+    if wanted("clang") && wanted("clang++") {
+        for (source, says) in EXAMPLES {
+            let path = format!("examples/{source}");
+            let program = compile(compilers(source)[1], &path, Library::Shared);
+            let said = succeed(&program, one_node);
+            assert!(said.contains(says), "{source}: {said}");
+        }
+        for name in TESTS {
+            compile("clang", &format!("tests/programs/{name}.c"), Library::Shared);
+        }
+    }
+}
+
+/// The ranks that are left get an error that names the one that is lost, wherever it was.
+#[test]
+fn the_loss_of_a_rank_is_an_error_with_its_number() {
+    let program = example("failure.c");
+    for change in [one_node, two_nodes] {
+        let report = launch(&program, true, change);
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        for rank in 0..3 {
+            let line = format!("failure: rank {rank} goes on without rank 3");
+            assert!(said.lines().any(|said| said == line), "no {line:?} in {said}");
+        }
+        assert_eq!(report.status, 3, "the status of the rank that is lost");
+        assert_eq!(report.failures.len(), 1, "{:?}", report.failures);
+    }
+}
+
+#[test]
+fn processes_of_another_runtime_join_by_an_exchange_of_their_own() {
+    let program = test("join_with", Library::Shared);
+    for (count, nodes) in [("1", "1"), ("4", "1"), ("4", "2")] {
+        let ran = run(command(&program.path).arg(count).env("FARSIDE_NODES", nodes));
+        let line = format!("join_with: {count} processes\n");
+        assert!(ran.status.success() && ran.output.contains(&line), "{count}: {ran:?}");
+    }
+}
+
+#[test]
+fn examples_run_under_launchers_of_others() {
+    for (launcher, arguments) in [
+        ("mpiexec.hydra", &["-n", "4"][..]),
+        ("mpirun.openmpi", &["--oversubscribe", "-np", "4"][..]),
+    ] {
+        if wanted(launcher) {
+            for (source, says) in EXAMPLES {
+                let program = example(source);
+                let ran = run(command(launcher).args(arguments).arg(&program.path));
+                let succeeded = ran.status.success() && ran.output.contains(says);
+                assert!(succeeded, "{launcher} {source}: {ran:?}");
+            }
+        }
+    }
+}

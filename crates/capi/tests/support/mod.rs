@@ -1,0 +1,202 @@
+//! Compiles programs in C and C++ against the header and the library, and runs them with a
+//! deadline; nothing of them is left.
+#![allow(dead_code, reason = "each of the test programs uses another part of this")]
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use farside_job::Options;
+use farside_launch::{Launch, Report};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A job that takes longer hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+/// How long processes that were told to end may take for it.
+const DEADLINE_AFTER_KILL: Duration = Duration::from_secs(10);
+/// The variable that marks the processes of a test, wherever they move in the tree.
+const MARK: &str = "FARSIDE_TEST_MARK";
+
+/// Makes names differ within a test program.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+fn unique() -> String {
+    format!("capi-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A path of this crate.
+pub(crate) fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The directory in which cargo has left the libraries that C links.
+pub(crate) fn libraries() -> PathBuf {
+    let own = std::env::current_exe().expect("a test knows its own program");
+    own.parent().expect("it is in a directory").to_owned()
+}
+
+/// How a program is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Library {
+    Shared,
+    Static,
+}
+
+/// Returns whether a program is on the path. Where it is not, that is said aloud; where nobody
+/// reads what tests say, that is with `CI=true`, it is a failure.
+pub(crate) fn wanted(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|directory| directory.join(program).exists()) {
+        return true;
+    }
+    let why = format!("there is no {program}; `cargo xtask test --only setup` installs it");
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    assert!(!in_ci, "in CI nothing is skipped: {why}");
+    // Written past the test harness, which keeps what tests that pass print to itself.
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED: a test of the C interface: {why}\n");
+    false
+}
+
+/// A program that goes when the test does.
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // What cannot be removed lies where cargo keeps its own files.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Compiles a program of this crate, with all warnings as errors.
+pub(crate) fn compile(compiler: &str, source: &str, library: Library) -> Program {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique());
+    let standard = if source.ends_with(".cpp") { "-std=c++11" } else { "-std=c99" };
+    let mut command = Command::new(compiler);
+    command
+        .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-pthread"])
+        .arg("-I")
+        .arg(here("include"))
+        .arg("-I")
+        .arg(here("examples"))
+        .arg(here(source))
+        .arg("-o")
+        .arg(&path);
+    match library {
+        Library::Shared => command
+            .arg("-L")
+            .arg(libraries())
+            .arg("-lfarside_c")
+            .arg(format!("-Wl,-rpath,{}", libraries().display())),
+        Library::Static => {
+            command.arg(libraries().join("libfarside_c.a")).args(["-lm", "-ldl", "-lrt"])
+        }
+    };
+    let output = command.output().expect("the compiler starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    Program { path }
+}
+
+/// Runs a program as four ranks and returns what came of it.
+pub(crate) fn launch(program: &Program, keep_going: bool, change: fn(&mut Options)) -> Report {
+    let launch = Launch::new(&program.path, 4).expect("the environment is in order");
+    let report = launch.options(change).timeout(DEADLINE).keep_going(keep_going).run();
+    let report = report.expect("the job starts");
+    assert!(!report.timed_out, "{}: hangs", program.path.display());
+    report
+}
+
+/// Runs a program as four ranks, which must succeed, and returns what they wrote.
+pub(crate) fn succeed(program: &Program, change: fn(&mut Options)) -> String {
+    let report = launch(program, false, change);
+    let stdout = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert_eq!(report.status, 0, "{:?}: {stdout}", report.failures);
+    stdout
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    /// What it wrote, to standard output first.
+    pub(crate) output: String,
+}
+
+/// Processes that bear a mark, which end with this.
+struct Marked(String);
+
+impl Marked {
+    fn pids(&self) -> Vec<Pid> {
+        let wanted = format!("{MARK}={}", self.0);
+        let is_marked = |pid: &i32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        };
+        let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+    }
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        let mut pids = self.pids();
+        while !pids.is_empty() && start.elapsed() < DEADLINE_AFTER_KILL {
+            for pid in pids {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            pids = self.pids();
+        }
+    }
+}
+
+/// A command without anything that this test program's own launcher may have set.
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    let ours = ["FARSIDE_", "PMI_", "PMIX_", "SLURM_", "OMPI_", "PRTE_", "HYD"];
+    for (name, _) in std::env::vars_os() {
+        if ours.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    // Open MPI wants to be told twice before it starts anything for root.
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// Runs a command to its end, which must come in time.
+pub(crate) fn run(command: &mut Command) -> Ran {
+    let marked = Marked(unique());
+    let shown = format!("{command:?}");
+    command
+        .env(MARK, &marked.0)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    let (mut stdout, mut stderr) =
+        (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
+    let (sender, ended) = channel();
+    std::thread::spawn(move || {
+        let errors = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = stderr.read_to_end(&mut bytes);
+            bytes
+        });
+        let mut bytes = Vec::new();
+        let _ = stdout.read_to_end(&mut bytes);
+        bytes.extend(errors.join().unwrap_or_default());
+        let status = child.wait().expect("a child can be waited for");
+        // Nobody listens any more only after a failure.
+        let _ = sender.send(Ran { status, output: String::from_utf8_lossy(&bytes).into_owned() });
+    });
+    ended.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{shown}: hangs"))
+}

@@ -1,0 +1,79 @@
+//! Installing everything under a prefix, and writing the C header.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::{Runner, Task};
+use crate::steps::manifest_value;
+
+/// Writes the header of the C interface from its sources.
+pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Result<()> {
+    let line = "test --quiet -p farside-capi --test header the_header_is_what_the_sources_say";
+    let task = Task::new(root, "cargo", line).variable("FARSIDE_WRITE_HEADER", "1");
+    println!("$ {task}");
+    runner.run(&task, until).with_context(|| format!("`{task}`"))
+}
+
+/// Builds and installs the command with its manual pages and completions, and the C interface.
+pub(crate) fn run(
+    root: &Path,
+    prefix: &Path,
+    debug: bool,
+    runner: &Runner,
+    until: Instant,
+) -> Result<()> {
+    let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
+    // One after the other: together, the library would have the features of the command.
+    for package in ["farside-cli", "farside-capi"] {
+        let task =
+            Task::new(root, "cargo", &format!("build --locked --profile {profile} -p {package}"));
+        println!("$ {task}");
+        runner.run(&task, until).with_context(|| format!("`{task}`"))?;
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let built = target.join(built);
+    fs::create_dir_all(prefix.join("bin"))
+        .with_context(|| format!("cannot make {}", prefix.display()))?;
+    let prefix = prefix.canonicalize()?;
+    let farside = prefix.join("bin/farside");
+    // A command that runs is not written to, but replaced.
+    if farside.exists() {
+        fs::remove_file(&farside)?;
+    }
+    fs::copy(built.join("farside"), &farside)
+        .with_context(|| format!("cannot write {}", farside.display()))?;
+    output(Command::new(&farside).arg("man").arg(prefix.join("share/man/man1")))?;
+    for (shell, path) in [
+        ("bash", "share/bash-completion/completions/farside"),
+        ("zsh", "share/zsh/site-functions/_farside"),
+        ("fish", "share/fish/vendor_completions.d/farside.fish"),
+    ] {
+        let path = prefix.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&prefix))?;
+        fs::write(&path, output(Command::new(&farside).args(["completions", shell]))?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let version = manifest_value(root, "version").context("the workspace has no version")?;
+    output(
+        Command::new("sh")
+            .arg(root.join("crates/capi/install.sh"))
+            .arg(built.join("libfarside_c.a"))
+            .arg(&version)
+            .arg(&prefix),
+    )?;
+    println!("installed farside {version} under {}", prefix.display());
+    Ok(())
+}
+
+/// Runs a command that takes no time, and returns what it prints.
+fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", complaint.trim());
+    Ok(output.stdout)
+}
