@@ -95,8 +95,8 @@ pub unsafe extern "C" fn farside_serve(
     })
 }
 
-/// Has a node run a handler, and waits for its reply, which is written to `reply`, and its length to
-/// `reply_bytes`, which may be null. The handler is told that there is `room` for it.
+/// Has a node run a handler, and waits for its reply, which is written to `reply`, and its length
+/// to `reply_bytes`, which may be null. The handler is told that there is `room` for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_call(
     context: farside_context_t,

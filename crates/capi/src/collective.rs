@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use farside::{Error, Rank};
+use farside::{Error, Rank, Result, Team};
 
-use crate::number::{folded, operation};
+use crate::number::{Foldable, of_number, operation};
 use crate::status::{bad, bytes, bytes_mut, guarded, input, output};
 use crate::team::{farside_team_t, team};
 
@@ -41,23 +41,98 @@ pub unsafe extern "C" fn farside_reduce(
     guarded(|| {
         let found = self::team(team)?;
         let is_root = found.context().rank().0 == root;
-        folded!(number, Number => {
-            let fold = self::operation::<Number>(operation)?.fold;
-            // SAFETY: by the caller's promise.
-            let mut data = unsafe { input::<Number>(send.cast(), count, "send")? }.to_vec();
-            if is_root {
-                // SAFETY: by the caller's promise.
-                unsafe { output::<Number>(receive.cast(), count, "receive")? };
-            }
-            found.team.reduce(Rank(root), &mut data, fold)?;
-            if is_root {
-                // SAFETY: as before.
-                let receive = unsafe { output::<Number>(receive.cast(), count, "receive")? };
-                receive.copy_from_slice(&data);
-            }
-            Ok::<(), Error>(())
-        })
+        let data = Folded { send, receive, count, operation };
+        // SAFETY: by the caller's promise; only the root's result is written.
+        unsafe { of_number!(number, reduce(&found.team, Rank(root), is_root, &data)) }
     })
+}
+
+/// The numbers of a reduction.
+struct Folded {
+    send: *const c_void,
+    receive: *mut c_void,
+    count: usize,
+    operation: c_int,
+}
+
+impl Folded {
+    /// Copies what is sent to where the result goes, and returns that.
+    ///
+    /// # Safety
+    ///
+    /// The pointers are null or valid for so many numbers; they are the same, or do not overlap.
+    unsafe fn in_place<'a, T: Foldable>(&self) -> Result<&'a mut [T]> {
+        let Folded { send, receive, count, .. } = *self;
+        if send.cast_mut() != receive {
+            // SAFETY: by the caller's promise.
+            let (from, into) = unsafe {
+                (input::<T>(send.cast(), count, "send")?, output(receive.cast(), count, "receive")?)
+            };
+            into.copy_from_slice(from);
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { output(receive.cast(), count, "receive") }
+    }
+}
+
+/// Reduces numbers of one kind.
+///
+/// # Safety
+///
+/// What is sent is null or valid for reads of so many numbers, and so is, at the root, where the
+/// result goes for writes.
+unsafe fn reduce<T: Foldable>(
+    team: &Team<'_>,
+    root: Rank,
+    is_root: bool,
+    numbers: &Folded,
+) -> Result<()> {
+    let fold = operation::<T>(numbers.operation)?.fold;
+    // SAFETY: by the caller's promise.
+    let mut data = unsafe { input::<T>(numbers.send.cast(), numbers.count, "send")? }.to_vec();
+    if !is_root {
+        return team.reduce(root, &mut data, fold);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { output::<T>(numbers.receive.cast(), numbers.count, "receive")? };
+    team.reduce(root, &mut data, fold)?;
+    // SAFETY: as before; what is sent, which may be the same memory, is not used any more.
+    unsafe { output(numbers.receive.cast(), numbers.count, "receive")? }.copy_from_slice(&data);
+    Ok(())
+}
+
+/// All-reduces numbers of one kind.
+///
+/// # Safety
+///
+/// As for [`Folded::in_place`].
+unsafe fn all_reduce<T: Foldable>(team: &Team<'_>, numbers: &Folded) -> Result<()> {
+    let fold = operation::<T>(numbers.operation)?.fold;
+    // SAFETY: by the caller's promise.
+    team.all_reduce(unsafe { numbers.in_place::<T>()? }, fold)
+}
+
+/// Scans numbers of one kind.
+///
+/// # Safety
+///
+/// As for [`Folded::in_place`].
+unsafe fn scan<T: Foldable>(team: &Team<'_>, numbers: &Folded) -> Result<()> {
+    let fold = operation::<T>(numbers.operation)?.fold;
+    // SAFETY: by the caller's promise.
+    team.scan(unsafe { numbers.in_place::<T>()? }, fold)
+}
+
+/// Scans numbers of one kind, without each member's own.
+///
+/// # Safety
+///
+/// As for [`Folded::in_place`].
+unsafe fn exclusive_scan<T: Foldable>(team: &Team<'_>, numbers: &Folded) -> Result<()> {
+    let operation = operation::<T>(numbers.operation)?;
+    // SAFETY: by the caller's promise.
+    let data = unsafe { numbers.in_place::<T>()? };
+    team.exclusive_scan(data, operation.identity, operation.fold)
 }
 
 /// Folds all members' `count` numbers of `send`, element by element, and writes the same result,
@@ -73,12 +148,9 @@ pub unsafe extern "C" fn farside_all_reduce(
 ) -> c_int {
     guarded(|| {
         let found = self::team(team)?;
-        folded!(number, Number => {
-            let fold = self::operation::<Number>(operation)?.fold;
-            // SAFETY: by the caller's promise.
-            let data = unsafe { in_place::<Number>(send, receive, count)? };
-            found.team.all_reduce(data, fold)
-        })
+        let data = Folded { send, receive, count, operation };
+        // SAFETY: by the caller's promise.
+        unsafe { of_number!(number, all_reduce(&found.team, &data)) }
     })
 }
 
@@ -95,12 +167,9 @@ pub unsafe extern "C" fn farside_scan(
 ) -> c_int {
     guarded(|| {
         let found = self::team(team)?;
-        folded!(number, Number => {
-            let fold = self::operation::<Number>(operation)?.fold;
-            // SAFETY: by the caller's promise.
-            let data = unsafe { in_place::<Number>(send, receive, count)? };
-            found.team.scan(data, fold)
-        })
+        let data = Folded { send, receive, count, operation };
+        // SAFETY: by the caller's promise.
+        unsafe { of_number!(number, scan(&found.team, &data)) }
     })
 }
 
@@ -118,34 +187,10 @@ pub unsafe extern "C" fn farside_exclusive_scan(
 ) -> c_int {
     guarded(|| {
         let found = self::team(team)?;
-        folded!(number, Number => {
-            let operation = self::operation::<Number>(operation)?;
-            // SAFETY: by the caller's promise.
-            let data = unsafe { in_place::<Number>(send, receive, count)? };
-            found.team.exclusive_scan(data, operation.identity, operation.fold)
-        })
-    })
-}
-
-/// Copies what is sent to where the result goes, and returns that.
-///
-/// # Safety
-///
-/// The pointers are null or valid for so many numbers; they are the same, or do not overlap.
-unsafe fn in_place<'a, T: farside::Plain>(
-    send: *const c_void,
-    receive: *mut c_void,
-    count: usize,
-) -> farside::Result<&'a mut [T]> {
-    if send.cast_mut() != receive {
+        let data = Folded { send, receive, count, operation };
         // SAFETY: by the caller's promise.
-        let (from, into) = unsafe {
-            (input::<T>(send.cast(), count, "send")?, output(receive.cast(), count, "receive")?)
-        };
-        into.copy_from_slice(from);
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { output(receive.cast(), count, "receive") }
+        unsafe { of_number!(number, exclusive_scan(&found.team, &data)) }
+    })
 }
 
 /// Writes every member's `bytes` bytes of `send` to `receive` of all, one after the other in the
@@ -230,7 +275,7 @@ pub unsafe extern "C" fn farside_all_to_all_v(
 }
 
 /// The bytes of all members together.
-fn times(bytes: usize, members: usize) -> farside::Result<usize> {
+fn times(bytes: usize, members: usize) -> Result<usize> {
     let all = bytes.checked_mul(members);
     all.ok_or_else(|| bad(format!("{members} times {bytes} bytes are more than all memory")))
 }

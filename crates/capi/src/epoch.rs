@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_void};
 
 use farside::epoch::{Design, Mode, Op, Options, Window};
-use farside::{Rank, Result};
+use farside::{Rank, Result, Summand};
 
 use crate::handle::Table;
 use crate::job::{context, farside_context_t};
-use crate::number::{FARSIDE_SUM, scale, summand};
+use crate::number::{FARSIDE_SUM, of_number, scale};
 use crate::request::Users;
 use crate::status::{Out, bad, bytes, bytes_mut, guarded, input};
 use crate::team::{farside_team_t, team};
@@ -284,19 +284,33 @@ pub unsafe extern "C" fn farside_epoch_accumulate(
                 what: format!("accumulate with operation {operation}: FARSIDE_SUM is"),
             });
         }
-        let window = self::epoch(epoch)?;
-        summand!(number, Number => {
-            // SAFETY: by the caller's promise.
-            let data = unsafe { input::<Number>(data.cast(), count, "data")? };
-            // SAFETY: by the caller's promise.
-            let scale = unsafe { self::scale::<Number>(scale)? };
-            window.accumulate(scale, data, Rank(target), at)
-        })
+        let (window, target) = (self::epoch(epoch)?, Rank(target));
+        // SAFETY: by the caller's promise.
+        unsafe { of_number!(number, accumulate(window, target, at, data, count, scale)) }
     })
 }
 
-/// Changes one word of 64 bits of a target by FARSIDE_FETCH_SUM to FARSIDE_FETCH_XOR, and gives what
-/// it held before.
+/// Accumulates numbers of one kind.
+///
+/// # Safety
+///
+/// The pointers are null or valid for reads of so many numbers, and of one.
+unsafe fn accumulate<T: Summand>(
+    window: &Window<'static>,
+    target: Rank,
+    at: u64,
+    data: *const c_void,
+    count: usize,
+    scale: *const c_void,
+) -> Result<()> {
+    // SAFETY: by the caller's promise.
+    let (data, scale) =
+        unsafe { (input::<T>(data.cast(), count, "data")?, self::scale::<T>(scale)?) };
+    window.accumulate(scale, data, target, at)
+}
+
+/// Changes one word of 64 bits of a target by FARSIDE_FETCH_SUM to FARSIDE_FETCH_XOR, and gives
+/// what it held before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_epoch_fetch_op(
     epoch: farside_epoch_t,

@@ -82,6 +82,7 @@ pub(crate) struct ContextEntry {
     pub(crate) users: Cell<u32>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "contexts are few, and every operation looks here")]
 enum Access {
     World(World),
     Thread(Context),

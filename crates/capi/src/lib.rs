@@ -22,7 +22,7 @@ pub mod epoch;
 mod handle;
 pub mod job;
 pub mod lock;
-mod number;
+pub mod number;
 pub mod request;
 pub mod status;
 pub mod team;

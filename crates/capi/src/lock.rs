@@ -78,7 +78,9 @@ impl<L, G> Entry<L, G> {
     /// Makes the lock usable again.
     fn recover(&self, recover: impl FnOnce(&mut L) -> Result<()>) -> Result<()> {
         // What was held before the loss is not held any more: there is nothing to release.
-        self.take().map(std::mem::forget);
+        if let Some(guard) = self.take() {
+            std::mem::forget(guard);
+        }
         // SAFETY: no guard borrows the lock, and one thread uses the handle at a time.
         recover(unsafe { &mut *self.lock.get() })
     }

@@ -38,32 +38,23 @@ pub const FARSIDE_OR: c_int = 5;
 /// The bits that only one of both has. Integers only.
 pub const FARSIDE_XOR: c_int = 6;
 
-/// Calls an expression with a type name that stands for a kind of number. All kinds can be summed
-/// and folded.
-macro_rules! folded {
-    ($number:expr, $name:ident => $body:expr) => {{
-        use $crate::number as kinds;
-        macro_rules! of {
-            ($type:ty) => {{
-                type $name = $type;
-                $body
-            }};
-        }
+/// Calls a generic function for a kind of number.
+macro_rules! of_number {
+    ($number:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $number {
-            kinds::FARSIDE_I32 => of!(i32),
-            kinds::FARSIDE_I64 => of!(i64),
-            kinds::FARSIDE_U32 => of!(u32),
-            kinds::FARSIDE_U64 => of!(u64),
-            kinds::FARSIDE_F32 => of!(f32),
-            kinds::FARSIDE_F64 => of!(f64),
-            kinds::FARSIDE_C32 => of!(farside::Complex<f32>),
-            kinds::FARSIDE_C64 => of!(farside::Complex<f64>),
-            other => Err(kinds::unknown(other)),
+            $crate::number::FARSIDE_I32 => $function::<i32>($($argument),*),
+            $crate::number::FARSIDE_I64 => $function::<i64>($($argument),*),
+            $crate::number::FARSIDE_U32 => $function::<u32>($($argument),*),
+            $crate::number::FARSIDE_U64 => $function::<u64>($($argument),*),
+            $crate::number::FARSIDE_F32 => $function::<f32>($($argument),*),
+            $crate::number::FARSIDE_F64 => $function::<f64>($($argument),*),
+            $crate::number::FARSIDE_C32 => $function::<farside::Complex<f32>>($($argument),*),
+            $crate::number::FARSIDE_C64 => $function::<farside::Complex<f64>>($($argument),*),
+            other => Err($crate::number::unknown(other)),
         }
-    }};
+    };
 }
-pub(crate) use folded;
-pub(crate) use folded as summand;
+pub(crate) use of_number;
 
 /// An unknown kind of number.
 #[cold]

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use farside::raw::Request;
-use farside::{Error, PendingBarrier, PendingReduce, Plain, Rank, Result};
+use farside::{Error, PendingBarrier, PendingReduce, Plain, Rank, Result, Team};
 
 use crate::handle::Table;
 use crate::job::{ContextEntry, context, farside_context_t};
-use crate::number::{folded, operation};
+use crate::number::{Foldable, of_number, operation};
 use crate::status::{Out, bytes, bytes_mut, guarded, input, output};
 use crate::team::{TeamEntry, farside_team_t, team};
 use crate::window::{farside_window_t, window};
@@ -90,7 +90,7 @@ impl<T: Plain> Pending for Reduction<T> {
     }
 
     fn wait(self: Box<Self>) -> Result<()> {
-        // SAFETY: by the promise of `farside_all_reduce_nb`'s caller, until the request is complete.
+        // SAFETY: by the promise of `start_reduction`'s caller.
         let into = unsafe { output(self.into, self.count, "receive")? };
         self.pending.wait_into(into)
     }
@@ -173,6 +173,34 @@ pub unsafe extern "C" fn farside_barrier_nb(
     })
 }
 
+/// The numbers of a reduction.
+struct Reduced {
+    send: *const c_void,
+    receive: *mut c_void,
+    count: usize,
+    operation: c_int,
+}
+
+/// Starts a reduction of numbers of one kind.
+///
+/// # Safety
+///
+/// The pointers are null or valid for so many numbers, the second until the reduction is waited
+/// for.
+unsafe fn start_reduction<T: Foldable>(
+    team: Team<'static>,
+    data: Reduced,
+) -> Result<Box<dyn Pending>> {
+    let Reduced { send, receive, count, operation } = data;
+    let fold = self::operation::<T>(operation)?.fold;
+    // SAFETY: by the caller's promise.
+    let (send, receive) = unsafe {
+        (input::<T>(send.cast(), count, "send")?, output(receive.cast(), count, "receive")?)
+    };
+    let pending = team.into_all_reduce_nb(send, fold)?;
+    Ok(Box::new(Reduction { pending, into: receive.as_mut_ptr(), count }))
+}
+
 /// Starts a farside_all_reduce of 4 KiB at most. `send` may be changed when the call returns;
 /// `receive` must stay until the request is complete, and holds the result then.
 #[unsafe(no_mangle)]
@@ -190,15 +218,9 @@ pub unsafe extern "C" fn farside_all_reduce_nb(
         let out = unsafe { Out::new(request, "request")? };
         let found = self::team(team)?;
         let (users, context) = (Users::new(found.context, found.entry), found.entry.context);
-        let pending = folded!(number, Number => {
-            let fold = self::operation::<Number>(operation)?.fold;
-            // SAFETY: by the caller's promise.
-            let send = unsafe { input::<Number>(send.cast(), count, "send")? };
-            // SAFETY: by the caller's promise.
-            let into = unsafe { output::<Number>(receive.cast(), count, "receive")? }.as_mut_ptr();
-            let pending = found.team.into_all_reduce_nb(send, fold)?;
-            Ok::<Box<dyn Pending>, Error>(Box::new(Reduction { pending, into, count }))
-        })?;
+        let data = Reduced { send, receive, count, operation };
+        // SAFETY: by the caller's promise.
+        let pending = unsafe { of_number!(number, start_reduction(found.team, data))? };
         out.set(insert(context, State::Collective(Collective { pending, _users: users }))?);
         Ok(())
     })
@@ -269,6 +291,6 @@ pub unsafe extern "C" fn farside_request_wait_all(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let requests = unsafe { input(requests, count, "requests")? };
-        requests.iter().fold(Ok(()), |first, &request| first.and(finish(request)))
+        requests.iter().map(|&request| finish(request)).fold(Ok(()), Result::and)
     })
 }

@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_void};
 
 use farside::raw::Request;
-use farside::{Context, Patch, Rank, Result, Run};
+use farside::{Context, Patch, Place, Rank, Result, Run, Summand};
 
 use crate::atomic::{FARSIDE_ATOMIC_ADD, FARSIDE_ATOMIC_STORE};
 use crate::job::{context, farside_context_t};
-use crate::number::{FARSIDE_SUM, summand};
+use crate::number::{FARSIDE_SUM, of_number};
 use crate::status::{bad, bytes, bytes_mut, guarded, input};
 use crate::window::{farside_window_t, window};
 
@@ -328,9 +328,9 @@ pub unsafe extern "C" fn farside_put_signal(
 fn put_signal_add(
     context: &Context,
     data: &[u8],
-    to: farside::Place<'_, u8>,
+    to: Place<'_, u8>,
     value: u64,
-    at: farside::Place<'_, u64>,
+    at: Place<'_, u64>,
 ) -> Result<()> {
     context.put(data, to)?;
     context.fence()?;
@@ -364,14 +364,27 @@ pub unsafe extern "C" fn farside_accumulate(
         }
         let to = self::window(window)?.at(Rank(rank), offset);
         let context = self::context(context)?.context();
-        summand!(number, Number => {
-            // SAFETY: by the caller's promise.
-            let data = unsafe { input::<Number>(data.cast(), count, "data")? };
-            // SAFETY: by the caller's promise.
-            let scale = unsafe { crate::number::scale::<Number>(scale)? };
-            context.accumulate(scale, data, to.cast())
-        })
+        // SAFETY: by the caller's promise.
+        unsafe { of_number!(number, accumulate(context, to, data, count, scale)) }
     })
+}
+
+/// Accumulates numbers of one kind.
+///
+/// # Safety
+///
+/// The pointers are null or valid for reads of so many numbers, and of one.
+unsafe fn accumulate<T: Summand>(
+    context: &Context,
+    to: Place<'_, u8>,
+    data: *const c_void,
+    count: usize,
+    scale: *const c_void,
+) -> Result<()> {
+    // SAFETY: by the caller's promise.
+    let (data, scale) =
+        unsafe { (input::<T>(data.cast(), count, "data")?, crate::number::scale::<T>(scale)?) };
+    context.accumulate(scale, data, to.cast())
 }
 
 /// Orders puts: what this context put before lands ahead of what it puts, signals, accumulates or

@@ -7,7 +7,7 @@ use farside_c::call::{farside_call, farside_serve};
 use farside_c::job::{farside_context_t, farside_join, farside_leave};
 use farside_c::status::{FARSIDE_ERROR_HANDLER, FARSIDE_OK, farside_error_text};
 
-unsafe extern "C-unwind" fn panics(
+extern "C-unwind" fn panics(
     _: *mut c_void,
     _: u32,
     _: *const c_void,

@@ -28,7 +28,7 @@ fn generated() -> String {
         sys_includes: vec!["stddef.h".into(), "stdint.h".into()],
         style: cbindgen::Style::Type,
         usize_is_size_t: true,
-        documentation_style: cbindgen::DocumentationStyle::C,
+        documentation_style: cbindgen::DocumentationStyle::Doxy,
         line_length: 100,
         tab_width: 4,
         ..cbindgen::Config::default()

@@ -144,6 +144,18 @@ fn the_loss_of_a_rank_is_an_error_with_its_number() {
     }
 }
 
+/// A lock that a lost rank poisons is recovered by those who are left, on a team made before.
+#[test]
+fn survivors_recover_their_locks() {
+    let program = test("survivors", Library::Shared);
+    for change in [one_node, two_nodes] {
+        let report = launch(&program, true, change);
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        let done = said.lines().filter(|line| *line == "survivors: done").count();
+        assert_eq!((done, report.failures.len()), (3, 1), "{:?}: {said}", report.failures);
+    }
+}
+
 #[test]
 fn processes_of_another_runtime_join_by_an_exchange_of_their_own() {
     let program = test("join_with", Library::Shared);

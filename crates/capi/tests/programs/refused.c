@@ -37,10 +37,12 @@ int main(void) {
     REFUSED(farside_join(NULL), ARGUMENT, "null");
     REFUSED(farside_join_with(0, 1, NULL, NULL, &world), ARGUMENT, "gather");
     CHECK(farside_join(&world));
-    REFUSED(farside_join(&wild), JOIN, "join");
-    REQUIRE(wild.id == 12345);
     CHECK(farside_rank(world, &rank));
     CHECK(farside_size(world, &size));
+    if (size > 1) {
+        REFUSED(farside_join(&wild), JOIN, "join");
+        REQUIRE(wild.id == 12345);
+    }
     CHECK(farside_team_world(world, &team));
     CHECK(farside_window_allocate(team, 64, &window));
     CHECK(farside_window_allocate(team, 64, &freed));

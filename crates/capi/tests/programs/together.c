@@ -22,7 +22,9 @@ static void teams(void) {
     CHECK(farside_window_allocate(half, 8, &window));
     CHECK(farside_barrier(half));
     CHECK(farside_sync(half));
-    REQUIRE(farside_window_free(team, window) == FARSIDE_ERROR_STATE || count == size);
+    if (count != size) {
+        REQUIRE(farside_window_free(team, window) == FARSIDE_ERROR_STATE);
+    }
     CHECK(farside_window_free(half, window));
     CHECK(farside_team_free(half));
     REQUIRE(farside_barrier(half) == FARSIDE_ERROR_ARGUMENT);
