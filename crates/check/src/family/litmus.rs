@@ -280,6 +280,20 @@ const WITHOUT_ORDER: &[Litmus] = &[
         })
     }),
     Litmus::new(
+        "litmus/add",
+        "nothing orders a put and a posted add, nor the add and a load",
+        2,
+        &["00", "01", "10", "11"],
+        |w, x| {
+            if w.rank() == ZERO {
+                w.put_value(1, x.at(ZERO, 1))?;
+                w.add(x.at(ZERO, 0), 1)?;
+                return nothing();
+            }
+            Ok(format!("{}{}", w.load(x.at(ZERO, 0))?, w.get_value(x.at(ZERO, 1))?))
+        },
+    ),
+    Litmus::new(
         "litmus/put-signal-alone",
         "put_signal orders no put but its own",
         2,
@@ -387,6 +401,34 @@ const WITH_ORDER: &[Litmus] = &[
         signalled(w, x, |w, x| w.put_signal(&[1], x.at(Rank(1), 1), 1, x.at(Rank(1), 0)))
     }),
     Litmus::new(
+        "litmus/put-signal-add",
+        "all data is there before the sum of the signals",
+        3,
+        &["11"],
+        |w, x| {
+            if w.rank() != ZERO {
+                let me = w.rank().index();
+                w.put_signal_add(&[1], x.at(ZERO, me), 1, x.at(ZERO, 0))?;
+                return nothing();
+            }
+            w.wait(x.at(ZERO, 0), |count| count == 2)?;
+            gets(w, x, &[1, 2])
+        },
+    ),
+    Litmus::new(
+        "litmus/fence-add",
+        "a fence orders a put ahead of a posted add",
+        2,
+        &["1"],
+        |w, x| {
+            signalled(w, x, |w, x| {
+                w.put_value(1, x.at(Rank(1), 1))?;
+                w.fence()?;
+                w.add(x.at(Rank(1), 0), 1)
+            })
+        },
+    ),
+    Litmus::new(
         "litmus/fence-signal",
         "a fence orders a put ahead of a signal",
         2,
@@ -446,6 +488,17 @@ const WITH_ORDER: &[Litmus] = &[
         3,
         &["012", "021", "102", "120", "201", "210"],
         |w, x| Ok(w.fetch_add(x.at(ZERO, 0), 1)?.to_string()),
+    ),
+    Litmus::new(
+        "litmus/adds",
+        "no posted addition is lost, and a sync completes them",
+        2,
+        &["33"],
+        |w, x| {
+            w.add(x.at(ZERO, 0), 1 + u64::from(w.rank().0))?;
+            w.sync()?;
+            loads(w, x, &[0])
+        },
     ),
     Litmus {
         torn: true,
