@@ -111,8 +111,8 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
         std::thread::spawn(move || {
             // sleep: the death may come at any moment of the work.
             std::thread::sleep(Duration::from_micros(delay.into()));
-            let op = farside::Atomic::Store(now_us().into());
-            let _ = context.fabric().atomic(word, op, farside::OldValue::Ignored);
+            let op = farside::fabric::Atomic::Store(now_us().into());
+            let _ = context.fabric().atomic(word, op, farside::fabric::OldValue::Ignored);
             kill_self();
         });
     }

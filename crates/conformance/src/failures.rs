@@ -1,9 +1,7 @@
 //! Bad input and bad luck: errors that name the value, nothing corrupted, nobody left waiting.
 
-use farside::{
-    Atomic, Connection, Error, ExitCause, OldValue, Patch, Rank, Region, Result, Run, Width, Word,
-    World,
-};
+use farside::fabric::{Atomic, Connection, OldValue, Region, Width, Word};
+use farside::{Error, ExitCause, Patch, Rank, Result, Run, World};
 use farside_fabric::{Event, Started, Wait};
 
 use crate::{ensure, ensure_eq};
