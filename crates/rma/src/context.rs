@@ -18,6 +18,7 @@ use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::prices::Prices;
+use crate::unfreed::Unfreed;
 use crate::waiting::FailureScope;
 
 /// One thread's access to the job, with completions and an order of its own.
@@ -44,6 +45,7 @@ pub struct Context {
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
     prices: Cell<Prices>,
+    unfreed: Arc<Unfreed>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
@@ -65,6 +67,7 @@ impl Context {
         let (rank, ranks) = (job.rank, job.topology.ranks());
         let (direct_atomics, failures) = (job.caps.cpu_coherent, job.failures.clone());
         let root = fabric.map(rank, SegmentId::ROOT)?;
+        let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         Ok(Context {
             rank,
             ranks,
@@ -78,6 +81,7 @@ impl Context {
             segments: Cell::new(0),
             departures_polled: Cell::new(0),
             prices: Cell::new(prices),
+            unfreed,
             fabric,
         })
     }
@@ -197,6 +201,10 @@ impl Context {
 
     pub(crate) fn landings(&self) -> &Landings {
         &self.landings
+    }
+
+    pub(crate) fn unfreed(&self) -> &Arc<Unfreed> {
+        &self.unfreed
     }
 
     pub(crate) fn tally(&self) -> &Tally {

@@ -29,6 +29,7 @@ mod prices;
 mod segment;
 mod target;
 mod team;
+mod unfreed;
 mod variants;
 mod waiting;
 mod window;

@@ -146,6 +146,7 @@ impl World {
     }
 
     /// See [`Team::window`].
+    #[track_caller]
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         self.team().window(len)
     }
