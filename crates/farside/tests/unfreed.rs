@@ -69,7 +69,7 @@ fn a_dropped_window_is_told_once_for_each_place() {
     };
     of(FIRST + 2, "(7 bytes on rank 0)");
     let first = of(FIRST, "(800 bytes on rank 0)");
-    for part in ["warning", "dropped without being freed", "`free` on every member", "forget"] {
+    for part in ["warning", "was dropped without `free`", "call `free` on every member", "forget"] {
         assert!(first.contains(part), "{part:?} is not in {first:?}");
     }
 }
@@ -86,6 +86,21 @@ fn a_window_of_a_team_is_told_by_its_first_member() {
     });
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("(8 bytes on rank 1)"), "{said:?}");
+}
+
+#[cfg(feature = "containers")]
+#[test]
+fn arrays_and_maps_are_told_with_the_line_of_the_program() {
+    const FIRST: u32 = line!() + 2;
+    let said = said("arrays_and_maps_are_told_with_the_line_of_the_program", |world| {
+        drop(farside::GlobalArray::<f64>::new(world, &[10, 10])?);
+        drop(farside::HashMap::<u64, u64>::new(world)?);
+        world.barrier()
+    });
+    assert_eq!(said.len(), 2, "{said:?}");
+    for (line, said) in (FIRST..).zip(&said) {
+        assert!(said.contains(&format!("tests/unfreed.rs:{line}:")), "{line}: {said}");
+    }
 }
 
 #[test]

@@ -96,8 +96,8 @@ impl Context {
         Ok(Transfer { context: self, peer: from.rank, ticket, buffer })
     }
 
-    /// Starts a [`Context::put`] of `data` from where it is: it belongs to the transfer until it may
-    /// be reused. It has landed after a flush. [`Scope::put_nb`] borrows its data instead.
+    /// Starts a [`Context::put`] of `data` from where it is: it belongs to the transfer until it
+    /// may be reused. It has landed after a flush. [`Scope::put_nb`] borrows its data instead.
     ///
     /// ```
     /// # use farside::Rank;

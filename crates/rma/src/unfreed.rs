@@ -64,9 +64,9 @@ impl Unfreed {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.places.insert(place) {
             notes.warnings.push(format!(
-                "farside: warning: the window that was allocated at {place} ({} bytes on {}) was \
-                 dropped without being freed, and stays allocated until the job ends: call its \
-                 `free` on every member, or `std::mem::forget` to keep it on purpose",
+                "farside: warning: memory allocated at {place} ({} bytes on {}) was dropped \
+                 without `free`, and stays allocated until the job ends: call `free` on every \
+                 member, or `std::mem::forget` to keep it on purpose",
                 segment.own.bytes(),
                 self.rank
             ));
