@@ -95,7 +95,7 @@ pub use farside_rma::Prices;
 /// | move data among all ranks | [`broadcast`], [`reduce`], [`all_reduce`], [`all_sum`], [`scan`] |
 /// | | [`all_gather`], [`all_to_all`], [`all_to_all_v`] |
 /// | work with some ranks | [`split`], [`split_by_node`]: a [`Team`] has these collectives |
-/// | exclude each other | [`Lock::new`], [`RwLock::new`], [`Semaphore::new`] |
+/// | exclude each other | [`Locks::lock`], [`Locks::rw_lock`], [`Semaphore::new`] |
 /// | run code at another node | [`serve`], [`call`] |
 /// | use several threads | [`context`] |
 /// | know the job | [`rank`], [`size`], [`ranks`], [`topology`], [`peer_state`], [`counters`] |

@@ -20,6 +20,7 @@ const PANICKED: i32 = 4;
 fn ended(test: &str, status: i32, case: fn(&World) -> Result<()>) -> Vec<String> {
     if std::env::var_os(CASE).is_some() {
         std::thread::spawn(|| {
+            // sleep: the deadline of a process that hangs.
             std::thread::sleep(Duration::from_secs(60));
             eprintln!("the job hangs");
             std::process::abort();
