@@ -31,6 +31,7 @@ pub mod raw;
 mod segment;
 mod target;
 mod team;
+mod unfreed;
 mod variants;
 mod waiting;
 mod window;

@@ -14,7 +14,8 @@ use std::io::Write;
 use std::ops::Range;
 
 use farside::dsm::{Access, Config, Dsm, Statistics};
-use farside::{Error, Result, SegmentId, World};
+use farside::fabric::SegmentId;
+use farside::{Error, Result, World};
 
 use crate::output::{check_target, say};
 

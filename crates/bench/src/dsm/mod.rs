@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use farside::World;
 use farside::dsm::{Access, BarrierKind, Fetch, Start};
-use farside::observed::Kind;
+use farside::fabric::SegmentId;
+use farside::fabric::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
-use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
 use serde::{Deserialize, Serialize};
 

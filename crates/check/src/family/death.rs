@@ -1,7 +1,8 @@
 //! Ranks that die: no survivor waits for ever, whatever the moment.
 
+use farside::fabric::Atomic;
 use farside::sim::program;
-use farside::{Atomic, Node, Rank};
+use farside::{Node, Rank};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::example;

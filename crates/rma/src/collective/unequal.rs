@@ -118,7 +118,7 @@ fn fetch_from_window<T: Plain>(
     parts: &[Part],
     receive: &mut [T],
 ) -> Result<()> {
-    let window = team.window::<T>(send.len())?;
+    let window = team.short_lived_window::<T>(send.len())?;
     window.own().write(0, send)?;
     team.barrier()?;
     let fetched = team.context().scope(|scope| {

@@ -27,6 +27,7 @@ use crate::group::member::{Awaited, Step};
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
 use crate::group::variant::Variant;
+use crate::operations::SignalAt;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 
@@ -225,10 +226,9 @@ impl Sync<'_, '_> {
         let leader = self.team.group().members[self.nodes.leaders[to]];
         let start = self.start::<V>(to, number);
         let segment = &self.messages.segment;
-        let flag = (segment, bytes(start + FLAG), Width::W64);
-        let (data, tag) = (bytes(start + BITS), self.step.tag(self.round));
-        let context = self.team.context();
-        context.put_signal_at(segment, leader, data, message.as_bytes(), flag, tag.into())
+        let flag = SignalAt::store(segment, bytes(start + FLAG), self.step.tag(self.round));
+        let (context, data) = (self.team.context(), bytes(start + BITS));
+        context.put_signal_at(segment, leader, data, message.as_bytes(), flag)
     }
 
     /// Waits for a message and adds it to what is known: its bits, and its counts for the nodes
