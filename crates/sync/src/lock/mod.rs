@@ -43,13 +43,13 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit};
+use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit, guard};
 use registry::{Build, Entry, Made, Maker};
 
-pub(crate) use algorithms::rma_mcs;
-pub use algorithms::{Kind, Permit, Semaphore};
 #[doc(hidden)]
-pub use algorithms::{d_mcs as queue, entries};
+pub use algorithms::entries;
+pub use algorithms::{Kind, Permit, Semaphore};
+pub(crate) use algorithms::{d_mcs as queue, rma_mcs};
 pub use frame::Statistics;
 
 /// A lock that its members made together. Each rank has a handle of its own, which it uses with one
@@ -219,9 +219,7 @@ impl Lock {
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
         match self.request(context, TimeLimit::AtMost(time))? {
             true => Ok(Guard { lock: self, context }),
-            false => Err(Error::TimedOut {
-                after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-            }),
+            false => Err(TimeLimit::exceeded(time)),
         }
     }
 
@@ -251,13 +249,7 @@ impl Lock {
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
-        let held = team.all_gather(&[u8::from(self.held.get())])?;
-        if let Some(at) = held.iter().position(|&held| held != 0) {
-            let holder = team.members()[at];
-            return Err(Error::Misuse(format!(
-                "a lock cannot be freed while {holder} has it (its guard was leaked)"
-            )));
-        }
+        Handle::check_unheld(&team, self.held.get())?;
         self.words.into_words().free(&team)
     }
 
@@ -291,10 +283,7 @@ impl Lock {
     #[inline]
     fn release(&self, context: &Context) -> Result<()> {
         if !self.held.replace(false) {
-            return Err(Error::Misuse(format!(
-                "{} does not have the lock that it releases",
-                self.handle.rank()
-            )));
+            return Err(Handle::not_held(self.handle.rank()));
         }
         self.algorithm.release(&self.words, context).map_err(|error| self.explain(context, error))
     }
@@ -320,33 +309,7 @@ impl Lock {
     }
 }
 
-/// Holds the lock until dropped.
-#[must_use = "the lock is released as soon as its guard is dropped"]
-pub struct Guard<'a> {
-    lock: &'a Lock,
-    context: &'a Context,
-}
-
-impl Guard<'_> {
-    /// Releases the lock, and tells what dropping the guard could not: that something written under
-    /// the lock was lost, or that the lock is poisoned.
-    #[inline]
-    pub fn unlock(self) -> Result<()> {
-        let (lock, context) = (self.lock, self.context);
-        std::mem::forget(self);
-        lock.release(context)
-    }
-
-    /// Returns the lock.
-    pub fn lock(&self) -> &Lock {
-        self.lock
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // An error here comes again with the next request.
-        let _ = self.lock.release(self.context);
-    }
+guard! {
+    /// Holds the lock until dropped.
+    Guard of Lock, Lock::release
 }
