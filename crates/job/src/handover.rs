@@ -21,6 +21,8 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
+use crate::lines::hex;
+
 /// How long a neighbour that has come may take to say who it is.
 const GREETING: Duration = Duration::from_secs(5);
 
@@ -38,10 +40,7 @@ impl Offer {
         let mut random = [0; 16];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System { call: "getrandom", errno: errno.raw_os_error() })?;
-        let name = format!(
-            "farside-{}",
-            random.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        );
+        let name = format!("farside-{}", hex(&random));
         let refused = system("opening the socket at which a node's memory is handed over");
         let address = SocketAddr::from_abstract_name(&name).map_err(&refused)?;
         let listener = UnixListener::bind_addr(&address).map_err(&refused)?;

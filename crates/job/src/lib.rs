@@ -9,11 +9,13 @@
 pub mod address;
 mod assembly;
 mod board;
+mod card;
 mod entry;
 pub mod environment;
 mod handover;
 mod host;
 mod join;
+mod lines;
 mod nodes;
 mod ofi;
 mod options;
@@ -29,7 +31,8 @@ pub use farside_nic::Address;
 pub use host::Host;
 pub use join::{connect, join};
 pub use ofi::{check_provider, libfabric};
-pub use options::{Kind, NodePlan, Options, parse_bytes};
+pub use options::{Kind, Options, parse_bytes};
+pub use plan::JobPlan;
 pub use recording::Recording;
 pub use report::{Report, ReportFile};
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farside_fabric::{Error, Result};
+use farside_job::{JobPlan, Options};
 
 /// The default command that reaches a host.
 pub const RSH: &str = "ssh {host}";
@@ -99,6 +100,19 @@ impl Hosts {
     /// Returns the number of ranks of all hosts together.
     pub fn ranks(&self) -> u32 {
         self.entries.iter().map(|entry| entry.ranks).sum()
+    }
+
+    /// Returns the plan of a job on these hosts: each is a node, and the ranks are numbered host by
+    /// host.
+    pub(crate) fn plan(&self, options: &Options, secret: [u8; 16]) -> JobPlan {
+        let ranks = |(node, entry): (usize, &Entry)| vec![node as u32; entry.ranks as usize];
+        JobPlan {
+            options: Options { topology: None, nodes: None, ..options.clone() },
+            secret,
+            node_of: self.entries.iter().enumerate().flat_map(ranks).collect(),
+            hosts: self.entries.iter().map(|entry| entry.name.clone()).collect(),
+            cores_of: Vec::new(),
+        }
     }
 
     /// Returns the name of a host in messages: where a name occurs twice, with its node.
