@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::operation::Width;
+use crate::strided::walk;
 
 /// The number of a member of the job, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,10 +148,10 @@ impl Shape<'_> {
             Shape::Block(piece) => each(*piece),
             Shape::Pieces(pieces) => pieces.iter().copied().for_each(each),
             Shape::Strided { offset, unit, counts, strides } => {
-                if counts.contains(&0) {
-                    return;
-                }
-                strided(*offset, *unit, counts, strides, &mut each);
+                walk([*offset], counts, [strides], &mut |[offset]| {
+                    each(Piece { offset, bytes: *unit });
+                    true
+                });
             }
         }
     }
@@ -181,17 +182,6 @@ impl Shape<'_> {
             Shape::Pieces(pieces) => pieces.iter().map(|piece| piece.offset).min().unwrap_or(0),
             Shape::Strided { offset, .. } => *offset,
         }
-    }
-}
-
-fn strided(offset: u64, unit: u64, counts: &[u64], strides: &[u64], each: &mut impl FnMut(Piece)) {
-    match (counts, strides) {
-        ([count, counts @ ..], [stride, strides @ ..]) => {
-            for step in 0..*count {
-                strided(offset + step * stride, unit, counts, strides, each);
-            }
-        }
-        _ => each(Piece { offset, bytes: unit }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
@@ -306,32 +307,10 @@ impl<'a> Runs<'a> {
     /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says
     /// no. Only after [`Runs::check`].
     fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
-        fn walk(
-            near: usize,
-            far: usize,
-            patch: Patch<'_>,
-            each: &mut impl FnMut(usize, usize) -> bool,
-        ) -> bool {
-            match (patch.counts, patch.near, patch.far) {
-                ([], ..) => each(near, far),
-                // The innermost loop, where the time is spent.
-                ([count], &[near_stride, ..], &[far_stride, ..]) => {
-                    (0..*count).all(|step| each(near + step * near_stride, far + step * far_stride))
-                }
-                ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => {
-                    let inner = Patch { counts, near: nears, far: fars };
-                    (0..*count).all(|step| {
-                        walk(near + step * near_stride, far + step * far_stride, inner, each)
-                    })
-                }
-                _ => true,
-            }
-        }
         match *self {
-            Runs::Strided { counts, .. } if counts.contains(&0) => true,
             Runs::Strided { size, unit, counts, near, far } => {
                 let (size, bytes) = (size as usize, (unit * size) as usize);
-                walk(0, 0, Patch { counts, near, far }, &mut |near, far| {
+                walk([0, 0], counts, [near, far], &mut |[near, far]| {
                     each(near * size, (far * size) as u64, bytes)
                 })
             }

@@ -1,5 +1,6 @@
 //! Ownership: an array is cut into blocks, and each block belongs to a member.
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Result};
 
 use super::area::{Area, DIMENSIONS_MAX, strides};
@@ -263,28 +264,26 @@ impl Blocks {
             return Ok(());
         }
         let dimensions = self.shape.len();
-        let (mut first, mut last) = ([0; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
-        for dimension in 0..dimensions {
-            first[dimension] = place(&self.cuts[dimension], area.low()[dimension]);
-            last[dimension] = place(&self.cuts[dimension], area.high()[dimension] - 1);
+        // The blocks are numbered as the elements of an array with one element for each of them.
+        let (mut counts, mut strides) = ([0; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
+        let (mut first, mut stride) = (0, 1);
+        for dimension in (0..dimensions).rev() {
+            let cuts = &self.cuts[dimension];
+            let low = place(cuts, area.low()[dimension]);
+            counts[dimension] = place(cuts, area.high()[dimension] - 1) - low + 1;
+            strides[dimension] = stride;
+            first += low * stride;
+            stride *= cuts.len() - 1;
         }
-        let mut at = first;
-        loop {
-            let number = (0..dimensions).fold(0, |number, dimension| {
-                number * (self.cuts[dimension].len() - 1) + at[dimension]
-            });
+        let mut done = Ok(());
+        walk([first], &counts[..dimensions], [&strides[..dimensions]], &mut |[number]| {
             let block = self.block(number);
             if !block.area.is_empty() {
-                each(block)?;
+                done = each(block);
             }
-            let Some(dimension) =
-                (0..dimensions).rev().find(|&dimension| at[dimension] < last[dimension])
-            else {
-                return Ok(());
-            };
-            at[dimension] += 1;
-            at[dimension + 1..dimensions].copy_from_slice(&first[dimension + 1..dimensions]);
-        }
+            done.is_ok()
+        });
+        done
     }
 }
 
