@@ -14,12 +14,14 @@
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
 //!
 //! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock
-//! and tells the others, who look at words of their own. In virtual time every rank does a given
-//! number of operations.
+//! and tells the others, who look at words of their own. For a quarter of the time more, the same
+//! operations are timed one by one, for percentiles. In virtual time every rank does a given number
+//! of operations.
 
 mod lock_spec;
 mod measure;
 mod report;
+mod singles;
 mod tally;
 
 use std::time::Duration;
@@ -82,6 +84,8 @@ impl driver::Plan for Plan {
             ("share_min", Fold::Median),
             ("share_max", Fold::Median),
             ("wait_max_ns", Fold::Largest),
+            ("p50_ns", Fold::Median),
+            ("p99_ns", Fold::Median),
         ],
     };
 

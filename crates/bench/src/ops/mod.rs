@@ -216,7 +216,7 @@ fn plans(
 
 /// A sample as a line.
 fn row(case: &str, bytes: usize, target: Target, times: Times) -> String {
-    let (p50_ns, p99_ns) = times.single_ns.unzip();
+    let (p50_ns, p99_ns) = times.single.map(|times| (times.p50_ns, times.p99_ns)).unzip();
     sample(case, &[&bytes, &target.name()], &[Some(times.median_ns), p50_ns, p99_ns])
 }
 
