@@ -360,7 +360,7 @@ mod tests {
             let texts = [&plan.options.topology, &plan.options.server, &plan.options.provider];
             let mut texts = texts.into_iter().flatten().chain(&plan.hosts);
             match plan.encode() {
-                Ok(text) => prop_assert_eq!(JobPlan::decode(&text), Ok(plan)),
+                Ok(text) => prop_assert_eq!(JobPlan::decode(&text), Ok(plan.clone())),
                 Err(_) => prop_assert!(texts.any(|text| text.contains(['\n', '\0']))),
             }
         }
