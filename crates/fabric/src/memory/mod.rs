@@ -327,37 +327,28 @@ pub fn pairs_are_lock_free() -> bool {
     AtomicU128::is_lock_free()
 }
 
-#[inline]
-fn atomic_32(word: &AtomicU32, op: Atomic) -> u32 {
-    const SC: Ordering = Ordering::SeqCst;
-    match op {
-        Atomic::Load => word.load(SC),
-        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u32, SC),
-        Atomic::Add(value) => word.fetch_add(value as u32, SC),
-        Atomic::And(value) => word.fetch_and(value as u32, SC),
-        Atomic::Or(value) => word.fetch_or(value as u32, SC),
-        Atomic::Xor(value) => word.fetch_xor(value as u32, SC),
-        Atomic::CompareSwap { expected, desired } => word
-            .compare_exchange(expected as u32, desired as u32, SC, SC)
-            .unwrap_or_else(|held| held),
-    }
+/// Executes an atomic on a word of one width.
+macro_rules! atomic_of {
+    ($name:ident, $word:ty, $value:ty) => {
+        #[inline]
+        fn $name(word: &$word, op: Atomic) -> $value {
+            const SC: Ordering = Ordering::SeqCst;
+            match op {
+                Atomic::Load => word.load(SC),
+                Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as $value, SC),
+                Atomic::Add(value) => word.fetch_add(value as $value, SC),
+                Atomic::And(value) => word.fetch_and(value as $value, SC),
+                Atomic::Or(value) => word.fetch_or(value as $value, SC),
+                Atomic::Xor(value) => word.fetch_xor(value as $value, SC),
+                Atomic::CompareSwap { expected, desired } => word
+                    .compare_exchange(expected as $value, desired as $value, SC, SC)
+                    .unwrap_or_else(|held| held),
+            }
+        }
+    };
 }
-
-#[inline]
-fn atomic_64(word: &AtomicU64, op: Atomic) -> u64 {
-    const SC: Ordering = Ordering::SeqCst;
-    match op {
-        Atomic::Load => word.load(SC),
-        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u64, SC),
-        Atomic::Add(value) => word.fetch_add(value as u64, SC),
-        Atomic::And(value) => word.fetch_and(value as u64, SC),
-        Atomic::Or(value) => word.fetch_or(value as u64, SC),
-        Atomic::Xor(value) => word.fetch_xor(value as u64, SC),
-        Atomic::CompareSwap { expected, desired } => word
-            .compare_exchange(expected as u64, desired as u64, SC, SC)
-            .unwrap_or_else(|held| held),
-    }
-}
+atomic_of!(atomic_32, AtomicU32, u32);
+atomic_of!(atomic_64, AtomicU64, u64);
 
 #[inline]
 fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {
