@@ -62,3 +62,12 @@ impl Statistics {
         }
     }
 }
+
+/// The times of one rank at one barrier, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BarrierTime {
+    /// When it has entered the barrier.
+    pub entered_ns: u64,
+    /// When it has left the barrier.
+    pub left_ns: u64,
+}

@@ -231,8 +231,9 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
 
 /// From the last one's coming to the last one's leaving, on average over all barriers.
 fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
-    let (entered, left): (Vec<u64>, Vec<u64>) = dsm.barrier_times().into_iter().unzip();
-    let mut all = [entered, left].concat();
+    let times = dsm.barrier_times();
+    let entered = times.iter().map(|time| time.entered_ns);
+    let mut all: Vec<u64> = entered.chain(times.iter().map(|time| time.left_ns)).collect();
     world.all_reduce(&mut all, u64::max)?;
     let (entered, left) = all.split_at(all.len() / 2);
     let sum: u64 =

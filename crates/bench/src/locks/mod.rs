@@ -30,7 +30,7 @@ use anyhow::{Result, ensure};
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
 
@@ -145,8 +145,8 @@ pub struct Options {
     pub operations: u64,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     let setting = &options.setting;
     setting.check(1)?;
     setting.check_one_server()?;
@@ -163,20 +163,13 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
             if !locks.is_empty() {
-                plans.push((
-                    ranks,
-                    Plan {
-                        time: setting.time,
-                        cases: cases.clone(),
-                        writers_pct,
-                        operations,
-                        locks,
-                    },
-                ));
+                let (time, cases) = (setting.time, cases.clone());
+                let plan = Plan { time, cases, writers_pct, operations, locks };
+                plans.push(AtRanks { ranks, plan });
             }
         }
     }
-    let is_planned = |lock: &LockSpec| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
+    let is_planned = |lock: &LockSpec| plans.iter().any(|at| at.plan.locks.contains(lock));
     let mut without: Vec<&str> =
         options.locks.iter().filter(|lock| !is_planned(lock)).map(LockSpec::name).collect();
     without.dedup();
@@ -234,7 +227,7 @@ mod tests {
             writers_pct: writers_pct.to_vec(),
             operations: 10,
         };
-        run(&options).unwrap().0
+        run(&options).unwrap().records
     }
 
     #[test]

@@ -100,7 +100,9 @@ impl Lock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<Lock> {
-        kind.build(team, None, home, None).map(|made| Lock::with(made, team.context().rank()))
+        let kind = kind.resolve(team);
+        let made = kind.build(team, None, home, None)?;
+        Ok(Lock::with(kind.entry(), made, team.context().rank()))
     }
 
     /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
@@ -111,8 +113,10 @@ impl Lock {
         kind: &Kind,
         observer: Option<Observer>,
     ) -> Result<Lock> {
-        kind.build(&world.team(), Some(world), home, observer)
-            .map(|made| Lock::with(made, world.rank()))
+        let team = world.team();
+        let kind = kind.resolve(&team);
+        let made = kind.build(&team, Some(world), home, observer)?;
+        Ok(Lock::with(kind.entry(), made, world.rank()))
     }
 
     /// Makes a variant of a lock, for a checker. Collective.
@@ -126,10 +130,10 @@ impl Lock {
     ) -> Result<Lock> {
         let what = format!("a variant of {}", entry.name);
         let made = build(&Maker { team: &world.team(), world: Some(world), home, what, observer })?;
-        Ok(Lock::with((entry, made), world.rank()))
+        Ok(Lock::with(entry, made, world.rank()))
     }
 
-    fn with((entry, made): (&'static Entry, Made<dyn Algorithm>), rank: Rank) -> Lock {
+    fn with(entry: &'static Entry, made: Made<dyn Algorithm>, rank: Rank) -> Lock {
         let Made { words, algorithm } = made;
         Lock { entry, algorithm, words, handle: Handle::new(rank), held: Cell::new(false) }
     }

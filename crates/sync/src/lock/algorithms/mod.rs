@@ -95,7 +95,7 @@ impl Kind {
     /// Returns the kind that the default is among the members of a team. Between nodes it is
     /// messages that cost, so the lock stays on a node for a while; on a node it is parked ranks,
     /// which are passed.
-    fn resolve(&self, team: &Team<'_>) -> Kind {
+    pub(crate) fn resolve(&self, team: &Team<'_>) -> Kind {
         let (topology, members) = (team.context().topology(), team.members());
         match self {
             Kind::Default if !members.iter().all(|&rank| topology.same_node(rank, members[0])) => {
@@ -105,17 +105,14 @@ impl Kind {
         }
     }
 
-    /// Makes a lock. A world is needed to reach agents. Returns its row, too.
+    /// Makes a lock of a kind that was resolved. A world is needed to reach agents.
     pub(crate) fn build(
         &self,
         team: &Team<'_>,
         world: Option<&World>,
         home: Rank,
         observer: Option<Observer>,
-    ) -> Result<(&'static Entry, Made<dyn Algorithm>)> {
-        let kind = self.resolve(team);
-        let what = format!("{kind:?}");
-        let made = kind.make(&Maker { team, world, home, what, observer })?;
-        Ok((kind.entry(), made))
+    ) -> Result<Made<dyn Algorithm>> {
+        self.make(&Maker { team, world, home, what: format!("{self:?}"), observer })
     }
 }

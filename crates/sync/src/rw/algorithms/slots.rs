@@ -129,7 +129,8 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
         )));
     }
     let words = maker.words(WORDS)?;
-    let (_, writers) = lock::Kind::Default.build(maker.team, None, maker.home, None)?;
+    let kind = lock::Kind::Default.resolve(maker.team);
+    let writers = kind.build(maker.team, None, maker.home, None)?;
     let counters = counters(&words, maker.context(), bounds)?;
     let algorithm = Box::new(Slots::<V> {
         bounds,
