@@ -1,7 +1,10 @@
 //! The statistics of shared memory.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// The statistics of one rank's shared memory so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Statistics {
     /// Accesses that found their page invalid, and were reads as far as is known.
     pub read_faults: u64,
