@@ -41,9 +41,9 @@ pub struct Patch<'a> {
 /// A contiguous piece of a vector transfer. All numbers are elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Where it starts in the slice.
+    /// Its start in the slice.
     pub near: usize,
-    /// Where it starts, counted from the place.
+    /// Its start, counted from the place.
     pub far: usize,
     /// How long it is.
     pub len: usize,

@@ -37,7 +37,7 @@ impl<T: Plain> Window<T> {
         Ok(self.segment.part(rank)?.bytes as usize / size_of::<T>())
     }
 
-    /// Who has a part.
+    /// Returns the ranks that have a part.
     pub fn members(&self) -> &[Rank] {
         &self.segment.members
     }
@@ -69,7 +69,7 @@ impl<T: Plain> Window<T> {
         Ok(Window::of(self.segment))
     }
 
-    /// Gives the memory back. Every member must do so; nobody's memory goes before all have come.
+    /// Gives the memory back. Every member must do so; no memory goes before all have come.
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         team.into().free_segment(&self.segment)
     }
@@ -97,8 +97,8 @@ impl<'w, T: Plain> Own<'w, T> {
         self.len() == 0
     }
 
-    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`]
-    /// and [`Own::as_mut_slice`].
+    /// Returns a pointer to the elements. What is read or written there obeys the rules of
+    /// [`Own::as_slice`] and [`Own::as_mut_slice`].
     pub fn as_ptr(&self) -> *mut T {
         self.segment.own.base().as_ptr().cast()
     }
@@ -137,12 +137,12 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window) may write these elements. Barriers and locks are the usual way to make
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window may write these elements. Barriers and locks are the usual way to make
     /// sure.
     pub unsafe fn as_slice(&self) -> &'w [T] {
         // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes
-        // are a `T`; that nobody writes is the caller's promise.
+        // are a `T`; the absence of writers is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
     }
 
@@ -150,10 +150,10 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window or through another such slice) may read or write these elements.
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window or through another such slice may read or write these elements.
     pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
-        // SAFETY: as in `as_slice`; that nobody else touches it is the caller's promise.
+        // SAFETY: as in `as_slice`; exclusive access is the caller's promise.
         unsafe {
             std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len())
         }
