@@ -1,4 +1,4 @@
-//! Joining a job whose processes somebody else's launcher has started: they have to make it
+//! Joining a job whose processes another launcher has started: the ranks have to make the job
 //! themselves.
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //! the first rank of each node does, in threads of its own. A process beside the ranks would
 //! outlive any of them, but it would have to be the user's program started once more, and whatever
 //! that does before it joins would be done once more. So the first rank stays instead: when it
-//! leaves, it waits until everybody has left or was lost, as the end of an MPI program does. Memory
-//! needs no such care: it is there as long as somebody maps it.
+//! leaves, it waits until all ranks have left or were lost, as the end of an MPI program does.
+//! Memory needs no such care: it is there as long as a process maps it.
 //!
-//! Everybody watches all processes of its node, so that whoever ends is noticed by all that are
+//! Every rank watches all processes of its node, so that the end of each is noticed by all that are
 //! left. When the first rank of one of several nodes ends before its time, its interface is gone:
-//! its neighbours count everybody elsewhere as lost, and everybody elsewhere hears nothing of that
-//! node any more.
+//! its neighbours count the ranks of other nodes as lost, and those hear nothing of that node any
+//! more.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(crate) fn join(launcher: &Launcher) -> Result<Box<dyn Connection>> {
     }
     let met = meet(&mut board);
     // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an
-    // error is reported by whoever got it.
+    // error is reported by the rank that got it.
     let finished = board.finish();
     let Meeting { plan, made, note } = met?;
     finished?;
@@ -227,7 +227,7 @@ fn attend(
                 }
             }
             if kind != Kind::Shm && rank == maker {
-                // With it went the node's interface, and all who are elsewhere for those here.
+                // With it went the node's interface, and with that all ranks of other nodes.
                 let cause = Loss { rank: maker, how: ExitCause::Vanished };
                 let cause = first_cause(me, cause, |rank| job.departure(rank));
                 let far = job.topology().all().iter().filter(|rank| !near.contains(rank));

@@ -165,7 +165,7 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
     let mut races = [dsm.races().len() as u64];
     world.all_reduce(&mut races, |a, b| a + b)?;
     for race in dsm.races() {
-        // Who does not hear of it is told the number.
+        // If standard error is closed, the number of races still tells.
         let _ = writeln!(std::io::stderr(), "race: {race}");
     }
     let mut all = [Done { ns, statistics: dsm.statistics() }];

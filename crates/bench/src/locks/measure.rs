@@ -60,7 +60,7 @@ fn lines(plan: &Plan, choice: &LockSpec, case: &str, summary: &Summary) -> Vec<S
     asked.map(|case| line(case)).collect()
 }
 
-/// A counter in the memory of rank 0, and words in everybody's that say when it counts.
+/// A counter in the memory of rank 0, and words in that of every rank that say when it counts.
 struct Memory {
     window: Window<u64>,
 }
@@ -78,7 +78,7 @@ impl Memory {
         Ok((times[0], times[1]))
     }
 
-    /// Tells everybody one of the times.
+    /// Tells all ranks one of the times.
     fn tell(&self, world: &World, which: usize, ns: u64) -> Result<()> {
         world.ranks().try_for_each(|peer| world.signal(self.window.at(peer, which), ns.max(1)))
     }

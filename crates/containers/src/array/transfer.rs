@@ -240,8 +240,7 @@ impl<T: Plain> GlobalArray<'_, T> {
         })
     }
 
-    /// Calls `each` for everybody who owns a part of an area, with all that is its own in one
-    /// request.
+    /// Calls `each` for every owner of a part of an area, with all that is its own in one request.
     fn for_each_owner(
         &self,
         area: &Area,
@@ -249,7 +248,7 @@ impl<T: Plain> GlobalArray<'_, T> {
     ) -> Result<()> {
         let dimensions = area.dimensions();
         let near_strides = strides(&area.extents()[..dimensions]);
-        // Most owners have one block; those who have more are put together.
+        // Most owners have one block; the blocks of the others are put together.
         let mut several: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         let is_single = self.blocks.is_single();
         self.blocks.for_each_in(area, |block| {
