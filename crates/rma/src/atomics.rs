@@ -115,14 +115,14 @@ impl Context {
         self.post(at, Atomic::Xor(value.to_bits()))
     }
 
-    /// Writes a word atomically and wakes who waits for it. Returns when it has landed.
+    /// Writes a word atomically and wakes its owner if it waits. Returns when it has landed.
     #[inline]
     pub fn store<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.atomic(at, Atomic::Store(value.to_bits())).map(|_| ())
     }
 
-    /// Writes a word atomically and wakes who waits for it. Returns at once: it lands later, in
-    /// order with what was put before only if a fence stands between.
+    /// Writes a word atomically and wakes its owner if it waits. Returns at once: the word lands
+    /// later, in order with what was put before only if a fence stands between.
     #[inline]
     pub fn signal<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.post(at, Atomic::Store(value.to_bits()))

@@ -290,7 +290,7 @@ impl Context {
     }
 
     /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank,
-    /// waking who waits for it.
+    /// waking the rank if it waits for it.
     ///
     /// ```
     /// # use farside::Rank;

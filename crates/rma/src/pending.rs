@@ -215,7 +215,7 @@ impl<T> Drop for Transfer<'_, T> {
     }
 }
 
-/// Where transfers that overlap are started. See [`Context::scope`].
+/// Starts transfers that overlap. See [`Context::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     outstanding: &'scope Outstanding<'env>,
     scope: PhantomData<&'scope mut &'scope ()>,

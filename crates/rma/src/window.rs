@@ -45,7 +45,7 @@ impl<T: Plain> Window<T> {
         Ok(self.memory.segment.part(rank)?.bytes as usize / size_of::<T>())
     }
 
-    /// Who has a part.
+    /// Returns the ranks that have a part.
     pub fn members(&self) -> &[Rank] {
         &self.memory.segment.members
     }
@@ -78,7 +78,7 @@ impl<T: Plain> Window<T> {
         Ok(Window::of(self.memory))
     }
 
-    /// Gives the memory back. Every member must do so; nobody's memory goes before all have come.
+    /// Gives the memory back. Every member must do so; no memory goes before all have come.
     pub fn free<'t>(mut self, team: impl Into<Team<'t>>) -> Result<()> {
         self.memory.forget();
         team.into().free_segment(&self.memory.segment)
@@ -107,8 +107,8 @@ impl<'w, T: Plain> Own<'w, T> {
         self.len() == 0
     }
 
-    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`]
-    /// and [`Own::as_mut_slice`].
+    /// Returns a pointer to the elements. What is read or written there obeys the rules of
+    /// [`Own::as_slice`] and [`Own::as_mut_slice`].
     pub fn as_ptr(&self) -> *mut T {
         self.segment.own.base().as_ptr().cast()
     }
@@ -147,12 +147,12 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window) may write these elements. Barriers and locks are the usual way to make
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window may write these elements. Barriers and locks are the usual way to make
     /// sure.
     pub unsafe fn as_slice(&self) -> &'w [T] {
         // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes
-        // are a `T`; that nobody writes is the caller's promise.
+        // are a `T`; the absence of writers is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
     }
 
@@ -160,10 +160,10 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window or through another such slice) may read or write these elements.
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window or through another such slice may read or write these elements.
     pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
-        // SAFETY: as in `as_slice`; that nobody else touches it is the caller's promise.
+        // SAFETY: as in `as_slice`; exclusive access is the caller's promise.
         unsafe {
             std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len())
         }

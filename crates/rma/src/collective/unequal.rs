@@ -24,7 +24,7 @@ use crate::team::Team;
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Part {
-    /// Where it begins in what the member sends.
+    /// Its start in what the member sends.
     start: u64,
     len: u64,
     /// How much the member sends to all.

@@ -3,8 +3,8 @@
 //!
 //! Paper:     [ARMCI03] section 3.1.2, figures 2 and 3.
 //! Differs:   counts are kept for each node, whose members are combined first; a phase sends only
-//!            the counts that the other half needs; nodes beyond a power of two have a partner. Who
-//!            has posted to few nodes awaits acknowledgements; if all do, half is left out.
+//!            the counts that the other half needs; nodes beyond a power of two have a partner. A
+//!            member with few targets awaits acknowledgements; if all do, half is left out.
 //! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its
 //!            first rank; 1 word on every rank. Made by the first sync.
 //! Invariant: when a member returns, all that any member posted before it called has landed.
