@@ -111,6 +111,7 @@ fn what_is_freed_kept_or_alive_to_the_end_is_not_told() {
         world.window::<u64>(100)?.free(world)?;
         world.window::<u64>(100)?.cast::<u32>()?.free(world)?;
         std::mem::forget(world.window::<u64>(100)?);
+        assert!(world.window::<u8>(4)?.cast::<[u8; 3]>().is_err());
         drop(world.words(3)?);
         drop(world.team().uncounted_window::<u64>(1)?);
         let parts = [&[1_u8; 5000][..]; 3];

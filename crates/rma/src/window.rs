@@ -62,7 +62,16 @@ impl<T: Plain> Window<T> {
 
     /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two
     /// `f32`, but no `[u8; 3]`.
-    pub fn cast<U: Plain>(self) -> Result<Window<U>> {
+    pub fn cast<U: Plain>(mut self) -> Result<Window<U>> {
+        if let Err(error) = self.check_cast::<U>() {
+            // Nobody has it any more, and the error says why.
+            self.memory.forget();
+            return Err(error);
+        }
+        Ok(Window::of(self.memory))
+    }
+
+    fn check_cast<U: Plain>(&self) -> Result<()> {
         check_type::<U>()?;
         let segment = &self.memory.segment;
         for &rank in segment.members.iter() {
@@ -75,7 +84,7 @@ impl<T: Plain> Window<T> {
                 });
             }
         }
-        Ok(Window::of(self.memory))
+        Ok(())
     }
 
     /// Gives the memory back. Every member must do so; no memory goes before all have come.
