@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farside_fabric::{Error, Node, Rank, Result, Topology};
+use farside_fabric::{Error, Link, Node, Rank, Result, Topology};
 
 use crate::card::Card;
 use crate::lines::{LineReader, Lines, from_hex, hex};
@@ -246,10 +246,8 @@ fn from_runs(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for run in text.split(' ').filter(|run| !run.is_empty()) {
         let (number, count) = run.split_once('*')?;
-        let count = count
-            .parse::<usize>()
-            .ok()
-            .filter(|&count| count <= farside_shm::RANKS_MAX as usize)?;
+        let room = Link::RANKS_MAX as usize - numbers.len();
+        let count = count.parse::<usize>().ok().filter(|&count| count <= room)?;
         numbers.extend(std::iter::repeat_n(number.parse::<u32>().ok()?, count));
     }
     Some(numbers)
@@ -315,6 +313,13 @@ mod tests {
         assert_eq!(JobPlan::decode(&plan.encode().unwrap()), Ok(plan));
         assert!(JobPlan::decode("nonsense").is_err());
         assert!(JobPlan::decode("secret 00").is_err());
+    }
+
+    #[test]
+    fn a_plan_of_too_many_ranks_is_read_for_the_host_to_refuse() {
+        let many = vec![0; 100_000];
+        assert_eq!(from_runs(&runs(&many)), Some(many));
+        assert_eq!(from_runs("0*16777216 1*1"), None, "a text of a few letters fills no memory");
     }
 
     /// A line of text, and now and then several.
