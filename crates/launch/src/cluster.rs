@@ -353,6 +353,8 @@ impl<'a> Cluster<'a> {
             ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
                 let host = self.remotes[node].label.clone();
                 self.trouble.get_or_insert(Error::Host { host, why });
+                // It ends now, and has said why: its end is no loss besides.
+                self.remotes[node].state = State::Lost;
             }
             ToLauncher::Failed(why) => self.lose(node, why),
             ToLauncher::NodeLost(_) | ToLauncher::InputTaken | ToLauncher::Output { .. } => {}
