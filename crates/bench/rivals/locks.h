@@ -168,7 +168,7 @@ static void print_sample(const struct plan *plan, enum kind kind, const double *
     }
     double fair = operations / ranks;
     double ns = kind == ACQUIRE ? acquire : kind == RELEASE ? release : acquire + release;
-    printf("sample %s %g " LOCK_NAME " - - - %.4f %.4f %.4f %.4f %.4f\n", kind_names[kind],
+    printf("sample %s %g " LOCK_NAME " - - - %.4f %.4f %.4f %.4f %.4f - -\n", kind_names[kind],
            plan->writers_pct, ns / operations, operations * 1e9 / (double)span_ns, least / fair,
            most / fair, wait);
     fflush(stdout);     /* a library may still crash in a later case */

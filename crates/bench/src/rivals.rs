@@ -29,6 +29,15 @@ pub enum Rival {
     Memcached,
 }
 
+/// How a rival's programs are compiled.
+struct Recipe {
+    compiler: &'static str,
+    /// The end of the names of its programs.
+    library: &'static str,
+    /// The Debian packages that have what is needed.
+    packages: &'static str,
+}
+
 impl Rival {
     /// The rivals that a word of `--against` stands for.
     pub fn parse(word: &str) -> Result<Vec<Rival>> {
@@ -82,23 +91,29 @@ impl Rival {
         }
     }
 
-    /// Compiler, library and Debian packages.
-    fn recipe(self) -> (&'static str, &'static str, &'static str) {
+    /// Returns how its programs are compiled.
+    fn recipe(self) -> Recipe {
+        let open_mpi = Recipe {
+            compiler: "mpicc.openmpi",
+            library: "mpi",
+            packages: "openmpi-bin libopenmpi-dev",
+        };
+        // Nothing is compiled for servers.
+        let server = |library, packages| Recipe { compiler: "true", library, packages };
         match self {
-            Rival::Mpich => ("mpicc.mpich", "mpi", "mpich libmpich-dev"),
-            Rival::OpenMpi | Rival::OpenMpiSm => {
-                ("mpicc.openmpi", "mpi", "openmpi-bin libopenmpi-dev")
+            Rival::Mpich => {
+                Recipe { compiler: "mpicc.mpich", library: "mpi", packages: "mpich libmpich-dev" }
             }
-            Rival::OpenShmem => ("oshcc", "shmem", "openmpi-bin libopenmpi-dev"),
-            Rival::Ga => (
-                "mpicc.openmpi",
-                "ga",
-                "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev liblapack-dev \
-                 libblas-dev openmpi-bin libopenmpi-dev",
-            ),
-            // Nothing is compiled for them.
-            Rival::Redis => ("true", "redis", "redis-server"),
-            Rival::Memcached => ("true", "memcached", "memcached"),
+            Rival::OpenMpi | Rival::OpenMpiSm => open_mpi,
+            Rival::OpenShmem => Recipe { compiler: "oshcc", library: "shmem", ..open_mpi },
+            Rival::Ga => Recipe {
+                library: "ga",
+                packages: "libglobalarrays-dev libarmci-mpi-dev libscalapack-openmpi-dev \
+                           liblapack-dev libblas-dev openmpi-bin libopenmpi-dev",
+                ..open_mpi
+            },
+            Rival::Redis => server("redis", "redis-server"),
+            Rival::Memcached => server("memcached", "memcached"),
         }
     }
 
@@ -190,7 +205,7 @@ impl Compiled {
             std::fs::write(&path, text)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        let (compiler, library, packages) = rival.recipe();
+        let Recipe { compiler, library, packages } = rival.recipe();
         let program = directory.join(format!("{bench}-{}", rival.name()));
         let compiled = Command::new(compiler)
             .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])

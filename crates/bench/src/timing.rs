@@ -45,14 +45,31 @@ const SINGLES: u64 = 100;
 pub struct Times {
     /// The median over batches.
     pub median_ns: f64,
-    /// The median, and the 99th percentile, of operations that were timed one by one.
-    pub single_ns: Option<(f64, f64)>,
+    /// Those of operations that were timed one by one.
+    pub single: Option<Percentiles>,
+}
+
+/// The times of operations that were timed one by one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percentiles {
+    /// The median.
+    pub p50_ns: f64,
+    /// The 99th percentile.
+    pub p99_ns: f64,
+}
+
+impl Percentiles {
+    /// Returns the percentiles of a histogram of nanoseconds, unless it has too few operations.
+    pub fn of(histogram: &Histogram<u64>) -> Option<Percentiles> {
+        let at = |quantile: f64| histogram.value_at_quantile(quantile) as f64;
+        (histogram.len() >= SINGLES).then(|| Percentiles { p50_ns: at(0.5), p99_ns: at(0.99) })
+    }
 }
 
 impl Times {
     /// Of an operation that was timed in batches only.
     pub fn of_batches(median_ns: f64) -> Times {
-        Times { median_ns, single_ns: None }
+        Times { median_ns, single: None }
     }
 }
 
@@ -79,9 +96,7 @@ pub fn measure_each<E>(
         singles.record(now_ns - before_ns).expect("the histogram grows with its values");
         before_ns = now_ns;
     }
-    let at = |quantile: f64| singles.value_at_quantile(quantile) as f64;
-    let single_ns = (singles.len() >= SINGLES).then(|| (at(0.5), at(0.99)));
-    Ok(Times { single_ns, ..batches })
+    Ok(Times { single: Percentiles::of(&singles), ..batches })
 }
 
 /// The clock of this process.
@@ -157,16 +172,16 @@ mod tests {
             Ok::<(), ()>(())
         };
         let times = measure_each(&clock_ns, Duration::from_millis(8), run).unwrap();
-        let (p50_ns, p99_ns) = times.single_ns.unwrap();
+        let Percentiles { p50_ns, p99_ns } = times.single.unwrap();
         assert!((1990.0..2020.0).contains(&p50_ns) && (7990.0..8020.0).contains(&p99_ns));
         let still = Cell::new(0);
         let in_virtual_time = measure_each(&|| still.get(), Duration::from_millis(1), |count| {
             still.set(still.get() + 2000 * count);
             Ok::<(), ()>(())
         });
-        assert_eq!(in_virtual_time.unwrap().single_ns, None);
+        assert_eq!(in_virtual_time.unwrap().single, None);
         let short = measure_each(&clock(), Duration::from_millis(1), |_| Ok::<(), ()>(()));
-        assert_eq!(short.unwrap().single_ns, None);
+        assert_eq!(short.unwrap().single, None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use farside::{Atomic, Rank, Result, Width};
+use farside::fabric::{Atomic, Width};
+use farside::{Rank, Result};
 
 use crate::job::{context, farside_context_t};
 use crate::status::{Out, bad, bytes, bytes_mut, guarded};

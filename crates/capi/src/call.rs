@@ -154,7 +154,7 @@ impl std::fmt::Display for HandlerReturned {
 
 impl std::error::Error for HandlerReturned {}
 
-impl farside::Fault for HandlerReturned {
+impl farside::fabric::Fault for HandlerReturned {
     fn class(&self) -> farside::ErrorClass {
         farside::ErrorClass::Handler
     }

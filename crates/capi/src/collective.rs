@@ -64,6 +64,8 @@ impl Folded {
     unsafe fn in_place<'a, T: Foldable>(&self) -> Result<&'a mut [T]> {
         let Folded { send, receive, count, .. } = *self;
         if send.cast_mut() != receive {
+            let bytes = count.saturating_mul(size_of::<T>());
+            check_apart(send, bytes, receive, bytes)?;
             // SAFETY: by the caller's promise.
             let (from, into) = unsafe {
                 (input::<T>(send.cast(), count, "send")?, output(receive.cast(), count, "receive")?)
@@ -205,6 +207,7 @@ pub unsafe extern "C" fn farside_all_gather(
     guarded(|| {
         let found = self::team(team)?;
         let all = times(bytes, found.team.size())?;
+        check_apart(send, bytes, receive, all)?;
         // SAFETY: by the caller's promise.
         let (send, receive) =
             unsafe { (self::bytes(send, bytes, "send")?, bytes_mut(receive, all, "receive")?) };
@@ -224,6 +227,7 @@ pub unsafe extern "C" fn farside_all_to_all(
     guarded(|| {
         let found = self::team(team)?;
         let all = times(bytes, found.team.size())?;
+        check_apart(send, all, receive, all)?;
         // SAFETY: by the caller's promise.
         let (send, receive) =
             unsafe { (self::bytes(send, all, "send")?, bytes_mut(receive, all, "receive")?) };
@@ -254,6 +258,7 @@ pub unsafe extern "C" fn farside_all_to_all_v(
         };
         let all = counts.iter().try_fold(0usize, |sum, &count| sum.checked_add(count));
         let all = all.ok_or_else(|| bad("`send_bytes` are more than all memory"))?;
+        check_apart(send, all, receive, room)?;
         // SAFETY: by the caller's promise.
         let (send, receive) =
             unsafe { (bytes(send, all, "send")?, bytes_mut(receive, room, "receive")?) };
@@ -272,6 +277,27 @@ pub unsafe extern "C" fn farside_all_to_all_v(
         into.copy_from_slice(&got);
         Ok(())
     })
+}
+
+/// Refuses memory to be sent and to be received into that overlaps.
+fn check_apart(
+    send: *const c_void,
+    send_bytes: usize,
+    receive: *mut c_void,
+    receive_bytes: usize,
+) -> Result<()> {
+    let (from, into) = (send.addr(), receive.addr());
+    let is_apart = send_bytes == 0
+        || receive_bytes == 0
+        || from.saturating_add(send_bytes) <= into
+        || into.saturating_add(receive_bytes) <= from;
+    if is_apart {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "{send_bytes} bytes of `send` at {send:p} and {receive_bytes} of `receive` at {receive:p} \
+         overlap: use memory of its own for the result"
+    )))
 }
 
 /// The bytes of all members together.

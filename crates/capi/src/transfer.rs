@@ -316,25 +316,13 @@ pub unsafe extern "C" fn farside_put_signal(
         let context = self::context(context)?.context();
         match signal.operation {
             FARSIDE_ATOMIC_STORE => context.put_signal(data, to, signal.value, at),
-            FARSIDE_ATOMIC_ADD => put_signal_add(context, data, to, signal.value, at),
+            FARSIDE_ATOMIC_ADD => context.put_signal_add(data, to, signal.value, at),
             other => Err(bad(format!(
                 "{other} is no operation of a signal: FARSIDE_ATOMIC_STORE and FARSIDE_ATOMIC_ADD \
                  are"
             ))),
         }
     })
-}
-
-fn put_signal_add(
-    context: &Context,
-    data: &[u8],
-    to: Place<'_, u8>,
-    value: u64,
-    at: Place<'_, u64>,
-) -> Result<()> {
-    context.put(data, to)?;
-    context.fence()?;
-    context.fetch_add(at, value).map(drop)
 }
 
 /// Adds `scale` times `count` numbers of `data` to those of a rank's part of a window, from

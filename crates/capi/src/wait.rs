@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use farside::{Place, Rank, Result, WaitOptions, Width};
+use farside::fabric::Width;
+use farside::{Place, Rank, Result, WaitOptions};
 
 use crate::atomic::width;
 use crate::job::{ContextEntry, context, farside_context_t};

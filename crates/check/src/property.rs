@@ -19,5 +19,6 @@ pub use in_a_row::{Counted, InARow};
 pub use linearizability::{History, Specification};
 pub use mutual_exclusion::{MutualExclusion, Room};
 pub use promise::Promise;
+pub(crate) use readers_writers::Inside;
 pub use readers_writers::{Library, ReadersWriters};
 pub use separation::{Gate, Separation};

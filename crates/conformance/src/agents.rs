@@ -4,11 +4,9 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use farside::epoch::{self, Design, LockAgent, Mode};
+use farside::fabric::{Atomic, Region, Width, Word};
 use farside::lock::Kind;
-use farside::{
-    Atomic, Error, ExitCause, HandlerId, Lock, Node, PeerState, Rank, Region, Result, Team, Width,
-    Word, World,
-};
+use farside::{Error, ExitCause, HandlerId, Lock, Node, PeerState, Rank, Result, Team, World};
 
 use crate::{ensure, ensure_eq};
 
@@ -115,7 +113,7 @@ pub(crate) fn a_handler_reads_and_writes(world: World) -> Result<()> {
     window.free(&world)
 }
 
-fn block_of(rank: Rank, segment: farside::SegmentId) -> Region<'static> {
+fn block_of(rank: Rank, segment: farside::fabric::SegmentId) -> Region<'static> {
     Region::block(rank, segment, 16, 8)
 }
 

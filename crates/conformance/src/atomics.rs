@@ -1,6 +1,7 @@
 //! Atomics, of every width.
 
-use farside::{Atomic, AtomicWord, Context, Pair, Place, Rank, Result, Window, World};
+use farside::fabric::Atomic;
+use farside::{AtomicWord, Context, Pair, Place, Rank, Result, Window, World};
 
 use crate::{Numbers, ensure, ensure_eq};
 
@@ -46,6 +47,19 @@ fn step<I: farside::Integer + PartialEq + std::fmt::Debug>(
     let mut model = held.to_bits();
     for (op, run) in cases {
         ensure_eq(run(world)?.to_bits(), model, op.name())?;
+        model = op.apply(I::WIDTH, model);
+        ensure_eq(world.load(at)?.to_bits(), model, op.name())?;
+    }
+    type Posted<'a> = (Atomic, &'a dyn Fn(&Context) -> Result<()>);
+    let posted: [Posted<'_>; 4] = [
+        (Atomic::Add(bits), &|world| world.add(at, value)),
+        (Atomic::Or(bits), &|world| world.or(at, value)),
+        (Atomic::Xor(bits), &|world| world.xor(at, value)),
+        (Atomic::And(bits), &|world| world.and(at, value)),
+    ];
+    for (op, run) in posted {
+        run(world)?;
+        world.flush(at.rank())?;
         model = op.apply(I::WIDTH, model);
         ensure_eq(world.load(at)?.to_bits(), model, op.name())?;
     }
@@ -186,6 +200,42 @@ pub(crate) fn atomics_can_be_started(world: World) -> Result<()> {
     ensure_eq(world.load(window.at(Rank(0), 0))?, world.size().into(), "a counter")?;
     world.sync()?;
     window.free(&world)
+}
+
+pub(crate) fn posted_atomics_lose_nothing(world: World) -> Result<()> {
+    // All ranks update the words of all, and nothing but the sync completes that.
+    const EACH: u32 = 300;
+    let (narrow, wide) = (world.window::<u32>(3)?, world.window::<i64>(2)?);
+    let (me, n) = (world.rank().0, world.size());
+    for peer in world.ranks() {
+        for _ in 0..EACH {
+            world.add(narrow.at(peer, 1), 3)?;
+            world.add(wide.at(peer, 0), -1)?;
+            world.xor(wide.at(peer, 1), 1 << me)?;
+        }
+        world.or(narrow.at(peer, 2), 1 << me)?;
+    }
+    world.sync()?;
+    let (narrow_now, wide_now) = (narrow.own().to_vec()?, wide.own().to_vec()?);
+    ensure_eq(narrow_now, vec![0, 3 * EACH * n, (1 << n) - 1], "additions and bits")?;
+    ensure_eq(wide_now, vec![-i64::from(EACH * n), 0], "subtractions and flipped bits")?;
+    world.sync()?;
+    // A fetching atomic of another rank is atomic with a posted one.
+    let next = Rank((me + 1) % n);
+    for _ in 0..EACH {
+        world.add(narrow.at(Rank(0), 0), 1)?;
+        world.fetch_add(narrow.at(Rank(0), 0), 1)?;
+        world.and(narrow.at(next, 2), !1)?;
+    }
+    world.flush_all()?;
+    world.barrier()?;
+    ensure_eq(world.load(narrow.at(Rank(0), 0))?, 2 * EACH * n, "posted and fetching additions")?;
+    ensure_eq(world.load(narrow.at(next, 2))?, (1 << n) - 2, "a bit that was taken out")?;
+    let beyond = world.add(narrow.at(next, 3), 1);
+    ensure(matches!(beyond, Err(farside::Error::OutOfBounds { .. })), || format!("{beyond:?}"))?;
+    world.sync()?;
+    narrow.free(&world)?;
+    wide.free(&world)
 }
 
 pub(crate) fn contexts_are_contenders(world: World) -> Result<()> {

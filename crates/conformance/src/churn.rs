@@ -111,8 +111,8 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
         std::thread::spawn(move || {
             // sleep: the death may come at any moment of the work.
             std::thread::sleep(Duration::from_micros(delay.into()));
-            let op = farside::Atomic::Store(now_us().into());
-            let _ = context.fabric().atomic(word, op, farside::OldValue::Ignored);
+            let op = farside::fabric::Atomic::Store(now_us().into());
+            let _ = context.fabric().atomic(word, op, farside::fabric::OldValue::Ignored);
             kill_self();
         });
     }
@@ -130,8 +130,8 @@ fn work(world: &World, kind: &str, victim: Rank, delay: u32) -> Result<()> {
 
 /// Of the transfers, some are waited for, and some given up.
 fn move_much(world: &World, place: farside::Place<'_, u64>, round: u64) -> Result<()> {
-    let writing = world.write_nb(vec![round; LONG], place)?;
-    let reading = world.read_nb(place, LONG)?;
+    let writing = world.put_nb(vec![round; LONG], place)?;
+    let reading = world.get_nb(place, LONG)?;
     if round.is_multiple_of(2) {
         drop(writing.wait()?);
     }

@@ -1,9 +1,7 @@
 //! Bad input and bad luck: errors that name the value, nothing corrupted, nobody left waiting.
 
-use farside::{
-    Atomic, Connection, Error, ExitCause, OldValue, Patch, Rank, Region, Result, Run, Width, Word,
-    World,
-};
+use farside::fabric::{Atomic, Connection, OldValue, Region, Width, Word};
+use farside::{Error, ExitCause, Patch, Rank, Result, Run, World};
 use farside_fabric::{Event, Started, Wait};
 
 use crate::{ensure, ensure_eq};
@@ -40,9 +38,9 @@ pub(crate) fn out_of_range_is_named(world: World) -> Result<()> {
     ensure_eq(world.signal(window.at(peer, 10), 1), Err(error(10, 11)), "a signal at the end")?;
     let started = world.fetch_add_nb(window.at(peer, 10), 1).map(|_| ());
     ensure_eq(started, Err(error(10, 11)), "an atomic that is started at the end")?;
-    let read = world.read_nb(window.at(peer, 8), 3).map(|_| ());
+    let read = world.get_nb(window.at(peer, 8), 3).map(|_| ());
     ensure_eq(read, Err(error(8, 11)), "a read over the end")?;
-    let written = world.write_nb(vec![1; 3], window.at(peer, 8)).map(|_| ());
+    let written = world.put_nb(vec![1; 3], window.at(peer, 8)).map(|_| ());
     ensure_eq(written, Err(error(8, 11)), "a write over the end")?;
     let words = world.words(3)?;
     let error = |first, end| bounds(first, end, 3, "these words");

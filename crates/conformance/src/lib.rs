@@ -66,9 +66,11 @@ tests! { $
         accumulates_do_not_disturb_each_other counters_count;
     atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing
         compare_swap_counts pairs_change_together narrow_words_do_not_touch_their_neighbours
-        bits_are_set_once atomics_can_be_started contexts_are_contenders;
+        bits_are_set_once atomics_can_be_started contexts_are_contenders
+        posted_atomics_lose_nothing;
     ordering: a_pair_wakes_who_waits_for_either_half wait_returns_what_it_saw
         a_signal_comes_after_the_fenced_put put_signal_brings_its_data
+        an_add_comes_after_the_fenced_put put_signal_add_brings_all_data
         flush_is_seen_by_a_third_rank wait_sees_atomics wait_wakes_a_sleeper wait_times_out
         time_alone_can_be_waited_for fence_orders_puts_to_one_rank
         flush_orders_a_put_before_a_later_get relax_lets_others_run ranks_wait_in_a_chain;

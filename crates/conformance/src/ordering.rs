@@ -75,6 +75,66 @@ pub(crate) fn put_signal_brings_its_data(world: World) -> Result<()> {
     done.free(&world)
 }
 
+pub(crate) fn an_add_comes_after_the_fenced_put(world: World) -> Result<()> {
+    // The add is posted, ordered by the fence as a signal is, and wakes the rank that waits.
+    let (data, count, done) =
+        (world.window::<u64>(512)?, world.window::<u32>(1)?, world.window::<u64>(1)?);
+    let send = |round| {
+        world.put(&[round; 512], data.at(Rank(1), 0))?;
+        world.fence()?;
+        world.add(count.at(Rank(1), 0), 1)
+    };
+    let look = |round| {
+        world.wait(count.at(Rank(1), 0), |count| u64::from(count) == round)?;
+        ensure(data.own().to_vec()?.iter().all(|&value| value == round), || {
+            format!("round {round}: old data")
+        })
+    };
+    rounds(&world, send, look, &done)?;
+    data.free(&world)?;
+    count.free(&world)?;
+    done.free(&world)
+}
+
+pub(crate) fn put_signal_add_brings_all_data(world: World) -> Result<()> {
+    // All ranks write parts of rank 0's memory, some long, and count in one word of it.
+    const LEN: usize = 700;
+    let (me, n) = (world.rank(), world.size());
+    let (data, count) = (world.window::<u64>(LEN * n as usize)?, world.window::<u32>(2)?);
+    let go_on = world.words(1)?;
+    for round in 1..=50_u32 {
+        let len = if round % 5 == 0 { LEN } else { 1 + me.index() };
+        let to = data.at(Rank(0), LEN * me.index());
+        world.put_signal_add(&vec![u64::from(round); len], to, 1 + me.0, count.at(Rank(0), 1))?;
+        if me != Rank(0) {
+            world.wait(go_on.at(me, 0), |seen| seen >= round.into())?;
+            continue;
+        }
+        // Each adds another number, so that the sum tells one that is missing from one too many.
+        let all = round * (1..=n).sum::<u32>();
+        world.wait(count.at(me, 1), |count| count >= all)?;
+        for rank in 0..n as usize {
+            let len = if round % 5 == 0 { LEN } else { 1 + rank };
+            let mut part = vec![0; len];
+            data.own().read(LEN * rank, &mut part)?;
+            ensure(part.iter().all(|&value| value == u64::from(round)), || {
+                format!("round {round}: the data of rank {rank} is not all there: {part:?}")
+            })?;
+        }
+        world.ranks().try_for_each(|peer| world.signal(go_on.at(peer, 0), round.into()))?;
+    }
+    world.sync()?;
+    let expected = vec![0, 50 * (1..=n).sum::<u32>()];
+    if me == Rank(0) {
+        ensure_eq(count.own().to_vec()?, expected, "signals, once each")?;
+    }
+    let elsewhere = world.put_signal_add(&[1], data.at(Rank(0), 0), 1, count.at(Rank(1), 0));
+    ensure(elsewhere.is_err(), || "a signal to another rank".into())?;
+    go_on.free(&world)?;
+    data.free(&world)?;
+    count.free(&world)
+}
+
 pub(crate) fn flush_is_seen_by_a_third_rank(world: World) -> Result<()> {
     // Rank 0 writes to rank 2, flushes, and tells rank 1, who reads at rank 2.
     let (data, flag, done) =
@@ -174,10 +234,13 @@ pub(crate) fn a_pair_wakes_who_waits_for_either_half(world: World) -> Result<()>
             for _ in 0..100_000 {
                 work = std::hint::black_box(work ^ (work << 7));
             }
-            let word = farside::Word { width: farside::Width::Pair, ..pairs.at(Rank(1), 0).word() };
+            let word = farside::fabric::Word {
+                width: farside::fabric::Width::Pair,
+                ..pairs.at(Rank(1), 0).word()
+            };
             let both = (u128::from(round) << 64) | u128::from(round);
-            let op = farside::Atomic::Store(both);
-            let _ = world.fabric().atomic(word, op, farside::OldValue::Ignored)?;
+            let op = farside::fabric::Atomic::Store(both);
+            let _ = world.fabric().atomic(word, op, farside::fabric::OldValue::Ignored)?;
             world.wait(done.at(Rank(0), 0), |seen| seen == round)?;
         }
     }

@@ -96,18 +96,18 @@ pub(crate) fn transfers_own_their_data(world: World) -> Result<()> {
     let values = |from: u32| (0..LEN as u32).map(move |at| mark + from + at).collect::<Vec<u32>>();
     // One is waited for, and its data changed as soon as it is back; one is given up, which does
     // not take it back.
-    let waited = world.write_nb(values(0), window.at(peer, 0))?;
-    let given_up = world.write_nb(values(500_000), window.at(peer, LEN))?;
+    let waited = world.put_nb(values(0), window.at(peer, 0))?;
+    let given_up = world.put_nb(values(500_000), window.at(peer, LEN))?;
     drop(given_up);
     let mut back = waited.wait()?;
     ensure(back == values(0), || "what was written came back changed".into())?;
     back.fill(u32::MAX);
-    let first = world.read_nb(window.at(peer, 0), LEN)?;
-    let second = world.read_nb(window.at(peer, LEN), LEN)?;
+    let first = world.get_nb(window.at(peer, 0), LEN)?;
+    let second = world.get_nb(window.at(peer, LEN), LEN)?;
     drop(second);
     drop(first);
     world.sync()?;
-    let all = world.read_nb(window.at(peer, 0), 2 * LEN)?.wait()?;
+    let all = world.get_nb(window.at(peer, 0), 2 * LEN)?.wait()?;
     ensure(all == [values(0), values(500_000)].concat(), || {
         "what was written is not there".into()
     })?;

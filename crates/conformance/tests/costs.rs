@@ -1,7 +1,7 @@
 //! The *Cost* lines of the collectives, counted.
 
-use farside::counting::Counts;
-use farside::observed::Kind;
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind;
 use farside::{BarrierKind, Local, Patch, Rank, Result, SyncKind, World};
 
 /// How many operations of a kind each rank has done to others in `run`. A rank's own counts change

@@ -72,7 +72,7 @@ mod threads_on_two_nodes {
 /// Every operation passes through the fabric's own methods, none through mapped memory.
 mod observed_threads {
     use super::*;
-    use farside::counting::Counts;
+    use farside::fabric::counting::Counts;
     macro_rules! cases {
         ($($name:ident)*) => {
             $(#[test] fn $name() {

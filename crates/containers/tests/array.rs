@@ -336,7 +336,7 @@ fn run(case: Case, test: fn(&World, &Case) -> Result<()>) {
             4 => local.nodes(2.min(case.ranks)),
             1 => local.topology(if case.ranks.is_multiple_of(2) { "node:2" } else { "node:1" }),
             _ => {
-                let counts = farside::counting::Counts::new(case.ranks);
+                let counts = farside::fabric::counting::Counts::new(case.ranks);
                 local.decorate(move |fabric| counts.over(fabric))
             }
         };

@@ -18,7 +18,7 @@ use crate::memory::Memory;
 use crate::race::Race;
 use crate::region::{Placement, Region};
 use crate::shared::{Shared, View, ViewMemory, ViewMut};
-use crate::statistics::Statistics;
+use crate::statistics::{BarrierTime, Statistics};
 use crate::variant::{Right, Variant};
 
 /// Memory that all ranks share: ordinary loads and stores, kept coherent by locks and barriers.
@@ -235,7 +235,8 @@ impl<'w, V: Variant> Dsm<'w, V> {
             let end_ns = coherence.context.now_ns();
             coherence.records.statistics.barrier_ns += end_ns.saturating_sub(begin_ns);
             if coherence.config.time_barriers && members.len() == coherence.ranks as usize {
-                coherence.records.barrier_times.push((begin_ns, end_ns));
+                let time = BarrierTime { entered_ns: begin_ns, left_ns: end_ns };
+                coherence.records.barrier_times.push(time);
             }
             Ok(())
         })
@@ -264,9 +265,9 @@ impl<'w, V: Variant> Dsm<'w, V> {
         self.coherence.0.borrow().statistics()
     }
 
-    /// Returns the times at which this rank has entered and left each barrier of all ranks, in
-    /// nanoseconds, if they are recorded: see [`Config::time_barriers`].
-    pub fn barrier_times(&self) -> Vec<(u64, u64)> {
+    /// Returns the times of this rank at each barrier of all ranks, if they are recorded: see
+    /// [`Config::time_barriers`].
+    pub fn barrier_times(&self) -> Vec<BarrierTime> {
         self.coherence.0.borrow().records.barrier_times.clone()
     }
 

@@ -40,4 +40,4 @@ pub use farside_pager::{Method, has_userfault};
 pub use race::Race;
 pub use region::Placement;
 pub use shared::{Shared, View, ViewMut};
-pub use statistics::Statistics;
+pub use statistics::{BarrierTime, Statistics};

@@ -6,7 +6,7 @@ use farside_fabric::Rank;
 
 use crate::interval::Interval;
 use crate::race::Race;
-use crate::statistics::Statistics;
+use crate::statistics::{BarrierTime, Statistics};
 use crate::time::Time;
 
 /// The intervals that a rank knows, since the last barrier of all ranks.
@@ -40,7 +40,7 @@ pub(crate) struct Records {
     pub(crate) repeats: u64,
     pub(crate) races: Vec<Race>,
     /// The times at which barriers of all ranks were entered and left, in nanoseconds.
-    pub(crate) barrier_times: Vec<(u64, u64)>,
+    pub(crate) barrier_times: Vec<BarrierTime>,
 }
 
 /// The state of this rank's locks.

@@ -1,7 +1,10 @@
 //! The statistics of shared memory.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// The statistics of one rank's shared memory so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Statistics {
     /// Accesses that found their page invalid, and were reads as far as is known.
     pub read_faults: u64,
@@ -61,4 +64,13 @@ impl Statistics {
             storage_peak: a.storage_peak.max(b.storage_peak),
         }
     }
+}
+
+/// The times of one rank at one barrier, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BarrierTime {
+    /// When it has entered the barrier.
+    pub entered_ns: u64,
+    /// When it has left the barrier.
+    pub left_ns: u64,
 }

@@ -17,7 +17,7 @@
 
 use farside_fabric::{Agent, Atomic, Error, HandlerId, Rank, Result, SegmentId, Width, Word};
 use farside_rma::{Context, Words, World};
-use farside_sync::lock::frame::{Handle, LockWords};
+use farside_sync::parts::{Handle, LockWords};
 
 use crate::mode::Mode;
 use crate::variant::{Right, Variant};

@@ -18,8 +18,8 @@
 
 use farside_fabric::{Rank, Result};
 use farside_rma::{Context, Words};
-use farside_sync::lock::frame::{Handle, LockWords, Right, TimeLimit};
-use farside_sync::lock::queue::{self, Queue};
+use farside_sync::parts::queue::{self, Queue};
+use farside_sync::parts::{Handle, LockWords, Right, TimeLimit};
 
 use crate::mode::Mode;
 use crate::variant::Variant;

@@ -1,8 +1,8 @@
 //! The costs of an epoch, as the headers of the protocols state them.
 
-use farside::counting::Counts;
 use farside::epoch::{Design, Mode, Options, Window};
-use farside::observed::Kind;
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind;
 use farside::{Local, Rank, Result};
 
 /// Counts the operations of rank 0 on rank 1 in one epoch with one put, of a window that no other

@@ -1,16 +1,17 @@
-//! Where things are: ranks, nodes, segments, words, regions and links.
+//! Addresses: ranks, nodes, segments, words, regions and links.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::operation::Width;
+use crate::strided::walk;
 
 /// The number of a member of the job, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// The number as an index into a table with one entry per rank.
+    /// Returns the number as an index into a table with one entry per rank.
     #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -43,8 +44,8 @@ impl SegmentId {
     /// collectives. Other names below `1 << 32` are for segments of a fabric's own.
     pub const ROOT: SegmentId = SegmentId(1);
 
-    /// The `count`-th name that `rank` gives, from 1. Ranks give names without asking each other,
-    /// and each has `u32::MAX` of them.
+    /// Returns the `count`-th name that `rank` gives, from 1. Ranks give names without asking each
+    /// other, and each has `u32::MAX` of them.
     pub fn named_by(rank: Rank, count: u32) -> SegmentId {
         SegmentId(((u64::from(rank.0) + 1) << 32) | u64::from(count))
     }
@@ -62,7 +63,7 @@ impl fmt::Display for SegmentId {
 /// A word that atomics apply to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Word {
-    /// Whose memory.
+    /// The owner of the memory.
     pub rank: Rank,
     /// Which segment.
     pub segment: SegmentId,
@@ -73,7 +74,7 @@ pub struct Word {
 }
 
 impl Word {
-    /// Whether the word lies within `segment_bytes` and on a multiple of its size.
+    /// Checks that the word lies within `segment_bytes` and on a multiple of its size.
     pub fn check(&self, segment_bytes: u64) -> Result<()> {
         let bytes = self.width.bytes();
         if !self.offset.is_multiple_of(bytes) {
@@ -114,7 +115,7 @@ pub enum Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// How many bytes the packed message has, or an error if that overflows or the shape
+    /// Returns how many bytes the packed message has, or an error if that overflows or the shape
     /// contradicts itself.
     pub fn bytes(&self) -> Result<u64> {
         let too_much =
@@ -147,15 +148,15 @@ impl Shape<'_> {
             Shape::Block(piece) => each(*piece),
             Shape::Pieces(pieces) => pieces.iter().copied().for_each(each),
             Shape::Strided { offset, unit, counts, strides } => {
-                if counts.contains(&0) {
-                    return;
-                }
-                strided(*offset, *unit, counts, strides, &mut each);
+                walk([*offset], counts, [strides], &mut |[offset]| {
+                    each(Piece { offset, bytes: *unit });
+                    true
+                });
             }
         }
     }
 
-    /// The end of the last byte touched, or `None` if that overflows.
+    /// Returns the end of the last byte touched, or `None` if that overflows.
     fn end(&self) -> Option<u64> {
         match self {
             Shape::Block(piece) => piece.offset.checked_add(piece.bytes),
@@ -184,21 +185,10 @@ impl Shape<'_> {
     }
 }
 
-fn strided(offset: u64, unit: u64, counts: &[u64], strides: &[u64], each: &mut impl FnMut(Piece)) {
-    match (counts, strides) {
-        ([count, counts @ ..], [stride, strides @ ..]) => {
-            for step in 0..*count {
-                strided(offset + step * stride, unit, counts, strides, each);
-            }
-        }
-        _ => each(Piece { offset, bytes: unit }),
-    }
-}
-
-/// What a transfer touches at its far end.
+/// The far end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region<'a> {
-    /// Whose memory.
+    /// The owner of the memory.
     pub rank: Rank,
     /// Which segment.
     pub segment: SegmentId,
@@ -212,7 +202,8 @@ impl<'a> Region<'a> {
         Region { rank, segment, shape: Shape::Block(Piece { offset, bytes }) }
     }
 
-    /// Whether every byte lies within `segment_bytes`; returns how many bytes the message has.
+    /// Checks that every byte lies within `segment_bytes`, and returns how many bytes the message
+    /// has.
     pub fn check(&self, segment_bytes: u64) -> Result<u64> {
         let bytes = self.shape.bytes()?;
         match self.shape.end() {
@@ -233,7 +224,7 @@ impl<'a> Region<'a> {
 }
 
 impl Region<'_> {
-    /// Whether a packed message, or the buffer for one, is as long as the region.
+    /// Checks that a packed message, or the buffer for one, is as long as the region.
     pub fn check_length(&self, message_bytes: usize) -> Result<()> {
         let (left, right) = (self.shape.bytes()?, message_bytes as u64);
         let what = "bytes of a region against bytes of the message";
@@ -241,7 +232,7 @@ impl Region<'_> {
     }
 }
 
-/// Whether `bytes` at `offset` lie within `segment_bytes`.
+/// Checks that `bytes` at `offset` lie within `segment_bytes`.
 pub fn check_range(
     rank: Rank,
     segment: SegmentId,
@@ -287,19 +278,19 @@ impl Link {
         Ok(Link((u64::from(rank.0) << 40) | (offset + 1)))
     }
 
-    /// The link that a word holds.
+    /// Returns the link that a word holds.
     #[inline]
     pub fn from_bits(bits: u64) -> Link {
         Link(bits)
     }
 
-    /// The word that holds this link.
+    /// Returns the word that holds this link.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// Where it leads, `None` if nowhere.
+    /// Returns the rank and the offset that the link names, `None` if it is null.
     #[inline]
     pub fn target(self) -> Option<(Rank, u64)> {
         let offset = self.0 & Self::OFFSET_MAX;

@@ -25,7 +25,7 @@ impl Counts {
     /// Counts for a job of `ranks` ranks.
     pub fn new(ranks: u32) -> Counts {
         let ranks = ranks as usize;
-        // The last column is for operations that go to nobody in particular.
+        // The last column is for operations without a peer.
         let cells = (0..ranks * Kind::ALL.len() * (ranks + 1)).map(|_| Cell::default()).collect();
         Counts { ranks, cells }
     }
@@ -35,25 +35,25 @@ impl Counts {
         Box::new(Observed::new(connection, Arc::new(self.clone())))
     }
 
-    /// How many operations of `kind` `from` has done to `to`.
+    /// Returns how many operations of `kind` `from` has done to `to`.
     pub fn operations(&self, from: Rank, kind: Kind, to: Rank) -> u64 {
         self.cell(from, kind, Some(to)).operations.load(Ordering::Relaxed)
     }
 
-    /// How many bytes those operations moved.
+    /// Returns how many bytes those operations moved.
     pub fn bytes(&self, from: Rank, kind: Kind, to: Rank) -> u64 {
         self.cell(from, kind, Some(to)).bytes.load(Ordering::Relaxed)
     }
 
-    /// How many operations of `kind` `from` has done, whoever they went to.
+    /// Returns how many operations of `kind` `from` has done, to any peer.
     pub fn total(&self, from: Rank, kind: Kind) -> u64 {
         let to_somebody: u64 =
             (0..self.ranks as u32).map(|to| self.operations(from, kind, Rank(to))).sum();
         to_somebody + self.cell(from, kind, None).operations.load(Ordering::Relaxed)
     }
 
-    /// How many messages `from` has sent to other ranks: operations that leave it, whatever their
-    /// kind.
+    /// Returns how many messages `from` has sent to other ranks: operations that leave it, whatever
+    /// their kind.
     pub fn messages(&self, from: Rank) -> u64 {
         let sends = [
             Kind::Put,

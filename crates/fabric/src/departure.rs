@@ -1,28 +1,29 @@
-//! Who has departed, in which order, and because of whom: what makes an error name the first cause.
+//! Departures: which ranks have ended, in which order, and by which cause, so that an error names
+//! the first cause.
 //!
-//! A loss has consequences: whoever needed the lost rank gets an error, and mostly ends with it.
+//! A loss has consequences: a rank that needed the lost one gets an error, and mostly ends with it.
 //! Those ends are departures, too, and often failures by their exit status. So every node numbers
 //! the departures that it hears of, a rank that ends because of a loss leaves that loss behind as
-//! its *cause*, and news of a departure never goes anywhere without its cause. Whoever misses a
-//! rank follows the causes, and names the loss at which they end.
+//! its *cause*, and news of a departure never goes anywhere without its cause. An error
+//! that reports a missing rank follows the causes, and names the loss at which they end.
 
 use crate::address::Rank;
 use crate::error::{Error, ExitCause};
 use crate::job::PeerState;
 
-/// Who was lost, and how.
+/// A rank that was lost, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
-    /// Who.
+    /// The lost rank.
     pub rank: Rank,
     /// How it ended. [`ExitCause::Left`] if it left in order, while others still needed it.
     pub how: ExitCause,
 }
 
-/// What is known of the end of a rank.
+/// The end of a rank, as far as this node has heard of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// What has become of it.
+    /// The state of the rank.
     pub peer_state: PeerState,
     /// Which of the departures that this node has heard of it was, from 1 on; 0 if it was none.
     pub order: u32,
@@ -38,12 +39,12 @@ const RANK_SHIFT: u32 = 32;
 const RANK_MASK: u64 = (1 << (HOW_SHIFT - RANK_SHIFT)) - 1;
 
 impl Loss {
-    /// The error that reports it.
+    /// Returns the error that reports the loss.
     pub fn error(self) -> Error {
         Error::RankLost { rank: self.rank, how: self.how }
     }
 
-    /// What an error that reports a loss says.
+    /// Returns the loss that an error reports.
     pub fn of(error: &Error) -> Option<Loss> {
         match *error {
             Error::RankLost { rank, how } | Error::Poisoned { rank, how } => {
@@ -69,7 +70,7 @@ impl Loss {
             | u64::from(number)
     }
 
-    /// The loss that a word means, if it means one.
+    /// Returns the loss that a word means, if it means one.
     pub fn from_bits(bits: u64) -> Option<Loss> {
         let number = bits as u32;
         let how = match bits >> HOW_SHIFT & 7 {
@@ -92,7 +93,7 @@ impl Departure {
         Departure { peer_state, order: 0, cause: None }
     }
 
-    /// How the rank was lost, if it was.
+    /// Returns how the rank was lost, if it was.
     pub fn lost(&self) -> Option<ExitCause> {
         match self.peer_state {
             PeerState::Lost(how) => Some(how),
@@ -101,8 +102,8 @@ impl Departure {
     }
 }
 
-/// The loss at which the causes of `loss` end, as `me` sees it, which is never told that it is lost
-/// itself.
+/// Returns the loss at which the causes of `loss` end, as `me` sees it, which is never told that it
+/// is lost itself.
 pub fn first_cause(me: Rank, loss: Loss, departure: impl Fn(Rank) -> Departure) -> Loss {
     let mut first = loss;
     let mut passed = vec![loss.rank];

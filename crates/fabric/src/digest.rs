@@ -1,7 +1,7 @@
 //! A digest by which ranks find out whether they mean the same.
 
-/// The FNV-1a digest of some bytes: the same on every machine, and no protection against those who
-/// want two texts to look alike.
+/// Returns the FNV-1a digest of some bytes: the same on every machine, and no protection against
+/// texts that are made to look alike.
 ///
 /// ```
 /// assert_eq!(farside_fabric::digest::of(b"put"), 0x77F3_7019_5699_CDEE);

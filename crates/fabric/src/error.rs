@@ -147,7 +147,7 @@ pub enum Error {
         what: String,
         /// What this rank said.
         mine: String,
-        /// Who said something else.
+        /// The rank that said something else.
         rank: Rank,
         /// What that rank said.
         theirs: String,
@@ -155,19 +155,19 @@ pub enum Error {
     /// A rank that this call depends on has ended.
     #[error("{rank} {}{how}", if *.how == ExitCause::Left { "" } else { "is lost: it " })]
     RankLost {
-        /// Who.
+        /// The lost rank.
         rank: Rank,
         /// How it ended.
         how: ExitCause,
     },
-    /// A lock one of whose members has ended, because of this loss if not of its own: nobody knows
-    /// what it has left behind.
+    /// A lock one of whose members has ended, because of this loss if not of its own: what it
+    /// has left behind is unknown.
     #[error(
         "the lock is poisoned: {rank} is lost, it {how}; what the lock protects may be half done. \
          Make it usable again with `recover`, on a team of those who are left"
     )]
     Poisoned {
-        /// Who.
+        /// The lost rank.
         rank: Rank,
         /// How it ended.
         how: ExitCause,
@@ -223,7 +223,7 @@ pub enum Error {
         /// What was asked for.
         what: String,
     },
-    /// A handler that nobody registered at that node.
+    /// A handler that is not registered at that node.
     #[error("{node} has no handler {handler}: register it on every rank with World::serve first")]
     NoHandler {
         /// The node that was called.
@@ -242,9 +242,9 @@ pub enum Error {
     /// A wait on memory of another rank.
     #[error("{rank} cannot wait on a word of {owner}: a rank waits on its own memory only")]
     NotOwn {
-        /// Who wanted to wait.
+        /// The rank that wanted to wait.
         rank: Rank,
-        /// Whose word it is.
+        /// The owner of the word.
         owner: Rank,
     },
     /// A part of a collective call, or of an operation, that another rank could not do.

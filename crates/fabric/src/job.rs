@@ -233,7 +233,7 @@ impl Roster {
         self.failures.departures()
     }
 
-    /// The first loss that a rank has not recovered from.
+    /// Returns the first loss that a rank has not recovered from.
     fn loss_known_to(&self, rank: Rank) -> Option<Loss> {
         let lost = |other: Rank| {
             let departure = self.departure(other);

@@ -7,6 +7,7 @@
 //! - [`connection`]: the [`Connection`] trait that all layers above use, and wrappers implement;
 //! - [`job`]: a rank's [`JobView`]: topology, capabilities, the state of its peers;
 //! - [`address`]: ranks, nodes, segments, words, regions and links;
+//! - [`strided`]: the walk over a strided block;
 //! - [`operation`]: the atomics and sums as plain data, each with its reference meaning;
 //! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
 //! - [`departure`]: which ranks have departed, in which order, and by which cause;
@@ -28,6 +29,7 @@ pub mod memory;
 pub mod observed;
 pub mod operation;
 pub mod random;
+pub mod strided;
 pub mod topology;
 pub mod tracing;
 pub mod waist;

@@ -28,7 +28,7 @@ impl Width {
         }
     }
 
-    /// The bits of `value` that such a word keeps.
+    /// Returns the bits of `value` that such a word keeps.
     #[inline]
     pub const fn truncate(self, value: u128) -> u128 {
         match self {
@@ -44,7 +44,7 @@ impl Width {
 pub enum Atomic {
     /// Changes nothing.
     Load,
-    /// Writes the operand. A *signal* is a store whose old value nobody asks for.
+    /// Writes the operand. A *signal* is a store whose old value is not returned.
     Store(u128),
     /// Adds the operand, wrapping.
     Add(u128),
@@ -66,7 +66,8 @@ pub enum Atomic {
 }
 
 impl Atomic {
-    /// The reference meaning: what the word holds after the operation, when it held `old` before.
+    /// Returns the reference meaning: what the word holds after the operation, when it held `old`
+    /// before.
     pub fn apply(self, width: Width, old: u128) -> u128 {
         let new = match self {
             Atomic::Load => old,
@@ -81,8 +82,8 @@ impl Atomic {
         width.truncate(new)
     }
 
-    /// Whether the operation exists for words of this width: pairs are loaded, stored, swapped and
-    /// compared only.
+    /// Checks that the operation exists for words of this width: pairs are loaded, stored,
+    /// swapped and compared only.
     pub fn check(self, width: Width) -> Result<()> {
         match (width, self) {
             (Width::Pair, Atomic::Add(_) | Atomic::And(_) | Atomic::Or(_) | Atomic::Xor(_)) => {
@@ -92,12 +93,12 @@ impl Atomic {
         }
     }
 
-    /// Whether the operation may change the word.
+    /// Returns whether the operation may change the word.
     pub fn writes(self) -> bool {
         !matches!(self, Atomic::Load)
     }
 
-    /// The verb, for messages and traces.
+    /// Returns the verb, for messages and traces.
     pub fn name(self) -> &'static str {
         match self {
             Atomic::Load => "load",
@@ -130,7 +131,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// The size of one element.
+    /// Returns the size of one element.
     #[inline]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -140,7 +141,7 @@ impl Number {
         }
     }
 
-    /// What an element's offset must be a multiple of: its size.
+    /// Returns what an element's offset must be a multiple of: its size.
     #[inline]
     pub const fn align(self) -> u64 {
         self.bytes()
@@ -170,7 +171,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Whether every run of a shape is made of whole, aligned elements.
+    /// Checks that every run of a shape is made of whole, aligned elements.
     pub fn check(&self, shape: &Shape<'_>) -> Result<()> {
         let (size, align) = (self.number.bytes(), self.number.align());
         let mut result = Ok(());

@@ -15,29 +15,29 @@
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The sequence of a seed.
+    /// Returns the sequence of a seed.
     pub fn new(seed: u64) -> SplitMix {
         SplitMix(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[expect(clippy::should_implement_trait, reason = "the sequence has no end to test for")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         scatter(self.0)
     }
 
-    /// The next number below `end`, which is not zero.
+    /// Returns the next number below `end`, which is not zero.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// Whether something happens now that does so many times in a hundred.
+    /// Returns whether something happens now that does so many times in a hundred.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// The next number from 0 to 1.
+    /// Returns the next number from 0 to 1.
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -63,7 +63,7 @@ pub fn scatter(number: u64) -> u64 {
 pub struct Xorshift(u64);
 
 impl Xorshift {
-    /// The sequence of one of the runs of a seed.
+    /// Returns the sequence of one of the runs of a seed.
     pub fn new(seed: u64, run: u64) -> Xorshift {
         let state = (seed ^ run.wrapping_mul(0x9E37_79B9_7F4A_7C15))
             .wrapping_mul(0xBF58_476D_1CE4_E5B9)
@@ -71,7 +71,7 @@ impl Xorshift {
         Xorshift(state)
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[expect(clippy::should_implement_trait, reason = "the sequence has no end to test for")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
@@ -80,7 +80,7 @@ impl Xorshift {
         self.0
     }
 
-    /// The next number below `end`, which is not zero.
+    /// Returns the next number below `end`, which is not zero.
     pub fn below(&mut self, end: usize) -> usize {
         ((self.next() >> 11) % end as u64) as usize
     }

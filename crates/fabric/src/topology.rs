@@ -1,4 +1,4 @@
-//! Who shares what with whom: the ranks of a job arranged in any number of levels.
+//! The topology of a job: its ranks arranged in any number of levels, such as node and socket.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Level {
     pub name: String,
     /// For each rank, the element it belongs to; elements are numbered from 0 throughout the level.
     pub element_of: Vec<u32>,
-    /// How many elements there are.
+    /// The number of elements.
     pub elements: u32,
 }
 
@@ -120,7 +120,7 @@ impl Topology {
         Ok(Topology { levels, node_level, nodes, all })
     }
 
-    /// How many ranks there are.
+    /// Returns how many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.levels[0].element_of.len() as u32
     }
@@ -130,33 +130,34 @@ impl Topology {
         &self.all
     }
 
-    /// The levels, the widest first.
+    /// Returns the levels, the widest first.
     pub fn levels(&self) -> &[Level] {
         &self.levels
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     pub fn nodes(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// The node of a rank.
+    /// Returns the node of a rank.
     pub fn node_of(&self, rank: Rank) -> Node {
         Node(self.levels[self.node_level].element_of[rank.index()])
     }
 
-    /// The ranks of a node, in order; empty if there is no such node.
+    /// Returns the ranks of a node, in order; empty if there is no such node.
     pub fn ranks_of(&self, node: Node) -> &[Rank] {
         self.nodes.get(node.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The first rank of a node: whose process runs the node's handlers as long as it is there.
+    /// Returns the first rank of a node, whose process runs the node's handlers as long as it is
+    /// there.
     pub fn leader_of(&self, node: Node) -> Result<Rank> {
         self.ranks_of(node).first().copied().ok_or(Error::UnknownNode { node, nodes: self.nodes() })
     }
 
-    /// The first rank of a node that has not gone, as `fate` says. If all have, an error that names
-    /// one of them that was lost, or the first if they have left in order.
+    /// Returns the first rank of a node that has not gone, as `fate` says. If all have, an error
+    /// that names one of them that was lost, or the first if they have left in order.
     pub fn first_left(&self, node: Node, peer_state: impl Fn(Rank) -> PeerState) -> Result<Rank> {
         let leader = self.leader_of(node)?;
         let fates = || self.ranks_of(node).iter().map(|&rank| (rank, peer_state(rank)));
@@ -173,12 +174,13 @@ impl Topology {
         Err(Error::RankLost { rank, how })
     }
 
-    /// Whether two ranks are on one node.
+    /// Returns whether two ranks are on one node.
     pub fn same_node(&self, a: Rank, b: Rank) -> bool {
         self.node_of(a) == self.node_of(b)
     }
 
-    /// The deepest level that two ranks share an element of: the larger, the closer they are.
+    /// Returns the deepest level that two ranks share an element of: the larger, the closer they
+    /// are.
     pub fn shared_level(&self, a: Rank, b: Rank) -> usize {
         self.levels
             .iter()
@@ -186,7 +188,7 @@ impl Topology {
             .expect("all ranks share the machine")
     }
 
-    /// Whether a number is a rank of this job.
+    /// Checks that a number is a rank of this job.
     pub fn check(&self, rank: Rank) -> Result<()> {
         if rank.0 < self.ranks() {
             Ok(())
@@ -204,7 +206,7 @@ impl Topology {
         self.levels[1..].iter().map(level).collect::<Vec<_>>().join(";")
     }
 
-    /// What [`Topology::encode`] wrote.
+    /// Reads what [`Topology::encode`] wrote.
     pub fn decode(text: &str, ranks: u32) -> Result<Topology> {
         let bad = || Error::Join(format!("the topology {text:?} is damaged"));
         let mut levels = Vec::new();
@@ -220,7 +222,7 @@ impl Topology {
         Topology::from_levels(ranks, levels)
     }
 
-    /// The levels and their sizes, for people to read.
+    /// Returns the levels and their sizes, for people to read.
     pub fn describe(&self) -> String {
         let names: Vec<String> =
             self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();

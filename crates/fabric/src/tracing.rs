@@ -9,9 +9,9 @@ use crate::observed::{Observed, Observer, Operation};
 /// One operation in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Who did it.
+    /// The rank that called it.
     pub rank: Rank,
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
     /// When it began.
     pub begin_ns: u64,
@@ -39,8 +39,7 @@ impl Trace {
         Box::new(Observed::new(connection, Arc::new(self.clone())))
     }
 
-    /// What was recorded so far, in the order in which operations returned; the recording starts
-    /// anew.
+    /// Returns the recording so far, in the order in which operations returned, and starts anew.
     pub fn take(&self) -> Vec<Slice> {
         std::mem::take(&mut *self.lock())
     }
@@ -58,7 +57,7 @@ impl Observer for Trace {
 
     fn end(&self, rank: Rank, operation: &Operation, begun: u64) {
         let end_ns = (self.clock)();
-        // Only a fabric could tell when an operation lands; who watches from above sees it return.
+        // Only a fabric could tell when an operation lands; an observer above it sees it return.
         let slice = Slice { rank, operation: *operation, begin_ns: begun, end_ns, landed_ns: None };
         self.lock().push(slice);
     }

@@ -1,6 +1,6 @@
 //! The [`Fabric`] trait: what the author of a fabric writes.
 //!
-//! What is ordered by what is written in `docs/memory-model.md`; in short: puts, accumulates and
+//! `docs/memory-model.md` says what is ordered by what; in short: puts, accumulates and
 //! posted atomics are *posted*, they land in any order until [`Fabric::fence`] or
 //! [`Fabric::flush`]; fetching operations complete when their ticket does.
 //!
@@ -205,7 +205,7 @@ pub enum Ordering {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// What starting a fetching operation gave.
+/// The result of starting a fetching operation.
 #[derive(Debug)]
 #[must_use]
 pub enum Started {
@@ -215,12 +215,12 @@ pub enum Started {
     Pending(Ticket),
 }
 
-/// What a completed operation brought back.
+/// The reply of a completed operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing but the fact.
     None,
-    /// What the word held before.
+    /// The old value of the word.
     Word(u128),
     /// The answer of a handler.
     Bytes(Vec<u8>),
@@ -253,7 +253,7 @@ impl Condition<'_> {
     }
 }
 
-/// What a wait waits for.
+/// The event that ends a wait.
 #[derive(Clone, Copy)]
 pub enum Event<'a> {
     /// Any one of these conditions holds. With no condition, the wait is for time alone, and for
@@ -266,7 +266,7 @@ pub enum Event<'a> {
 /// A wait.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
-    /// What is waited for.
+    /// The event that is waited for.
     pub event: Event<'a>,
     /// How many departures the caller knows of: one more, and the wait returns [`Wake::Departure`].
     pub known_departures: u32,
@@ -305,7 +305,7 @@ pub type Handler = Box<dyn FnMut(&dyn Agent, Rank, &[u8]) -> Vec<u8> + Send>;
 
 /// The operations that a handler may use.
 pub trait Agent {
-    /// The node that the agent serves.
+    /// Returns the node that the agent serves.
     fn node(&self) -> Node;
     /// Executes an atomic on a word of a rank of this node. It wakes a waiter.
     fn atomic(&self, at: Word, op: Atomic) -> Result<u128>;

@@ -110,7 +110,7 @@ pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -
 /// Runs one rank.
 fn process(entry: &Entry, program: impl Fn(&World) -> Result<()>) -> Result<ExitCode> {
     let recorder = Recorder::new(entry);
-    let world = World::new(recorder.over(crate::connect()?))?;
+    let world = World::new(recorder.over(crate::fabric::connect()?))?;
     recorder.notice(&world);
     program(&world)?;
     recorder.finish()

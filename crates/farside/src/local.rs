@@ -99,7 +99,8 @@ impl Local {
     /// fabric.
     ///
     /// ```
-    /// # use farside::{counting::Counts, observed::Kind, Local, Rank};
+    /// # use farside::fabric::{counting::Counts, observed::Kind};
+    /// # use farside::{Local, Rank};
     /// let counts = Counts::new(2);
     /// let seen = counts.clone();
     /// Local::new(2)?.decorate(move |fabric| counts.over(fabric)).run(|world| {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use farside::fabric::{Atomic, Word};
 use farside::sim::{Policy, Program, Reduction, Simulation, explore, program, simulation};
-use farside::{Atomic, Error, ExitCause, HandlerId, Node, Rank, Result, Word, Words, World};
+use farside::{Error, ExitCause, HandlerId, Node, Rank, Result, Words, World};
 
 /// What a rank of a random program does.
 #[derive(Debug, Clone, Copy)]

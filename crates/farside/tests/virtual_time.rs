@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use farside::observed::Kind;
+use farside::fabric::observed::Kind;
 use farside::sim::{Outcome, Profile, Virtual, run};
 use farside::{Error, HandlerId, Node, Rank, Result, World};
 

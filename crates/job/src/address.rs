@@ -107,7 +107,7 @@ fn choose(network: &str, own: &[IpAddr]) -> Result<IpAddr, String> {
     })
 }
 
-/// The addresses of this host, without those that nobody else can reach.
+/// Returns the addresses of this host that other hosts can reach.
 fn own_addresses() -> Vec<IpAddr> {
     local_addresses(&std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Joining a job whose processes somebody else's launcher has started: they have to make it
+//! Joining a job whose processes another launcher has started: the ranks have to make the job
 //! themselves.
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //! the first rank of each node does, in threads of its own. A process beside the ranks would
 //! outlive any of them, but it would have to be the user's program started once more, and whatever
 //! that does before it joins would be done once more. So the first rank stays instead: when it
-//! leaves, it waits until everybody has left or was lost, as the end of an MPI program does. Memory
-//! needs no such care: it is there as long as somebody maps it.
+//! leaves, it waits until all ranks have left or were lost, as the end of an MPI program does.
+//! Memory needs no such care: it is there as long as a process maps it.
 //!
-//! Everybody watches all processes of its node, so that whoever ends is noticed by all that are
+//! Every rank watches all processes of its node, so that the end of each is noticed by all that are
 //! left. When the first rank of one of several nodes ends before its time, its interface is gone:
-//! its neighbours count everybody elsewhere as lost, and everybody elsewhere hears nothing of that
-//! node any more.
+//! its neighbours count the ranks of other nodes as lost, and those hear nothing of that node any
+//! more.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -33,12 +33,12 @@ use farside_nic::Address;
 use farside_pmi::{Launcher, Session, StartDeadline};
 
 use crate::board::Board;
+use crate::card::Card;
 use crate::exchange::{Exchange, Notes};
 use crate::handover::{Offer, Processes, fetch};
 use crate::join::enter;
-use crate::plan::{Card, Plan};
 use crate::watch::Watch;
-use crate::{Host, Kind, NETWORK, START_TIMEOUT, address, environment, variable};
+use crate::{Host, JobPlan, Kind, NETWORK, START_TIMEOUT, address, environment, variable};
 
 /// How long the start of a job may take, if nothing else is said. It is meant for hosts that do not
 /// answer: a rank whose process is gone is found much earlier (`farside_pmi::StartDeadline`).
@@ -77,9 +77,9 @@ fn assemble(
     }
     let met = meet(&mut board);
     // Whatever came of it, the launcher is told: a rank that says nothing counts as failed, and an
-    // error is reported by whoever got it.
+    // error is reported by the rank that got it.
     let finished = board.finish();
-    let (plan, made, note) = met?;
+    let Meeting { plan, made, note } = met?;
     finished?;
     let neighbours = plan.neighbours(me);
     match made {
@@ -117,19 +117,28 @@ struct Note {
     interface: Option<Address>,
 }
 
+/// What the ranks have agreed on.
+struct Meeting {
+    plan: JobPlan,
+    /// What this rank has made, if it is the first of its node.
+    made: Option<Made>,
+    /// The note of the rank that has made this node's memory.
+    note: Note,
+}
+
 /// Agrees with the others on the plan; the first ranks of the nodes make what is in it.
-fn meet(board: &mut Board) -> Result<(Plan, Option<Made>, Note)> {
+fn meet(board: &mut Board) -> Result<Meeting> {
     let me = board.me();
-    board.publish("card", &Card::here().encode())?;
+    board.publish("card", &Card::here().encode()?)?;
     board.fence()?;
     if me == Rank(0) {
-        let plan = plan(board);
-        board.publish("plan", &plan.as_ref().map_or_else(failure, Plan::encode))?;
+        let plan = plan(board).and_then(|plan| plan.encode());
+        board.publish("plan", &plan.unwrap_or_else(|error| failure(&error)))?;
     }
     board.fence()?;
-    let plan = Plan::decode(&good(board.read(Rank(0), "plan")?)?)?;
+    let plan = JobPlan::decode(&good(board.read(Rank(0), "plan")?)?)?;
     let topology = plan.topology()?;
-    let makers: Vec<Rank> = if plan.kind == Kind::Shm {
+    let makers: Vec<Rank> = if plan.options.fabric == Kind::Shm {
         vec![Rank(0)]
     } else {
         (0..topology.nodes()).map(|node| topology.leader_of(Node(node))).collect::<Result<_>>()?
@@ -151,31 +160,29 @@ fn meet(board: &mut Board) -> Result<(Plan, Option<Made>, Note)> {
         let interfaces = interfaces.collect::<Result<Vec<Option<Address>>>>()?;
         made.host.meet(&interfaces.into_iter().flatten().collect::<Vec<Address>>())?;
     }
-    Ok((plan, made, note))
+    Ok(Meeting { plan, made, note })
 }
 
 /// Rank 0 decides for all.
-fn plan(board: &mut Board) -> Result<Plan> {
+fn plan(board: &mut Board) -> Result<JobPlan> {
     let cards = (0..board.ranks()).map(|rank| Card::decode(&board.read(Rank(rank), "card")?));
     let cards = cards.collect::<Result<Vec<Card>>>()?;
-    Plan::make(&cards, farside_nic::Key::random()?.bytes(), &variable)
+    JobPlan::decide(&cards, farside_nic::Key::random()?.bytes(), &variable)
 }
 
 /// The memory and the interface of this rank's node.
-fn make(plan: &Plan, me: Rank) -> Result<Made> {
-    let topology = plan.topology()?;
-    let node = if plan.kind == Kind::Shm { Node(0) } else { topology.node_of(me) };
-    let options = plan.options(node.0);
-    let host = if plan.kind == Kind::Shm {
-        Host::create(&options)?
+fn make(plan: &JobPlan, me: Rank) -> Result<Made> {
+    let host = if plan.options.fabric == Kind::Shm {
+        Host::create(&plan.options_of(Node(0)))?
     } else {
-        Host::place(&options, &topology, node, plan.secret, bind(plan, node)?)?
+        let node = plan.topology()?.node_of(me);
+        Host::node(plan, node, bind(plan, node)?)?
     };
     Ok(Made { host: Arc::new(host), offer: Offer::new()? })
 }
 
 /// The address of this host that the others can reach.
-fn bind(plan: &Plan, node: Node) -> Result<IpAddr> {
+fn bind(plan: &JobPlan, node: Node) -> Result<IpAddr> {
     let bad = |why: String| Error::Join(format!("{NETWORK}: {why}"));
     match variable(NETWORK) {
         Some(network) => address::within(&network).map_err(bad),
@@ -220,7 +227,7 @@ struct Attendance {
 
 /// Joins, and watches over the neighbours.
 fn attend(
-    plan: &Plan,
+    plan: &JobPlan,
     me: Rank,
     job: Arc<farside_shm::Job>,
     processes: &Processes,
@@ -229,7 +236,7 @@ fn attend(
     let maker = processes[0].0;
     let others: Processes = processes.iter().copied().filter(|(rank, _)| *rank != me).collect();
     let ended = {
-        let (job, host, kind) = (job.clone(), host.clone(), plan.kind);
+        let (job, host, kind) = (job.clone(), host.clone(), plan.options.fabric);
         let near: Vec<Rank> = processes.iter().map(|(rank, _)| *rank).collect();
         move |rank: Rank| {
             if !job.is_gone(rank) {
@@ -239,7 +246,7 @@ fn attend(
                 }
             }
             if kind != Kind::Shm && rank == maker {
-                // With it went the node's interface, and all who are elsewhere for those here.
+                // With it went the node's interface, and with that all ranks of other nodes.
                 let cause = Loss { rank: maker, how: ExitCause::Vanished };
                 let cause = first_cause(me, cause, |rank| job.departure(rank));
                 let far = job.topology().all().iter().filter(|rank| !near.contains(rank));
@@ -250,9 +257,9 @@ fn attend(
         }
     };
     let watch = Watch::start(&others, ended)?;
-    let serves = host.filter(|_| plan.kind != Kind::Shm);
+    let serves = host.filter(|_| plan.options.fabric != Kind::Shm);
     let attendance = Attendance { me, job: job.clone(), serves, _watch: watch };
-    enter(plan.kind, job, me, Some(Box::new(attendance)))
+    enter(plan.options.fabric, job, me, Some(Box::new(attendance)))
 }
 
 impl Drop for Attendance {

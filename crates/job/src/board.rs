@@ -3,6 +3,8 @@
 use farside_fabric::{Error, Rank, Result};
 use farside_pmi::Session;
 
+use crate::lines::{from_hex, hex};
+
 /// Where the processes of a job leave notes for each other.
 pub(crate) struct Board {
     session: Box<dyn Session>,
@@ -28,7 +30,7 @@ impl Board {
 
     /// Leaves a note, for others to read after the next fence.
     pub(crate) fn publish(&mut self, name: &str, text: &str) -> Result<()> {
-        let letters: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let letters = hex(text.as_bytes());
         // The first piece says how many there are.
         let room = self.session.value_bytes_max().min(VALUE_BYTES_MAX) - 8;
         let count = letters.len().div_ceil(room).max(1);
@@ -51,11 +53,7 @@ impl Board {
         for piece in 1..count {
             letters.push_str(&self.session.get(from.0, &key(name, from, piece)).map_err(join)?);
         }
-        let bytes = (0..letters.len())
-            .step_by(2)
-            .map(|at| letters.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()));
-        String::from_utf8(bytes.collect::<Option<Vec<u8>>>().ok_or_else(damaged)?)
-            .map_err(|_| damaged())
+        String::from_utf8(from_hex(&letters).ok_or_else(damaged)?).map_err(|_| damaged())
     }
 
     /// Waits until all have come this far.

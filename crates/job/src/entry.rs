@@ -6,10 +6,10 @@
 //! run where threads or simulated ranks were asked for.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use farside_fabric::{Error, Result};
 
+use crate::lines::{LineReader, Lines};
 use crate::{ENTRY, Options};
 
 /// What a program's entry is asked to do.
@@ -73,95 +73,58 @@ impl Entry {
 
     /// Returns it as the value of [`ENTRY`], a line for each setting.
     pub fn encode(&self) -> Result<String> {
-        let mut lines: Vec<(&str, String)> = Vec::new();
+        let mut lines = Lines::default();
         match &self.run_as {
-            RunAs::Process => lines.push(("run", "process".into())),
+            RunAs::Process => lines.push("run", "process"),
             RunAs::Threads(options) => {
-                lines.push(("run", "threads".into()));
-                lines.push(("ranks", options.ranks.to_string()));
-                lines.push(("fabric", options.fabric.to_string()));
-                let number = |number: &u64| number.to_string();
-                let small = |number: &u32| number.to_string();
-                lines.extend(options.topology.iter().map(|text| ("topology", text.clone())));
-                lines.extend(options.memory.iter().map(|bytes| ("memory", number(bytes))));
-                lines.extend(options.cores.iter().map(|cores| ("cores", small(cores))));
-                lines.extend(options.nodes.iter().map(|nodes| ("nodes", small(nodes))));
-                lines.extend(options.server.iter().map(|server| ("server", server.clone())));
-                lines.extend(options.provider.iter().map(|name| ("provider", name.clone())));
-                let nanoseconds = |time: &Duration| time.as_nanos().to_string();
-                lines.extend(
-                    options.peer_timeout.iter().map(|time| ("patience", nanoseconds(time))),
-                );
+                lines.push("run", "threads");
+                options.write(&mut lines);
             }
             RunAs::Simulated(job) => {
-                lines.push(("run", "simulated".into()));
-                lines.push(("ranks", job.ranks.to_string()));
-                lines.push(("profile", job.profile.clone()));
-                lines.push(("seed", job.seed.to_string()));
-                lines.extend(job.topology.iter().map(|text| ("topology", text.clone())));
-                lines.extend(job.server.iter().map(|server| ("server", server.clone())));
+                lines.push("run", "simulated");
+                lines.push("ranks", job.ranks);
+                lines.push("profile", &job.profile);
+                lines.push("seed", job.seed);
+                lines.push_each("topology", &job.topology);
+                lines.push_each("server", &job.server);
             }
         }
-        lines.push(("records", self.records.to_string()));
-        let report = self.report.to_str().unwrap_or("\n").to_owned();
-        lines.push(("report", report));
-        if let Some((name, value)) = lines.iter().find(|(_, value)| value.contains(['\n', '\0'])) {
-            return Err(Error::InvalidArgument(format!(
-                "the {name} of a job cannot be told to its program: {value:?} is not one line of \
-                 text"
-            )));
-        }
-        let lines = lines.iter().map(|(name, value)| format!("{name} {value}"));
-        Ok(lines.collect::<Vec<String>>().join("\n"))
+        lines.push("records", self.records);
+        lines.push("report", self.report.to_str().unwrap_or("\n"));
+        lines.encode()
     }
 
     /// Reads what [`Entry::encode`] wrote.
     fn decode(text: &str) -> Result<Entry> {
-        let find = |name: &str| {
-            let value = |line: &&str| line.split_once(' ').is_some_and(|(known, _)| known == name);
-            text.lines().find(value).and_then(|line| line.split_once(' ')).map(|(_, value)| value)
-        };
-        let need = |name: &str| find(name).ok_or_else(|| damaged(text));
-        fn number<N: std::str::FromStr>(value: &str) -> Result<N> {
-            value.parse().map_err(|_| damaged(value))
-        }
-        let words = |name: &str| find(name).map(str::to_owned);
-        let run_as = match need("run")? {
+        let lines = LineReader::new(text, damaged);
+        let run_as = match lines.need("run")? {
             "process" => RunAs::Process,
-            "threads" => RunAs::Threads(Options {
-                ranks: number(need("ranks")?)?,
-                fabric: need("fabric")?.parse()?,
-                topology: words("topology"),
-                memory: find("memory").map(number).transpose()?,
-                cores: find("cores").map(number).transpose()?,
-                nodes: find("nodes").map(number).transpose()?,
-                server: words("server"),
-                provider: words("provider"),
-                peer_timeout: find("patience").map(number).transpose()?.map(Duration::from_nanos),
-            }),
+            "threads" => RunAs::Threads(Options::read(lines)?),
             "simulated" => RunAs::Simulated(Simulated {
-                profile: need("profile")?.to_owned(),
-                ranks: number(need("ranks")?)?,
-                seed: number(need("seed")?)?,
-                topology: words("topology"),
-                server: words("server"),
+                profile: lines.need("profile")?.to_owned(),
+                ranks: lines.number("ranks")?,
+                seed: lines.number("seed")?,
+                topology: lines.text("topology"),
+                server: lines.text("server"),
             }),
             _ => return Err(damaged(text)),
         };
-        let records = need("records")?.parse().map_err(|_| damaged(text))?;
-        Ok(Entry { run_as, records, report: PathBuf::from(need("report")?) })
+        let (records, report) = (lines.number("records")?, PathBuf::from(lines.need("report")?));
+        Ok(Entry { run_as, records, report })
     }
 }
 
 fn damaged(text: &str) -> Error {
     Error::Join(format!(
-        "{ENTRY}={text:?} is not understood: `farside run` sets it, of the same version as the \
+        "{ENTRY} is not understood ({text:?}): `farside run` sets it, of the same version as the \
          program's farside; to run this program alone, unset it"
     ))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::Kind;
 

@@ -1,5 +1,5 @@
 //! The environment variables of farside, in one list. What is set and not on it has no effect, and
-//! is hardly what somebody wanted: a rank or a launcher that finds such a variable says so.
+//! is hardly what the user wanted: a rank or a launcher that finds such a variable says so.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -14,20 +14,20 @@ pub const TEST_PREFIX: &str = "FARSIDE_TEST_";
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// Who sets it.
+    /// The party that sets it.
     pub set_by: SetBy,
     /// What it means, as one line of Markdown.
     pub meaning: &'static str,
 }
 
-/// Who sets a variable.
+/// The party that sets a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     /// The user, to change what a job is like.
     User,
     /// `farside run`, for the ranks that it starts.
     Launcher,
-    /// Whoever tests the project itself.
+    /// A developer of the project, for its tests.
     Tester,
 }
 
@@ -119,7 +119,7 @@ pub const VARIABLES: &[Variable] = &[
 pub fn warn_of_unknown<'a>(names: impl IntoIterator<Item = &'a OsStr>) {
     for name in names {
         if let Some(warning) = warning(&name.to_string_lossy()) {
-            // If nobody reads it, there is nobody to tell.
+            // A closed standard error leaves no way to tell.
             let _ = writeln!(std::io::stderr(), "farside: {warning}");
         }
     }

@@ -1,9 +1,9 @@
 //! Handing the memory of a node from the rank that has made it to its neighbours, which are
-//! nobody's children.
+//! not its children.
 //!
-//! The maker listens at a local socket whose name only the job knows; whoever comes must belong to
-//! the same user. The same way the neighbours learn of each other's processes, to hear when they
-//! end.
+//! The maker listens at a local socket whose name only the job knows; a process that connects must
+//! belong to the same user. The same way the neighbours learn of each other's processes, to hear
+//! when they end.
 
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -21,7 +21,9 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-/// How long a neighbour that has come may take to say who it is.
+use crate::lines::hex;
+
+/// The time that a neighbour may take to name its rank after it has connected.
 const GREETING: Duration = Duration::from_secs(5);
 
 /// The processes of a node, in the order of their ranks.
@@ -38,10 +40,7 @@ impl Offer {
         let mut random = [0; 16];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System { call: "getrandom", errno: errno.raw_os_error() })?;
-        let name = format!(
-            "farside-{}",
-            random.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        );
+        let name = format!("farside-{}", hex(&random));
         let refused = system("opening the socket at which a node's memory is handed over");
         let address = SocketAddr::from_abstract_name(&name).map_err(&refused)?;
         let listener = UnixListener::bind_addr(&address).map_err(&refused)?;
@@ -75,7 +74,7 @@ impl Offer {
                 Some(&timeout),
             );
             let Ok((stream, _)) = self.listener.accept() else { continue };
-            // Strangers are sent away; whoever is missing is named in the end.
+            // Strangers are sent away; a rank that is missing is named in the end.
             if let Some((rank, pid)) = greet(&stream)
                 && let Some(at) = neighbours.iter().skip(1).position(|&neighbour| neighbour == rank)
             {
@@ -91,14 +90,14 @@ impl Offer {
             .flat_map(|(_, pid)| pid.as_raw_nonzero().get().to_le_bytes())
             .collect();
         for (stream, _) in come {
-            // One that has gone by now is noticed by whoever watches it.
+            // The end of one that has gone by now is noticed by its watchers.
             let _ = give(&stream, file, &list);
         }
         Ok(processes)
     }
 }
 
-/// Who has come: somebody of the same user who names a rank.
+/// Returns the rank and the process of a neighbour, if it belongs to the same user.
 fn greet(mut stream: &UnixStream) -> Option<(Rank, Pid)> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     if peer.uid != rustix::process::geteuid() {
@@ -241,7 +240,7 @@ mod tests {
     fn who_does_not_come_is_named() {
         let offer = Offer::new().unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
-        // Somebody who says nothing of use does not count.
+        // A connection that names no rank does not count.
         let stranger =
             UnixStream::connect_addr(&SocketAddr::from_abstract_name(&offer.name).unwrap())
                 .unwrap();

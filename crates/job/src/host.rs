@@ -10,7 +10,7 @@ use farside_rma::root_bytes;
 
 use crate::join::enter;
 use crate::nodes::Nodes;
-use crate::{Address, FABRIC, FILE, Kind, NodePlan, Options, RANK};
+use crate::{Address, FABRIC, FILE, JobPlan, Kind, Options, RANK};
 
 /// The variable of libfabric that says how many unexpected messages an endpoint over a connected
 /// network can hold.
@@ -48,21 +48,10 @@ impl Host {
         }
     }
 
-    /// Makes one node of a job that spans hosts: its memory and its interface, which does not serve
-    /// before [`Host::meet`].
-    pub fn node(plan: &NodePlan) -> Result<Host> {
-        Ok(Host { state: State::Nodes(Nodes::one(plan)?) })
-    }
-
-    /// Makes one node of a job, wherever its ranks are in their order.
-    pub(crate) fn place(
-        options: &Options,
-        topology: &Topology,
-        node: Node,
-        secret: [u8; 16],
-        bind: IpAddr,
-    ) -> Result<Host> {
-        Ok(Host { state: State::Nodes(Nodes::placed(options, topology, node, secret, bind)?) })
+    /// Makes one node of a job that spans nodes: its memory and its interface, which listens at an
+    /// address that the others can reach, and does not serve before [`Host::meet`].
+    pub fn node(plan: &JobPlan, node: Node, bind: IpAddr) -> Result<Host> {
+        Ok(Host { state: State::Nodes(Nodes::one(plan, node, bind)?) })
     }
 
     /// Returns the address at which this node's interface listens, if it has one.

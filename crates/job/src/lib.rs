@@ -9,12 +9,14 @@
 pub mod address;
 mod assembly;
 mod board;
+mod card;
 mod entry;
 pub mod environment;
 mod exchange;
 mod handover;
 mod host;
 mod join;
+mod lines;
 mod nodes;
 mod ofi;
 mod options;
@@ -27,11 +29,12 @@ use farside_fabric::{Error, Result};
 
 pub use entry::{Entry, RunAs, Simulated};
 pub use exchange::Exchange;
-pub use farside_nic::Address;
+pub use farside_nic::{Address, SocketBuffer, socket_buffer};
 pub use host::Host;
 pub use join::{connect, join, join_with};
 pub use ofi::{check_provider, libfabric};
-pub use options::{Kind, NodePlan, Options, parse_bytes};
+pub use options::{Kind, Options, parse_bytes};
+pub use plan::JobPlan;
 pub use recording::Recording;
 pub use report::{Report, ReportFile};
 
@@ -72,11 +75,6 @@ pub const BETWEEN_NODES: &str = "FARSIDE_BETWEEN_NODES";
 pub const PROVIDER: &str = "FARSIDE_PROVIDER";
 /// The environment variable that tells the program's entry how to run: see [`Entry`].
 pub const ENTRY: &str = "FARSIDE_ENTRY";
-
-/// Returns how many bytes of socket buffer the nic fabric asks for, and how many the system allows.
-pub fn socket_buffer() -> Result<(u64, u64)> {
-    farside_nic::buffer_bytes()
-}
 
 /// Returns how the PMIx library that [`join`] would use describes itself, if there is one.
 pub fn pmix_library() -> Option<String> {

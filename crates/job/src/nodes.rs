@@ -9,7 +9,7 @@ use farside_fabric::{Departure, Error, ExitCause, Loss, Node, PeerState, Rank, R
 use farside_nic::{Address, Key, NodeServer, ServerLocation, Settings, Transport, Udp};
 use farside_rma::root_bytes;
 
-use crate::{Kind, NodePlan, Options, ofi};
+use crate::{JobPlan, Kind, Options, ofi};
 
 /// How often a datagram is sent over the loopback interface before it counts as lost, and how long
 /// each may take.
@@ -56,29 +56,13 @@ impl Nodes {
         Ok(Nodes { stations, topology: Arc::new(topology), kind: options.fabric })
     }
 
-    /// One node of a job that spans hosts.
-    pub(crate) fn one(plan: &NodePlan) -> Result<Nodes> {
-        let sizes = plan.ranks_of_nodes.iter().enumerate();
-        let node_of: Vec<u32> =
-            sizes.flat_map(|(node, &ranks)| vec![node as u32; ranks as usize]).collect();
-        let topology = Topology::from_levels(plan.options.ranks, vec![("node".into(), node_of)])?;
-        Nodes::placed(&plan.options, &topology, Node(plan.node), plan.secret, plan.bind)
-    }
-
-    /// One node of a job, wherever its ranks are in their order.
-    pub(crate) fn placed(
-        options: &Options,
-        topology: &Topology,
-        node: Node,
-        secret: [u8; 16],
-        bind: IpAddr,
-    ) -> Result<Nodes> {
-        let node_server = node_server(options, topology, node, Key::from_bytes(secret), bind)?;
-        Ok(Nodes {
-            stations: vec![node_server],
-            topology: Arc::new(topology.clone()),
-            kind: options.fabric,
-        })
+    /// Makes one node of a job.
+    pub(crate) fn one(plan: &JobPlan, node: Node, bind: IpAddr) -> Result<Nodes> {
+        let (options, topology) = (plan.options_of(node), plan.topology()?);
+        let key = Key::from_bytes(plan.secret);
+        let node_server = node_server(&options, &topology, node, key, bind)?;
+        let kind = options.fabric;
+        Ok(Nodes { stations: vec![node_server], topology: Arc::new(topology), kind })
     }
 
     /// Which fabric connects them.

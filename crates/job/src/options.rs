@@ -1,10 +1,10 @@
 //! The description of a job: how many ranks, on which fabric, arranged in which way.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use farside_fabric::{Error, Rank, Result};
+use farside_fabric::{Error, Result};
 
+use crate::lines::{LineReader, Lines};
 use crate::{BETWEEN_NODES, CORES, MEMORY, PROVIDER, TOPOLOGY, variable};
 
 /// The fabrics that a job can run on.
@@ -63,7 +63,7 @@ impl std::fmt::Display for Kind {
 }
 
 /// The description of a job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The number of ranks.
     pub ranks: u32,
@@ -112,30 +112,41 @@ impl Options {
             peer_timeout: None,
         })
     }
-}
 
-/// The description of one node of a job that spans hosts.
-#[derive(Debug, Clone)]
-pub struct NodePlan {
-    /// The whole job.
-    pub options: Options,
-    /// Which of the nodes this is.
-    pub node: u32,
-    /// How many ranks each node has, in order: the ranks are numbered node by node.
-    pub ranks_of_nodes: Vec<u32>,
-    /// The key that authenticates every packet of this job.
-    pub secret: [u8; 16],
-    /// The address of this host that the others can reach.
-    pub bind: IpAddr,
-}
-
-impl NodePlan {
-    /// The ranks of this node.
-    pub fn ranks(&self) -> Vec<Rank> {
-        let before: u32 = self.ranks_of_nodes.iter().take(self.node as usize).sum();
-        let own = self.ranks_of_nodes.get(self.node as usize).copied().unwrap_or(0);
-        (before..before + own).map(Rank).collect()
+    /// Adds the settings to others, a line for each that is set.
+    pub(crate) fn write(&self, lines: &mut Lines) {
+        lines.push("ranks", self.ranks);
+        lines.push("fabric", self.fabric);
+        lines.push_each("topology", &self.topology);
+        lines.push_each("memory", self.memory);
+        lines.push_each("cores", self.cores);
+        lines.push_each("nodes", self.nodes);
+        lines.push_each("server", &self.server);
+        lines.push_each("provider", &self.provider);
+        lines.push_each("patience", self.peer_timeout.map(|time| time.as_nanos()));
     }
+
+    /// Reads what [`Options::write`] wrote.
+    pub(crate) fn read(lines: LineReader<'_>) -> Result<Options> {
+        let peer_timeout = lines.find("patience").map(|_| lines.read("patience", from_nanos));
+        Ok(Options {
+            ranks: lines.number("ranks")?,
+            fabric: lines.need("fabric")?.parse()?,
+            topology: lines.text("topology"),
+            memory: lines.find_number("memory")?,
+            cores: lines.find_number("cores")?,
+            nodes: lines.find_number("nodes")?,
+            server: lines.text("server"),
+            provider: lines.text("provider"),
+            peer_timeout: peer_timeout.transpose()?,
+        })
+    }
+}
+
+fn from_nanos(text: &str) -> Option<Duration> {
+    let nanos = text.parse::<u128>().ok()?;
+    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
+    Some(Duration::new(seconds, (nanos % 1_000_000_000) as u32))
 }
 
 /// Reads a number of bytes such as `4096`, `512M` or `4GiB`.

@@ -1,93 +1,108 @@
-//! What a job under somebody else's launcher is to be like. Its first rank reads where all of them
-//! are, decides, and tells the others.
+//! The plan of a job that several processes make: its ranks, their nodes and the settings.
+//!
+//! It is written in one way only. `farside run` sends it to the hosts of a job; under another
+//! launcher the first rank reads where all of them are, decides, and tells the others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farside_fabric::{Error, Rank, Result, Topology};
+use farside_fabric::{Error, Link, Node, Rank, Result, Topology};
 
+use crate::card::Card;
+use crate::lines::{LineReader, Lines, from_hex, hex};
 use crate::{FABRIC, Kind, NODES, Options, PATIENCE, PEER_TIMEOUT, SERVER, TOPOLOGY};
 
-/// Where a rank is.
+/// The plan of a job that several processes make together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Card {
-    /// What all processes have in common that can share memory and hear of each other's ends, and
-    /// no others.
-    pub(crate) machine: String,
-    /// What people call it.
-    pub(crate) host: String,
-    /// The processors that this process may use, as the system lists them: launchers bind processes
-    /// to some.
-    pub(crate) processors: String,
+pub struct JobPlan {
+    /// The settings of the whole job.
+    pub options: Options,
+    /// The key that authenticates every packet of this job.
+    pub secret: [u8; 16],
+    /// The node of each rank.
+    pub node_of: Vec<u32>,
+    /// The host of each node; none if one machine plays all of them.
+    pub hosts: Vec<String>,
+    /// How many processors the ranks of each node may use together; none if each node decides by
+    /// itself.
+    pub cores_of: Vec<u32>,
 }
 
-impl Card {
-    /// This process's.
-    pub(crate) fn here() -> Card {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let namespace = |kind: &str| {
-            let link = std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
-            link.to_string_lossy().into_owned()
-        };
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let boot = read("/proc/sys/kernel/random/boot_id");
-        // A file is handed over in one network, and a process is watched in one space of numbers.
-        let machine = format!("{boot} {} {}", namespace("net"), namespace("pid"));
-        let machine = if boot.is_empty() { host.clone() } else { machine };
-        let status = read("/proc/self/status");
-        let processors = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-            .unwrap_or_default();
-        Card { machine, host, processors: processors.trim().to_owned() }
-    }
-
-    pub(crate) fn encode(&self) -> String {
-        format!("{}\n{}\n{}", self.machine, self.host, self.processors)
-    }
-
-    pub(crate) fn decode(text: &str) -> Result<Card> {
-        match text.split('\n').collect::<Vec<&str>>().as_slice() {
-            [machine, host, processors] => Ok(Card {
-                machine: (*machine).into(),
-                host: (*host).into(),
-                processors: (*processors).into(),
-            }),
-            _ => Err(Error::Join(format!(
-                "a rank says where it is in words that are not understood: {text:?}"
-            ))),
+impl JobPlan {
+    /// Returns the job's topology: which node, rack, … each rank is on.
+    pub fn topology(&self) -> Result<Topology> {
+        let ranks = self.node_of.len() as u32;
+        match &self.options.topology {
+            Some(description) => Topology::parse(description, ranks),
+            None => Topology::from_levels(ranks, vec![("node".into(), self.node_of.clone())]),
         }
     }
+
+    /// Returns how many ranks a node has.
+    pub fn ranks_of(&self, node: Node) -> u32 {
+        self.node_of.iter().filter(|&&other| other == node.0).count() as u32
+    }
+
+    /// Returns the ranks that share memory with one, the first of which makes it.
+    pub(crate) fn neighbours(&self, of: Rank) -> Vec<Rank> {
+        let is_one_node = self.options.fabric == Kind::Shm;
+        let node = |rank: usize| if is_one_node { Some(&0) } else { self.node_of.get(rank) };
+        let all = 0..self.node_of.len();
+        all.filter(|&rank| node(rank) == node(of.index())).map(|rank| Rank(rank as u32)).collect()
+    }
+
+    /// Returns the settings that a node's memory is made with.
+    pub(crate) fn options_of(&self, node: Node) -> Options {
+        let cores = match self.cores_of.get(node.0 as usize) {
+            Some(&cores) => Some(cores.min(quota())),
+            None => self.options.cores,
+        };
+        Options { cores, ..self.options.clone() }
+    }
+
+    /// Returns the plan as text. Refuses a setting that is not one line.
+    pub fn encode(&self) -> Result<String> {
+        let mut lines = Lines::default();
+        self.options.write(&mut lines);
+        lines.push("secret", hex(&self.secret));
+        lines.push("node-of", runs(&self.node_of));
+        lines.push_each("host", &self.hosts);
+        lines.push("cores-of", runs(&self.cores_of));
+        lines.encode()
+    }
+
+    /// Reads what [`JobPlan::encode`] wrote.
+    pub fn decode(text: &str) -> Result<JobPlan> {
+        let lines = LineReader::new(text, damaged);
+        let plan = JobPlan {
+            options: Options::read(lines)?,
+            secret: lines.read("secret", |digits| from_hex(digits)?.try_into().ok())?,
+            node_of: lines.read("node-of", from_runs)?,
+            hosts: lines.all("host").map(str::to_owned).collect(),
+            cores_of: lines.read("cores-of", from_runs)?,
+        };
+        if plan.node_of.len() != plan.options.ranks as usize {
+            return Err(damaged("ranks"));
+        }
+        Ok(plan)
+    }
 }
 
-/// What all ranks must agree on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) kind: Kind,
-    pub(crate) secret: [u8; 16],
-    pub(crate) topology: Option<String>,
-    pub(crate) memory: Option<u64>,
-    pub(crate) server: Option<String>,
-    pub(crate) provider: Option<String>,
-    pub(crate) peer_timeout: Option<Duration>,
-    /// The node of each rank.
-    pub(crate) node_of: Vec<u32>,
-    /// The host of each node; none if one machine plays all of them.
-    pub(crate) hosts: Vec<String>,
-    /// How many processors the ranks of each node may use together.
-    pub(crate) cores: Vec<u32>,
+fn damaged(text: &str) -> Error {
+    Error::Join(format!("the plan of the job is damaged: {text:?}"))
 }
 
-impl Plan {
-    /// Decides from where the ranks are and from what the environment says.
-    pub(crate) fn make(
-        cards: &[Card],
-        secret: [u8; 16],
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Plan> {
-        let ranks = cards.len() as u32;
-        let options = Options::new(ranks)?;
-        let split = read_variable(
+/// What the environment asks of a job under another launcher, beyond its [`Options`].
+struct Wishes {
+    fabric: Option<Kind>,
+    nodes: Option<u32>,
+    server: Option<String>,
+    peer_timeout: Option<Duration>,
+}
+
+impl Wishes {
+    fn read(ranks: u32, environment: &dyn Fn(&str) -> Option<String>) -> Result<Wishes> {
+        let nodes = read_variable(
             environment,
             NODES,
             &format!("a number of nodes, 1 to the {ranks} ranks"),
@@ -104,27 +119,48 @@ impl Plan {
         })?;
         let server = environment(SERVER);
         server.as_deref().map(crate::check_server).transpose()?;
-        let (machines, mut node_of) = machines(cards);
-        let is_alone = machines == 1;
-        if !is_alone && (split.is_some() || options.topology.is_some()) {
-            let name = if split.is_some() { NODES } else { TOPOLOGY };
-            return Err(Error::InvalidSetting(format!(
-                "{name} is for one machine, but this job spans {machines}"
-            )));
-        }
-        let kind = match environment(FABRIC) {
-            Some(name) => name.parse()?,
-            None if is_alone && split.is_none() => Kind::Shm,
-            None => Kind::Nic,
-        };
-        if kind == Kind::Shm && (!is_alone || split.is_some()) {
+        let fabric = environment(FABRIC).map(|name| name.parse()).transpose()?;
+        Ok(Wishes { fabric, nodes, server, peer_timeout })
+    }
+
+    /// Decides on the fabric of a job on so many machines.
+    fn fabric(&self, machines: usize) -> Result<Kind> {
+        let is_one_node = machines == 1 && self.nodes.is_none();
+        let default = if is_one_node { Kind::Shm } else { Kind::Nic };
+        let fabric = self.fabric.unwrap_or(default);
+        if fabric == Kind::Shm && !is_one_node {
             return Err(Error::InvalidSetting(format!(
                 "{FABRIC}=shm is for one node; ranks of several reach each other over nic"
             )));
         }
-        if is_alone && kind != Kind::Shm {
-            node_of = divide(ranks, options.topology.as_deref(), split)?;
+        Ok(fabric)
+    }
+}
+
+impl JobPlan {
+    /// Decides from the ranks' cards and from what the environment says.
+    pub(crate) fn decide(
+        cards: &[Card],
+        secret: [u8; 16],
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<JobPlan> {
+        let ranks = cards.len() as u32;
+        let mut options = Options::new(ranks)?;
+        let wishes = Wishes::read(ranks, environment)?;
+        let Machines { count: machines, machine_of } = Machines::of(cards);
+        let is_alone = machines == 1;
+        if !is_alone && (wishes.nodes.is_some() || options.topology.is_some()) {
+            let name = if wishes.nodes.is_some() { NODES } else { TOPOLOGY };
+            return Err(Error::InvalidSetting(format!(
+                "{name} is for one machine, but this job spans {machines}"
+            )));
         }
+        options.fabric = wishes.fabric(machines)?;
+        let node_of = if is_alone && options.fabric != Kind::Shm {
+            divide(ranks, options.topology.as_deref(), wishes.nodes)?
+        } else {
+            machine_of
+        };
         let nodes = node_of.iter().max().map_or(1, |last| last + 1);
         let first_of = |node: u32| node_of.iter().position(|&other| other == node).unwrap_or(0);
         let hosts = if is_alone {
@@ -132,7 +168,7 @@ impl Plan {
         } else {
             (0..nodes).map(|node| cards[first_of(node)].host.clone()).collect()
         };
-        let cores = (0..nodes).map(|node| {
+        let cores_of = (0..nodes).map(|node| {
             let is_here = |rank: usize| is_alone || node_of[rank] == node;
             let here = (0..cards.len()).filter(|&rank| is_here(rank));
             let processors: BTreeSet<u32> =
@@ -140,110 +176,10 @@ impl Plan {
             let shared_by = if is_alone { nodes } else { 1 };
             options.cores.unwrap_or((processors.len() as u32 / shared_by).max(1))
         });
-        let cores = cores.collect();
-        let Options { topology, memory, provider, .. } = options;
-        Ok(Plan {
-            kind,
-            secret,
-            topology,
-            memory,
-            server,
-            provider,
-            peer_timeout,
-            cores,
-            hosts,
-            node_of,
-        })
-    }
-
-    /// Who is where.
-    pub(crate) fn topology(&self) -> Result<Topology> {
-        let ranks = self.node_of.len() as u32;
-        match &self.topology {
-            Some(description) => Topology::parse(description, ranks),
-            None => Topology::from_levels(ranks, vec![("node".into(), self.node_of.clone())]),
-        }
-    }
-
-    /// The ranks that share memory with one, the first of which makes it.
-    pub(crate) fn neighbours(&self, of: Rank) -> Vec<Rank> {
-        let node =
-            |rank: usize| if self.kind == Kind::Shm { Some(&0) } else { self.node_of.get(rank) };
-        let all = 0..self.node_of.len();
-        all.filter(|&rank| node(rank) == node(of.index())).map(|rank| Rank(rank as u32)).collect()
-    }
-
-    /// What a node's memory is made with.
-    pub(crate) fn options(&self, node: u32) -> Options {
-        Options {
-            ranks: self.node_of.len() as u32,
-            fabric: self.kind,
-            topology: self.topology.clone(),
-            memory: self.memory,
-            cores: Some(self.cores.get(node as usize).copied().unwrap_or(1).min(quota())),
-            nodes: None,
-            server: self.server.clone(),
-            provider: self.provider.clone(),
-            peer_timeout: self.peer_timeout,
-        }
-    }
-
-    pub(crate) fn encode(&self) -> String {
-        let mut lines = vec![format!("kind {}", self.kind)];
-        lines.push(format!(
-            "secret {}",
-            self.secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        ));
-        lines.extend(self.topology.iter().map(|topology| format!("topology {topology}")));
-        lines.extend(self.memory.iter().map(|memory| format!("memory {memory}")));
-        lines.extend(self.server.iter().map(|server| format!("server {server}")));
-        lines.extend(self.provider.iter().map(|provider| format!("provider {provider}")));
-        lines.extend(
-            self.peer_timeout.iter().map(|timeout| format!("patience {}", timeout.as_millis())),
-        );
-        lines.push(format!("nodes {}", runs(&self.node_of)));
-        lines.extend(self.hosts.iter().map(|host| format!("host {host}")));
-        lines.push(format!("cores {}", runs(&self.cores)));
-        lines.join("\n")
-    }
-
-    pub(crate) fn decode(text: &str) -> Result<Plan> {
-        let damaged = |what: &str| Error::Join(format!("the plan of the job is damaged: {what:?}"));
-        let mut plan = Plan {
-            kind: Kind::Shm,
-            secret: [0; 16],
-            topology: None,
-            memory: None,
-            server: None,
-            provider: None,
-            peer_timeout: None,
-            node_of: Vec::new(),
-            hosts: Vec::new(),
-            cores: Vec::new(),
-        };
-        for line in text.lines() {
-            let (name, value) = line.split_once(' ').ok_or_else(|| damaged(line))?;
-            let number = || value.parse::<u64>().map_err(|_| damaged(line));
-            match name {
-                "kind" => plan.kind = value.parse()?,
-                "secret" => {
-                    for (at, byte) in plan.secret.iter_mut().enumerate() {
-                        let pair = value.get(2 * at..2 * at + 2).ok_or_else(|| damaged(line))?;
-                        *byte = u8::from_str_radix(pair, 16).map_err(|_| damaged(line))?;
-                    }
-                }
-                "topology" => plan.topology = Some(value.to_owned()),
-                "memory" => plan.memory = Some(number()?),
-                "server" => plan.server = Some(value.to_owned()),
-                "provider" => plan.provider = Some(value.to_owned()),
-                "patience" => plan.peer_timeout = Some(Duration::from_millis(number()?)),
-                "nodes" => plan.node_of = from_runs(value).ok_or_else(|| damaged(line))?,
-                "host" => plan.hosts.push(value.to_owned()),
-                "cores" => plan.cores = from_runs(value).ok_or_else(|| damaged(line))?,
-                _ => return Err(damaged(line)),
-            }
-        }
-        Ok(plan)
+        let cores_of = cores_of.collect();
+        let Wishes { server, peer_timeout, .. } = wishes;
+        let options = Options { server, peer_timeout, ..options };
+        Ok(JobPlan { options, secret, node_of, hosts, cores_of })
     }
 }
 
@@ -259,21 +195,29 @@ fn read_variable<T>(
     parse(&text).ok_or_else(bad).map(Some)
 }
 
-/// How many machines there are, and on which of them each rank is.
-fn machines(cards: &[Card]) -> (usize, Vec<u32>) {
-    let mut machines: Vec<&str> = Vec::new();
-    let mut machine_of: Vec<u32> = Vec::new();
-    for card in cards {
-        let known = machines.iter().position(|machine| *machine == card.machine);
-        machine_of.push(known.unwrap_or(machines.len()) as u32);
-        if known.is_none() {
-            machines.push(&card.machine);
-        }
-    }
-    (machines.len(), machine_of)
+/// The machines of a job.
+struct Machines {
+    count: usize,
+    /// The machine of each rank.
+    machine_of: Vec<u32>,
 }
 
-/// The node of each rank of a machine that plays several.
+impl Machines {
+    fn of(cards: &[Card]) -> Machines {
+        let mut machines: Vec<&str> = Vec::new();
+        let mut machine_of: Vec<u32> = Vec::new();
+        for card in cards {
+            let known = machines.iter().position(|machine| *machine == card.machine);
+            machine_of.push(known.unwrap_or(machines.len()) as u32);
+            if known.is_none() {
+                machines.push(&card.machine);
+            }
+        }
+        Machines { count: machines.len(), machine_of }
+    }
+}
+
+/// Returns the node of each rank of a machine that plays several.
 fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<u32>> {
     let even = format!("node:{}", nodes.unwrap_or(1));
     let topology = Topology::parse(topology.unwrap_or(&even), ranks)?;
@@ -285,14 +229,14 @@ fn divide(ranks: u32, topology: Option<&str>, nodes: Option<u32>) -> Result<Vec<
     Ok((0..ranks).map(|rank| topology.node_of(Rank(rank)).0).collect())
 }
 
-/// How many processors a quota leaves to this process, if that is fewer than it may run on.
+/// Returns how many processors a quota leaves to this process, if that is fewer than it may run on.
 fn quota() -> u32 {
     let allowed = farside_shm::list(&Card::here().processors).len() as u32;
     let usable = farside_shm::cores();
     if usable < allowed { usable } else { u32::MAX }
 }
 
-/// Numbers with repetitions as factors: `0*4 1*4`.
+/// Writes numbers with repetitions as factors: `0*4 1*4`.
 fn runs(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a == b).map(|run| format!("{}*{}", run[0], run.len()));
     runs.collect::<Vec<String>>().join(" ")
@@ -300,12 +244,10 @@ fn runs(numbers: &[u32]) -> String {
 
 fn from_runs(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
-    for run in text.split(' ') {
+    for run in text.split(' ').filter(|run| !run.is_empty()) {
         let (number, count) = run.split_once('*')?;
-        let count = count
-            .parse::<usize>()
-            .ok()
-            .filter(|&count| count <= farside_shm::RANKS_MAX as usize)?;
+        let room = Link::RANKS_MAX as usize - numbers.len();
+        let count = count.parse::<usize>().ok().filter(|&count| count <= room)?;
         numbers.extend(std::iter::repeat_n(number.parse::<u32>().ok()?, count));
     }
     Some(numbers)
@@ -313,6 +255,10 @@ fn from_runs(text: &str) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn cards(machines: &[&str]) -> Vec<Card> {
@@ -324,25 +270,25 @@ mod tests {
         machines.iter().map(card).collect()
     }
 
-    fn plan(machines: &[&str], variables: &[(&str, &str)]) -> Result<Plan> {
+    fn plan(machines: &[&str], variables: &[(&str, &str)]) -> Result<JobPlan> {
         let environment = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        Plan::make(&cards(machines), [7; 16], &environment)
+        JobPlan::decide(&cards(machines), [7; 16], &environment)
     }
 
     #[test]
     fn ranks_of_one_machine_share_its_memory() {
         let plan = plan(&["a", "a", "a"], &[]).unwrap();
-        assert_eq!((plan.kind, plan.node_of.clone()), (Kind::Shm, vec![0; 3]));
+        assert_eq!((plan.options.fabric, plan.node_of.clone()), (Kind::Shm, vec![0; 3]));
         assert_eq!(plan.neighbours(Rank(1)), [Rank(0), Rank(1), Rank(2)]);
-        assert_eq!(plan.cores, [4]);
+        assert_eq!(plan.cores_of, [4]);
     }
 
     #[test]
     fn ranks_of_several_machines_are_nodes_however_they_are_numbered() {
         let plan = plan(&["a", "b", "a", "b"], &[]).unwrap();
-        assert_eq!((plan.kind, plan.node_of.clone()), (Kind::Nic, vec![0, 1, 0, 1]));
+        assert_eq!((plan.options.fabric, plan.node_of.clone()), (Kind::Nic, vec![0, 1, 0, 1]));
         assert_eq!(plan.hosts, ["host-a", "host-b"]);
         assert_eq!(plan.neighbours(Rank(3)), [Rank(1), Rank(3)]);
         assert_eq!(plan.topology().unwrap().nodes(), 2);
@@ -352,10 +298,10 @@ mod tests {
     fn one_machine_plays_several_nodes() {
         let plan = plan(&["a"; 4], &[(NODES, "2")]).unwrap();
         assert_eq!(
-            (plan.kind, plan.node_of.clone(), plan.hosts.clone()),
+            (plan.options.fabric, plan.node_of.clone(), plan.hosts.clone()),
             (Kind::Nic, vec![0, 0, 1, 1], vec![])
         );
-        assert_eq!(plan.cores, [2, 2], "they share its processors");
+        assert_eq!(plan.cores_of, [2, 2], "they share its processors");
     }
 
     #[test]
@@ -363,10 +309,77 @@ mod tests {
         let variables =
             [(NODES, "3"), (SERVER, "nic-block"), (PEER_TIMEOUT, "1.5"), (PATIENCE, "3")];
         let plan = plan(&["a"; 8], &variables).unwrap();
-        assert_eq!(plan.peer_timeout, Some(Duration::from_millis(1500)));
-        assert_eq!(Plan::decode(&plan.encode()), Ok(plan));
-        assert!(Plan::decode("nonsense").is_err());
-        assert!(Plan::decode("secret 00").is_err());
+        assert_eq!(plan.options.peer_timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(JobPlan::decode(&plan.encode().unwrap()), Ok(plan));
+        assert!(JobPlan::decode("nonsense").is_err());
+        assert!(JobPlan::decode("secret 00").is_err());
+    }
+
+    #[test]
+    fn a_plan_of_too_many_ranks_is_read_for_the_host_to_refuse() {
+        let many = vec![0; 100_000];
+        assert_eq!(from_runs(&runs(&many)), Some(many));
+        assert_eq!(from_runs("0*16777216 1*1"), None, "a text of a few letters fills no memory");
+    }
+
+    /// A line of text, and now and then several.
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![9 => "[^\n\0]{0,12}", 1 => any::<String>()]
+    }
+
+    fn options() -> impl Strategy<Value = Options> {
+        let fabric = prop_oneof![Just(Kind::Shm), Just(Kind::Nic), Just(Kind::Ofi)];
+        let texts = (option::of(text()), option::of(text()), option::of(text()));
+        let numbers = (any::<Option<u64>>(), any::<Option<u32>>(), any::<Option<u32>>());
+        (fabric, texts, numbers, any::<Option<Duration>>()).prop_map(
+            |(fabric, (topology, server, provider), (memory, cores, nodes), peer_timeout)| {
+                let ranks = 0;
+                Options {
+                    ranks,
+                    fabric,
+                    topology,
+                    memory,
+                    cores,
+                    nodes,
+                    server,
+                    provider,
+                    peer_timeout,
+                }
+            },
+        )
+    }
+
+    fn plans() -> impl Strategy<Value = JobPlan> {
+        let lists = (vec(0..5u32, 0..40), vec(text(), 0..4), vec(any::<u32>(), 0..4));
+        (options(), any::<[u8; 16]>(), lists).prop_map(
+            |(options, secret, (node_of, hosts, cores_of))| {
+                let options = Options { ranks: node_of.len() as u32, ..options };
+                JobPlan { options, secret, node_of, hosts, cores_of }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_plan_is_read_as_it_was_written(plan in plans()) {
+            let texts = [&plan.options.topology, &plan.options.server, &plan.options.provider];
+            let mut texts = texts.into_iter().flatten().chain(&plan.hosts);
+            match plan.encode() {
+                Ok(text) => prop_assert_eq!(JobPlan::decode(&text), Ok(plan.clone())),
+                Err(_) => prop_assert!(texts.any(|text| text.contains(['\n', '\0']))),
+            }
+        }
+
+        #[test]
+        fn no_text_is_too_strange_to_be_read(
+            plan in plans(), cut in any::<prop::sample::Index>(), text in any::<String>(),
+        ) {
+            let _ = JobPlan::decode(&text);
+            if let Ok(good) = plan.encode() {
+                let at = cut.index(good.len());
+                let _ = good.get(..at).map(JobPlan::decode);
+            }
+        }
     }
 
     #[test]
@@ -381,12 +394,5 @@ mod tests {
         assert!(refused(&["a", "a"], PATIENCE, "0").contains(PATIENCE));
         assert!(refused(&["a", "a"], PEER_TIMEOUT, "x").contains(PEER_TIMEOUT));
         assert!(refused(&["a", "a"], SERVER, "butler").contains("butler"));
-    }
-
-    #[test]
-    fn a_card_says_where_this_process_is() {
-        let card = Card::here();
-        assert_eq!(Card::decode(&card.encode()), Ok(card.clone()));
-        assert!(!card.machine.is_empty() && !card.processors.is_empty(), "{card:?}");
     }
 }

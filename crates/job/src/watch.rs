@@ -64,7 +64,7 @@ impl Drop for Watch {
         // The counter of an event takes more than one.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // Should it have panicked, there is nobody to tell.
+            // A thread that has panicked has said so itself.
             let _ = thread.join();
         }
     }
@@ -117,7 +117,7 @@ mod tests {
             children[rank].wait().unwrap();
         }
         drop(watch);
-        // Whoever had ended before it was watched has ended, too.
+        // A process that had ended before it was watched has ended, too.
         let (sender, ends) = channel();
         let _watch =
             Watch::start(&vec![processes[0]], move |rank| sender.send(rank).unwrap()).unwrap();

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 
 use self::partition::{RankEnd, cut_off};
 use crate::channel::{Mailbox, Slot, mailbox};
-use crate::frames::{Interface, JobPlan, Plan, ToLauncher, ToNode};
+use crate::frames::{Interface, Task, ToLauncher, ToNode};
 use crate::input::{may_read_stdin, read_stdin};
 use crate::local_ranks::ended;
 use crate::output::Sink;
@@ -128,7 +128,7 @@ impl<'a> Cluster<'a> {
     fn start(&mut self) -> Result<(), Error> {
         let own = std::env::current_exe()
             .map_err(|error| Error::System { what: "finding the running program", error })?;
-        let plan = self.plan()?;
+        let task = self.task()?;
         let mut next = 0;
         for node in 0..self.hosts.entries.len() {
             let ranks: Vec<Rank> =
@@ -144,29 +144,26 @@ impl<'a> Cluster<'a> {
                 reaper.wait_for_process(remote.pid());
             }
             let address = self.hosts.entries[node].address;
-            remote.outbox.push(&ToNode::Plan(Box::new(Plan {
+            remote.outbox.push(&ToNode::Task(Box::new(Task {
                 node: node as u32,
                 address,
-                ..plan.clone()
+                ..task.clone()
             })));
             self.remotes.push(remote);
         }
         Ok(())
     }
 
-    /// Returns the plan that all hosts are told alike.
-    fn plan(&self) -> Result<Plan, Error> {
+    /// Returns the task that all hosts are given alike.
+    fn task(&self) -> Result<Task, Error> {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
             .map_err(system("getrandom"))?;
         let here = std::env::current_dir()
             .map_err(|error| Error::System { what: "finding the current directory", error })?;
-        Ok(Plan {
-            job: JobPlan::new(&self.launch.options),
+        Ok(Task {
+            plan: self.hosts.plan(&self.launch.options, secret).encode()?,
             node: 0,
-            ranks_of_nodes: self.hosts.entries.iter().map(|entry| entry.ranks).collect(),
-            secret,
-            hosts: self.hosts.entries.iter().map(|entry| entry.name.clone()).collect(),
             address: None,
             program: self.launch.program.clone(),
             arguments: self.launch.arguments.clone(),
@@ -356,6 +353,8 @@ impl<'a> Cluster<'a> {
             ToLauncher::Failed(why) if self.remotes[node].state < State::Started => {
                 let host = self.remotes[node].label.clone();
                 self.trouble.get_or_insert(Error::Host { host, why });
+                // It ends now, and has said why: its end is no loss besides.
+                self.remotes[node].state = State::Lost;
             }
             ToLauncher::Failed(why) => self.lose(node, why),
             ToLauncher::NodeLost(_) | ToLauncher::InputTaken | ToLauncher::Output { .. } => {}

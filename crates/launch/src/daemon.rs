@@ -9,13 +9,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farside_fabric::{Loss, Rank};
-use farside_job::{Host, address};
+use farside_fabric::{Loss, Node, Rank};
+use farside_job::{Host, JobPlan, address};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
 use crate::channel::{Mailbox, Outbox, mailbox};
-use crate::frames::{GREETING, Interface, Plan, ToLauncher, ToNode, VERSION, decode};
+use crate::frames::{GREETING, Interface, Task, ToLauncher, ToNode, VERSION, decode};
 use crate::input::Feed;
 use crate::local_ranks::{LocalRanks, Started};
 use crate::output::{Forwarder, News, Sink};
@@ -96,24 +96,20 @@ struct Daemon {
 impl Daemon {
     fn run(&mut self) -> Result<(), End> {
         let failed = |error: &dyn std::fmt::Display| End::Failed(error.to_string());
-        let ToNode::Plan(plan) = self.next()? else {
-            return Err(End::Failed("the plan did not come first".into()));
+        let ToNode::Task(task) = self.next()? else {
+            return Err(End::Failed("the task of this host did not come first".into()));
         };
-        std::env::set_current_dir(&plan.directory).map_err(|error| {
-            let directory = Path::new(&plan.directory).display();
+        std::env::set_current_dir(&task.directory).map_err(|error| {
+            let directory = Path::new(&task.directory).display();
             End::Failed(format!(
                 "cannot go to the directory {directory}: {error}; choose one with --directory"
             ))
         })?;
-        let bind = address::find(
-            &plan.hosts,
-            plan.node as usize,
-            plan.address,
-            "--hosts NAME=ADDRESS:RANKS",
-        )
-        .map_err(End::Failed)?;
-        let node_plan = plan.node_plan(bind).map_err(|error| failed(&error))?;
-        let host = Host::node(&node_plan).map_err(|error| failed(&error))?;
+        let plan = JobPlan::decode(&task.plan).map_err(|error| failed(&error))?;
+        let (node, giving) = (Node(task.node), "--hosts NAME=ADDRESS:RANKS");
+        let bind = address::find(&plan.hosts, task.node as usize, task.address, giving)
+            .map_err(End::Failed)?;
+        let host = Host::node(&plan, node, bind).map_err(|error| failed(&error))?;
         let address = host
             .address()
             .ok_or_else(|| End::Failed("this node's fabric has no interface".into()))?;
@@ -128,8 +124,8 @@ impl Daemon {
         let ToNode::Start = self.next()? else {
             return Err(End::Gone);
         };
-        let launch = launch(&plan).map_err(|error| failed(&error))?;
-        let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: plan.mends_lines };
+        let launch = launch(&task, plan.ranks_of(node)).map_err(|error| failed(&error))?;
+        let sink = Sink::Channel { outbox: self.outbox.clone(), mends_lines: task.mends_lines };
         let Started { local_ranks, forwarder, input } =
             LocalRanks::start(&launch, &host, sink).map_err(|error| failed(&error))?;
         self.outbox.push(&ToLauncher::Started);
@@ -172,13 +168,12 @@ impl Daemon {
 }
 
 /// Returns the launch of the ranks of this node.
-fn launch(plan: &Plan) -> Result<Launch, crate::Error> {
+fn launch(task: &Task, ranks: u32) -> Result<Launch, crate::Error> {
     let own = std::env::current_exe().ok();
-    let ranks = plan.ranks_of_nodes.get(plan.node as usize).copied().unwrap_or(0);
-    let mut launch = Launch::new(&plan.program, ranks)?.arguments(&plan.arguments);
-    launch.environment.clone_from(&plan.environment);
+    let mut launch = Launch::new(&task.program, ranks)?.arguments(&task.arguments);
+    launch.environment.clone_from(&task.environment);
     launch.is_own_process = true;
-    launch.interactive = plan.input;
+    launch.interactive = task.input;
     launch.reaper = own;
     Ok(launch)
 }
@@ -307,7 +302,7 @@ impl Watch<'_> {
                 }
                 ToNode::Stop => return Then::Stop,
                 // These have had their time.
-                ToNode::Plan(_) | ToNode::Meet(_) | ToNode::Start => {}
+                ToNode::Task(_) | ToNode::Meet(_) | ToNode::Start => {}
             }
         }
         Then::GoOn

@@ -8,17 +8,16 @@
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
-use std::time::Duration;
 
 use farside_fabric::{ExitCause, PeerState};
-use farside_job::{Address, NodePlan, Options};
+use farside_job::Address;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The beginning of a daemon's first line; its version follows.
 pub(crate) const GREETING: &str = "farside-node ";
 /// Changes whenever the messages do; behind the version of the program.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 /// No message is longer: the arguments and the environment of a program are the longest, and the
 /// system allows less.
 const BYTES_MAX: usize = 16 << 20;
@@ -27,7 +26,7 @@ const BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     /// The task of the daemon; comes first.
-    Plan(Box<Plan>),
+    Task(Box<Task>),
     /// The addresses of all interfaces.
     Meet(Vec<Interface>),
     /// Start the ranks.
@@ -106,13 +105,11 @@ impl Interface {
 
 /// The task of a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Plan {
-    pub(crate) job: JobPlan,
+pub(crate) struct Task {
+    /// The plan of the job, as [`farside_job::JobPlan::encode`] writes it.
+    pub(crate) plan: String,
+    /// Which of the nodes is this daemon's.
     pub(crate) node: u32,
-    pub(crate) ranks_of_nodes: Vec<u32>,
-    pub(crate) secret: [u8; 16],
-    /// The names of all hosts, as the user calls them.
-    pub(crate) hosts: Vec<String>,
     /// Its address, if the user has given one.
     pub(crate) address: Option<IpAddr>,
     pub(crate) program: OsString,
@@ -124,50 +121,6 @@ pub(crate) struct Plan {
     pub(crate) input: bool,
     /// True if a last line that lacks its end gets one.
     pub(crate) mends_lines: bool,
-}
-
-/// [`Options`], as they travel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct JobPlan {
-    ranks: u32,
-    fabric: String,
-    topology: Option<String>,
-    memory: Option<u64>,
-    cores: Option<u32>,
-    server: Option<String>,
-    provider: Option<String>,
-    peer_timeout: Option<Duration>,
-}
-
-impl JobPlan {
-    pub(crate) fn new(options: &Options) -> JobPlan {
-        JobPlan {
-            ranks: options.ranks,
-            fabric: options.fabric.to_string(),
-            topology: options.topology.clone(),
-            memory: options.memory,
-            cores: options.cores,
-            server: options.server.clone(),
-            provider: options.provider.clone(),
-            peer_timeout: options.peer_timeout,
-        }
-    }
-}
-
-impl Plan {
-    /// The part that the fabric needs, at this address of the host.
-    pub(crate) fn node_plan(&self, bind: IpAddr) -> farside_fabric::Result<NodePlan> {
-        let mut options = Options::new(self.job.ranks)?;
-        options.fabric = self.job.fabric.parse()?;
-        options.topology.clone_from(&self.job.topology);
-        options.memory = self.job.memory;
-        options.cores = self.job.cores;
-        options.server.clone_from(&self.job.server);
-        options.provider.clone_from(&self.job.provider);
-        options.peer_timeout = self.job.peer_timeout;
-        let (node, ranks_of_nodes, secret) = (self.node, self.ranks_of_nodes.clone(), self.secret);
-        Ok(NodePlan { options, node, ranks_of_nodes, secret, bind })
-    }
 }
 
 /// [`ExitCause`] as it travels.
@@ -268,32 +221,13 @@ mod tests {
         ]
     }
 
-    fn plan() -> impl Strategy<Value = Plan> {
-        let job = (
-            any::<u32>(),
-            any::<Option<String>>(),
-            any::<Option<u64>>(),
-            any::<Option<Duration>>(),
-        );
-        let node =
-            (any::<u32>(), vec(any::<u32>(), 0..5), any::<[u8; 16]>(), any::<Option<IpAddr>>());
+    fn task() -> impl Strategy<Value = Task> {
+        let node = (any::<String>(), any::<u32>(), any::<Option<IpAddr>>());
         let program = (word(), vec(word(), 0..5), vec((word(), word()), 0..5), any::<bool>());
-        (job, node, program).prop_map(|(job, node, program)| Plan {
-            job: JobPlan {
-                ranks: job.0,
-                fabric: "nic".into(),
-                topology: job.1.clone(),
-                memory: job.2,
-                cores: None,
-                server: job.1.clone(),
-                provider: job.1,
-                peer_timeout: job.3,
-            },
-            node: node.0,
-            ranks_of_nodes: node.1,
-            secret: node.2,
-            hosts: vec!["a".into(), "b".into()],
-            address: node.3,
+        (node, program).prop_map(|(node, program)| Task {
+            plan: node.0,
+            node: node.1,
+            address: node.2,
             directory: program.0.clone(),
             program: program.0,
             arguments: program.1,
@@ -305,7 +239,7 @@ mod tests {
 
     fn to_node() -> impl Strategy<Value = ToNode> {
         prop_oneof![
-            plan().prop_map(|plan| ToNode::Plan(Box::new(plan))),
+            task().prop_map(|task| ToNode::Task(Box::new(task))),
             vec(place(), 0..5).prop_map(ToNode::Meet),
             Just(ToNode::Start),
             any::<i32>().prop_map(ToNode::Signal),

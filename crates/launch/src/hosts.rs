@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farside_fabric::{Error, Result};
+use farside_job::{JobPlan, Options};
 
 /// The default command that reaches a host.
 pub const RSH: &str = "ssh {host}";
@@ -50,13 +51,13 @@ impl Hosts {
     pub fn parse(list: &str, ranks: Option<u32>) -> Result<Hosts> {
         let bad =
             |why: String| Error::InvalidSetting(format!("{list:?} is no list of hosts: {why}"));
-        let parsed: Vec<(String, Option<IpAddr>, Option<u32>)> = list
+        let parsed: Vec<Listed> = list
             .split(',')
             .map(|item| parse_one(item.trim()))
             .collect::<Result<_, _>>()
             .map_err(bad)?;
-        let given: u64 = parsed.iter().filter_map(|&(_, _, ranks)| ranks).map(u64::from).sum();
-        let open = parsed.iter().filter(|(_, _, ranks)| ranks.is_none()).count() as u64;
+        let given: u64 = parsed.iter().filter_map(|host| host.ranks).map(u64::from).sum();
+        let open = parsed.iter().filter(|host| host.ranks.is_none()).count() as u64;
         let total = ranks.map_or(given + open, u64::from);
         if total < given + open || (open == 0 && total != given) {
             let least =
@@ -67,7 +68,7 @@ impl Hosts {
             return Err(Error::TooMuch { what: "ranks", value: total, limit: u32::MAX.into() });
         }
         let mut shares = shares(total - given, open);
-        let entries = parsed.into_iter().map(|(name, address, ranks)| {
+        let entries = parsed.into_iter().map(|Listed { name, address, ranks }| {
             let ranks = ranks.or_else(|| shares.next()).unwrap_or(1);
             Entry { name, address, ranks }
         });
@@ -102,6 +103,19 @@ impl Hosts {
         self.entries.iter().map(|entry| entry.ranks).sum()
     }
 
+    /// Returns the plan of a job on these hosts: each is a node, and the ranks are numbered host by
+    /// host.
+    pub(crate) fn plan(&self, options: &Options, secret: [u8; 16]) -> JobPlan {
+        let ranks = |(node, entry): (usize, &Entry)| vec![node as u32; entry.ranks as usize];
+        JobPlan {
+            options: Options { topology: None, nodes: None, ..options.clone() },
+            secret,
+            node_of: self.entries.iter().enumerate().flat_map(ranks).collect(),
+            hosts: self.entries.iter().map(|entry| entry.name.clone()).collect(),
+            cores_of: Vec::new(),
+        }
+    }
+
     /// Returns the name of a host in messages: where a name occurs twice, with its node.
     pub(crate) fn label(&self, node: usize) -> String {
         let name = &self.entries[node].name;
@@ -130,8 +144,15 @@ fn shares(total: u64, parts: u64) -> impl Iterator<Item = u32> {
     (0..parts).map(move |part| (total / parts + u64::from(part < total % parts)) as u32)
 }
 
+/// One host as the list has it.
+struct Listed {
+    name: String,
+    address: Option<IpAddr>,
+    ranks: Option<u32>,
+}
+
 /// `NAME[=ADDRESS][:RANKS]`; an address of IPv6 stands in brackets.
-fn parse_one(item: &str) -> Result<(String, Option<IpAddr>, Option<u32>), String> {
+fn parse_one(item: &str) -> Result<Listed, String> {
     let (place, count) = match item.rsplit_once(':') {
         // A colon inside of brackets is part of an address.
         Some((place, count)) if !count.ends_with(']') => (place, Some(count)),
@@ -168,7 +189,7 @@ fn parse_one(item: &str) -> Result<(String, Option<IpAddr>, Option<u32>), String
             })?)
         }
     };
-    Ok((name.to_owned(), address, ranks))
+    Ok(Listed { name: name.to_owned(), address, ranks })
 }
 
 fn bare(text: &str) -> &str {

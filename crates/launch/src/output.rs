@@ -116,13 +116,13 @@ fn forward(
         if happened[0] {
             let Some((DRAIN, rank)) = receive(orders) else { break };
             streams.retain_mut(|stream| {
-                let (passed_on, open) = if stream.rank == rank {
+                let drained = if stream.rank == rank {
                     stream.drain(&mut buffer, &mut sink)
                 } else {
-                    (Ok(()), true)
+                    Forwarded::NOTHING
                 };
-                note(passed_on);
-                open
+                note(drained.passed_on);
+                drained.is_open
             });
             send(&tell, DRAIN, rank);
             continue;
@@ -132,9 +132,9 @@ fn forward(
             if readable.next() != Some(&true) {
                 return true;
             }
-            let (passed_on, open, _) = stream.read(&mut buffer, &mut sink);
-            note(passed_on);
-            open
+            let read = stream.read(&mut buffer, &mut sink);
+            note(read.passed_on);
+            read.is_open
         });
     }
     for mut stream in streams {
@@ -143,6 +143,19 @@ fn forward(
         let _ = stream.finish(&mut sink);
     }
     sink.kept()
+}
+
+/// What was read of a stream.
+struct Forwarded {
+    /// Whether it could be passed on.
+    passed_on: std::io::Result<()>,
+    /// Whether more can come.
+    is_open: bool,
+    bytes: usize,
+}
+
+impl Forwarded {
+    const NOTHING: Forwarded = Forwarded { passed_on: Ok(()), is_open: true, bytes: 0 };
 }
 
 /// One stream of one rank.
@@ -185,20 +198,22 @@ impl Stream {
         self.pass_on(sink)
     }
 
-    /// Reads once: whether it was passed on, whether more can come, and how much it was.
-    fn read(&mut self, buffer: &mut [u8], sink: &mut Sink) -> (std::io::Result<()>, bool, usize) {
+    /// Reads once, and passes on what came.
+    fn read(&mut self, buffer: &mut [u8], sink: &mut Sink) -> Forwarded {
         match rustix::io::read(&self.pipe, &mut *buffer) {
-            Ok(0) => (self.finish(sink), false, 0),
-            Ok(count) => (self.take(&buffer[..count], sink), true, count),
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => (Ok(()), true, 0),
-            Err(_) => (self.finish(sink), false, 0),
+            Ok(0) => Forwarded { passed_on: self.finish(sink), is_open: false, bytes: 0 },
+            Ok(bytes) => {
+                Forwarded { passed_on: self.take(&buffer[..bytes], sink), is_open: true, bytes }
+            }
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Forwarded::NOTHING,
+            Err(_) => Forwarded { passed_on: self.finish(sink), is_open: false, bytes: 0 },
         }
     }
 
-    /// Passes on what is there, and no more: whether it could, and whether more can come.
-    fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink) -> (std::io::Result<()>, bool) {
-        let (mut rest, mut all_passed_on) = (0, Ok(()));
-        while rest < REST_MAX {
+    /// Passes on what is there, and no more.
+    fn drain(&mut self, buffer: &mut [u8], sink: &mut Sink) -> Forwarded {
+        let mut all = Forwarded::NOTHING;
+        while all.is_open && all.bytes < REST_MAX {
             let mut polled = [PollFd::new(&self.pipe, PollFlags::IN)];
             if !matches!(
                 rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })),
@@ -206,14 +221,12 @@ impl Stream {
             ) {
                 break;
             }
-            let (passed_on, open, count) = self.read(buffer, sink);
-            all_passed_on = all_passed_on.and(passed_on);
-            rest += count;
-            if !open {
-                return (all_passed_on, false);
-            }
+            let Forwarded { passed_on, is_open, bytes } = self.read(buffer, sink);
+            all.passed_on = all.passed_on.and(passed_on);
+            all.is_open = is_open;
+            all.bytes += bytes;
         }
-        (all_passed_on, true)
+        all
     }
 
     fn pass_on(&mut self, sink: &mut Sink) -> std::io::Result<()> {

@@ -16,7 +16,7 @@ use farside_shm::Job;
 
 use self::far::Worked;
 use crate::clock::LONGEST_SLEEP;
-use crate::initiator::fragments::Fragments;
+use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Addends, Origin};
 use crate::initiator::port::ticket::{self, Meaning};
 use crate::initiator::port::{BackgroundTransfer, Port};
@@ -152,7 +152,7 @@ impl Connection for Endpoint {
         self.check_alive(to.rank)?;
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
-        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let mut fragments = Fragments::new(to.shape, 1);
         if fragments.is_done() {
             return if counts {
@@ -179,7 +179,7 @@ impl Connection for Endpoint {
             return Ok(Started::Done(Reply::None));
         }
         self.check_alive(to.rank)?;
-        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let started = self.begin_far(to.rank, |origin, server| {
             // SAFETY: by the caller's promise; a caller that gives up cancels the transfer.
             unsafe { origin.lend(server, place, Fragments::new(to.shape, 1), bytes, counts) }
@@ -204,14 +204,14 @@ impl Connection for Endpoint {
         }
         let started = self.begin_far(from.rank, |origin, server| {
             let ticket = origin.begin_get(buffer);
-            origin.get_some(ticket, server, (from.rank, from.segment), &mut fragments);
+            origin.get_some(ticket, server, FarSegment::of(from), &mut fragments);
             ticket
         })?;
         let Started::Pending(ticket) = started else { return Ok(started) };
         let Meaning::Transfer(inner) = ticket::meaning(ticket) else { return Ok(started) };
         if !fragments.is_done() {
             let asked = self.post_far(from.rank, |origin, server| {
-                origin.get_some(inner, server, (from.rank, from.segment), &mut fragments);
+                origin.get_some(inner, server, FarSegment::of(from), &mut fragments);
                 fragments.is_done()
             });
             if let Err(error) = asked {
@@ -231,7 +231,7 @@ impl Connection for Endpoint {
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
         sum.check(&to.shape)?;
-        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let mut fragments = Fragments::new(to.shape, sum.number.bytes());
         if fragments.is_done() {
             return if counts {
@@ -271,7 +271,7 @@ impl Connection for Endpoint {
         to.check(u64::MAX)?;
         to.check_length(bytes.len())?;
         check_word(at, op)?;
-        let (place, counts) = ((to.rank, to.segment), self.counts(to.segment));
+        let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
         let signal = Request::Post { at, op, counts: self.counts(at.segment) };
         let mut fragments = Fragments::new(to.shape, 1);
         // Both go together: what was posted to one peer is executed in that order.
@@ -415,7 +415,7 @@ impl Endpoint {
     /// caller may use the bytes again.
     fn put_long(
         &self,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         mut fragments: Fragments<'_>,
         bytes: &[u8],
         counts: bool,
@@ -426,10 +426,10 @@ impl Endpoint {
                 self.0.port().origin.take_over(self.1);
             }
         }
-        let server = self.server_of(place.0)?;
+        let server = self.server_of(place.rank)?;
         let borrower = Borrower(self, server);
         while !fragments.is_done() {
-            let mut port = self.port_with_room(place.0, |port| !port.origin.is_full(server))?;
+            let mut port = self.port_with_room(place.rank, |port| !port.origin.is_full(server))?;
             // Acknowledgements make room, and spare copies.
             port.look();
             // SAFETY: the bytes are borrowed until this function returns, and before that the
@@ -447,7 +447,8 @@ impl Endpoint {
 }
 
 /// A transfer of nothing lands, too.
-fn post_nothing(origin: &mut Origin, server: ServerId, (rank, segment): (Rank, SegmentId)) -> bool {
+fn post_nothing(origin: &mut Origin, server: ServerId, place: FarSegment) -> bool {
+    let FarSegment { rank, segment } = place;
     let to = Rows { rank, segment, offset: 0, unit: 0, count: 1, stride: 0 };
     origin.post(server, &Request::Put { to, data: &[], counts: true });
     true

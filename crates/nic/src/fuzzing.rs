@@ -7,7 +7,7 @@ use std::sync::Arc;
 use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
 use farside_shm::{Config, Job};
 
-use crate::initiator::fragments::Fragments;
+use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::Origin;
 use crate::link::Acknowledgement;
 use crate::link::buffer::Buffer;
@@ -64,7 +64,8 @@ pub fn reply(data: &[u8]) {
     let piece = farside_fabric::Piece { offset: 0, bytes: 2000 };
     let mut fragments = Fragments::new(farside_fabric::Shape::Block(piece), 1);
     while !fragments.is_done() {
-        origin.get_some(get, server, (Rank(2), SegmentId::ROOT), &mut fragments);
+        let place = FarSegment { rank: Rank(2), segment: SegmentId::ROOT };
+        origin.get_some(get, server, place, &mut fragments);
     }
     origin.pump(1, &mut |_: ServerId, _: &[u8]| ());
     for (at, (how, body)) in Pieces(data).enumerate() {

@@ -41,7 +41,7 @@ pub use settings::{Server, ServerLocation, Settings, WaitStyle};
 pub use target::service::Refusals;
 pub use transport::direct::{Direct, Notice, Owed};
 pub use transport::seal::Key;
-pub use transport::udp::{Udp, buffer_bytes};
+pub use transport::udp::{SocketBuffer, Udp, socket_buffer};
 pub use transport::{
     Address, MemoryRegistration, PeerAddress, RemoteKey, Transport, TransportEndpoint,
 };

@@ -78,18 +78,60 @@ impl Context {
         self.atomic(at, Atomic::Load)
     }
 
-    /// Writes a word atomically and wakes who waits for it. Returns when it has landed.
+    /// Adds to a word, wrapping, and returns nothing. The addition is posted, as a put is: it has
+    /// landed after a flush or a sync. It wakes a rank that waits for the word.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(3, |world| {
+    /// let counts = world.window::<u64>(10)?;
+    /// for sample in [3, 1, 4, 1, 5] {
+    ///     world.add(counts.at(Rank(0), sample), 1)?;
+    /// }
+    /// world.sync()?;
+    /// assert_eq!(world.load(counts.at(Rank(0), 1))?, 2 * 3);
+    /// # counts.free(&world) }).unwrap();
+    /// ```
+    #[inline]
+    pub fn add<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
+        self.post(at, Atomic::Add(value.to_bits()))
+    }
+
+    /// Keeps the bits of a word that `value` has too. Posted, as [`Context::add`] is.
+    #[inline]
+    pub fn and<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
+        self.post(at, Atomic::And(value.to_bits()))
+    }
+
+    /// Sets the bits of `value` in a word. Posted, as [`Context::add`] is.
+    #[inline]
+    pub fn or<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
+        self.post(at, Atomic::Or(value.to_bits()))
+    }
+
+    /// Flips the bits of `value` in a word. Posted, as [`Context::add`] is.
+    #[inline]
+    pub fn xor<I: Integer>(&self, at: Place<'_, I>, value: I) -> Result<()> {
+        self.post(at, Atomic::Xor(value.to_bits()))
+    }
+
+    /// Writes a word atomically and wakes its owner if it waits. Returns when it has landed.
     #[inline]
     pub fn store<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
         self.atomic(at, Atomic::Store(value.to_bits())).map(|_| ())
     }
 
-    /// Writes a word atomically and wakes who waits for it. Returns at once: it lands later, in
-    /// order with what was put before only if a fence stands between.
+    /// Writes a word atomically and wakes its owner if it waits. Returns at once: the word lands
+    /// later, in order with what was put before only if a fence stands between.
     #[inline]
     pub fn signal<C: AtomicWord>(&self, at: Place<'_, C>, value: C) -> Result<()> {
+        self.post(at, Atomic::Store(value.to_bits()))
+    }
+
+    /// Any atomic whose old value is not wanted.
+    #[inline(always)]
+    fn post<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
-        let op = Atomic::Store(value.to_bits());
         self.post_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error))
     }
 

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use farside_fabric::memory::full_fence;
 use farside_fabric::{
-    Connection, Error, Event, Failures, HandlerId, JobView, Mapped, Node, PeerState, Rank, Reply,
-    Result, SegmentId, Started, Ticket, Topology,
+    Atomic, Connection, Error, Event, Failures, HandlerId, JobView, Mapped, Node, PeerState, Rank,
+    Reply, Result, SegmentId, Started, Ticket, Topology,
 };
 use zerocopy::IntoBytes;
 
 use crate::counters::{Counters, Tally};
 use crate::landings::Landings;
 use crate::marks::Marks;
+use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain, Summand};
 use crate::prices::Prices;
+use crate::unfreed::Unfreed;
 use crate::waiting::FailureScope;
 
 /// One thread's access to the job, with completions and an order of its own.
@@ -43,6 +45,7 @@ pub struct Context {
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
     prices: Cell<Prices>,
+    unfreed: Arc<Unfreed>,
 }
 
 /// Whether an atomic of the processor makes all writes before it visible ahead of all reads after
@@ -64,6 +67,7 @@ impl Context {
         let (rank, ranks) = (job.rank, job.topology.ranks());
         let (direct_atomics, failures) = (job.caps.cpu_coherent, job.failures.clone());
         let root = fabric.map(rank, SegmentId::ROOT)?;
+        let unfreed = Arc::new(Unfreed::new(rank, failures.clone()));
         Ok(Context {
             rank,
             ranks,
@@ -77,6 +81,7 @@ impl Context {
             segments: Cell::new(0),
             departures_polled: Cell::new(0),
             prices: Cell::new(prices),
+            unfreed,
             fabric,
         })
     }
@@ -198,6 +203,10 @@ impl Context {
         &self.landings
     }
 
+    pub(crate) fn unfreed(&self) -> &Arc<Unfreed> {
+        &self.unfreed
+    }
+
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -281,7 +290,7 @@ impl Context {
     }
 
     /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank,
-    /// waking who waits for it.
+    /// waking the rank if it waits for it.
     ///
     /// ```
     /// # use farside::Rank;
@@ -302,6 +311,41 @@ impl Context {
         value: I,
         signal: Place<'_, I>,
     ) -> Result<()> {
+        self.put_signal_by(data, to, Atomic::Store(value.to_bits()), signal)
+    }
+
+    /// Writes `data` to a place and then, when it is there, adds `value` to a word of the same
+    /// rank, wrapping, and wakes a rank that waits for it: several origins can signal one word.
+    ///
+    /// ```
+    /// # use farside::Rank;
+    /// # farside::local(3, |world| {
+    /// let (parts, come) = (world.window::<u32>(3)?, world.window::<u64>(1)?);
+    /// let me = world.rank();
+    /// world.put_signal_add(&[me.0 + 1], parts.at(Rank(0), me.index()), 1, come.at(Rank(0), 0))?;
+    /// if me == Rank(0) {
+    ///     world.wait(come.at(me, 0), |count| count == 3)?;
+    ///     assert_eq!(parts.own().to_vec()?, [1, 2, 3]);
+    /// }
+    /// # parts.free(&world)?; come.free(&world) }).unwrap();
+    /// ```
+    pub fn put_signal_add<T: Plain, I: Integer>(
+        &self,
+        data: &[T],
+        to: Place<'_, T>,
+        value: I,
+        signal: Place<'_, I>,
+    ) -> Result<()> {
+        self.put_signal_by(data, to, Atomic::Add(value.to_bits()), signal)
+    }
+
+    fn put_signal_by<T: Plain, I: Integer>(
+        &self,
+        data: &[T],
+        to: Place<'_, T>,
+        op: Atomic,
+        signal: Place<'_, I>,
+    ) -> Result<()> {
         if to.rank != signal.rank {
             let (data, signal) = (to.rank, signal.rank);
             return Err(Error::InvalidArgument(format!(
@@ -312,15 +356,9 @@ impl Context {
         }
         signal.check(size_of::<I>() as u64)?;
         to.check(size_of_val(data) as u64)?;
-        let at = (signal.segment, signal.offset, I::WIDTH);
-        let signalled = self.put_signal_at(
-            to.segment,
-            to.rank,
-            to.offset,
-            data.as_bytes(),
-            at,
-            value.to_bits(),
-        );
+        let (segment, offset) = (signal.segment, signal.offset);
+        let at = SignalAt { segment, offset, width: I::WIDTH, op };
+        let signalled = self.put_signal_at(to.segment, to.rank, to.offset, data.as_bytes(), at);
         signalled.map_err(|error| signal.in_elements(to.in_elements(error)))
     }
 

@@ -7,7 +7,7 @@
 //! - [`Scope`]: transfers that overlap with computation;
 //! - [`raw`]: the same memory by rank and byte offset, for interfaces of other languages.
 //!
-//! What is ordered by what is written in `docs/memory-model.md`. This crate knows no fabric by
+//! `docs/memory-model.md` says what is ordered by what. This crate knows no fabric by
 //! name, no thread, no socket and no clock. `target` decides, once for each operation, whether the
 //! peer's memory is near; then the processor touches mapped memory, or the fabric is called.
 
@@ -31,6 +31,7 @@ pub mod raw;
 mod segment;
 mod target;
 mod team;
+mod unfreed;
 mod variants;
 mod waiting;
 mod window;

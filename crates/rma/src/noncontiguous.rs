@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
@@ -40,9 +41,9 @@ pub struct Patch<'a> {
 /// A contiguous piece of a vector transfer. All numbers are elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Where it starts in the slice.
+    /// Its start in the slice.
     pub near: usize,
-    /// Where it starts, counted from the place.
+    /// Its start, counted from the place.
     pub far: usize,
     /// How long it is.
     pub len: usize,
@@ -200,6 +201,14 @@ enum Runs<'a> {
     },
 }
 
+/// The bytes of the message, and how many bytes from the start each side reaches.
+#[derive(Default)]
+struct Extents {
+    bytes: u64,
+    near: u64,
+    far: u64,
+}
+
 impl fmt::Display for Runs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -251,7 +260,7 @@ impl<'a> Runs<'a> {
     fn check<T>(&self, near_bytes: usize, place: Place<'_, T>) -> Result<u64> {
         let far_bytes = place.segment.part(place.rank)?.bytes.min(place.end);
         let size = size_of::<T>().max(1) as u64;
-        let Some((bytes, near, far)) = self.extents() else {
+        let Some(Extents { bytes, near, far }) = self.extents() else {
             return Err(Error::InvalidArgument(format!(
                 "{self} reaches further than 64 bits count; {}'s part has {} elements ({}), and \
                  the slice has {}",
@@ -274,11 +283,10 @@ impl<'a> Runs<'a> {
         Ok(bytes)
     }
 
-    /// The bytes of the message, and how many bytes from the start each side reaches; `None` if
-    /// that is no number.
-    fn extents(&self) -> Option<(u64, u64, u64)> {
+    /// Returns the extents of the transfer; `None` if they do not fit into 64 bits.
+    fn extents(&self) -> Option<Extents> {
         match self {
-            Runs::Strided { counts, .. } if counts.contains(&0) => Some((0, 0, 0)),
+            Runs::Strided { counts, .. } if counts.contains(&0) => Some(Extents::default()),
             Runs::Strided { size, unit, counts, near, far } => {
                 let reach = |strides: &[usize]| {
                     let steps = counts.iter().zip(strides);
@@ -289,15 +297,17 @@ impl<'a> Runs<'a> {
                 };
                 let elements =
                     counts.iter().try_fold(*unit, |all, &count| all.checked_mul(count as u64))?;
-                Some((elements.checked_mul(*size)?, reach(near)?, reach(far)?))
+                let bytes = elements.checked_mul(*size)?;
+                Some(Extents { bytes, near: reach(near)?, far: reach(far)? })
             }
             Runs::Vector { size, runs } => {
-                runs.iter().try_fold((0u64, 0, 0), |(bytes, near, far), run| {
+                runs.iter().try_fold(Extents::default(), |Extents { bytes, near, far }, run| {
                     let reach = |start: usize| {
                         (start as u64).checked_add(run.len as u64)?.checked_mul(*size)
                     };
                     let bytes = bytes.checked_add((run.len as u64).checked_mul(*size)?)?;
-                    Some((bytes, near.max(reach(run.near)?), far.max(reach(run.far)?)))
+                    let (near, far) = (near.max(reach(run.near)?), far.max(reach(run.far)?));
+                    Some(Extents { bytes, near, far })
                 })
             }
         }
@@ -306,32 +316,10 @@ impl<'a> Runs<'a> {
     /// Calls `each` with near offset, far offset and length, in bytes, of every run until it says
     /// no. Only after [`Runs::check`].
     fn all(&self, mut each: impl FnMut(usize, u64, usize) -> bool) -> bool {
-        fn walk(
-            near: usize,
-            far: usize,
-            patch: Patch<'_>,
-            each: &mut impl FnMut(usize, usize) -> bool,
-        ) -> bool {
-            match (patch.counts, patch.near, patch.far) {
-                ([], ..) => each(near, far),
-                // The innermost loop, where the time is spent.
-                ([count], &[near_stride, ..], &[far_stride, ..]) => {
-                    (0..*count).all(|step| each(near + step * near_stride, far + step * far_stride))
-                }
-                ([count, counts @ ..], [near_stride, nears @ ..], [far_stride, fars @ ..]) => {
-                    let inner = Patch { counts, near: nears, far: fars };
-                    (0..*count).all(|step| {
-                        walk(near + step * near_stride, far + step * far_stride, inner, each)
-                    })
-                }
-                _ => true,
-            }
-        }
         match *self {
-            Runs::Strided { counts, .. } if counts.contains(&0) => true,
             Runs::Strided { size, unit, counts, near, far } => {
                 let (size, bytes) = (size as usize, (unit * size) as usize);
-                walk(0, 0, Patch { counts, near, far }, &mut |near, far| {
+                walk([0, 0], counts, [near, far], &mut |[near, far]| {
                     each(near * size, (far * size) as u64, bytes)
                 })
             }

@@ -1,4 +1,4 @@
-//! Where the numbers of collectives, meetings and messages begin: for tests that go past their end.
+//! The first numbers of collectives, meetings and messages: for tests that go past their end.
 
 use farside_fabric::{Atomic, Result, Width};
 

@@ -12,6 +12,22 @@ use crate::place::Place;
 use crate::segment::Segment;
 use crate::target::{Signal, Target};
 
+/// An atomic on a word of a rank, which follows a put to the same rank.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalAt<'s> {
+    pub(crate) segment: &'s Segment,
+    pub(crate) offset: u64,
+    pub(crate) width: Width,
+    pub(crate) op: Atomic,
+}
+
+impl<'s> SignalAt<'s> {
+    /// A store to a 64-bit word.
+    pub(crate) fn store(segment: &'s Segment, offset: u64, value: u64) -> SignalAt<'s> {
+        SignalAt { segment, offset, width: Width::W64, op: Atomic::Store(value.into()) }
+    }
+}
+
 impl Context {
     #[inline]
     pub(crate) fn put_at(
@@ -195,7 +211,7 @@ impl Context {
     }
 
     /// An atomic whose old value is not wanted: it need not be waited for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post_said(
         &self,
         segment: &Segment,
@@ -222,10 +238,9 @@ impl Context {
         to: Rank,
         offset: u64,
         bytes: &[u8],
-        (flags, flag, width): (&Segment, u64, Width),
-        value: u128,
+        signal: SignalAt<'_>,
     ) -> Result<()> {
-        let op = Atomic::Store(value);
+        let SignalAt { segment: flags, offset: flag, width, op } = signal;
         let (Target::Far(far), Target::Far(flag_far)) =
             (self.target(segment, to)?, self.target(flags, to)?)
         else {

@@ -1,4 +1,5 @@
-//! Transfers that overlap with computation: the buffer stays borrowed until they are complete.
+//! Transfers that overlap with computation: their memory belongs to them, or stays borrowed in a
+//! scope, until they are complete.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -59,31 +60,31 @@ impl Context {
 }
 
 impl Context {
-    /// Starts a read of `len` elements from a place, into memory that belongs to the transfer until
-    /// it is complete.
+    /// Starts a [`Context::get`] of `len` elements, into memory that belongs to the transfer until
+    /// it is complete. [`Scope::get_nb`] borrows a buffer instead.
     ///
     /// ```
     /// # use farside::Rank;
     /// # farside::local(2, |world| {
     /// let window = world.window::<u32>(1000)?;
-    /// let reading = world.read_nb(window.at(Rank(1), 0), 1000)?;
+    /// let pending = world.get_nb(window.at(Rank(1), 0), 1000)?;
     /// let computed = 41 + 1; // … while the data is on its way
-    /// assert_eq!(computed + reading.wait()?.iter().sum::<u32>(), 42);
+    /// assert_eq!(computed + pending.wait()?.iter().sum::<u32>(), 42);
     /// # window.free(&world) }).unwrap();
     /// ```
-    pub fn read_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
+    pub fn get_nb<T: Plain>(&self, from: Place<'_, T>, len: usize) -> Result<Transfer<'_, T>> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         from.check(bytes)?;
         // Before memory is set aside for it: a length may be nonsense.
         if from.offset.saturating_add(bytes) > from.segment.part(from.rank)?.bytes {
             return Err(from.out_of_range(bytes));
         }
-        self.read_nb_into(from, vec![T::new_zeroed(); len])
+        self.get_nb_into(from, vec![T::new_zeroed(); len])
     }
 
-    /// Starts a read from a place into all of `buffer`, which belongs to the transfer until it is
+    /// Starts a [`Context::get`] into all of `buffer`, which belongs to the transfer until it is
     /// complete.
-    pub fn read_nb_into<T: Plain>(
+    pub fn get_nb_into<T: Plain>(
         &self,
         from: Place<'_, T>,
         mut buffer: Vec<T>,
@@ -95,20 +96,20 @@ impl Context {
         Ok(Transfer { context: self, peer: from.rank, ticket, buffer })
     }
 
-    /// Starts a write of `data` to a place, from where it is: it belongs to the transfer until it
-    /// may be reused. It has landed after a flush.
+    /// Starts a [`Context::put`] of `data` from where it is: it belongs to the transfer until it
+    /// may be reused. It has landed after a flush. [`Scope::put_nb`] borrows its data instead.
     ///
     /// ```
     /// # use farside::Rank;
     /// # farside::local(2, |world| {
     /// let window = world.window::<u32>(1000)?;
-    /// let writing = world.write_nb(vec![7; 1000], window.at(Rank(1), 0))?;
+    /// let pending = world.put_nb(vec![7; 1000], window.at(Rank(1), 0))?;
     /// let computed = 41 + 1; // … while the data is on its way
-    /// let mut data = writing.wait()?;
+    /// let mut data = pending.wait()?;
     /// data[0] = computed;
     /// # window.free(&world) }).unwrap();
     /// ```
-    pub fn write_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {
+    pub fn put_nb<T: Plain>(&self, data: Vec<T>, to: Place<'_, T>) -> Result<Transfer<'_, T>> {
         // SAFETY: the data is on the heap, and belongs to the `Transfer`, which neither touches it
         // nor gives it back before the operation is over; if the `Transfer` is dropped, the
         // operation is given up first, and if it is forgotten, so is the data.
@@ -174,7 +175,7 @@ fn pending(started: Started) -> Option<Ticket> {
     }
 }
 
-/// A transfer under way that owns its memory. See [`Context::read_nb`] and [`Context::write_nb`].
+/// A transfer under way that owns its memory. See [`Context::get_nb`] and [`Context::put_nb`].
 #[must_use = "the data comes from `wait`"]
 pub struct Transfer<'c, T> {
     context: &'c Context,
@@ -214,7 +215,7 @@ impl<T> Drop for Transfer<'_, T> {
     }
 }
 
-/// Where transfers that overlap are started. See [`Context::scope`].
+/// Starts transfers that overlap. See [`Context::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     outstanding: &'scope Outstanding<'env>,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -228,7 +229,7 @@ struct Outstanding<'env> {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Starts a read from a place into `into`.
+    /// Starts a [`Context::get`] into `into`.
     pub fn get_nb<'a, T: Plain>(
         &'scope self,
         from: Place<'_, T>,
@@ -244,7 +245,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(Pending { scope: self, ticket: self.enter(ticket, from.rank), buffer: into })
     }
 
-    /// Starts a write of `data` to a place; when it is waited for, `data` may be reused. It has
+    /// Starts a [`Context::put`] of `data`, which may be reused when it was waited for. It has
     /// landed after a flush.
     pub fn put_nb<'a, T: Plain>(
         &'scope self,

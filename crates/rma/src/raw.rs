@@ -15,6 +15,7 @@ use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
+use crate::unfreed::Allocation;
 use crate::window::Window;
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
@@ -107,7 +108,7 @@ impl Memory {
 
     /// Returns the window of elements of one type that this memory is. The sizes must divide.
     pub fn window<T: Plain>(self) -> Result<Window<T>> {
-        Window::<u8>::of(self.segment).cast()
+        Window::<u8>::of(Allocation::unwatched(self.segment)).cast()
     }
 
     /// Gives the memory back. Every member must do so, and no copy of the handle may be used

@@ -1,4 +1,4 @@
-//! Where an operation goes: to memory that this rank's processor reaches, or through the fabric.
+//! The target of an operation: memory that this rank's processor reaches, or the fabric.
 //!
 //! The decision is made once for an operation, by [`Context::target`]; all that a far operation
 //! needs besides the fabric's own call stands in [`Far`].
@@ -11,7 +11,7 @@ use farside_fabric::{
 use crate::context::Context;
 use crate::segment::Segment;
 
-/// Where an operation on one rank's part of a segment goes.
+/// The target of an operation on one rank's part of a segment.
 pub(crate) enum Target<'s> {
     /// Loads and stores, and where the fabric allows it the processor's atomics, reach it.
     Near(&'s Mapped),

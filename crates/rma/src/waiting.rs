@@ -18,13 +18,13 @@ const GONE_ON: u64 = 1;
 
 /// The ranks whose end makes a wait fail.
 pub(crate) enum FailureScope<'a> {
-    /// Anybody's loss, and that all others have left.
+    /// The loss of any rank, and that all others have left.
     Everyone,
     /// The loss of one of these, and that all others of them have left.
     Among(&'a [Rank]),
     /// The loss of one rank. Its memory can be used after it has left.
     Peer(Rank),
-    /// That nobody is left who could run the handlers of a node.
+    /// That no process is left to run the handlers of a node.
     Agent(Node),
     /// The loss of a member, or the leave of one that is waited for, unless it has done its part.
     Members {
@@ -43,8 +43,8 @@ pub type AwaitedWord<'a> = (Place<'a, u64>, &'a dyn Fn(u64) -> bool);
 pub struct WaitOptions {
     /// For how long it waits; then [`Error::TimedOut`].
     pub timeout: Option<Duration>,
-    /// Whether it expects its event soon. Who knows that others come first sleeps at once where
-    /// ranks outnumber processors.
+    /// Whether it expects its event soon. A rank that knows that others come first parks at once
+    /// where ranks outnumber processors.
     pub soon: bool,
 }
 
@@ -128,16 +128,7 @@ impl Context {
         members: &[Rank],
         words: &[AwaitedWord<'_>],
     ) -> Result<(usize, u64)> {
-        let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
-        for &(at, until) in words {
-            at.check(8)?;
-            conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
-        }
-        self.wait_as(
-            Event::Words(&conditions),
-            &FailureScope::Among(members),
-            WaitOptions::default(),
-        )
+        self.wait_for_any(words, &FailureScope::Among(members), WaitOptions::default())
     }
 
     /// Like [`Context::wait_any_among`] among all ranks, with options: fails if a rank was lost,
@@ -147,12 +138,21 @@ impl Context {
         words: &[AwaitedWord<'_>],
         options: WaitOptions,
     ) -> Result<(usize, u64)> {
+        self.wait_for_any(words, &FailureScope::Everyone, options)
+    }
+
+    fn wait_for_any(
+        &self,
+        words: &[AwaitedWord<'_>],
+        scope: &FailureScope<'_>,
+        options: WaitOptions,
+    ) -> Result<(usize, u64)> {
         let mut conditions: Vec<Condition<'_>> = Vec::with_capacity(words.len());
         for &(at, until) in words {
             at.check(8)?;
             conditions.push(Condition { at: at.word(), memory: &at.segment.own, until });
         }
-        self.wait_as(Event::Words(&conditions), &FailureScope::Everyone, options)
+        self.wait_as(Event::Words(&conditions), scope, options)
     }
 
     /// Like [`Context::wait_among`], for a protocol in which every member has a part: also fails if
@@ -214,7 +214,8 @@ impl Context {
         self.relax_unless(&FailureScope::Everyone)
     }
 
-    /// Like [`Context::relax`], for a protocol among `members`: nobody else's end is an error.
+    /// Like [`Context::relax`], for a protocol among `members`: only the end of a member is an
+    /// error.
     #[inline]
     pub fn relax_among(&self, members: &[Rank]) -> Result<()> {
         self.relax_unless(&FailureScope::Among(members))
@@ -224,7 +225,7 @@ impl Context {
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
         let departures = self.failures().departures();
-        // Who departs may have written what is polled for after the last look at it: the caller
+        // A departing rank may have written what is polled for after the last look: the caller
         // looks once more before that is an error.
         if departures == self.departures_polled().replace(departures) && departures != 0 {
             return self.judge(scope);
@@ -283,7 +284,7 @@ impl Context {
                     return Err(Error::TimedOut { after_ms: timeout.map_or(0, whole_ms) });
                 }
                 Wake::Departure => {
-                    // Read first, judged second: who departs in between raises the alarm again.
+                    // Read first, judged second: a departure in between changes the counters again.
                     known_departures = self.failures().departures();
                     self.judge(scope)?;
                 }
@@ -358,7 +359,7 @@ impl Context {
         Loss::of(&error).map_or(error, |loss| cause(loss).error())
     }
 
-    /// What is worth knowing of a call that failed: all of a node may have left because another
+    /// Returns the error of a call that failed: all ranks of a node may have left because another
     /// rank was lost.
     #[cold]
     pub(crate) fn cause_of_failed_call(&self, error: Error, leader: Rank) -> Error {
@@ -384,8 +385,8 @@ impl Context {
         self.failures().losses.load(Ordering::SeqCst)
     }
 
-    /// Leaves a loss behind, for those who will miss this rank if it ends now: where all who hear
-    /// of its end find it, and where those do who ask it before.
+    /// Leaves a loss behind as the cause, in case this rank ends now: in the news of its departure,
+    /// and in a word that other ranks can read before that.
     pub(crate) fn note_reason(&self, loss: Loss) {
         self.job().state.note_cause(Some(loss));
         if loss.how != ExitCause::Left {
@@ -397,7 +398,7 @@ impl Context {
     /// knows of now.
     ///
     /// A rank that ends after a loss, other than by a signal, otherwise counts as a consequence of
-    /// it, and whoever misses it is told of the loss. Locks and maps do this when they recover.
+    /// it, and ranks that miss it are told of the loss. Locks and maps do this when they recover.
     pub fn go_on(&self) {
         self.job().state.note_cause(None);
         self.write_reason(GONE_ON);
@@ -413,7 +414,7 @@ impl Context {
     #[cold]
     fn reason_of(&self, rank: Rank) -> Option<Loss> {
         let at = Word { rank, segment: SegmentId::ROOT, offset: at::REASON, width: Width::W64 };
-        // Who cannot be asked any more has given no reason.
+        // A rank that cannot be asked any more has given no reason.
         let word = self.atomic_far(at, Atomic::Load).ok()? as u64;
         Loss::from_bits(word).filter(|loss| loss.rank != self.rank())
     }

@@ -10,58 +10,72 @@ use crate::place::{Place, short_name};
 use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::team::{Team, check_type};
+use crate::unfreed::Allocation;
 
 /// A collective allocation of plain data with a part on every member of a team.
 ///
 /// Each member chooses the length of its own part. Fresh memory is zero. Freeing is collective,
-/// too; a window that is dropped without being freed stays allocated until the job ends.
+/// too; a window that is dropped without being freed stays allocated until the job ends. If its
+/// rank then enters another collective, a warning on standard error names the place of its
+/// allocation. A window may live to the end of the program: its memory goes with the job's.
 #[must_use = "a window that is dropped without `free` stays allocated until the job ends"]
 pub struct Window<T> {
-    segment: Arc<Segment>,
+    memory: Allocation,
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Plain> Window<T> {
-    pub(crate) fn of(segment: Arc<Segment>) -> Window<T> {
-        Window { segment, element: PhantomData }
+    pub(crate) fn of(memory: Allocation) -> Window<T> {
+        Window { memory, element: PhantomData }
     }
 
-    pub(crate) fn into_segment(self) -> Arc<Segment> {
-        self.segment
+    pub(crate) fn into_segment(mut self) -> Arc<Segment> {
+        self.memory.forget();
+        Arc::clone(&self.memory.segment)
     }
 
     /// Element `index` of `rank`'s part. Whether there is one is checked when the place is used.
     #[inline]
     pub fn at(&self, rank: Rank, index: usize) -> Place<'_, T> {
-        Place::first(&self.segment, rank).skip(index)
+        Place::first(&self.memory.segment, rank).skip(index)
     }
 
     /// How many elements `rank`'s part has.
     pub fn len(&self, rank: Rank) -> Result<usize> {
-        Ok(self.segment.part(rank)?.bytes as usize / size_of::<T>())
+        Ok(self.memory.segment.part(rank)?.bytes as usize / size_of::<T>())
     }
 
-    /// Who has a part.
+    /// Returns the ranks that have a part.
     pub fn members(&self) -> &[Rank] {
-        &self.segment.members
+        &self.memory.segment.members
     }
 
     /// The name of the memory underneath, for the layers that deal in addresses.
     pub fn segment(&self) -> SegmentId {
-        self.segment.id
+        self.memory.segment.id
     }
 
     /// This rank's own part, as memory.
     pub fn own(&self) -> Own<'_, T> {
-        Own { segment: &self.segment, element: PhantomData }
+        Own { segment: &self.memory.segment, element: PhantomData }
     }
 
     /// The same memory, seen as another type. The sizes must divide: 8 bytes are one `u64`, or two
     /// `f32`, but no `[u8; 3]`.
-    pub fn cast<U: Plain>(self) -> Result<Window<U>> {
+    pub fn cast<U: Plain>(mut self) -> Result<Window<U>> {
+        if let Err(error) = self.check_cast::<U>() {
+            // Nobody has it any more, and the error says why.
+            self.memory.forget();
+            return Err(error);
+        }
+        Ok(Window::of(self.memory))
+    }
+
+    fn check_cast<U: Plain>(&self) -> Result<()> {
         check_type::<U>()?;
-        for &rank in self.segment.members.iter() {
-            let bytes = self.segment.part(rank)?.bytes;
+        let segment = &self.memory.segment;
+        for &rank in segment.members.iter() {
+            let bytes = segment.part(rank)?.bytes;
             if !bytes.is_multiple_of(size_of::<U>() as u64) {
                 return Err(Error::Mismatch {
                     what: "bytes of a window's part against the size of the type it is cast to",
@@ -70,12 +84,13 @@ impl<T: Plain> Window<T> {
                 });
             }
         }
-        Ok(Window::of(self.segment))
+        Ok(())
     }
 
-    /// Gives the memory back. Every member must do so; nobody's memory goes before all have come.
-    pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
-        team.into().free_segment(&self.segment)
+    /// Gives the memory back. Every member must do so; no memory goes before all have come.
+    pub fn free<'t>(mut self, team: impl Into<Team<'t>>) -> Result<()> {
+        self.memory.forget();
+        team.into().free_segment(&self.memory.segment)
     }
 }
 
@@ -101,8 +116,8 @@ impl<'w, T: Plain> Own<'w, T> {
         self.len() == 0
     }
 
-    /// Where the elements are. What is read or written there obeys the rules of [`Own::as_slice`]
-    /// and [`Own::as_mut_slice`].
+    /// Returns a pointer to the elements. What is read or written there obeys the rules of
+    /// [`Own::as_slice`] and [`Own::as_mut_slice`].
     pub fn as_ptr(&self) -> *mut T {
         self.segment.own.base().as_ptr().cast()
     }
@@ -141,12 +156,12 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window) may write these elements. Barriers and locks are the usual way to make
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window may write these elements. Barriers and locks are the usual way to make
     /// sure.
     pub unsafe fn as_slice(&self) -> &'w [T] {
         // SAFETY: the mapping is valid while the window is borrowed, page-aligned, and any bytes
-        // are a `T`; that nobody writes is the caller's promise.
+        // are a `T`; the absence of writers is the caller's promise.
         unsafe { std::slice::from_raw_parts(self.segment.own.base().as_ptr().cast(), self.len()) }
     }
 
@@ -154,10 +169,10 @@ impl<'w, T: Plain> Own<'w, T> {
     ///
     /// # Safety
     ///
-    /// For as long as the slice lives, nobody (no other rank, no other thread, and not this one
-    /// through the window or through another such slice) may read or write these elements.
+    /// For as long as the slice lives, no other rank, no other thread, and not this one through the
+    /// window or through another such slice may read or write these elements.
     pub unsafe fn as_mut_slice(&self) -> &'w mut [T] {
-        // SAFETY: as in `as_slice`; that nobody else touches it is the caller's promise.
+        // SAFETY: as in `as_slice`; exclusive access is the caller's promise.
         unsafe {
             std::slice::from_raw_parts_mut(self.segment.own.base().as_ptr().cast(), self.len())
         }

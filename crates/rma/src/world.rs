@@ -67,7 +67,8 @@ impl World {
     /// remember is in memory of a rank of its node, which stays when the rank is gone.
     ///
     /// ```
-    /// # use farside::{Atomic, Node, Rank};
+    /// # use farside::fabric::Atomic;
+    /// # use farside::{Node, Rank};
     /// # farside::local(3, |world| {
     /// let words = world.words(1)?;
     /// let visitors = words.at(Rank(0), 0).word();
@@ -145,6 +146,7 @@ impl World {
     }
 
     /// See [`Team::window`].
+    #[track_caller]
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
         self.team().window(len)
     }

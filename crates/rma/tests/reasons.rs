@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Barrier, Mutex};
 
-use farside::observed::{Observed, Observer, Operation};
+use farside::fabric::observed::{Observed, Observer, Operation};
 use farside::{
     BarrierKind, Error, ExitCause, Local, Node, PeerState, Rank, Result, SyncKind, WaitOptions,
     World,

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use farside::counting::Counts;
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind as Operation;
 use farside::lock::registry::{Case, Cost, Operations};
 use farside::lock::{Kind, entries};
-use farside::observed::Kind as Operation;
 use farside::{Local, Lock, Rank, Result, World};
 
 fn read(counts: &Counts, rank: Rank) -> Operations {

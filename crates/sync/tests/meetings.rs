@@ -1,9 +1,9 @@
 //! Barriers, fences and the combined sync: explored at a few ranks, run in virtual time at many,
 //! and on threads.
 
-use farside::counting::Counts;
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind as Operation;
 use farside::fence::{Fences, Style};
-use farside::observed::Kind as Operation;
 use farside::sim::{
     Profile, Program, Reduction, Report, Virtual, exhaustive, program, replay, simulation,
 };

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use farside::counting::Counts;
-use farside::observed::Kind as Operation;
+use farside::fabric::counting::Counts;
+use farside::fabric::observed::Kind as Operation;
 use farside::rw::Kind;
 use farside::{Error, ExitCause, Local, Rank, Result, RwLock, World};
 

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use farside::{Local, Rank, Result, Topology, World, tracing::Trace};
+use farside::fabric::tracing::Trace;
+use farside::{Local, Rank, Result, Topology, World};
 use farside_trace as trace;
 
 const RANKS: u32 = 16;

@@ -6,7 +6,8 @@
 //! ```
 //! use std::time::Instant;
 //!
-//! use farside::{Local, Rank, Topology, tracing::Trace};
+//! use farside::fabric::tracing::Trace;
+//! use farside::{Local, Rank, Topology};
 //!
 //! let start = Instant::now();
 //! let recording = Trace::new(move || start.elapsed().as_nanos() as u64);

@@ -4,18 +4,41 @@
 /// Rows that are eliminated one by one before a product updates the rest.
 const PANEL: usize = 16;
 
+/// The extents of a product: m x k by k x n.
+#[derive(Clone, Copy)]
+pub(super) struct Extents {
+    pub(super) m: usize,
+    pub(super) k: usize,
+    pub(super) n: usize,
+}
+
+/// How far apart the rows of the matrices of a product `c -= a b` are.
+#[derive(Clone, Copy)]
+pub(super) struct RowDistances {
+    pub(super) c: usize,
+    pub(super) a: usize,
+    pub(super) b: usize,
+}
+
+impl RowDistances {
+    /// All matrices have rows so far apart.
+    pub(super) fn all(ld: usize) -> RowDistances {
+        RowDistances { c: ld, a: ld, b: ld }
+    }
+}
+
 /// `c -= a b`, where `a` is m x k, `b` is k x n and `c` is m x n, each with rows `ld` apart.
 pub(super) fn multiply(
     c: &mut [f64],
     a: &[f64],
     b: &[f64],
-    (m, k, n): (usize, usize, usize),
-    ld: (usize, usize, usize),
+    Extents { m, k, n }: Extents,
+    ld: RowDistances,
 ) {
     if m == 0 || k == 0 || n == 0 {
         return;
     }
-    let (ldc, lda, ldb) = ld;
+    let RowDistances { c: ldc, a: lda, b: ldb } = ld;
     assert!(ldc >= n && lda >= k && ldb >= n, "rows overlap");
     assert!(
         c.len() >= (m - 1) * ldc + n
@@ -79,13 +102,13 @@ pub(super) fn factor(a: &mut [f64], n: usize, ld: usize) {
         let left: Vec<f64> =
             (last..n).flat_map(|row| a[row * ld + first..row * ld + last].to_vec()).collect();
         let (above, below) = a.split_at_mut(last * ld);
-        let size = (width, last - first, width);
+        let size = Extents { m: width, k: last - first, n: width };
         multiply(
             &mut below[last..],
             &left,
             &above[first * ld + last..],
             size,
-            (ld, last - first, ld),
+            RowDistances { a: last - first, ..RowDistances::all(ld) },
         );
     }
 }
@@ -108,8 +131,14 @@ pub(super) fn solve_lower(l: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: 
         }
         if last < n {
             let (above, below) = b.split_at_mut(last * ld);
-            let size = (n - last, last - first, m);
-            multiply(below, &l[last * ld + first..], &above[first * ld..], size, (ld, ld, ld));
+            let size = Extents { m: n - last, k: last - first, n: m };
+            multiply(
+                below,
+                &l[last * ld + first..],
+                &above[first * ld..],
+                size,
+                RowDistances::all(ld),
+            );
         }
     }
 }
@@ -131,13 +160,13 @@ pub(super) fn solve_upper(u: &[f64], b: &mut [f64], (n, m): (usize, usize), ld: 
         if last < n {
             let solved: Vec<f64> =
                 (0..m).flat_map(|row| b[row * ld + first..row * ld + last].to_vec()).collect();
-            let size = (m, last - first, n - last);
+            let size = Extents { m, k: last - first, n: n - last };
             multiply(
                 &mut b[last..],
                 &solved,
                 &u[first * ld + last..],
                 size,
-                (ld, last - first, ld),
+                RowDistances { a: last - first, ..RowDistances::all(ld) },
             );
         }
     }

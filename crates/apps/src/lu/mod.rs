@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{Flag, say};
 use grid::Grid;
+use kernel::{Extents, RowDistances};
 
 /// What to factor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -243,12 +244,14 @@ impl Work<'_, '_> {
                     place.insert(self.fetch(at)?);
                 }
             }
-            let size = (self.grid.extent(i), self.grid.extent(k), self.grid.extent(j));
+            let [m, k_extent, n] = [i, k, j].map(|at| self.grid.extent(at));
+            let size = Extents { m, k: k_extent, n };
             let ld = self.grid.block;
             if let Some(block) = self.own.get_mut(&(i, j)) {
-                kernel::multiply(block, &fetched[&(i, k)], &fetched[&(k, j)], size, (ld, ld, ld));
+                let ld = RowDistances::all(ld);
+                kernel::multiply(block, &fetched[&(i, k)], &fetched[&(k, j)], size, ld);
             }
-            self.spend(2 * size.0 * size.1 * size.2);
+            self.spend(2 * m * k_extent * n);
             if self.refetch {
                 fetched.remove(&(k, j));
             }

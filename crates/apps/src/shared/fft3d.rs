@@ -4,6 +4,8 @@
 //! A rank has some planes. It transforms along the two directions inside of them; for the third the
 //! field is turned around, so that every rank reads some rows of every other's planes.
 
+use std::ops::Range;
+
 use farside::dsm::{Dsm, Placement, Shared};
 use farside::{Complex, Error, Result};
 use farside_fabric::random::SplitMix;
@@ -47,12 +49,7 @@ impl Fft3d {
     fn plane(&self, plane: &mut [C], rows: usize, back: bool) {
         let columns = plane.len() / rows;
         plane.chunks_exact_mut(columns).for_each(|row| transform(row, back));
-        let mut column = vec![C::default(); rows];
-        for at in 0..columns {
-            (0..rows).for_each(|row| column[row] = plane[row * columns + at]);
-            transform(&mut column, back);
-            (0..rows).for_each(|row| plane[row * columns + at] = column[row]);
-        }
+        Self::columns(plane, rows, back);
     }
 
     /// Transforms a plane along its columns only.
@@ -98,74 +95,24 @@ impl Kernel for Fft3d {
     }
 
     fn run(&mut self, machine: &mut Machine<'_, '_>) -> Result<()> {
-        let [planes, rows, columns] = self.size;
-        let (plane_points, turned_points) = (rows * columns, planes * columns);
+        let [planes, rows, _] = self.size;
         let field = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
         let spectrum = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
         let waves = machine.dsm.alloc_at::<C>(self.points(), Placement::Pages)?;
         self.field = Some(field);
-        let (mine, turned) = (machine.part(planes), machine.part(rows));
-        let mut plane = vec![C::default(); plane_points];
-        let mut around = vec![C::default(); turned_points];
-
-        for at in mine.clone() {
-            let range = at * plane_points..(at + 1) * plane_points;
-            plane
-                .iter_mut()
-                .zip(range.clone())
-                .for_each(|(value, point)| *value = self.first(point));
-            machine.dsm.view_mut(field, range)?.copy_from(0, &plane);
-        }
-        machine.dsm.barrier()?;
-        for at in mine.clone() {
-            let view = machine.dsm.view_mut(field, at * plane_points..(at + 1) * plane_points)?;
-            view.copy_to(0, &mut plane);
-            self.plane(&mut plane, rows, false);
-            view.copy_from(0, &plane);
-            machine.computes(Self::flops(plane_points, rows) + Self::flops(plane_points, columns));
-        }
-        machine.dsm.barrier()?;
-        for row in turned.clone() {
-            // From its own planes on, so that not all ranks ask the first one first.
-            for at in (mine.start..planes).chain(0..mine.start) {
-                let from = at * plane_points + row * columns;
-                let into = &mut around[at * columns..(at + 1) * columns];
-                machine.dsm.view(field, from..from + columns)?.copy_to(0, into);
-            }
-            Self::columns(&mut around, planes, false);
-            let to = row * turned_points..(row + 1) * turned_points;
-            machine.dsm.view_mut(spectrum, to)?.copy_from(0, &around);
-            machine.computes(Self::flops(turned_points, planes));
-        }
-        machine.dsm.barrier()?;
-        let mut evolved = vec![C::default(); turned_points];
+        let (planes, rows) = (machine.part(planes), machine.part(rows));
+        let mut solver = Solver { fft: self, machine, field, spectrum, waves, planes, rows };
+        solver.fill()?;
+        solver.machine.dsm.barrier()?;
+        solver.transform_planes()?;
+        solver.machine.dsm.barrier()?;
+        solver.transform_rows()?;
+        solver.machine.dsm.barrier()?;
         for step in 1..=self.iterations {
-            for row in turned.clone() {
-                let place = row * turned_points..(row + 1) * turned_points;
-                machine.dsm.view(spectrum, place.clone())?.copy_to(0, &mut around);
-                self.evolve(row, &around, step, &mut evolved);
-                Self::columns(&mut evolved, planes, true);
-                machine.dsm.view_mut(waves, place)?.copy_from(0, &evolved);
-                machine.computes(Self::flops(turned_points, planes) + 4 * turned_points);
-            }
-            machine.dsm.barrier()?;
-            for at in mine.clone() {
-                for row in (turned.start..rows).chain(0..turned.start) {
-                    let from = row * turned_points + at * columns;
-                    let into = &mut plane[row * columns..(row + 1) * columns];
-                    machine.dsm.view(waves, from..from + columns)?.copy_to(0, into);
-                }
-                self.plane(&mut plane, rows, true);
-                machine
-                    .computes(Self::flops(plane_points, rows) + Self::flops(plane_points, columns));
-                if step == self.iterations {
-                    machine
-                        .dsm
-                        .view_mut(field, at * plane_points..(at + 1) * plane_points)?
-                        .copy_from(0, &plane);
-                }
-            }
-            machine.dsm.barrier()?;
+            solver.evolve_rows(step)?;
+            solver.machine.dsm.barrier()?;
+            solver.transform_back(step == self.iterations)?;
+            solver.machine.dsm.barrier()?;
         }
         Ok(())
     }
@@ -210,6 +157,120 @@ impl Kernel for Fft3d {
         let slice: Vec<f64> =
             result.chunks_exact(2).take(rows * columns).map(|value| value[0]).collect();
         picture::field("3D-FFT, the first plane", &slice, columns)
+    }
+}
+
+/// One rank's part of the work.
+struct Solver<'s, 'a, 'w> {
+    fft: &'s Fft3d,
+    machine: &'s mut Machine<'a, 'w>,
+    field: Shared<C>,
+    /// The transformed field, turned around.
+    spectrum: Shared<C>,
+    /// The spectrum after some steps.
+    waves: Shared<C>,
+    /// The planes of this rank, and its rows of the turned field.
+    planes: Range<usize>,
+    rows: Range<usize>,
+}
+
+impl Solver<'_, '_, '_> {
+    /// Returns how many points a plane has, and a plane of the turned field.
+    fn plane_points(&self) -> usize {
+        self.fft.size[1] * self.fft.size[2]
+    }
+
+    fn turned_points(&self) -> usize {
+        self.fft.size[0] * self.fft.size[2]
+    }
+
+    fn place(&self, plane: usize) -> Range<usize> {
+        plane * self.plane_points()..(plane + 1) * self.plane_points()
+    }
+
+    fn turned_place(&self, row: usize) -> Range<usize> {
+        row * self.turned_points()..(row + 1) * self.turned_points()
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        for at in self.planes.clone() {
+            let plane: Vec<C> = self.place(at).map(|point| self.fft.first(point)).collect();
+            self.machine.dsm.view_mut(self.field, self.place(at))?.copy_from(0, &plane);
+        }
+        Ok(())
+    }
+
+    /// Transforms the planes.
+    fn transform_planes(&mut self) -> Result<()> {
+        let mut plane = vec![C::default(); self.plane_points()];
+        for at in self.planes.clone() {
+            let view = self.machine.dsm.view_mut(self.field, self.place(at))?;
+            view.copy_to(0, &mut plane);
+            self.fft.plane(&mut plane, self.fft.size[1], false);
+            view.copy_from(0, &plane);
+            self.computes_plane();
+        }
+        Ok(())
+    }
+
+    /// Turns the field around, and transforms along the third direction.
+    fn transform_rows(&mut self) -> Result<()> {
+        let [planes, _, columns] = self.fft.size;
+        let mut around = vec![C::default(); self.turned_points()];
+        for row in self.rows.clone() {
+            // From its own planes on, so that not all ranks ask the first one first.
+            for at in (self.planes.start..planes).chain(0..self.planes.start) {
+                let from = at * self.plane_points() + row * columns;
+                let into = &mut around[at * columns..(at + 1) * columns];
+                self.machine.dsm.view(self.field, from..from + columns)?.copy_to(0, into);
+            }
+            Fft3d::columns(&mut around, planes, false);
+            let to = self.turned_place(row);
+            self.machine.dsm.view_mut(self.spectrum, to)?.copy_from(0, &around);
+            self.machine.computes(Fft3d::flops(self.turned_points(), planes));
+        }
+        Ok(())
+    }
+
+    /// Lets the waves decay, and transforms them back along the third direction.
+    fn evolve_rows(&mut self, step: usize) -> Result<()> {
+        let (planes, turned_points) = (self.fft.size[0], self.turned_points());
+        let mut around = vec![C::default(); turned_points];
+        let mut evolved = vec![C::default(); turned_points];
+        for row in self.rows.clone() {
+            let place = self.turned_place(row);
+            self.machine.dsm.view(self.spectrum, place.clone())?.copy_to(0, &mut around);
+            self.fft.evolve(row, &around, step, &mut evolved);
+            Fft3d::columns(&mut evolved, planes, true);
+            self.machine.dsm.view_mut(self.waves, place)?.copy_from(0, &evolved);
+            self.machine.computes(Fft3d::flops(turned_points, planes) + 4 * turned_points);
+        }
+        Ok(())
+    }
+
+    /// Turns the waves around, and transforms the planes back; the last result is kept.
+    fn transform_back(&mut self, is_last: bool) -> Result<()> {
+        let [_, rows, columns] = self.fft.size;
+        let mut plane = vec![C::default(); self.plane_points()];
+        for at in self.planes.clone() {
+            for row in (self.rows.start..rows).chain(0..self.rows.start) {
+                let from = row * self.turned_points() + at * columns;
+                let into = &mut plane[row * columns..(row + 1) * columns];
+                self.machine.dsm.view(self.waves, from..from + columns)?.copy_to(0, into);
+            }
+            self.fft.plane(&mut plane, rows, true);
+            self.computes_plane();
+            if is_last {
+                self.machine.dsm.view_mut(self.field, self.place(at))?.copy_from(0, &plane);
+            }
+        }
+        Ok(())
+    }
+
+    fn computes_plane(&self) {
+        let [_, rows, columns] = self.fft.size;
+        let flops = |extent: usize| Fft3d::flops(self.plane_points(), extent);
+        self.machine.computes(flops(rows) + flops(columns));
     }
 }
 

@@ -14,7 +14,9 @@ use std::io::Write;
 use std::ops::Range;
 
 use farside::dsm::{Access, Config, Dsm, Statistics};
-use farside::{Error, Result, SegmentId, World};
+use farside::fabric::SegmentId;
+use farside::{Error, Result, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::output::{check_target, say};
 
@@ -152,69 +154,27 @@ fn difference(one: &[f64], other: &[f64]) -> f64 {
         .fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
 }
 
+/// The time and the statistics of one rank, or of all.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Done {
+    ns: u64,
+    statistics: Statistics,
+}
+
 fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
-    let done = dsm.statistics();
-    let mine = [
-        ns,
-        done.read_faults,
-        done.write_faults,
-        done.twins,
-        done.diffs_made,
-        done.diffs_applied,
-        done.diff_bytes,
-        done.cold_misses,
-        done.messages,
-        done.bytes,
-        done.notices,
-        done.locks,
-        done.barriers,
-        done.barrier_ns,
-        done.reclaims,
-        done.retransmitted,
-        done.storage_peak,
-    ];
     let mut races = [dsm.races().len() as u64];
     world.all_reduce(&mut races, |a, b| a + b)?;
     for race in dsm.races() {
-        // Who does not hear of it is told the number.
+        // If standard error is closed, the number of races still tells.
         let _ = writeln!(std::io::stderr(), "race: {race}");
     }
-    let mut all = [mine];
-    world.all_reduce(&mut all, |a, b| {
-        std::array::from_fn(|at| if at == 0 || at == 16 { a[at].max(b[at]) } else { a[at] + b[at] })
+    let mut all = [Done { ns, statistics: dsm.statistics() }];
+    world.all_reduce(&mut all, |a, b| Done {
+        ns: a.ns.max(b.ns),
+        statistics: a.statistics.and(b.statistics),
     })?;
-    let [
-        ns,
-        read_faults,
-        write_faults,
-        twins,
-        diffs_made,
-        diffs_applied,
-        diff_bytes,
-        cold_misses,
-        messages,
-        ..,
-    ] = all[0];
-    let [.., bytes, notices, locks, barriers, barrier_ns, reclaims, retransmitted, storage_peak] =
-        all[0];
-    let statistics = Statistics {
-        read_faults,
-        write_faults,
-        twins,
-        diffs_made,
-        diffs_applied,
-        diff_bytes,
-        cold_misses,
-        messages,
-        bytes,
-        retransmitted,
-        notices,
-        locks,
-        barriers,
-        barrier_ns,
-        reclaims,
-        storage_peak,
-    };
+    let [Done { ns, statistics }] = all;
     let access = dsm.method().map_or("explicit".to_owned(), |method| method.to_string());
     Ok(Outcome {
         ns,
@@ -231,8 +191,9 @@ fn gather(world: &World, dsm: &Dsm<'_>, ns: u64) -> Result<Outcome> {
 
 /// From the last one's coming to the last one's leaving, on average over all barriers.
 fn completion_ns(world: &World, dsm: &Dsm<'_>) -> Result<f64> {
-    let (entered, left): (Vec<u64>, Vec<u64>) = dsm.barrier_times().into_iter().unzip();
-    let mut all = [entered, left].concat();
+    let times = dsm.barrier_times();
+    let entered = times.iter().map(|time| time.entered_ns);
+    let mut all: Vec<u64> = entered.chain(times.iter().map(|time| time.left_ns)).collect();
     world.all_reduce(&mut all, u64::max)?;
     let (entered, left) = all.split_at(all.len() / 2);
     let sum: u64 =

@@ -20,8 +20,7 @@ use farside::array::Completion;
 use farside::fence::Style;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
-use crate::record::Record;
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -144,8 +143,8 @@ pub struct Options {
     pub size: usize,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
     let cases = driver::choose(&options.cases, &CASES)?;
     ensure!(
@@ -159,9 +158,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         shapes: options.shapes.clone(),
         size: options.size,
     };
-    let plans: Vec<(u32, Plan)> =
-        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    driver::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &AtRanks::all(&options.setting, &plan), &[])
 }
 
 #[cfg(test)]
@@ -169,6 +166,7 @@ mod tests {
     use super::*;
     use crate::driver::Plan as _;
     use crate::machine::Machine;
+    use crate::record::Record;
     use farside::sim::Profile;
 
     #[test]
@@ -208,7 +206,7 @@ mod tests {
         let cases = vec!["sync".to_owned(), "put".to_owned()];
         let options =
             Options { setting, cases, shapes: vec![Shape { rows: 4, columns: 8 }], size: 16 };
-        let records = run(&options).unwrap().0;
+        let records = run(&options).unwrap().records;
         let ns = |ranks: usize, algorithm: &str| {
             let is = |record: &&Record| {
                 record.ranks == ranks && record.attribute("algorithm") == Some(algorithm.into())

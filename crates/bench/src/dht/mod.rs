@@ -27,8 +27,7 @@ use farside::World;
 use farside::map::Synchronization;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
-use crate::record::Record;
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -157,8 +156,8 @@ pub struct Options {
     pub keys: u64,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     let setting = &options.setting;
     setting.check(2)?;
     let cases = driver::choose(&options.cases, &CASES)?;
@@ -176,9 +175,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         keys: options.keys,
         locks: options.locks.clone(),
     };
-    let plans: Vec<(u32, Plan)> =
-        setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    driver::run(setting, &plans, &[])
+    driver::run(setting, &AtRanks::all(setting, &plan), &[])
 }
 
 #[cfg(test)]
@@ -232,7 +229,7 @@ mod tests {
             operations: 20,
             keys: 500,
         };
-        let records = run(&options).unwrap().0;
+        let records = run(&options).unwrap().records;
         assert_eq!(records.len(), Synchronization::all().len() * (2 + 4));
         for record in &records {
             assert!(

@@ -236,14 +236,38 @@ pub fn left_out(what: &[String], ranks: u32, why: &str) -> String {
     format!("{} at {ranks} ranks: {why}", what.join(", "))
 }
 
-/// Measures all plans, each at its number of ranks; returns the records, and what a reader of them
-/// should know: what of all that was asked for was left out of the plans, and what went wrong on
-/// the way with rivals.
+/// What a bench has found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// The figures.
+    pub records: Vec<Record>,
+    /// What was asked for and left out, and what went wrong on the way with rivals.
+    pub troubles: Vec<String>,
+}
+
+/// A plan, and the number of ranks that it is measured at.
+#[derive(Debug, Clone)]
+pub struct AtRanks<P> {
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The plan.
+    pub plan: P,
+}
+
+impl<P: Clone> AtRanks<P> {
+    /// Returns one plan at all numbers of ranks of a setting.
+    pub fn all(setting: &Setting, plan: &P) -> Vec<AtRanks<P>> {
+        setting.ranks.iter().map(|&ranks| AtRanks { ranks, plan: plan.clone() }).collect()
+    }
+}
+
+/// Measures all plans, each at its number of ranks. `left_out` is what of all that was asked for is
+/// in none of them.
 pub fn run<P: Plan>(
     setting: &Setting,
-    plans: &[(u32, P)],
+    plans: &[AtRanks<P>],
     left_out: &[String],
-) -> Result<(Vec<Record>, Vec<String>)> {
+) -> Result<Findings> {
     ensure!(
         !plans.is_empty(),
         "nothing of what was asked for is measured: {}",
@@ -255,7 +279,7 @@ pub fn run<P: Plan>(
     let mut troubles: Vec<String> =
         left_out.iter().map(|what| format!("not measured: {what}")).collect();
     for rival in &setting.against {
-        if plans.iter().all(|(_, plan)| plan.for_rival(*rival, setting.nodes.is_some()).is_none()) {
+        if plans.iter().all(|at| at.plan.for_rival(*rival, setting.nodes.is_some()).is_none()) {
             troubles.push(format!(
                 "not measured: {}: it has none of the cases asked for",
                 rival.name()
@@ -263,7 +287,7 @@ pub fn run<P: Plan>(
         }
     }
     for round in 1..=setting.rounds {
-        for (ranks, plan) in plans {
+        for AtRanks { ranks, plan } in plans {
             for system in &systems {
                 let server =
                     system.server().map_or(String::new(), |server| format!(" served by {server}"));
@@ -289,7 +313,7 @@ pub fn run<P: Plan>(
     progress.finish_and_clear();
     let records = samples.records::<P>(setting)?;
     ensure!(!records.is_empty(), "nothing was measured: none of the jobs has printed a figure");
-    Ok((records, troubles))
+    Ok(Findings { records, troubles })
 }
 
 fn progress(setting: &Setting, steps: usize) -> ProgressBar {

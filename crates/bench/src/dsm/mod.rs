@@ -13,15 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use farside::World;
 use farside::dsm::{Access, BarrierKind, Fetch, Start};
-use farside::observed::Kind;
+use farside::fabric::SegmentId;
+use farside::fabric::observed::Kind;
 use farside::sim::{Profile, Resent, Timing};
-use farside::{SegmentId, World};
 use farside_apps::shared::{self, Program};
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
-use crate::record::Record;
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -180,8 +180,8 @@ pub struct Options {
     pub iterations: Option<usize>,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(1)?;
     options.setting.check_one_server()?;
     ensure!(options.setting.against.is_empty(), "no rival has shared pages: leave out --against");
@@ -228,8 +228,8 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
                 for barrier in &barriers {
                     let words =
                         ["--barrier", barrier, "--start", start].map(str::to_owned).to_vec();
-                    plans
-                        .push((ranks, Plan::new(case, [words, further.clone()].concat(), verify)?));
+                    let plan = Plan::new(case, [words, further.clone()].concat(), verify)?;
+                    plans.push(AtRanks { ranks, plan });
                 }
             }
         }
@@ -261,6 +261,7 @@ mod tests {
     use super::*;
     use crate::driver::Plan as _;
     use crate::machine::Machine;
+    use crate::record::Record;
 
     fn setting() -> Setting {
         let machine =
@@ -307,7 +308,7 @@ mod tests {
     #[test]
     fn the_tree_wins_where_many_messages_meet() {
         let options = options();
-        let (records, _) = run(&options).unwrap();
+        let records = run(&options).unwrap().records;
         let of = |barrier: &str, name: &str| {
             let is = |record: &&Record| record.attribute("barrier") == Some(barrier.into());
             records.iter().find(is).and_then(|record| record.number(name)).unwrap()
@@ -325,8 +326,8 @@ mod tests {
             let machine =
                 Machine { profile: Profile::load("ibm-sp").unwrap(), topology: None, seed };
             let setting = Setting { rounds, ranks: vec![16], sim: Some(machine), ..setting() };
-            let (records, _) =
-                run(&Options { setting, barriers: vec!["tree".into()], ..options() }).unwrap();
+            let options = Options { setting, barriers: vec!["tree".into()], ..options() };
+            let records = run(&options).unwrap().records;
             records[0].number("barrier_ns").unwrap()
         };
         let (first, second, both) = (mean(1, 1), mean(2, 1), mean(1, 2));

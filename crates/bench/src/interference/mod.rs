@@ -11,7 +11,7 @@ use farside::World;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
 
@@ -150,8 +150,8 @@ pub struct Options {
     pub sharing: Vec<Sharing>,
 }
 
-/// Measures, and returns the records and what went wrong on the way.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     let setting = &options.setting;
     // Every rank is on a node of its own, unless that was said otherwise: two at least.
     let nodes_of = |ranks: u32| {
@@ -182,12 +182,12 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         }
         let plan = |placement: &Option<Placement>| {
             let (time, cases, loads_per_s) = (setting.time, cases.clone(), loads_per_s.clone());
-            (ranks, Plan { time, cases, loads_per_s, placement: placement.clone() })
+            let placement = placement.clone();
+            AtRanks { ranks, plan: Plan { time, cases, loads_per_s, placement } }
         };
-        let plans: Vec<(u32, Plan)> = placements.iter().map(plan).collect();
-        let (measured, _) =
-            driver::run(&Setting { nodes: nodes_of(ranks), ..setting.clone() }, &plans, &[])?;
-        records.extend(measured);
+        let plans: Vec<AtRanks<Plan>> = placements.iter().map(plan).collect();
+        let setting = Setting { nodes: nodes_of(ranks), ..setting.clone() };
+        records.extend(driver::run(&setting, &plans, &[])?.records);
     }
     ensure!(
         !records.is_empty(),
@@ -195,7 +195,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         left_out.join("; ")
     );
     troubles.extend(left_out.iter().map(|what| format!("not measured: {what}")));
-    Ok((with_what_is_kept(records), troubles))
+    Ok(Findings { records: with_what_is_kept(records), troubles })
 }
 
 /// On which processors the jobs run, one after the other.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use farside::{Error, Rank, Result, Window, World};
 
 use super::lock_spec::AnyLock;
+use super::singles::Singles;
 use super::tally::{Summary, Tally};
 use super::{LockSpec, Plan, TIMES, WHOLE};
 use crate::driver::sample;
@@ -41,26 +42,25 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
 /// The samples that one loop gives.
 fn lines(plan: &Plan, choice: &LockSpec, case: &str, summary: &Summary) -> Vec<String> {
     let [t_dc, t_l, t_r] = choice.thresholds().words();
-    let line = |case: &str, ns: f64| {
-        let figures =
-            [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns]
-                .map(Some);
+    let line = |case: &str| {
+        let (ns, single) = match case {
+            "acquire" => (summary.acquire_ns, summary.single.acquire),
+            "release" => (summary.release_ns, summary.single.release),
+            _ => (summary.acquire_ns + summary.release_ns, summary.single.both),
+        };
+        let all = [ns, summary.per_s, summary.share_min, summary.share_max, summary.wait_max_ns];
+        let (p50_ns, p99_ns) = (single.map(|of| of.p50_ns), single.map(|of| of.p99_ns));
+        let figures: Vec<_> = all.map(Some).into_iter().chain([p50_ns, p99_ns]).collect();
         sample(case, &[&plan.writers_pct, &choice.name(), &t_dc, &t_l, &t_r], &figures)
     };
-    let both = summary.acquire_ns + summary.release_ns;
     if !TIMES.contains(&case) {
-        return vec![line(case, both)];
+        return vec![line(case)];
     }
     let asked = plan.cases.iter().filter(|case| TIMES.contains(&case.as_str()));
-    let time = |case: &str| match case {
-        "acquire" => summary.acquire_ns,
-        "release" => summary.release_ns,
-        _ => both,
-    };
-    asked.map(|case| line(case, time(case))).collect()
+    asked.map(|case| line(case)).collect()
 }
 
-/// A counter in the memory of rank 0, and words in everybody's that say when it counts.
+/// A counter in the memory of rank 0, and words in that of every rank that say when it counts.
 struct Memory {
     window: Window<u64>,
 }
@@ -78,7 +78,7 @@ impl Memory {
         Ok((times[0], times[1]))
     }
 
-    /// Tells everybody one of the times.
+    /// Tells all ranks one of the times.
     fn tell(&self, world: &World, which: usize, ns: u64) -> Result<()> {
         world.ranks().try_for_each(|peer| world.signal(self.window.at(peer, which), ns.max(1)))
     }
@@ -86,6 +86,13 @@ impl Memory {
     fn clear(&self, world: &World) -> Result<()> {
         world.sync()?;
         self.window.own().write(0, &[0; 2 * APART])?;
+        world.sync()
+    }
+
+    /// Opens another time that counts. The counter goes on.
+    fn clear_times(&self, world: &World) -> Result<()> {
+        world.sync()?;
+        self.window.own().write(SINCE, &[0; 2])?;
         world.sync()
     }
 }
@@ -108,13 +115,17 @@ fn one(
         writers: plan.writers(),
         random: Random::new(u64::from(world.rank().0)),
         increments: 0,
+        singles: None,
     };
     world.barrier()?;
     let summary = if plan.operations > 0 {
         Summary::of_operations(&counted(world, &mut worker, plan.operations)?)
     } else {
         let tally = worker.for_time(plan.time)?;
-        Summary::of_time(&gather(world, &tally)?)
+        let tallies = gather(world, &tally)?;
+        memory.clear_times(world)?;
+        let single = worker.singles(plan.time / 4)?.of_all(world)?;
+        Summary { single, ..Summary::of_time(&tallies) }
     };
     let mut increments = [worker.increments];
     world.all_reduce(&mut increments, |a, b| a + b)?;
@@ -158,9 +169,18 @@ struct Worker<'a> {
     random: Random,
     /// How often it has incremented the counter.
     increments: u64,
+    /// The times of operations, while they are timed one by one.
+    singles: Option<Singles>,
 }
 
 impl Worker<'_> {
+    /// Works for a time, and times each operation by itself.
+    fn singles(&mut self, time: Duration) -> Result<Singles> {
+        self.singles = Some(Singles::new());
+        self.for_time(time)?;
+        Ok(self.singles.take().unwrap_or_else(Singles::new))
+    }
+
     /// Works until rank 0 says that time is up. What is over between the two times that rank 0 says
     /// counts; before, it only warms up. Rank 0 has at least one that counts, and all ranks of a
     /// node have one clock.
@@ -170,7 +190,7 @@ impl Worker<'_> {
         let (mut tally, mut last_ns, mut batch) = (Tally::default(), start_ns, 1);
         loop {
             let mut some = Tally::default();
-            let end_ns = if self.is_empty {
+            let end_ns = if self.is_empty && self.singles.is_none() {
                 let end_ns = self.empty_sections(batch)?;
                 some.add(batch, end_ns - last_ns, 0);
                 batch = if end_ns - last_ns < BATCH_NS {
@@ -188,6 +208,9 @@ impl Worker<'_> {
                 tally.wait_max_ns = tally.wait_max_ns.max(some.wait_max_ns);
                 if until_ns == 0 || end_ns <= until_ns {
                     tally.add(some.operations, some.acquire_ns, some.release_ns);
+                    if let Some(singles) = &mut self.singles {
+                        singles.record(some.acquire_ns, some.release_ns);
+                    }
                 }
             }
             if until_ns > 0 {

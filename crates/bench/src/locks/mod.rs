@@ -14,12 +14,14 @@
 //! | `warb` | computes for 1 to 4 us when it has given the lock back |
 //!
 //! On real ranks that takes a given time, after a tenth of it to warm up: rank 0 looks at its clock
-//! and tells the others, who look at words of their own. In virtual time every rank does a given
-//! number of operations.
+//! and tells the others, who look at words of their own. For a quarter of the time more, the same
+//! operations are timed one by one, for percentiles. In virtual time every rank does a given number
+//! of operations.
 
 mod lock_spec;
 mod measure;
 mod report;
+mod singles;
 mod tally;
 
 use std::time::Duration;
@@ -28,7 +30,7 @@ use anyhow::{Result, ensure};
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::record::Record;
 use crate::rivals::Rival;
 
@@ -82,6 +84,8 @@ impl driver::Plan for Plan {
             ("share_min", Fold::Median),
             ("share_max", Fold::Median),
             ("wait_max_ns", Fold::Largest),
+            ("p50_ns", Fold::Median),
+            ("p99_ns", Fold::Median),
         ],
     };
 
@@ -141,8 +145,8 @@ pub struct Options {
     pub operations: u64,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     let setting = &options.setting;
     setting.check(1)?;
     setting.check_one_server()?;
@@ -159,20 +163,13 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
             let locks: Vec<LockSpec> = options.locks.iter().filter(suits).cloned().collect();
             let operations = if setting.sim.is_some() { options.operations } else { 0 };
             if !locks.is_empty() {
-                plans.push((
-                    ranks,
-                    Plan {
-                        time: setting.time,
-                        cases: cases.clone(),
-                        writers_pct,
-                        operations,
-                        locks,
-                    },
-                ));
+                let (time, cases) = (setting.time, cases.clone());
+                let plan = Plan { time, cases, writers_pct, operations, locks };
+                plans.push(AtRanks { ranks, plan });
             }
         }
     }
-    let is_planned = |lock: &LockSpec| plans.iter().any(|(_, plan)| plan.locks.contains(lock));
+    let is_planned = |lock: &LockSpec| plans.iter().any(|at| at.plan.locks.contains(lock));
     let mut without: Vec<&str> =
         options.locks.iter().filter(|lock| !is_planned(lock)).map(LockSpec::name).collect();
     without.dedup();
@@ -230,7 +227,7 @@ mod tests {
             writers_pct: writers_pct.to_vec(),
             operations: 10,
         };
-        run(&options).unwrap().0
+        run(&options).unwrap().records
     }
 
     #[test]

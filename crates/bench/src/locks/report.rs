@@ -31,7 +31,7 @@ pub fn tables(records: &[Record]) -> String {
 }
 
 fn details(records: &[&Record]) -> String {
-    let header = [
+    let mut header = vec![
         "case",
         "writers",
         "lock",
@@ -41,6 +41,9 @@ fn details(records: &[&Record]) -> String {
         "share of a rank",
         "longest wait",
     ];
+    // In virtual time there are none.
+    let has_percentiles = records.iter().any(|record| record.number("p99_ns").is_some());
+    header.extend(["p50", "p99"].iter().filter(|_| has_percentiles));
     let rows = records.iter().map(|record| {
         let figure = |name: &str| {
             record.number(name).map_or("-".into(), |value| Unit::of(name).format(value))
@@ -49,7 +52,7 @@ fn details(records: &[&Record]) -> String {
             (Some(least), Some(most)) => format!("{least:.2} to {most:.2}"),
             _ => "-".into(),
         };
-        vec![
+        let mut row = vec![
             record.case.clone(),
             writers(record),
             lock(record),
@@ -58,7 +61,9 @@ fn details(records: &[&Record]) -> String {
             ratio(records, record).map_or("-".into(), times),
             share,
             figure("wait_max_ns"),
-        ]
+        ];
+        row.extend(["p50_ns", "p99_ns"].map(figure).into_iter().filter(|_| has_percentiles));
+        row
     });
     table(3, &header, rows)
 }
@@ -217,8 +222,21 @@ mod tests {
         let ratios: Vec<Option<f64>> = records.iter().map(|record| ratio(&all, record)).collect();
         assert_eq!(ratios, [Some(2.0), None, None, None, Some(10.0), None]);
         let text = tables(&records);
+        assert!(!text.contains("p99"), "without percentiles there is no column:\n{text}");
         for part in ["4 ranks", "8 ranks", "6 M/s  2.00x", "openmpi win-lock", "100 %"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn percentiles_are_columns_that_fold_at_the_edge_of_the_screen() {
+        let own = record("farside", "default", 4, "lb", ("median_ns", 500.0))
+            .figure("p50_ns", 400.0)
+            .figure("p99_ns", 7000.0);
+        let text = tables(&[own, record("mpich", "win-lock", 4, "lb", ("median_ns", 900.0))]);
+        for part in ["p50", "400 ns", "p99", "7 us"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

@@ -1,5 +1,7 @@
 //! What one rank has counted, and what follows from what all have.
 
+use super::singles::SingleTimes;
+
 /// What one rank has counted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
@@ -62,6 +64,8 @@ pub(super) struct Summary {
     pub(super) share_max: f64,
     /// The longest wait of any rank.
     pub(super) wait_max_ns: f64,
+    /// The percentiles of operations that were timed one by one, on real ranks.
+    pub(super) single: SingleTimes,
 }
 
 impl Summary {
@@ -91,6 +95,7 @@ impl Summary {
             share_min: parts.iter().copied().fold(f64::INFINITY, f64::min) / fair,
             share_max: parts.iter().copied().fold(0.0, f64::max) / fair,
             wait_max_ns: tallies.iter().map(|tally| tally.wait_max_ns).max().unwrap_or(0) as f64,
+            single: SingleTimes::default(),
         }
     }
 }

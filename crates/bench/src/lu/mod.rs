@@ -10,9 +10,8 @@ use farside::World;
 use farside_apps::lu;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting, sample};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting, sample};
 use crate::overlap::library_ns;
-use crate::record::Record;
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -93,8 +92,8 @@ pub struct Options {
     pub refetch: bool,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(1)?;
     ensure!(options.setting.against.is_empty(), "there is no LU of a rival: leave out --against");
     let designs = driver::choose(&options.designs, &lu::DESIGNS)?;
@@ -118,9 +117,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         refetch: options.refetch,
     };
     let plan = Plan { sizes: options.sizes.clone(), lu, designs };
-    let plans: Vec<(u32, Plan)> =
-        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    driver::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &AtRanks::all(&options.setting, &plan), &[])
 }
 
 #[cfg(test)]

@@ -19,12 +19,13 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
     let window = world.window::<u64>(2 * largest.div_ceil(8) + 64)?;
     let sums = world.window::<f64>(largest.div_ceil(8))?;
     let peer = peer_of_first(world);
+    let memory = Memory { window, sums, peer };
     let mut samples = Vec::new();
     for (case, bytes) in plan.cases() {
         world.barrier()?;
         let times = match (world.rank(), case.as_str()) {
             (_, "barrier") => Times::of_batches(barrier(world, plan.time)?),
-            (Rank(0), _) => one(world, (&window, &sums), (&case, bytes, peer), plan.time)?,
+            (Rank(0), _) => one(world, &memory, &case, bytes, plan.time)?,
             (me, _) if me == peer && plan.target == Target::Computing => {
                 world.work((plan.time.mul_f64(1.5) + Duration::from_millis(50)).as_nanos() as u64);
                 continue;
@@ -34,8 +35,8 @@ pub(super) fn run(world: &World, plan: &Plan) -> Result<Vec<String>> {
         samples.push(row(&case, bytes, plan.target, times));
     }
     world.barrier()?;
-    sums.free(world)?;
-    window.free(world)?;
+    memory.sums.free(world)?;
+    memory.window.free(world)?;
     Ok(if world.rank() == Rank(0) { samples } else { Vec::new() })
 }
 
@@ -45,31 +46,32 @@ fn peer_of_first(world: &World) -> Rank {
     world.ranks().find(|&rank| !topology.same_node(rank, Rank(0))).unwrap_or(Rank(1))
 }
 
-type Memory<'a> = (&'a Window<u64>, &'a Window<f64>);
+/// The memory that operations go to.
+struct Memory {
+    window: Window<u64>,
+    sums: Window<f64>,
+    peer: Rank,
+}
 
 /// One operation, complete at the target each time.
-fn one(
-    world: &World,
-    (window, sums): Memory<'_>,
-    (case, bytes, peer): (&str, usize, Rank),
-    time: Duration,
-) -> Result<Times> {
+fn one(world: &World, memory: &Memory, case: &str, bytes: usize, time: Duration) -> Result<Times> {
     match case {
         "put" | "get" | "accumulate" | "put_strided" | "rate" => {
-            transfer(world, (window, sums), (case, bytes, peer), time)
+            transfer(world, memory, case, bytes, time)
         }
-        _ => word(world, window.at(peer, 0), case, time),
+        _ => word(world, memory.window.at(memory.peer, 0), case, time),
     }
 }
 
 /// One that moves data.
 fn transfer(
     world: &World,
-    (window, sums): Memory<'_>,
-    (case, bytes, peer): (&str, usize, Rank),
+    Memory { window, sums, peer }: &Memory,
+    case: &str,
+    bytes: usize,
     time: Duration,
 ) -> Result<Times> {
-    let at = window.at(peer, 0);
+    let (peer, at) = (*peer, window.at(*peer, 0));
     let clock_ns = || world.now_ns();
     let words = bytes / 8;
     let data = vec![1u64; words];

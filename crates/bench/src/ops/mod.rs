@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use farside::World;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, Limit, OFI, SLACK, Setting, sample};
 use crate::record::Record;
 use crate::rivals::Rival;
 use crate::timing::Times;
@@ -157,8 +157,8 @@ pub struct Options {
     pub sizes: Vec<usize>,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
     let cases = driver::choose(&options.cases, &CASES)?;
     for &bytes in &options.sizes {
@@ -175,7 +175,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
     }
     let mut left_out = Vec::new();
     let ranks = options.setting.ranks.iter();
-    let plans: Vec<(u32, Plan)> =
+    let plans: Vec<AtRanks<Plan>> =
         ranks.flat_map(|&ranks| plans(options, &cases, ranks, &mut left_out)).collect();
     driver::run(&options.setting, &plans, &left_out)
 }
@@ -187,7 +187,7 @@ fn plans(
     cases: &[String],
     ranks: u32,
     left_out: &mut Vec<String>,
-) -> Vec<(u32, Plan)> {
+) -> Vec<AtRanks<Plan>> {
     let processors = match options.setting.sim {
         Some(_) => u32::MAX,
         None => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
@@ -205,18 +205,18 @@ fn plans(
         );
         left_out.push(driver::left_out(&pairs, ranks, &why));
     } else if !pairs.is_empty() {
-        plans.push((ranks, plan(pairs.clone(), Target::Idle)));
-        plans.push((ranks, plan(pairs, Target::Computing)));
+        plans.push(AtRanks { ranks, plan: plan(pairs.clone(), Target::Idle) });
+        plans.push(AtRanks { ranks, plan: plan(pairs, Target::Computing) });
     }
     if !barrier.is_empty() {
-        plans.push((ranks, plan(barrier, Target::Idle)));
+        plans.push(AtRanks { ranks, plan: plan(barrier, Target::Idle) });
     }
     plans
 }
 
 /// A sample as a line.
 fn row(case: &str, bytes: usize, target: Target, times: Times) -> String {
-    let (p50_ns, p99_ns) = times.single_ns.unzip();
+    let (p50_ns, p99_ns) = times.single.map(|times| (times.p50_ns, times.p99_ns)).unzip();
     sample(case, &[&bytes, &target.name()], &[Some(times.median_ns), p50_ns, p99_ns])
 }
 

@@ -22,8 +22,7 @@ use farside::World;
 use serde::{Deserialize, Serialize};
 
 use crate::cores::{self, Cores};
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
-use crate::record::Record;
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -143,8 +142,8 @@ pub struct Options {
     pub message_bytes: usize,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
     let cases = driver::choose(&options.cases, &CASES)?;
     let designs = driver::choose(&options.designs, &farside_apps::lu::DESIGNS)?;
@@ -184,7 +183,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         message_bytes: options.message_bytes,
         apart,
     };
-    let (mut plans, mut left_out): (Vec<(u32, Plan)>, Vec<String>) = Default::default();
+    let (mut plans, mut left_out): (Vec<AtRanks<Plan>>, Vec<String>) = Default::default();
     for &ranks in &options.setting.ranks {
         // A pair has nothing to do with those who look on: more ranks matter at the receiver only.
         let (cases, pairs): (Vec<String>, Vec<String>) =
@@ -194,8 +193,10 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         }
         let (hiding, plain): (Vec<String>, Vec<String>) =
             cases.into_iter().partition(|case| case != LATENCY && apart.is_some());
-        plans.extend((!plain.is_empty()).then(|| (ranks, plan(plain, None))));
-        plans.extend((!hiding.is_empty()).then(|| (ranks, plan(hiding, apart.clone()))));
+        plans.extend((!plain.is_empty()).then(|| AtRanks { ranks, plan: plan(plain, None) }));
+        plans.extend(
+            (!hiding.is_empty()).then(|| AtRanks { ranks, plan: plan(hiding, apart.clone()) }),
+        );
     }
     driver::run(&options.setting, &plans, &left_out)
 }
@@ -211,6 +212,7 @@ mod tests {
     use super::*;
     use crate::driver::Plan as _;
     use crate::machine::Machine;
+    use crate::record::Record;
     use farside::sim::Profile;
 
     #[test]
@@ -260,7 +262,7 @@ mod tests {
             slice: Duration::from_micros(300),
             message_bytes: 64 << 10,
         };
-        run(&options).unwrap().0
+        run(&options).unwrap().records
     }
 
     fn figure(records: &[Record], wanted: &[(&str, &str)], name: &str) -> f64 {

@@ -15,8 +15,7 @@ use farside::fence::Style;
 use farside::{BarrierKind, SyncKind, World};
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{self, Fold, Layout, SLACK, Setting};
-use crate::record::Record;
+use crate::driver::{self, AtRanks, Findings, Fold, Layout, SLACK, Setting};
 use crate::rivals::Rival;
 
 pub use report::{plot, tables};
@@ -89,8 +88,8 @@ pub struct Options {
     pub bytes: usize,
 }
 
-/// Measures, and returns the records and what went wrong on the way with rivals.
-pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
+/// Measures.
+pub fn run(options: &Options) -> Result<Findings> {
     options.setting.check(2)?;
     options.setting.check_one_server()?;
     let (cases, bytes) = (driver::choose(&options.cases, &CASES)?, options.bytes);
@@ -104,9 +103,7 @@ pub fn run(options: &Options) -> Result<(Vec<Record>, Vec<String>)> {
         1 << 20
     );
     let plan = Plan { time: options.setting.time, cases, bytes };
-    let plans: Vec<(u32, Plan)> =
-        options.setting.ranks.iter().map(|&ranks| (ranks, plan.clone())).collect();
-    driver::run(&options.setting, &plans, &[])
+    driver::run(&options.setting, &AtRanks::all(&options.setting, &plan), &[])
 }
 
 #[cfg(test)]
@@ -114,6 +111,7 @@ mod tests {
     use super::*;
     use crate::driver::Plan as _;
     use crate::machine::Machine;
+    use crate::record::Record;
     use farside::sim::Profile;
 
     #[test]
@@ -144,7 +142,7 @@ mod tests {
             progress: false,
         };
         let cases = cases.iter().map(|&case| case.to_owned()).collect();
-        run(&Options { setting, cases, bytes: 8 }).unwrap().0
+        run(&Options { setting, cases, bytes: 8 }).unwrap().records
     }
 
     fn figure(records: &[Record], ranks: u32, algorithm: &str, name: &str) -> f64 {

@@ -32,7 +32,8 @@ int main(void) {
     uint64_t word = 4711;
     size_t counts[1] = {(size_t)-1}, steps[1] = {(size_t)-1}, count = 4711;
     int number = 4711;
-    char data[16] = {0};
+    uint64_t store[32] = {0};
+    char *data = (char *)store;
 
     REFUSED(farside_join(NULL), ARGUMENT, "null");
     REFUSED(farside_join_with(0, 1, NULL, NULL, &world), ARGUMENT, "gather");
@@ -124,8 +125,11 @@ int main(void) {
     condition.value = 1;
     REFUSED(farside_wait_any(world, &condition, 1, 0, &count, NULL), ARGUMENT, "comparison");
     REFUSED(farside_wait_any(world, NULL, 0, FARSIDE_FOREVER, &count, NULL), ARGUMENT, "never");
-    REFUSED(farside_all_reduce(team, data + 1, data, 1, FARSIDE_F64, FARSIDE_SUM), ARGUMENT,
+    REFUSED(farside_all_reduce(team, data + 65, data, 1, FARSIDE_F64, FARSIDE_SUM), ARGUMENT,
             "aligned");
+
+    REFUSED(farside_all_gather(team, data, 8, data + 4), ARGUMENT, "overlap");
+    REFUSED(farside_scan(team, data, data + 4, 2, FARSIDE_I32, FARSIDE_SUM), ARGUMENT, "overlap");
 
     REQUIRE(untouched == 4711 && word == 4711 && count == 4711 && number == 4711);
     REQUIRE(strcmp(farside_error_name(FARSIDE_ERROR_LOST), "FARSIDE_ERROR_LOST") == 0);

@@ -1,11 +1,12 @@
 //! Ranks that die: no survivor waits for ever, whatever the moment.
 
+use farside::fabric::Atomic;
 use farside::sim::program;
-use farside::{Atomic, Node, Rank};
+use farside::{Node, Rank};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::example;
-use crate::family::object::Count;
+use crate::family::object::{self, Count};
 use crate::property::{History, Promise};
 
 /// Ranks meet; one may die.
@@ -29,23 +30,7 @@ fn all_gather(setup: &Setup) -> Subject {
 
 /// Ranks count up a word; what the dead did has happened or not, and each number was given once.
 fn counter(setup: &Setup) -> Subject {
-    let (history, rounds) = (History::new(), setup.rounds);
-    let cleared = history.clone();
-    Subject::new(program(
-        move |world| {
-            cleared.clear();
-            world.words(1)
-        },
-        move |world, words| {
-            for _ in 0..rounds {
-                let call = history.call(());
-                let before = world.fetch_add(words.at(Rank(0), 0), 1)?;
-                history.answer(call, before);
-                history.check(&Count).map_err(super::wrong)?;
-            }
-            Ok(())
-        },
-    ))
+    object::counts(object::atomically)(setup)
 }
 
 /// Ranks have a handler count. The rank whose process runs it may leave early, or die: the next

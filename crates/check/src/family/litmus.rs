@@ -1,6 +1,8 @@
 //! Litmus tests: for each promise of the memory model, a small program with all its outcomes. Each
 //! outcome that the model allows must appear, and none that it forbids.
 
+mod without_order;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,6 +13,7 @@ use farside::{Rank, Result, Words, World};
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
 use crate::property::Promise;
+use without_order::WITHOUT_ORDER;
 
 /// A litmus test.
 #[derive(Clone, Copy)]
@@ -241,81 +244,6 @@ fn met(world: &World, words: &Words, meet: fn(&World) -> Result<()>) -> Result<S
 
 const ALL_OF_TWO: &[&str] = &["00", "01", "10", "11"];
 
-const WITHOUT_ORDER: &[Litmus] = &[
-    Litmus::new("litmus/message-passing", "nothing orders two puts", 2, ALL_OF_TWO, |w, x| {
-        message_passing(w, x, unordered)
-    }),
-    Litmus::new("litmus/store-buffering", "a get overtakes a put", 2, ALL_OF_TWO, |w, x| {
-        store_buffering(w, x, unordered)
-    }),
-    Litmus::new("litmus/same-word", "nothing orders two puts to a word", 1, &["1", "2"], |w, x| {
-        same_word(w, x, unordered)
-    }),
-    Litmus::new(
-        "litmus/get-after-put",
-        "a get overtakes a put to the same word",
-        1,
-        &["0", "1"],
-        |w, x| {
-            w.put_value(1, x.at(ZERO, 0))?;
-            gets(w, x, &[0])
-        },
-    ),
-    Litmus::new("litmus/fence-and-get", "a fence does not order gets", 1, &["0", "1"], |w, x| {
-        w.put_value(1, x.at(ZERO, 0))?;
-        w.fence()?;
-        gets(w, x, &[0])
-    }),
-    Litmus::new(
-        "litmus/fence-apart",
-        "a fence does not order puts to different ranks",
-        2,
-        ALL_OF_TWO,
-        |w, x| message_passing_apart(w, x, fenced),
-    ),
-    Litmus::new("litmus/signal", "nothing orders a put and a signal", 2, &["0", "1"], |w, x| {
-        signalled(w, x, |w, x| {
-            w.put_value(1, x.at(Rank(1), 1))?;
-            w.signal(x.at(Rank(1), 0), 1)
-        })
-    }),
-    Litmus::new(
-        "litmus/put-signal-alone",
-        "put_signal orders no put but its own",
-        2,
-        &["0", "1"],
-        |w, x| {
-            signalled(w, x, |w, x| {
-                w.put_value(1, x.at(Rank(1), 1))?;
-                w.put_signal(&[1], x.at(Rank(1), 2), 1, x.at(Rank(1), 0))
-            })
-        },
-    ),
-    Litmus::new("litmus/barrier", "a barrier says nothing about puts", 2, &["0", "1"], |w, x| {
-        met(w, x, World::barrier)
-    }),
-    Litmus {
-        topology: Some("node:2"),
-        ..Litmus::new(
-            "litmus/broadcast",
-            "a broadcast says nothing about puts",
-            2,
-            &["0", "1"],
-            |w, x| met(w, x, |w| w.broadcast(ZERO, &mut [0u64])),
-        )
-    },
-    Litmus {
-        torn: true,
-        ..Litmus::new(
-            "litmus/tearing",
-            "a long put and a long get may be torn",
-            2,
-            ALL_OF_TWO,
-            long,
-        )
-    },
-];
-
 const WITH_ORDER: &[Litmus] = &[
     Litmus::new(
         "litmus/message-passing-fence",
@@ -387,6 +315,34 @@ const WITH_ORDER: &[Litmus] = &[
         signalled(w, x, |w, x| w.put_signal(&[1], x.at(Rank(1), 1), 1, x.at(Rank(1), 0)))
     }),
     Litmus::new(
+        "litmus/put-signal-add",
+        "all data is there before the sum of the signals",
+        3,
+        &["11"],
+        |w, x| {
+            if w.rank() != ZERO {
+                let me = w.rank().index();
+                w.put_signal_add(&[1], x.at(ZERO, me), 1, x.at(ZERO, 0))?;
+                return nothing();
+            }
+            w.wait(x.at(ZERO, 0), |count| count == 2)?;
+            gets(w, x, &[1, 2])
+        },
+    ),
+    Litmus::new(
+        "litmus/fence-add",
+        "a fence orders a put ahead of a posted add",
+        2,
+        &["1"],
+        |w, x| {
+            signalled(w, x, |w, x| {
+                w.put_value(1, x.at(Rank(1), 1))?;
+                w.fence()?;
+                w.add(x.at(Rank(1), 0), 1)
+            })
+        },
+    ),
+    Litmus::new(
         "litmus/fence-signal",
         "a fence orders a put ahead of a signal",
         2,
@@ -446,6 +402,17 @@ const WITH_ORDER: &[Litmus] = &[
         3,
         &["012", "021", "102", "120", "201", "210"],
         |w, x| Ok(w.fetch_add(x.at(ZERO, 0), 1)?.to_string()),
+    ),
+    Litmus::new(
+        "litmus/adds",
+        "no posted addition is lost, and a sync completes them",
+        2,
+        &["33"],
+        |w, x| {
+            w.add(x.at(ZERO, 0), 1 + u64::from(w.rank().0))?;
+            w.sync()?;
+            loads(w, x, &[0])
+        },
     ),
     Litmus {
         torn: true,

@@ -25,7 +25,7 @@ impl Specification for Count {
 }
 
 /// Every rank counts, and the history so far must be in order.
-fn counts(count: fn(&World, &Words) -> Result<u64>) -> impl Fn(&Setup) -> Subject {
+pub(super) fn counts(count: fn(&World, &Words) -> Result<u64>) -> impl Fn(&Setup) -> Subject {
     move |setup| {
         let (history, rounds) = (History::new(), setup.rounds);
         let cleared = history.clone();
@@ -46,7 +46,7 @@ fn counts(count: fn(&World, &Words) -> Result<u64>) -> impl Fn(&Setup) -> Subjec
     }
 }
 
-fn atomically(world: &World, words: &Words) -> Result<u64> {
+pub(super) fn atomically(world: &World, words: &Words) -> Result<u64> {
     world.fetch_add(words.at(Rank(0), 0), 1)
 }
 

@@ -6,41 +6,24 @@ use std::rc::Rc;
 
 use farside::{Error, Place, Rank, Result, Words, World};
 
-/// A library. All ranks of a run share it; [`ReadersWriters::prepare`] it anew for each.
-#[derive(Clone)]
-pub struct ReadersWriters {
-    words: usize,
-    readers: Rc<Cell<u32>>,
-    writer: Rc<Cell<Option<Rank>>>,
-    written: Rc<Cell<u64>>,
+/// The readers and the writer that are inside. All ranks of a run share it.
+#[derive(Clone, Default)]
+pub(crate) struct Inside {
+    pub(crate) readers: Rc<Cell<u32>>,
+    pub(crate) writer: Rc<Cell<Option<Rank>>>,
+    /// What was written last, or how often.
+    pub(crate) written: Rc<Cell<u64>>,
 }
 
-/// The state of one rank's visits: a record of words that must always be the same.
-pub struct Library {
-    watch: ReadersWriters,
-    record: Words,
-}
-
-impl ReadersWriters {
-    /// A library with a record of so many words: two can be torn, one has fewer schedules.
-    pub fn new(words: usize) -> ReadersWriters {
-        ReadersWriters {
-            words,
-            readers: Rc::default(),
-            writer: Rc::default(),
-            written: Rc::default(),
-        }
-    }
-
-    /// An empty library. Collective.
-    pub fn prepare(&self, world: &World) -> Result<Library> {
+impl Inside {
+    pub(crate) fn clear(&self) {
         self.readers.set(0);
         self.writer.set(None);
         self.written.set(0);
-        Ok(Library { watch: self.clone(), record: world.words(self.words)? })
     }
 
-    fn meets(&self, me: Rank, writes: bool) -> Result<()> {
+    /// Refuses company that a reader or a writer must not have.
+    pub(crate) fn meets(&self, me: Rank, writes: bool) -> Result<()> {
         let readers = self.readers.get() - u32::from(!writes);
         match self.writer.get() {
             Some(other) if other != me => {
@@ -51,6 +34,34 @@ impl ReadersWriters {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// A library. All ranks of a run share it; [`ReadersWriters::prepare`] it anew for each.
+#[derive(Clone)]
+pub struct ReadersWriters {
+    words: usize,
+    inside: Inside,
+}
+
+/// The state of one rank's visits: a record of words that must always be the same.
+pub struct Library {
+    watch: Inside,
+    words: usize,
+    record: Words,
+}
+
+impl ReadersWriters {
+    /// A library with a record of so many words: two can be torn, one has fewer schedules.
+    pub fn new(words: usize) -> ReadersWriters {
+        ReadersWriters { words, inside: Inside::default() }
+    }
+
+    /// An empty library. Collective.
+    pub fn prepare(&self, world: &World) -> Result<Library> {
+        self.inside.clear();
+        let (watch, words) = (self.inside.clone(), self.words);
+        Ok(Library { watch, words, record: world.words(words)? })
     }
 }
 
@@ -66,7 +77,7 @@ impl Library {
         let (me, watch) = (world.rank(), &self.watch);
         watch.readers.set(watch.readers.get() + 1);
         watch.meets(me, false)?;
-        let seen = (0..watch.words).map(|index| world.get_value(self.word(world, index)));
+        let seen = (0..self.words).map(|index| world.get_value(self.word(world, index)));
         // A rank that finds the record lost with its owner is not inside any more.
         let leave = || watch.readers.set(watch.readers.get() - 1);
         let seen = seen.collect::<Result<Vec<u64>>>().inspect_err(|_| leave())?;
@@ -94,7 +105,7 @@ impl Library {
                 "the writer {me} reads {seen} where {written} was written"
             )));
         }
-        let put = (0..watch.words)
+        let put = (0..self.words)
             .try_for_each(|index| world.put_value(seen + 1, self.word(world, index)));
         watch.written.set(seen + 1);
         watch.writer.set(None);

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use farside_bench::array::{self, Options, Shape};
+use farside_bench::driver::Findings;
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(
@@ -40,8 +41,8 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let shapes = arguments.shapes.iter().map(|text| Shape::parse(text)).collect::<Result<_>>()?;
     let common = arguments.common;
     let setting = common.setting(arguments.ranks, 20)?;
-    let (records, troubles) =
+    let Findings { records, troubles } =
         array::run(&Options { setting, cases: arguments.cases, shapes, size: arguments.size })?;
     let table = array::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: array::plot })
+    common.show(&Report { records, troubles, table, plot: array::plot })
 }

@@ -6,8 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use farside::map::Synchronization;
 use farside_bench::dht::{self, Options, lock};
+use farside_bench::driver::Findings;
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(
@@ -53,7 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         operations: arguments.operations,
         keys: arguments.keys,
     };
-    let (records, troubles) = dht::run(&options)?;
+    let Findings { records, troubles } = dht::run(&options)?;
     let table = dht::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: dht::plot })
+    common.show(&Report { records, troubles, table, plot: dht::plot })
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use farside_bench::driver::Setting;
 use farside_bench::dsm::{self, Options};
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(
@@ -63,12 +63,12 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let (mut records, mut troubles) = (Vec::new(), Vec::new());
     for setting in settings {
         options.setting = setting;
-        let (found, failed) = dsm::run(&options)?;
-        records.extend(found);
-        troubles.extend(failed);
+        let found = dsm::run(&options)?;
+        records.extend(found.records);
+        troubles.extend(found.troubles);
     }
     let table = dsm::tables(&records);
-    arguments.common.show(&Findings { records, troubles, table, plot: dsm::plot })
+    arguments.common.show(&Report { records, troubles, table, plot: dsm::plot })
 }
 
 /// One for each number of nodes, the smallest first; what is wrong with one of them is said before

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::interference::{self, Options, Sharing};
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  farside bench interference --servers \
@@ -40,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         loads_per_s: arguments.loads,
         sharing: arguments.cores.iter().map(|name| Sharing::parse(name)).collect::<Result<_>>()?,
     };
-    let (records, troubles) = interference::run(&options)?;
+    let Findings { records, troubles } = interference::run(&options)?;
     let table = interference::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: interference::plot })
+    common.show(&Report { records, troubles, table, plot: interference::plot })
 }

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::locks::{self, LockSpec, Options, Thresholds, levels};
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  farside bench locks --ranks 2,16 --against \
@@ -63,9 +64,9 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         writers_pct: arguments.writers,
         operations: arguments.operations,
     };
-    let (records, troubles) = locks::run(&options)?;
+    let Findings { records, troubles } = locks::run(&options)?;
     let table = locks::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: locks::plot })
+    common.show(&Report { records, troubles, table, plot: locks::plot })
 }
 
 /// The locks asked for, with every combination of the thresholds asked for.

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::lu::{self, Options};
 use farside_job::parse_bytes;
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(
@@ -57,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         message_bytes: parse_bytes(&arguments.eager)? as usize,
         refetch: arguments.refetch,
     };
-    let (records, troubles) = lu::run(&options)?;
+    let Findings { records, troubles } = lu::run(&options)?;
     let table = lu::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: lu::plot })
+    common.show(&Report { records, troubles, table, plot: lu::plot })
 }

@@ -21,7 +21,7 @@ use farside_apps::output::check_target;
 use farside_bench::driver::{self, Plan, Setting};
 use farside_bench::record::Record;
 use farside_bench::rivals::Rival;
-use farside_job::Kind;
+use farside_job::{Kind, parse_bytes};
 
 use crate::complain;
 use crate::mode::Mode;
@@ -133,13 +133,18 @@ struct Common {
     plot: Option<PathBuf>,
 }
 
-/// What a bench has found.
-struct Findings {
+/// What a bench shows.
+struct Report {
     records: Vec<Record>,
     /// What was left out, and what went wrong with rivals.
     troubles: Vec<String>,
     table: String,
     plot: fn(&[Record], &Path) -> Result<()>,
+}
+
+/// Reads sizes such as `8,64K`.
+fn parse_sizes(texts: &[String]) -> Result<Vec<usize>> {
+    texts.iter().map(|text| Ok(parse_bytes(text)? as usize)).collect()
 }
 
 fn between_nodes(name: &str) -> Result<Kind, String> {
@@ -198,16 +203,16 @@ impl Common {
         })
     }
 
-    fn show(&self, findings: &Findings) -> Result<ExitCode> {
-        writeln!(std::io::stdout(), "{}", findings.table)?;
-        for trouble in &findings.troubles {
+    fn show(&self, report: &Report) -> Result<ExitCode> {
+        writeln!(std::io::stdout(), "{}", report.table)?;
+        for trouble in &report.troubles {
             complain(trouble);
         }
         if let Some(path) = &self.json {
-            write_json(path, &findings.records)?;
+            write_json(path, &report.records)?;
         }
         if let Some(directory) = &self.plot {
-            (findings.plot)(&findings.records, directory)?;
+            (report.plot)(&report.records, directory)?;
             writeln!(std::io::stdout(), "plots: {}", directory.join("index.html").display())?;
         }
         Ok(ExitCode::SUCCESS)

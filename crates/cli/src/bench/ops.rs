@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::ops::{self, Options};
 use farside_bench::rivals::Rival;
-use farside_job::parse_bytes;
 
-use super::{Common, Findings};
+use super::{Common, Report, parse_sizes};
 
 #[derive(Args)]
 #[command(
@@ -38,15 +38,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let sizes: Vec<usize> = arguments
-        .sizes
-        .iter()
-        .map(|text| Ok(parse_bytes(text)? as usize))
-        .collect::<Result<_>>()?;
+    let sizes = parse_sizes(&arguments.sizes)?;
     let common = arguments.common;
     let options =
         Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, sizes };
-    let (records, mut troubles) = ops::run(&options)?;
+    let Findings { records, mut troubles } = ops::run(&options)?;
     let is_asked_for =
         options.cases.is_empty() || options.cases.iter().any(|case| case == "compare_swap");
     if is_asked_for
@@ -59,5 +55,5 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         );
     }
     let table = ops::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: ops::plot })
+    common.show(&Report { records, troubles, table, plot: ops::plot })
 }

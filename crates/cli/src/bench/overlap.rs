@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::overlap::{self, Options};
 use farside_job::parse_bytes;
 
-use super::{Common, Findings};
+use super::{Common, Report, parse_sizes};
 
 #[derive(Args)]
 #[command(
@@ -54,11 +55,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let sizes: Vec<usize> = arguments
-        .sizes
-        .iter()
-        .map(|text| Ok(parse_bytes(text)? as usize))
-        .collect::<Result<_>>()?;
+    let sizes = parse_sizes(&arguments.sizes)?;
     let common = arguments.common;
     let options = Options {
         setting: common.setting(arguments.ranks, 20)?,
@@ -69,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
         slice: Duration::from_micros(arguments.slice),
         message_bytes: parse_bytes(&arguments.eager)? as usize,
     };
-    let (records, troubles) = overlap::run(&options)?;
+    let Findings { records, troubles } = overlap::run(&options)?;
     let table = overlap::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: overlap::plot })
+    common.show(&Report { records, troubles, table, plot: overlap::plot })
 }

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use farside_bench::driver::Findings;
 use farside_bench::sync::{self, Options};
 use farside_job::parse_bytes;
 
-use super::{Common, Findings};
+use super::{Common, Report};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  farside bench sync --ranks 2,4,8,16 --against \
@@ -33,7 +34,7 @@ pub(super) fn run(arguments: Arguments) -> Result<ExitCode> {
     let common = arguments.common;
     let options =
         Options { setting: common.setting(arguments.ranks, 20)?, cases: arguments.cases, bytes };
-    let (records, troubles) = sync::run(&options)?;
+    let Findings { records, troubles } = sync::run(&options)?;
     let table = sync::tables(&records);
-    common.show(&Findings { records, troubles, table, plot: sync::plot })
+    common.show(&Report { records, troubles, table, plot: sync::plot })
 }

@@ -1,5 +1,6 @@
 //! What the system allows, and what to do where that is too little.
 
+use farside_job::SocketBuffer;
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
@@ -113,7 +114,7 @@ fn huge_pages() -> Limit {
 
 fn socket_buffer() -> Limit {
     match farside_job::socket_buffer() {
-        Ok((asked, granted)) => {
+        Ok(SocketBuffer { asked_bytes: asked, granted_bytes: granted }) => {
             let note = format!(
                 "the nic fabric asks for {asked}; with less, datagrams get lost under load and are \
                  sent again: `sysctl -w net.core.rmem_max={asked}`"

@@ -1,5 +1,6 @@
 //! Ownership: an array is cut into blocks, and each block belongs to a member.
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Result};
 
 use super::area::{Area, DIMENSIONS_MAX, strides};
@@ -62,6 +63,88 @@ pub(super) struct Block {
     pub(super) strides: [usize; DIMENSIONS_MAX],
 }
 
+/// Where an array is cut into blocks, and in which turns they are dealt out.
+struct Cuts {
+    /// For each dimension the first indices of the blocks, and the end.
+    cuts: Vec<Vec<usize>>,
+    turns: Turns,
+}
+
+/// In which turns members get blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Turns {
+    /// Each member gets one at most.
+    None,
+    /// The members follow each other.
+    ByNumber,
+    /// The members of a grid follow each other in each dimension.
+    OnGrid(Vec<usize>),
+}
+
+impl Cuts {
+    fn new(shape: &[usize], how: &Distribution, members: usize) -> Result<Cuts> {
+        let dimensions = shape.len();
+        let even = |grid: &[usize]| -> Vec<Vec<usize>> {
+            let cut = |(&extent, &parts): (&usize, &usize)| {
+                (0..=parts).map(|part| part * extent / parts).collect()
+            };
+            shape.iter().zip(grid).map(cut).collect()
+        };
+        let (cuts, turns) = match how {
+            Distribution::Regular => (even(&grid_of(shape, members)), Turns::None),
+            Distribution::Grid(grid) => (even(check_grid(grid, dimensions, members)?), Turns::None),
+            Distribution::Irregular(starts) => (irregular(shape, starts, members)?, Turns::None),
+            Distribution::BlockCyclic(block) => (tiles(shape, block)?, Turns::ByNumber),
+            Distribution::BlockCyclicGrid { block, grid } => {
+                let cuts = tiles(shape, block)?;
+                (cuts, Turns::OnGrid(check_grid(grid, dimensions, members)?.to_vec()))
+            }
+        };
+        Ok(Cuts { cuts, turns })
+    }
+}
+
+/// Cuts an array at given places.
+fn irregular(shape: &[usize], starts: &[Vec<usize>], members: usize) -> Result<Vec<Vec<usize>>> {
+    let what = "dimensions that blocks are cut in, and of their array";
+    check_same(what, starts.len(), shape)?;
+    let cuts: Vec<Vec<usize>> = starts
+        .iter()
+        .zip(shape)
+        .map(|(starts, &extent)| starts.iter().copied().chain([extent]).collect())
+        .collect();
+    for (cuts, starts) in cuts.iter().zip(starts) {
+        if starts.first() != Some(&0) || cuts.windows(2).any(|pair| pair[0] > pair[1]) {
+            let what = format!(
+                "blocks that begin at {starts:?} do not cover a dimension: expected 0 and then \
+                 ascending numbers within the array"
+            );
+            return Err(Error::InvalidArgument(what));
+        }
+    }
+    let grid: Vec<usize> = starts.iter().map(Vec::len).collect();
+    check_grid(&grid, shape.len(), members)?;
+    Ok(cuts)
+}
+
+/// Cuts an array into blocks of a given shape.
+fn tiles(shape: &[usize], block: &[usize]) -> Result<Vec<Vec<usize>>> {
+    check_same("dimensions of a block, and of its array", block.len(), shape)?;
+    if block.contains(&0) {
+        return Err(Error::InvalidArgument(format!("blocks of shape {block:?} are empty")));
+    }
+    let cut =
+        |(&extent, &step): (&usize, &usize)| (0..extent).step_by(step).chain([extent]).collect();
+    Ok(shape.iter().zip(block).map(cut).collect())
+}
+
+fn check_same(what: &'static str, given: usize, shape: &[usize]) -> Result<()> {
+    match given == shape.len() {
+        true => Ok(()),
+        false => Err(Error::Mismatch { what, left: given as u64, right: shape.len() as u64 }),
+    }
+}
+
 impl Blocks {
     pub(super) fn new(
         shape: &[usize],
@@ -70,56 +153,8 @@ impl Blocks {
         members: usize,
     ) -> Result<Blocks> {
         check_shape(shape, ghosts)?;
-        let dimensions = shape.len();
-        let same = |what: &'static str, given: usize| match given == dimensions {
-            true => Ok(()),
-            false => Err(Error::Mismatch { what, left: given as u64, right: dimensions as u64 }),
-        };
-        let even = |grid: &[usize]| -> Vec<Vec<usize>> {
-            let cut = |(&extent, &parts): (&usize, &usize)| {
-                (0..=parts).map(|part| part * extent / parts).collect()
-            };
-            shape.iter().zip(grid).map(cut).collect()
-        };
-        let tiles = |block: &[usize]| -> Result<Vec<Vec<usize>>> {
-            same("dimensions of a block, and of its array", block.len())?;
-            if block.contains(&0) {
-                return Err(Error::InvalidArgument(format!("blocks of shape {block:?} are empty")));
-            }
-            let cut = |(&extent, &step): (&usize, &usize)| {
-                (0..extent).step_by(step).chain([extent]).collect()
-            };
-            Ok(shape.iter().zip(block).map(cut).collect())
-        };
-        let (cuts, grid) = match how {
-            Distribution::Regular => (even(&grid_of(shape, members)), None),
-            Distribution::Grid(grid) => (even(check_grid(grid, dimensions, members)?), None),
-            Distribution::Irregular(starts) => {
-                same("dimensions that blocks are cut in, and of their array", starts.len())?;
-                let cuts: Vec<Vec<usize>> = starts
-                    .iter()
-                    .zip(shape)
-                    .map(|(starts, &extent)| starts.iter().copied().chain([extent]).collect())
-                    .collect();
-                for (cuts, starts) in cuts.iter().zip(starts) {
-                    if starts.first() != Some(&0) || cuts.windows(2).any(|pair| pair[0] > pair[1]) {
-                        let what = format!(
-                            "blocks that begin at {starts:?} do not cover a dimension: expected 0 \
-                             and then ascending numbers within the array"
-                        );
-                        return Err(Error::InvalidArgument(what));
-                    }
-                }
-                let grid: Vec<usize> = starts.iter().map(Vec::len).collect();
-                check_grid(&grid, dimensions, members)?;
-                (cuts, None)
-            }
-            Distribution::BlockCyclic(block) => (tiles(block)?, Some(None)),
-            Distribution::BlockCyclicGrid { block, grid } => {
-                (tiles(block)?, Some(Some(check_grid(grid, dimensions, members)?.to_vec())))
-            }
-        };
-        if grid.is_some() && ghosts.iter().any(|&width| width > 0) {
+        let Cuts { cuts, turns } = Cuts::new(shape, how, members)?;
+        if turns != Turns::None && ghosts.iter().any(|&width| width > 0) {
             return Err(Error::Unsupported {
                 what: "a border around blocks that are dealt out in turns".into(),
             });
@@ -133,19 +168,19 @@ impl Blocks {
             lens: vec![0; members],
             is_single: false,
         };
-        blocks.deal(grid, members);
+        blocks.deal(&turns, members);
         blocks.is_single = blocks.by_member.iter().all(|blocks| blocks.len() <= 1);
         Ok(blocks)
     }
 
-    /// Gives each block its home. `turns` are none, or by number, or on a grid.
-    fn deal(&mut self, turns: Option<Option<Vec<usize>>>, members: usize) {
+    /// Gives each block its home.
+    fn deal(&mut self, turns: &Turns, members: usize) {
         for number in 0..self.counts().iter().product() {
             let at = self.position(number);
-            let member = match &turns {
-                None => number,
-                Some(None) => number % members,
-                Some(Some(grid)) => {
+            let member = match turns {
+                Turns::None => number,
+                Turns::ByNumber => number % members,
+                Turns::OnGrid(grid) => {
                     grid.iter().zip(at).fold(0, |member, (&size, at)| member * size + at % size)
                 }
             };
@@ -229,28 +264,26 @@ impl Blocks {
             return Ok(());
         }
         let dimensions = self.shape.len();
-        let (mut first, mut last) = ([0; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
-        for dimension in 0..dimensions {
-            first[dimension] = place(&self.cuts[dimension], area.low()[dimension]);
-            last[dimension] = place(&self.cuts[dimension], area.high()[dimension] - 1);
+        // The blocks are numbered as the elements of an array with one element for each of them.
+        let (mut counts, mut strides) = ([0; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
+        let (mut first, mut stride) = (0, 1);
+        for dimension in (0..dimensions).rev() {
+            let cuts = &self.cuts[dimension];
+            let low = place(cuts, area.low()[dimension]);
+            counts[dimension] = place(cuts, area.high()[dimension] - 1) - low + 1;
+            strides[dimension] = stride;
+            first += low * stride;
+            stride *= cuts.len() - 1;
         }
-        let mut at = first;
-        loop {
-            let number = (0..dimensions).fold(0, |number, dimension| {
-                number * (self.cuts[dimension].len() - 1) + at[dimension]
-            });
+        let mut done = Ok(());
+        walk([first], &counts[..dimensions], [&strides[..dimensions]], &mut |[number]| {
             let block = self.block(number);
             if !block.area.is_empty() {
-                each(block)?;
+                done = each(block);
             }
-            let Some(dimension) =
-                (0..dimensions).rev().find(|&dimension| at[dimension] < last[dimension])
-            else {
-                return Ok(());
-            };
-            at[dimension] += 1;
-            at[dimension + 1..dimensions].copy_from_slice(&first[dimension + 1..dimensions]);
-        }
+            done.is_ok()
+        });
+        done
     }
 }
 

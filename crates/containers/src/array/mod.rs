@@ -159,16 +159,19 @@ impl Builder {
     /// assert_eq!(a.owner(&[2, 4])?, farside::Rank(2));
     /// # a.free() }).unwrap();
     /// ```
+    #[track_caller]
     pub fn create<T: Plain>(self, world: &World) -> Result<GlobalArray<'_, T>> {
         let fences = Some(Fences::new(world)?);
         self.make(Rc::new(Home { team: world.team(), fences }))
     }
 
     /// Makes it for the members of a team. Collective over the team.
+    #[track_caller]
     pub fn create_on<'w, T: Plain>(self, team: impl Into<Team<'w>>) -> Result<GlobalArray<'w, T>> {
         self.make(Rc::new(Home { team: team.into(), fences: None }))
     }
 
+    #[track_caller]
     fn make<T: Plain>(self, home: Rc<Home<'_>>) -> Result<GlobalArray<'_, T>> {
         let blocks = Blocks::new(&self.shape, &self.distribution, &self.ghosts, home.team.size())?;
         let window = home.team.window(blocks.lens[home.team.index()])?;
@@ -179,12 +182,14 @@ impl Builder {
 impl<'w, T: Plain> GlobalArray<'w, T> {
     /// Makes an array of a shape for all ranks, in regular blocks. Collective. All elements are
     /// zero.
+    #[track_caller]
     pub fn new(world: &'w World, shape: &[usize]) -> Result<GlobalArray<'w, T>> {
         Builder::new(shape).create(world)
     }
 
     /// Makes another array of the same shape, distribution and members. Collective. All elements
     /// are zero.
+    #[track_caller]
     pub fn like(&self) -> Result<GlobalArray<'w, T>> {
         let window = self.team().window(self.blocks.lens[self.team().index()])?;
         Ok(GlobalArray { window, blocks: self.blocks.clone(), home: self.home.clone() })

@@ -4,11 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Result};
 use farside_rma::{Complex, Plain, World};
 use zerocopy::IntoBytes;
 
-use super::area::Area;
+use super::area::{Area, strides};
 use super::math::is_first;
 use super::{Builder, GlobalArray};
 use crate::map::{agree, check};
@@ -121,19 +122,17 @@ impl<T: Element> GlobalArray<'_, T> {
         self.sync()
     }
 
-    /// Where the rows of an area begin, in elements of the whole array.
-    fn rows(&self, area: &Area) -> impl Iterator<Item = usize> + use<T> {
-        let (shape, low, extents) = (self.shape().to_vec(), area.low().to_vec(), area.shape());
-        let last = shape.len() - 1;
-        (0..extents[..last].iter().product()).map(move |row: usize| {
-            let (mut rest, mut at, mut stride) = (row, low[last], shape[last]);
-            for dimension in (0..last).rev() {
-                at += (low[dimension] + rest % extents[dimension]) * stride;
-                rest /= extents[dimension];
-                stride *= shape[dimension];
-            }
-            at
-        })
+    /// Returns the first element of each row of an area, as its number in the whole array.
+    fn rows(&self, area: &Area) -> Vec<usize> {
+        let (strides, extents) = (strides(self.shape()), area.extents());
+        let first = area.low().iter().zip(strides).map(|(low, stride)| low * stride).sum();
+        let last = area.dimensions() - 1;
+        let mut rows = Vec::with_capacity(extents[..last].iter().product());
+        walk([first], &extents[..last], [&strides[..last]], &mut |[row]| {
+            rows.push(row);
+            true
+        });
+        rows
     }
 }
 

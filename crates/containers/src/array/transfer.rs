@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use farside_fabric::strided::walk;
 use farside_fabric::{Error, Result};
 use farside_rma::{Integer, Patch as Strided, Plain, Run, Summand};
 use ndarray::{ArrayD, ArrayView, ArrayViewMut, Dimension, IxDyn, SliceInfoElem};
@@ -239,8 +240,7 @@ impl<T: Plain> GlobalArray<'_, T> {
         })
     }
 
-    /// Calls `each` for everybody who owns a part of an area, with all that is its own in one
-    /// request.
+    /// Calls `each` for every owner of a part of an area, with all that is its own in one request.
     fn for_each_owner(
         &self,
         area: &Area,
@@ -248,20 +248,16 @@ impl<T: Plain> GlobalArray<'_, T> {
     ) -> Result<()> {
         let dimensions = area.dimensions();
         let near_strides = strides(&area.extents()[..dimensions]);
-        // Most owners have one block; those who have more are put together.
+        // Most owners have one block; the blocks of the others are put together.
         let mut several: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         let is_single = self.blocks.is_single();
         self.blocks.for_each_in(area, |block| {
             let part = block.area.intersection(area);
             let near = offset(part.low(), area.low(), &near_strides);
             if !is_single {
-                return runs(
-                    &part,
-                    near,
-                    &near_strides,
-                    &block,
-                    several.entry(block.member).or_default(),
-                );
+                let several = several.entry(block.member).or_default();
+                add_rows(&part, near, &near_strides, &block, several);
+                return Ok(());
             }
             let (counts, far) = (part.extents(), block.offset(part.low()));
             let patch = Strided {
@@ -378,32 +374,21 @@ impl<T: Integer> GlobalArray<'_, T> {
     }
 }
 
-/// The rows of a part of a block, as runs.
-fn runs(
+/// Adds the rows of a part of a block to runs.
+fn add_rows(
     part: &Area,
     near: usize,
     near_strides: &[usize; DIMENSIONS_MAX],
     block: &Block,
     runs: &mut Vec<Run>,
-) -> Result<()> {
+) {
     let (dimensions, extents, far) = (part.dimensions(), part.extents(), block.offset(part.low()));
-    let len = extents[dimensions - 1];
-    let rows: usize = extents[..dimensions - 1].iter().product();
-    let mut at = [0; DIMENSIONS_MAX];
-    for _ in 0..rows {
-        let steps = |strides: &[usize; DIMENSIONS_MAX]| -> usize {
-            at.iter().zip(strides).map(|(at, stride)| at * stride).sum()
-        };
-        runs.push(Run { near: near + steps(near_strides), far: far + steps(&block.strides), len });
-        for dimension in (0..dimensions - 1).rev() {
-            at[dimension] += 1;
-            if at[dimension] < extents[dimension] {
-                break;
-            }
-            at[dimension] = 0;
-        }
-    }
-    Ok(())
+    let (last, len) = (dimensions - 1, extents[dimensions - 1]);
+    let strides = [&near_strides[..last], &block.strides[..last]];
+    walk([near, far], &extents[..last], strides, &mut |[near, far]| {
+        runs.push(Run { near, far, len });
+        true
+    });
 }
 
 fn offset(index: &[usize], low: &[usize], strides: &[usize; DIMENSIONS_MAX]) -> usize {

@@ -44,6 +44,7 @@ pub struct FixedMap<W = Right> {
 impl FixedMap {
     /// Makes a map with a volume on every rank, of so many slots and so many cells for what finds
     /// its slot taken. Collective.
+    #[track_caller]
     pub fn new(
         world: &World,
         slots: usize,
@@ -67,6 +68,7 @@ impl FixedMap {
 
 impl<W: Variant> FixedMap<W> {
     #[doc(hidden)]
+    #[track_caller]
     pub fn variant(
         team: &Team<'_>,
         volumes: &[Rank],

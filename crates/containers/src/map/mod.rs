@@ -96,6 +96,7 @@ pub struct HashMap<K, V, W = Right> {
 
 impl<K: Plain, V: Plain> HashMap<K, V> {
     /// Makes a map of all ranks. Collective.
+    #[track_caller]
     pub fn new(world: &World) -> Result<HashMap<K, V>> {
         HashMap::with(&world.team(), &Options::default())
     }
@@ -112,6 +113,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
     /// assert_eq!(map.get(&world, *b"hello")?, Some(5));
     /// # map.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn with(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V>> {
         HashMap::variant(team, options)
     }
@@ -119,6 +121,7 @@ impl<K: Plain, V: Plain> HashMap<K, V> {
 
 impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
     #[doc(hidden)]
+    #[track_caller]
     pub fn variant(team: &Team<'_>, options: &Options) -> Result<HashMap<K, V, W>> {
         let members: Box<[Rank]> = team.members().into();
         if members.iter().any(|rank| rank.0 >= (1 << 24) - 1) {
@@ -136,6 +139,7 @@ impl<K: Plain, V: Plain, W: Variant> HashMap<K, V, W> {
         Ok(HashMap { words, layout, members, guards, shapes, room, types: PhantomData })
     }
 
+    #[track_caller]
     fn allocate(team: &Team<'_>, options: &Options) -> Result<(Window<u64>, Layout)> {
         let slots = (options.slots as u64).div_ceil(team.size() as u64);
         let layout = |bytes: usize| {

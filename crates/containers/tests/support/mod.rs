@@ -4,7 +4,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use farside::counting::Counts;
+use farside::fabric::counting::Counts;
 use farside::sim::{random, simulation, whole_program};
 use farside::{Error, Local, Result, World};
 

@@ -182,6 +182,7 @@ impl<'t> Window<'t> {
     /// })
     /// .unwrap();
     /// ```
+    #[track_caller]
     pub fn allocate(
         team: impl Into<Team<'t>>,
         bytes: usize,
@@ -219,6 +220,7 @@ impl<'t> Window<'t> {
 
 impl<'t, V: Variant> Window<'t, V> {
     #[doc(hidden)]
+    #[track_caller]
     pub fn allocate_as(
         team: impl Into<Team<'t>>,
         bytes: usize,

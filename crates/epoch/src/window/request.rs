@@ -200,7 +200,7 @@ impl<'t, T: Plain> Get<'t, T> {
         let into = Cell::new(into);
         // Started once, it takes the memory along.
         let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
-            Ok(Box::new(context.read_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
+            Ok(Box::new(context.get_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
         });
         let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
         Get { ticket: Ticket::queued(target, true, start, decode, bytes) }
@@ -213,7 +213,7 @@ impl<'t, T: Plain> Put<'t, T> {
         let data = Cell::new(data);
         // Started once, it takes the data along.
         let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
-            Ok(Box::new(context.write_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
+            Ok(Box::new(context.put_nb::<T>(data.take(), at.cast())?) as Box<dyn Underway<_>>)
         });
         let decode = |_: &[u8], _| Err(Error::Internal("a put has no answer in a message".into()));
         Put { ticket: Ticket::queued(target, false, start, decode, bytes) }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const LONG_COPY: usize = 1024;
 
-/// Returns when all that this thread wrote before can be seen by everybody, ahead of all that it
+/// Returns when all that this thread wrote before can be seen by all others, ahead of all that it
 /// reads or writes afterwards.
 #[inline]
 pub fn full_fence() {

@@ -94,7 +94,7 @@ impl Mapped {
         Mapped { base, bytes, salt: 0, watched: None, locks: None, _hold: hold }
     }
 
-    /// The same mapping with the words that let several ranks use it directly.
+    /// Returns the same mapping with the words that let several ranks use it directly.
     ///
     /// # Safety
     ///
@@ -118,8 +118,8 @@ impl Mapped {
         self.base
     }
 
-    /// The bits under which sleepers announce that they wait for the word at `offset`; a pair has
-    /// two, one for each half.
+    /// Returns the bits under which sleepers announce that they wait for the word at `offset`; a
+    /// pair has two, one for each half.
     #[inline]
     pub fn watch_bits(&self, offset: u64, width: Width) -> u64 {
         let first = watch_bit(self.salt.wrapping_add(offset));
@@ -130,8 +130,8 @@ impl Mapped {
         }
     }
 
-    /// Whether the owner may have a waiter asleep for the word at `offset`, who must be woken after
-    /// it was changed.
+    /// Returns whether the owner may be asleep in a wait for the word at `offset`: then it must be
+    /// woken after the word was changed.
     ///
     /// The load is sequentially consistent, as are the atomics of [`Mapped::atomic`]: a waiter
     /// announces itself before it looks at the word for the last time, so one of the two sees the
@@ -144,7 +144,7 @@ impl Mapped {
         watched & self.watch_bits(offset, width) != 0
     }
 
-    /// Whether `bytes` at `offset` are inside.
+    /// Returns whether `bytes` at `offset` are inside.
     #[inline]
     fn holds(&self, offset: u64, bytes: u64) -> bool {
         bytes <= self.bytes && offset <= self.bytes - bytes
@@ -207,7 +207,7 @@ impl Mapped {
         }
     }
 
-    /// The word at `offset`, to be looked at again and again; `None` if it is outside or
+    /// Returns the word at `offset`, to be looked at again and again; `None` if it is outside or
     /// misaligned, or a pair.
     #[inline]
     pub fn look(&self, offset: u64, width: Width) -> Option<Look<'_>> {
@@ -321,43 +321,34 @@ fn watch_bit(address: u64) -> u64 {
     1 << ((address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
 }
 
-/// Whether the processor swaps pairs without a lock. Where it does not, pair atomics are
+/// Returns whether the processor swaps pairs without a lock. Where it does not, pair atomics are
 /// unsupported, because the emulation's lock would not be shared between processes.
 pub fn pairs_are_lock_free() -> bool {
     AtomicU128::is_lock_free()
 }
 
-#[inline]
-fn atomic_32(word: &AtomicU32, op: Atomic) -> u32 {
-    const SC: Ordering = Ordering::SeqCst;
-    match op {
-        Atomic::Load => word.load(SC),
-        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u32, SC),
-        Atomic::Add(value) => word.fetch_add(value as u32, SC),
-        Atomic::And(value) => word.fetch_and(value as u32, SC),
-        Atomic::Or(value) => word.fetch_or(value as u32, SC),
-        Atomic::Xor(value) => word.fetch_xor(value as u32, SC),
-        Atomic::CompareSwap { expected, desired } => word
-            .compare_exchange(expected as u32, desired as u32, SC, SC)
-            .unwrap_or_else(|held| held),
-    }
+/// Executes an atomic on a word of one width.
+macro_rules! atomic_of {
+    ($name:ident, $word:ty, $value:ty) => {
+        #[inline]
+        fn $name(word: &$word, op: Atomic) -> $value {
+            const SC: Ordering = Ordering::SeqCst;
+            match op {
+                Atomic::Load => word.load(SC),
+                Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as $value, SC),
+                Atomic::Add(value) => word.fetch_add(value as $value, SC),
+                Atomic::And(value) => word.fetch_and(value as $value, SC),
+                Atomic::Or(value) => word.fetch_or(value as $value, SC),
+                Atomic::Xor(value) => word.fetch_xor(value as $value, SC),
+                Atomic::CompareSwap { expected, desired } => word
+                    .compare_exchange(expected as $value, desired as $value, SC, SC)
+                    .unwrap_or_else(|held| held),
+            }
+        }
+    };
 }
-
-#[inline]
-fn atomic_64(word: &AtomicU64, op: Atomic) -> u64 {
-    const SC: Ordering = Ordering::SeqCst;
-    match op {
-        Atomic::Load => word.load(SC),
-        Atomic::Store(value) | Atomic::Swap(value) => word.swap(value as u64, SC),
-        Atomic::Add(value) => word.fetch_add(value as u64, SC),
-        Atomic::And(value) => word.fetch_and(value as u64, SC),
-        Atomic::Or(value) => word.fetch_or(value as u64, SC),
-        Atomic::Xor(value) => word.fetch_xor(value as u64, SC),
-        Atomic::CompareSwap { expected, desired } => word
-            .compare_exchange(expected as u64, desired as u64, SC, SC)
-            .unwrap_or_else(|held| held),
-    }
-}
+atomic_of!(atomic_32, AtomicU32, u32);
+atomic_of!(atomic_64, AtomicU64, u64);
 
 #[inline]
 fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {

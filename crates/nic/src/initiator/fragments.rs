@@ -3,9 +3,22 @@
 //! Paper:   \[NIC02 section III-A\]: the interface packetizes the data of a message.
 //! Differs: regions have any shape, and no fragment ends within an element or an aligned word.
 
-use farside_fabric::{Piece, Shape};
+use farside_fabric::{Piece, Rank, Region, SegmentId, Shape};
 
 const WORD_BYTES: u64 = 8;
+
+/// A segment of a far rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FarSegment {
+    pub(crate) rank: Rank,
+    pub(crate) segment: SegmentId,
+}
+
+impl FarSegment {
+    pub(crate) fn of(region: &Region<'_>) -> FarSegment {
+        FarSegment { rank: region.rank, segment: region.segment }
+    }
+}
 
 /// A fragment: rows of equal length at equal distance, and their place in the packed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

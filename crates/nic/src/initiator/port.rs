@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
-use farside_fabric::{Error, HandlerId, Node, Rank, Reply, Result, SegmentId, Ticket};
+use farside_fabric::{Error, HandlerId, Node, Reply, Result, Ticket};
 use farside_shm::{FarAnswer, Reach};
 use rustc_hash::FxHashMap;
 
 use crate::clock::now_ns;
-use crate::initiator::fragments::Fragments;
+use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Origin, SendNow, Wire};
 use crate::transport::direct::{Notice, Owed};
 use crate::transport::{PeerAddress, TransportEndpoint};
@@ -187,7 +187,7 @@ impl Port {
     pub(crate) unsafe fn put_straight(
         &mut self,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         fragments: &mut Fragments<'_>,
         bytes: &[u8],
         counts: bool,

@@ -10,7 +10,7 @@ use farside_shm::{Job, Neighbourhood, Reach, Surroundings};
 
 use super::address_table::AddressTable;
 use super::ports::{abandon_the_lost, drain, open_port};
-use crate::initiator::fragments::Fragments;
+use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::Origin;
 use crate::initiator::port::Port;
 use crate::initiator::progress::Progress;
@@ -114,7 +114,7 @@ impl Drop for Handlers {
 fn put_all(origin: &mut Origin, server: ServerId, to: &Region<'_>, bytes: &[u8]) {
     let mut fragments = Fragments::new(to.shape, 1);
     while !fragments.is_done() {
-        origin.put_some(server, (to.rank, to.segment), &mut fragments, bytes, false);
+        origin.put_some(server, FarSegment::of(to), &mut fragments, bytes, false);
     }
 }
 

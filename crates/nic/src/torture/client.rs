@@ -6,7 +6,7 @@ use farside_fabric::{
 
 use super::memory::word;
 use super::network::{Random, mix};
-use crate::initiator::fragments::Fragments;
+use crate::initiator::fragments::{FarSegment, Fragments};
 use crate::initiator::origin::{Addends, Origin};
 use crate::link::buffer::Buffer;
 use crate::target::memory::slot;
@@ -261,7 +261,8 @@ impl Client {
         server.last_put = words.last().copied();
         let (counts, strides) = ([count], [stride * 8]);
         let shape = shape_of(area + first * 8, unit * 8, &counts, &strides);
-        let (place, mut cut) = ((server.rank, SegmentId::ROOT), Fragments::new(shape, 1));
+        let (place, mut cut) =
+            (FarSegment { rank: server.rank, segment: SegmentId::ROOT }, Fragments::new(shape, 1));
         if self.random.chance(50) {
             while !cut.is_done() {
                 self.origin.put_some(server.id, place, &mut cut, &bytes, false);
@@ -292,7 +293,12 @@ impl Client {
         let (counts, strides) = ([count], [stride * 8]);
         let mut cut = Fragments::new(shape_of(area + first * 8, unit * 8, &counts, &strides), 1);
         while !cut.is_done() {
-            self.origin.get_some(ticket, server.id, (server.rank, SegmentId::ROOT), &mut cut);
+            self.origin.get_some(
+                ticket,
+                server.id,
+                FarSegment { rank: server.rank, segment: SegmentId::ROOT },
+                &mut cut,
+            );
         }
         self.fetches.push((ticket, at, Fetch::Get { words, floor, buffer }));
     }
@@ -313,7 +319,7 @@ impl Client {
         let shape = Shape::Block(Piece { offset: at::SUMS + first * 8, bytes: count * 8 });
         let mut cut = Fragments::new(shape, 8);
         while !cut.is_done() {
-            let place = (server.rank, SegmentId::ROOT);
+            let place = FarSegment { rank: server.rank, segment: SegmentId::ROOT };
             self.origin.accumulate_some(
                 server.id,
                 place,

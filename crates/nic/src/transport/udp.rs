@@ -94,13 +94,22 @@ pub(crate) fn open(at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Returns the size of a socket's buffer in bytes: what is asked for, and what the system grants.
-pub fn buffer_bytes() -> Result<(u64, u64)> {
+/// The size of a socket's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketBuffer {
+    /// How many bytes are asked for.
+    pub asked_bytes: u64,
+    /// How many of them the system grants.
+    pub granted_bytes: u64,
+}
+
+/// Returns the size of a socket's buffer here.
+pub fn socket_buffer() -> Result<SocketBuffer> {
     let socket = open(SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), 0))?;
     let granted = sockopt::socket_recv_buffer_size(&socket)
         .map_err(|errno| system("reading a socket's buffer", &errno.into()))?;
     // The system doubles the size for its own needs, and reports the double.
-    Ok((BUFFER_BYTES as u64, granted as u64 / 2))
+    Ok(SocketBuffer { asked_bytes: BUFFER_BYTES as u64, granted_bytes: granted as u64 / 2 })
 }
 
 /// Returns the address that a socket is bound to.

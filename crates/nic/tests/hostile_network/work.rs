@@ -4,13 +4,14 @@ use farside_fabric::{Rank, Result};
 use farside_rma::World;
 
 /// How many operations a rank does in a round.
-pub(crate) const OPERATIONS: u64 = 5 * 4;
+pub(crate) const OPERATIONS: u64 = 7 * 4;
 const WORDS: usize = 512;
 
 /// Rounds of operations, as long as `go_on` says so to the first rank; then the outcome is checked.
 pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Result<()> {
     let (me, size) = (world.rank(), u64::from(world.size()));
-    let counters = world.words(2)?;
+    let counters = world.words(4)?;
+    let blocks = world.window::<u64>(WORDS * world.size() as usize)?;
     let areas = world.window::<u64>(WORDS * world.size() as usize)?;
     let sums = world.window::<f64>(64)?;
     let (mut tickets, mut round, mut count) = (0u64, 0u64, [0u64; 64]);
@@ -32,6 +33,9 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
                 .collect();
             let at = areas.at(peer, WORDS * me.0 as usize);
             world.put(&mine, at)?;
+            world.add(counters.at(peer, 2), 1)?;
+            let block = blocks.at(peer, WORDS * me.0 as usize);
+            world.put_signal_add(&mine, block, 1, counters.at(peer, 3))?;
             world.flush(peer)?;
             let mut back = vec![0; length];
             world.get(at, &mut back)?;
@@ -48,6 +52,10 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
     world.all_reduce(&mut all, u64::wrapping_add)?;
     assert_eq!(drawn, round * size, "every addition was done once");
     assert_eq!(all[0], all[1], "every ticket was drawn once");
+    for posted in [2, 3] {
+        let added = world.load(counters.at(me, posted))?;
+        assert_eq!(added, round * size, "every posted addition ({posted}) was done once");
+    }
     let mut there = [0.0; 64];
     world.get(sums.at(me, 0), &mut there)?;
     let from_each = |at: usize| {

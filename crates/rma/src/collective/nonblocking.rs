@@ -16,7 +16,7 @@
 
 use std::marker::PhantomData;
 
-use farside_fabric::{Error, Result, Width};
+use farside_fabric::{Error, Result};
 use zerocopy::IntoBytes;
 
 use crate::group::area::{self as at, PLACE_BYTES, PLACES};
@@ -24,6 +24,7 @@ use crate::group::barrier::central;
 use crate::group::call::Call;
 use crate::group::member::Step;
 use crate::group::variant::Variant;
+use crate::operations::SignalAt;
 use crate::plain::Plain;
 use crate::team::Team;
 
@@ -204,8 +205,8 @@ fn finish(
             fold(&mut result, &theirs);
         }
         for member in others() {
-            let (to, flag) = (group.members[member], (&*group.area, flag, Width::W64));
-            context.put_signal_at(&group.area, to, place, &result, flag, signal.into())?;
+            let signal = SignalAt::store(&group.area, flag, signal);
+            context.put_signal_at(&group.area, group.members[member], place, &result, signal)?;
         }
         context.put_own(&group.area, place, &result)?;
     }

@@ -24,6 +24,7 @@ use crate::group::area::{self as at, MESSAGE_BYTES};
 use crate::group::call::Kind;
 use crate::group::member::Step;
 use crate::group::{children, neighbour, parent, rounds};
+use crate::operations::SignalAt;
 use crate::team::Team;
 
 const MESSAGE: usize = MESSAGE_BYTES as usize;
@@ -215,9 +216,9 @@ fn send(team: &Team<'_>, step: &Step, up: bool, round: u32, bytes: &[u8]) -> Res
         number.wrapping_sub(taken as u32) <= 2
     })?;
     let to = group.members[receiver];
-    let flag = (&*group.area, at::full(channel, number), Width::W64);
+    let flag = SignalAt::store(&group.area, at::full(channel, number), step.tag(number));
     let (context, place) = (team.context(), at::message(channel, number));
-    context.put_signal_at(&group.area, to, place, bytes, flag, step.tag(number).into())
+    context.put_signal_at(&group.area, to, place, bytes, flag)
 }
 
 /// Receives a message from the member `2^round` further down (or up) the ring: the one whose `send`

@@ -24,7 +24,7 @@ use crate::team::Team;
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct Part {
-    /// Where it begins in what the member sends.
+    /// Its start in what the member sends.
     start: u64,
     len: u64,
     /// How much the member sends to all.
@@ -118,7 +118,7 @@ fn fetch_from_window<T: Plain>(
     parts: &[Part],
     receive: &mut [T],
 ) -> Result<()> {
-    let window = team.window::<T>(send.len())?;
+    let window = team.short_lived_window::<T>(send.len())?;
     window.own().write(0, send)?;
     team.barrier()?;
     let fetched = team.context().scope(|scope| {

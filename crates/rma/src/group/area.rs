@@ -1,4 +1,4 @@
-//! Where the words of a group's area are: memory that every member has, laid out alike everywhere.
+//! The layout of a group's area: memory that every member has, laid out alike everywhere.
 
 /// How many calls a member remembers, for others to look at.
 pub(crate) const HISTORY: u64 = 8;

@@ -56,6 +56,7 @@ pub(crate) struct Awaited<'s> {
 impl Team<'_> {
     /// Begins a collective: writes down what it is.
     pub(crate) fn enter(&self, call: Call) -> Result<Step> {
+        self.context().unfreed().tell();
         let group = self.group();
         let own = &group.area.own;
         // Zero says that the record is being written.

@@ -63,7 +63,7 @@ pub(crate) struct Group {
     pub(crate) started: Cell<u32>,
     pub(crate) places: [Cell<Option<Started>>; area::PLACES as usize],
     pub(crate) under_way: Cell<u32>,
-    /// Where parts are packed, so that collectives need not allocate.
+    /// The buffer in which parts are packed, so that collectives need not allocate.
     pub(crate) buffer: RefCell<Vec<u8>>,
     /// How many combined fences and barriers this member has made.
     pub(crate) syncs: Cell<u32>,

@@ -3,6 +3,7 @@
 mod collectives;
 mod world;
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use farside_fabric::{Error, ErrorClass, Rank, Result, SegmentId};
@@ -17,6 +18,7 @@ use crate::group::variant::Right;
 use crate::group::{BarrierKind, Group};
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
+use crate::unfreed::Allocation;
 use crate::window::Window;
 use crate::words::Words;
 
@@ -103,18 +105,28 @@ impl<'w> Team<'w> {
     /// assert_eq!(window.len(farside::Rank(2))?, 20);
     /// # window.free(&world) }).unwrap();
     /// ```
+    #[track_caller]
     pub fn window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
-        check_type::<T>()?;
-        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Counted)?)))
+        let place = Location::caller();
+        let segment = self.elements::<T>(len, Traffic::Counted)?;
+        Ok(Window::of(Allocation::watched(segment, place, self.context.unfreed())))
     }
 
     /// Allocates a window whose traffic does not count as landings ([`Context::count_landings`]):
     /// for protocols that do the counting.
     pub fn uncounted_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        Ok(Window::of(Allocation::unwatched(self.elements::<T>(len, Traffic::Uncounted)?)))
+    }
+
+    /// Allocates a window for the time of a collective.
+    pub(crate) fn short_lived_window<T: Plain>(&self, len: usize) -> Result<Window<T>> {
+        Ok(Window::of(Allocation::unwatched(self.elements::<T>(len, Traffic::Counted)?)))
+    }
+
+    fn elements<T: Plain>(&self, len: usize, traffic: Traffic) -> Result<Segment> {
         check_type::<T>()?;
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        Ok(Window::of(Arc::new(self.segment(bytes, size_of::<T>() as u64, Traffic::Uncounted)?)))
+        self.segment(bytes, size_of::<T>() as u64, traffic)
     }
 
     /// Allocates `count` words on every member, all zero: the raw material of protocols. Many small

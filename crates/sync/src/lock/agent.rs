@@ -116,6 +116,16 @@ impl Client {
         Ok(true)
     }
 
+    /// Gives the lock back, and counts to which rank the agent passed it. Returns whether this rank
+    /// had it.
+    pub(super) fn release(&self, lock: &LockWords, context: &Context) -> Result<bool> {
+        let Answer { is_granted, number } = self.ask(lock, context, Ask::Release)?;
+        if let Some(next) = number {
+            lock.statistics.passed(context, Rank(next as u32));
+        }
+        Ok(is_granted)
+    }
+
     /// Asks the agent of the home's node, for the last request.
     pub(super) fn ask(&self, lock: &LockWords, context: &Context, ask: Ask) -> Result<Answer> {
         let (home, bits) = (lock.home(), self.service.request_bits);

@@ -43,13 +43,13 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit};
+use frame::{Algorithm, Handle, LockWords, Observer, TimeLimit, guard};
 use registry::{Build, Entry, Made, Maker};
 
-pub(crate) use algorithms::rma_mcs;
-pub use algorithms::{Kind, Permit, Semaphore};
 #[doc(hidden)]
-pub use algorithms::{d_mcs as queue, entries};
+pub use algorithms::entries;
+pub use algorithms::{Kind, Permit, Semaphore};
+pub(crate) use algorithms::{d_mcs as queue, rma_mcs};
 pub use frame::Statistics;
 
 /// A lock that its members made together. Each rank has a handle of its own, which it uses with one
@@ -100,7 +100,9 @@ impl Lock {
     /// # half.free() }).unwrap();
     /// ```
     pub fn for_team(team: &Team<'_>, home: Rank, kind: &Kind) -> Result<Lock> {
-        kind.build(team, None, home, None).map(|made| Lock::with(made, team.context().rank()))
+        let kind = kind.resolve(team);
+        let made = kind.build(team, None, home, None)?;
+        Ok(Lock::with(kind.entry(), made, team.context().rank()))
     }
 
     /// Makes a lock of a given kind that tells a checker of requests that wait. Collective.
@@ -111,8 +113,10 @@ impl Lock {
         kind: &Kind,
         observer: Option<Observer>,
     ) -> Result<Lock> {
-        kind.build(&world.team(), Some(world), home, observer)
-            .map(|made| Lock::with(made, world.rank()))
+        let team = world.team();
+        let kind = kind.resolve(&team);
+        let made = kind.build(&team, Some(world), home, observer)?;
+        Ok(Lock::with(kind.entry(), made, world.rank()))
     }
 
     /// Makes a variant of a lock, for a checker. Collective.
@@ -126,10 +130,10 @@ impl Lock {
     ) -> Result<Lock> {
         let what = format!("a variant of {}", entry.name);
         let made = build(&Maker { team: &world.team(), world: Some(world), home, what, observer })?;
-        Ok(Lock::with((entry, made), world.rank()))
+        Ok(Lock::with(entry, made, world.rank()))
     }
 
-    fn with((entry, made): (&'static Entry, Made<dyn Algorithm>), rank: Rank) -> Lock {
+    fn with(entry: &'static Entry, made: Made<dyn Algorithm>, rank: Rank) -> Lock {
         let Made { words, algorithm } = made;
         Lock { entry, algorithm, words, handle: Handle::new(rank), held: Cell::new(false) }
     }
@@ -219,9 +223,7 @@ impl Lock {
     pub fn lock_timeout<'a>(&'a self, context: &'a Context, time: Duration) -> Result<Guard<'a>> {
         match self.request(context, TimeLimit::AtMost(time))? {
             true => Ok(Guard { lock: self, context }),
-            false => Err(Error::TimedOut {
-                after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-            }),
+            false => Err(TimeLimit::exceeded(time)),
         }
     }
 
@@ -251,13 +253,7 @@ impl Lock {
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
-        let held = team.all_gather(&[u8::from(self.held.get())])?;
-        if let Some(at) = held.iter().position(|&held| held != 0) {
-            let holder = team.members()[at];
-            return Err(Error::InvalidState(format!(
-                "a lock cannot be freed while {holder} has it (its guard was leaked)"
-            )));
-        }
+        Handle::check_unheld(&team, self.held.get())?;
         self.words.into_words().free(&team)
     }
 
@@ -291,10 +287,7 @@ impl Lock {
     #[inline]
     fn release(&self, context: &Context) -> Result<()> {
         if !self.held.replace(false) {
-            return Err(Error::InvalidState(format!(
-                "{} does not have the lock that it releases",
-                self.handle.rank()
-            )));
+            return Err(Handle::not_held(self.handle.rank()));
         }
         self.algorithm.release(&self.words, context).map_err(|error| self.explain(context, error))
     }
@@ -321,33 +314,7 @@ impl Lock {
     }
 }
 
-/// Holds the lock until dropped.
-#[must_use = "the lock is released as soon as its guard is dropped"]
-pub struct Guard<'a> {
-    lock: &'a Lock,
-    context: &'a Context,
-}
-
-impl Guard<'_> {
-    /// Releases the lock, and tells what dropping the guard could not: that something written under
-    /// the lock was lost, or that the lock is poisoned.
-    #[inline]
-    pub fn unlock(self) -> Result<()> {
-        let (lock, context) = (self.lock, self.context);
-        std::mem::forget(self);
-        lock.release(context)
-    }
-
-    /// Returns the lock.
-    pub fn lock(&self) -> &Lock {
-        self.lock
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // An error here comes again with the next request.
-        let _ = self.lock.release(self.context);
-    }
+guard! {
+    /// Holds the lock until dropped.
+    Guard of Lock, Lock::release
 }

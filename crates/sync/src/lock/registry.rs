@@ -174,6 +174,11 @@ pub(crate) const fn without_flush(build: Build<dyn Algorithm>) -> Variant<dyn Al
 
 /// What wrong variants forget next.
 pub(crate) const IN_TWO_STEPS: &str = "looks, and then writes";
+/// The variant that forgets it.
+pub(crate) const fn in_two_steps(build: Build<dyn Algorithm>) -> Variant<dyn Algorithm, Style> {
+    let trial = Some(Trial::caught(Style::Wait, Promise::Exclusion, "are inside at the same time"));
+    Variant { name: "in-two-steps", about: IN_TWO_STEPS, build, trial }
+}
 
 /// What a lock promises, and a wrong variant breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,3 +303,75 @@ impl<'a> Maker<'a> {
         Ok(LockWords::new(words, home, team.members()).observed(self.observer))
     }
 }
+
+/// Declares the kinds of a family of locks. A row for each lock has its kind, its parameters, and
+/// its file. The file has `make`, which is given the parameters, and `ENTRIES`, one for each name
+/// that the lock has in tables; the file of the default has `usual`, too.
+macro_rules! registry {
+    (
+        $(#[$about:meta])*
+        enum Kind;
+        $(#[$default_doc:meta])*
+        Default => $default:ident;
+        $($(#[$doc:meta])*
+          $kind:ident $({
+              $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
+          })? => $file:ident;)+
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $(#[$default_doc])*
+            #[default]
+            Default,
+            $($(#[$doc])* $kind $({ $($(#[$field_doc])* $field: $type),+ })?,)+
+        }
+
+        const FILES: &[&[Entry]] = &[$($file::ENTRIES),+];
+
+        /// Returns the rows of all locks.
+        pub fn entries() -> impl Iterator<Item = &'static Entry> {
+            FILES.iter().copied().flatten()
+        }
+
+        impl Kind {
+            /// Returns every kind, each once, with its usual parameters.
+            pub fn all() -> Vec<Kind> {
+                entries().map(|entry| (entry.kind)()).collect()
+            }
+
+            /// Returns its name, as benchmarks and tables spell it.
+            pub fn name(&self) -> &'static str {
+                self.entry().name
+            }
+
+            /// Returns what it is, in a line.
+            pub fn about(&self) -> &'static str {
+                self.entry().about
+            }
+
+            /// Returns the kind of that name, with its usual parameters.
+            pub fn named(name: &str) -> Option<Kind> {
+                Kind::all().into_iter().find(|kind| kind.name() == name)
+            }
+
+            /// Returns its row of the registry.
+            pub(super) fn entry(&self) -> &'static Entry {
+                let file = match self {
+                    Kind::Default => $default::ENTRIES,
+                    $(Kind::$kind { .. } => $file::ENTRIES,)+
+                };
+                file.iter().find(|entry| (entry.kind)() == *self).unwrap_or(&file[0])
+            }
+
+            fn make(&self, maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
+                match self {
+                    Kind::Default => $default::usual(maker),
+                    $(Kind::$kind $({ $($field),+ })? => $file::make(maker $($(, $field)+)?),)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use registry;

@@ -49,7 +49,7 @@ use std::time::Duration;
 use farside_fabric::{Error, Rank, Result};
 use farside_rma::{Context, Team, World};
 
-use crate::lock::frame::{Handle, Observer, TimeLimit};
+use crate::lock::frame::{Handle, Observer, TimeLimit, guard};
 use crate::lock::registry::{Build, Made, Maker};
 use frame::{Algorithm, RwWords};
 use registry::Entry;
@@ -74,7 +74,6 @@ pub struct RwLock {
 
 /// How this rank holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 enum Held {
     Not,
     Read,
@@ -245,7 +244,7 @@ impl RwLock {
         context: &'a Context,
         time: Duration,
     ) -> Result<ReadGuard<'a>> {
-        self.ask_read(context, TimeLimit::AtMost(time))?.ok_or_else(|| too_late(time))
+        self.ask_read(context, TimeLimit::AtMost(time))?.ok_or_else(|| TimeLimit::exceeded(time))
     }
 
     /// Waits for at most `time` until this rank may write; then [`Error::TimedOut`].
@@ -276,7 +275,7 @@ impl RwLock {
         context: &'a Context,
         time: Duration,
     ) -> Result<WriteGuard<'a>> {
-        self.ask_write(context, TimeLimit::AtMost(time))?.ok_or_else(|| too_late(time))
+        self.ask_write(context, TimeLimit::AtMost(time))?.ok_or_else(|| TimeLimit::exceeded(time))
     }
 
     /// Makes a poisoned lock free and usable again. Collective over `survivors`, a team of members
@@ -305,13 +304,7 @@ impl RwLock {
     pub fn free<'t>(self, team: impl Into<Team<'t>>) -> Result<()> {
         let team = team.into();
         self.handle.check_owner(team.context())?;
-        let held = team.all_gather(&[self.held.get() as u8])?;
-        if let Some(at) = held.iter().position(|&held| held != Held::Not as u8) {
-            let holder = team.members()[at];
-            return Err(Error::InvalidState(format!(
-                "a lock cannot be freed while {holder} has it (its guard was leaked)"
-            )));
-        }
+        Handle::check_unheld(&team, self.held.get() != Held::Not)?;
         self.words.into_words().into_words().free(&team)?;
         self.algorithm.free(&team)
     }
@@ -382,12 +375,19 @@ impl RwLock {
     }
 
     #[inline]
+    fn release_read(&self, context: &Context) -> Result<()> {
+        self.release(context, Held::Read)
+    }
+
+    #[inline]
+    fn release_write(&self, context: &Context) -> Result<()> {
+        self.release(context, Held::Write)
+    }
+
+    #[inline]
     fn release(&self, context: &Context, held: Held) -> Result<()> {
         if self.held.replace(Held::Not) != held {
-            return Err(Error::InvalidState(format!(
-                "{} does not have the lock that it releases",
-                self.handle.rank()
-            )));
+            return Err(Handle::not_held(self.handle.rank()));
         }
         let released = match held {
             Held::Write => self.algorithm.end_write(&self.words, context),
@@ -422,51 +422,11 @@ impl RwLock {
     }
 }
 
-#[cold]
-fn too_late(time: Duration) -> Error {
-    Error::TimedOut { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
-}
-
-macro_rules! guard {
-    ($(#[$doc:meta])* $name:ident, $held:expr) => {
-        $(#[$doc])*
-        #[must_use = "the lock is released as soon as its guard is dropped"]
-        pub struct $name<'a> {
-            lock: &'a RwLock,
-            context: &'a Context,
-        }
-
-        impl $name<'_> {
-            /// Releases the lock, and tells what dropping the guard could not: that something
-            /// written under the lock was lost, or that the lock is poisoned.
-            #[inline]
-            pub fn unlock(self) -> Result<()> {
-                let (lock, context) = (self.lock, self.context);
-                std::mem::forget(self);
-                lock.release(context, $held)
-            }
-
-            /// Returns the lock.
-            pub fn lock(&self) -> &RwLock {
-                self.lock
-            }
-        }
-
-        impl Drop for $name<'_> {
-            #[inline]
-            fn drop(&mut self) {
-                // An error here comes again with the next request.
-                let _ = self.lock.release(self.context, $held);
-            }
-        }
-    };
-}
-
 guard! {
     /// Holds the lock for reading until dropped.
-    ReadGuard, Held::Read
+    ReadGuard of RwLock, RwLock::release_read
 }
 guard! {
     /// Holds the lock for writing until dropped.
-    WriteGuard, Held::Write
+    WriteGuard of RwLock, RwLock::release_write
 }

@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::frame::Algorithm;
-use crate::lock::registry::{Job, Style, Variant};
+use crate::lock::registry::{Build, Job, Promise, Style, Trial, Variant, WITHOUT_FLUSH};
 
 /// What each rank does in a round, one letter for each request: `r` and `w` as the style says; `t`
 /// is a write that is only tried, `l` one with a time limit. Ranks beyond the roles start over with
@@ -77,7 +77,19 @@ pub(super) const TWO: Explored = Explored {
     branches: &[],
 };
 
-/// Returns a job with one rank for each role.
-pub(super) const fn ranks_of(roles: Roles) -> Job {
-    Job::new(roles.len() as u32)
+/// Returns the trial of a variant that breaks nothing, with one rank for each role.
+pub(super) const fn passes(roles: Roles) -> Option<Trial<Roles>> {
+    Some(Trial::passes(roles, Job::new(roles.len() as u32)))
+}
+
+/// Returns the trial of a variant that leaves a rank waiting, which ends in a failure with these
+/// words.
+pub(super) const fn stuck(roles: Roles, saying: &'static str) -> Option<Trial<Roles>> {
+    Some(Trial::caught(roles, Promise::Progress, saying))
+}
+
+/// The variant that passes the lock on before what was written under it has landed.
+pub(super) const fn without_flush(build: Build<dyn Algorithm>) -> Variant<dyn Algorithm, Roles> {
+    let trial = Some(Trial::caught(PAIR, Promise::Visibility, "was written"));
+    Variant { name: "without-flush", about: WITHOUT_FLUSH, build, trial }
 }

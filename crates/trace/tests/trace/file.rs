@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use farside::observed::{Kind, Operation};
-use farside::tracing::Slice;
+use farside::fabric::observed::{Kind, Operation};
+use farside::fabric::tracing::Slice;
 use farside::{Rank, Topology};
 use serde_json::Value;
 use tracing_chrometrace::{ChromeEvent, Phase};

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use farside::Topology;
-use farside::tracing::Slice;
+use farside::fabric::tracing::Slice;
 
 use crate::recording::{RANKS, record, topology};
 

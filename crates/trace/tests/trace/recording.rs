@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use farside::observed::Kind;
+use farside::fabric::observed::Kind;
+use farside::fabric::tracing::{Slice, Trace};
 use farside::sim::{Profile, Virtual};
-use farside::tracing::{Slice, Trace};
 use farside::{Local, Rank, Result, Topology, World};
 
 pub(crate) const RANKS: u32 = 16;

@@ -1,15 +1,12 @@
 //! Passive epochs: writers and readers of one target.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use farside::epoch::{Design, LockAgent, Mode, Options, Window};
 use farside::sim::{Policy, staged};
 use farside::{Error, Rank, Result, World};
 use farside_epoch::variant::{self, Right, Variant};
 
 use crate::check::{Check, Setup, Subject};
-use crate::property::Promise;
+use crate::property::{Inside, Promise};
 
 /// The epochs of each rank in a round, one letter for each. `w` and `r` write and read under a
 /// lock, with a flush between; `p` and `g` put and get a pair in one epoch without a flush, which
@@ -25,35 +22,6 @@ enum Base {
     TwoSided,
 }
 
-/// The ranks that are inside. All ranks of a run share it.
-#[derive(Clone, Default)]
-struct Watch {
-    readers: Rc<Cell<u32>>,
-    writer: Rc<Cell<Option<Rank>>>,
-    written: Rc<Cell<u64>>,
-}
-
-impl Watch {
-    fn clear(&self) {
-        self.readers.set(0);
-        self.writer.set(None);
-        self.written.set(0);
-    }
-
-    fn meets(&self, me: Rank, writes: bool) -> Result<()> {
-        let readers = self.readers.get() - u32::from(!writes);
-        match self.writer.get() {
-            Some(other) if other != me => {
-                Err(Error::Program(format!("{me} meets the writer {other} inside")))
-            }
-            _ if writes && readers > 0 => {
-                Err(Error::Program(format!("the writer {me} meets {readers} readers inside")))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
     let options = match base {
         Base::Direct(polls) => Options::new().polls(polls),
@@ -66,7 +34,7 @@ fn make<'w, V: Variant>(world: &'w World, base: Base) -> Result<Window<'w, V>> {
 /// Every rank visits the part of the last rank.
 fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
     move |setup| {
-        let (rounds, watch) = (setup.rounds, Watch::default());
+        let (rounds, watch) = (setup.rounds, Inside::default());
         Subject::new(staged(move |world: &World, start: &dyn Fn()| {
             watch.clear();
             let window = make::<V>(world, base)?;
@@ -91,7 +59,7 @@ fn visits<V: Variant>(base: Base, roles: Roles) -> impl Fn(&Setup) -> Subject {
 fn peep<V: Variant>(
     world: &World,
     window: &Window<'_, V>,
-    watch: &Watch,
+    watch: &Inside,
     mode: Mode,
 ) -> Result<()> {
     let (me, target, writes) = (world.rank(), Rank(world.size() - 1), mode == Mode::Exclusive);
@@ -121,7 +89,7 @@ fn peep<V: Variant>(
 fn visit<V: Variant>(
     world: &World,
     window: &Window<'_, V>,
-    watch: &Watch,
+    watch: &Inside,
     role: char,
 ) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
@@ -156,7 +124,7 @@ fn visit<V: Variant>(
 }
 
 /// Writes what it has read and one more, as a writer that must be alone.
-fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Result<()> {
+fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Inside) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     window.lock(target, Mode::Exclusive)?;
     let seen = window.get::<u64>(target, 0, 1)?;
@@ -185,7 +153,12 @@ fn write<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch) -> Re
 }
 
 /// Reads both words, as a reader that may meet readers; in an epoch of one target or of all.
-fn read<V: Variant>(world: &World, window: &Window<'_, V>, watch: &Watch, all: bool) -> Result<()> {
+fn read<V: Variant>(
+    world: &World,
+    window: &Window<'_, V>,
+    watch: &Inside,
+    all: bool,
+) -> Result<()> {
     let (me, target) = (world.rank(), Rank(world.size() - 1));
     if all {
         window.lock_all()?

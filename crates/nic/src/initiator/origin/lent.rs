@@ -4,11 +4,11 @@
 //!          the host and is fetched again for a retransmission.
 //! Differs: a caller that gets its memory back early leaves a copy of what is not acknowledged.
 
-use farside_fabric::{Rank, SegmentId, Ticket};
+use farside_fabric::Ticket;
 
 use super::posting::rows;
 use super::{Origin, Packet, Wire};
-use crate::initiator::fragments::{Fragment, Fragments};
+use crate::initiator::fragments::{FarSegment, Fragment, Fragments};
 use crate::initiator::transfers::Part;
 use crate::link::buffer::Loan;
 use crate::link::variant::Variant;
@@ -31,7 +31,7 @@ impl<V: Variant> Origin<V> {
     pub(crate) unsafe fn put_straight(
         &mut self,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         fragments: &mut Fragments<'_>,
         bytes: &[u8],
         counts: bool,
@@ -73,7 +73,7 @@ impl<V: Variant> Origin<V> {
     pub(crate) unsafe fn lend(
         &mut self,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         mut fragments: Fragments<'_>,
         bytes: &[u8],
         counts: bool,
@@ -124,7 +124,7 @@ impl<V: Variant> Origin<V> {
     }
 
     /// Makes a request for a put, without its data.
-    fn head_of(&mut self, place: (Rank, SegmentId), fragment: &Fragment, counts: bool) -> Vec<u8> {
+    fn head_of(&mut self, place: FarSegment, fragment: &Fragment, counts: bool) -> Vec<u8> {
         let mut head = self
             .spare
             .pop()

@@ -3,7 +3,7 @@
 use farside_fabric::{Atomic, Error, Rank, Result, SegmentId, Sum, Ticket, Word};
 
 use super::Origin;
-use crate::initiator::fragments::{Fragment, Fragments};
+use crate::initiator::fragments::{FarSegment, Fragment, Fragments};
 use crate::initiator::transfers::Part;
 use crate::link::buffer::Buffer;
 use crate::link::variant::Variant;
@@ -31,7 +31,7 @@ impl<V: Variant> Origin<V> {
     pub(crate) fn put_some(
         &mut self,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         fragments: &mut Fragments<'_>,
         bytes: &[u8],
         counts: bool,
@@ -48,7 +48,7 @@ impl<V: Variant> Origin<V> {
     pub(crate) fn accumulate_some(
         &mut self,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         fragments: &mut Fragments<'_>,
         addends: Addends<'_>,
         counts: bool,
@@ -72,7 +72,7 @@ impl<V: Variant> Origin<V> {
         &mut self,
         ticket: Ticket,
         server: ServerId,
-        place: (Rank, SegmentId),
+        place: FarSegment,
         fragments: &mut Fragments<'_>,
     ) {
         let _ = self.room(server);
@@ -207,8 +207,8 @@ impl<V: Variant> Origin<V> {
 }
 
 /// Returns a fragment as rows of a segment.
-pub(super) fn rows(place: (Rank, SegmentId), fragment: &Fragment) -> Rows {
-    let (rank, segment) = place;
+pub(super) fn rows(place: FarSegment, fragment: &Fragment) -> Rows {
+    let FarSegment { rank, segment } = place;
     let Fragment { offset, unit, count, stride, .. } = *fragment;
     Rows { rank, segment, offset, unit, count, stride }
 }

@@ -3,8 +3,8 @@
 //!
 //! Paper:     [ARMCI03] section 3.1.2, figures 2 and 3.
 //! Differs:   counts are kept for each node, whose members are combined first; a phase sends only
-//!            the counts that the other half needs; nodes beyond a power of two have a partner. Who
-//!            has posted to few nodes awaits acknowledgements; if all do, half is left out.
+//!            the counts that the other half needs; nodes beyond a power of two have a partner. A
+//!            member with few targets awaits acknowledgements; if all do, half is left out.
 //! State:     for each node 2 x (its ranks + log2 of the nodes + 2) messages of all counts, on its
 //!            first rank; 1 word on every rank. Made by the first sync.
 //! Invariant: when a member returns, all that any member posted before it called has landed.
@@ -27,6 +27,7 @@ use crate::group::member::{Awaited, Step};
 use crate::group::nodes::Nodes;
 use crate::group::shape::{dissemination, rounds};
 use crate::group::variant::Variant;
+use crate::operations::SignalAt;
 use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 
@@ -225,10 +226,9 @@ impl Sync<'_, '_> {
         let leader = self.team.group().members[self.nodes.leaders[to]];
         let start = self.start::<V>(to, number);
         let segment = &self.messages.segment;
-        let flag = (segment, bytes(start + FLAG), Width::W64);
-        let (data, tag) = (bytes(start + BITS), self.step.tag(self.round));
-        let context = self.team.context();
-        context.put_signal_at(segment, leader, data, message.as_bytes(), flag, tag.into())
+        let flag = SignalAt::store(segment, bytes(start + FLAG), self.step.tag(self.round));
+        let (context, data) = (self.team.context(), bytes(start + BITS));
+        context.put_signal_at(segment, leader, data, message.as_bytes(), flag)
     }
 
     /// Waits for a message and adds it to what is known: its bits, and its counts for the nodes

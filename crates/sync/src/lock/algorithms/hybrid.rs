@@ -28,8 +28,8 @@ use super::{Kind, QUICK};
 use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
 use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
 use crate::lock::registry::{
-    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
-    WITHOUT_FLUSH,
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial,
+    WITHOUT_FLUSH, in_two_steps,
 };
 use crate::lock::server_queue::{Entry as Waiter, ServerQueue};
 
@@ -168,9 +168,7 @@ impl<V: Variant> Algorithm for Hybrid<V> {
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let published = lock.publish(context, V::FLUSHES);
-        if let Some(next) = self.client.ask(lock, context, Ask::Release)?.number {
-            lock.statistics.passed(context, Rank(next as u32));
-        }
+        self.client.release(lock, context)?;
         published
     }
 
@@ -208,12 +206,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
                 ..Trial::caught(Style::Wait, Promise::Visibility, "was lost")
             }),
         },
-        super::Variant {
-            name: "in-two-steps",
-            about: IN_TWO_STEPS,
-            build: build::<InTwoSteps>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
-        },
+        in_two_steps(build::<InTwoSteps>),
         super::Variant {
             name: "narrow",
             about: REQUESTS,

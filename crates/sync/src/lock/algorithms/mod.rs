@@ -2,8 +2,7 @@
 
 mod abandon;
 mod bypass;
-#[doc(hidden)]
-pub mod d_mcs;
+pub(crate) mod d_mcs;
 mod hybrid;
 pub(crate) mod rma_mcs;
 mod semaphore;
@@ -16,51 +15,25 @@ use farside_fabric::{Rank, Result};
 use farside_rma::{Team, World};
 
 use super::frame::{Algorithm, Observer};
-use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style};
+use super::registry::{self, Entry, Explored, Job, Large, Made, Maker, Style, registry};
 
 pub use semaphore::{Permit, Semaphore};
 #[cfg(test)]
 pub(super) use {hybrid::SERVICE as HYBRID, server::SERVICE as SERVER};
 
-/// A row for each lock: its kind, its parameters, and its file. The file has `make`, which is given
-/// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
-macro_rules! registry {
-    ($($(#[$doc:meta])*
-       $kind:ident $({
-           $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
-       })? => $file:ident;)+) => {
-        /// Which algorithm a lock uses.
-        #[derive(Debug, Clone, PartialEq, Eq, Default)]
-        #[non_exhaustive]
-        pub enum Kind {
-            /// The fastest that is known here, chosen by how the members are arranged:
-            /// [`Kind::Bypass`] on one node, [`Kind::RmaMcs`] across nodes.
-            #[default]
-            Default,
-            $($(#[$doc])* $kind $({ $($(#[$field_doc])* $field: $type),+ })?,)+
-        }
-
-        const FILES: &[&[Entry]] = &[$($file::ENTRIES),+];
-
-        impl Kind {
-            fn file(&self) -> &'static [Entry] {
-                match self {
-                    Kind::Default => bypass::ENTRIES,
-                    $(Kind::$kind { .. } => $file::ENTRIES,)+
-                }
-            }
-
-            fn make(&self, maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-                match self {
-                    Kind::Default => bypass::usual(maker),
-                    $(Kind::$kind $({ $($field),+ })? => $file::make(maker $($(, $field)+)?),)+
-                }
-            }
-        }
-    };
-}
-
 registry! {
+    /// Which algorithm a lock uses.
+    ///
+    /// ```
+    /// use farside::lock::Kind;
+    ///
+    /// assert_eq!(Kind::named("d-mcs"), Some(Kind::Mcs));
+    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
+    /// ```
+    enum Kind;
+    /// The fastest that is known here, chosen by how the members are arranged:
+    /// [`Kind::Bypass`] on one node, [`Kind::RmaMcs`] across nodes.
+    Default => bypass;
     /// The default of one node, with other parameters.
     Bypass {
         /// How often running ranks may be ahead of the first that waits before it is its turn, if
@@ -118,52 +91,11 @@ const QUICK: Explored = Explored {
     large: Large::No,
 };
 
-/// How the checker says that two ranks have the lock.
-const TOGETHER: &str = "are inside at the same time";
-
-/// Returns all exclusive locks.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    FILES.iter().copied().flatten()
-}
-
 impl Kind {
-    /// Returns every kind, each once, with its usual parameters.
-    pub fn all() -> Vec<Kind> {
-        entries().map(|entry| (entry.kind)()).collect()
-    }
-
-    /// Returns its name, as benchmarks and tables spell it.
-    pub fn name(&self) -> &'static str {
-        self.entry().name
-    }
-
-    /// Returns what it is, in a line.
-    pub fn about(&self) -> &'static str {
-        self.entry().about
-    }
-
-    /// Returns its row of the registry.
-    pub(super) fn entry(&self) -> &'static Entry {
-        let file = self.file();
-        file.iter().find(|entry| (entry.kind)() == *self).unwrap_or(&file[0])
-    }
-
-    /// Returns the kind of that name, with its usual parameters.
-    ///
-    /// ```
-    /// use farside::lock::Kind;
-    ///
-    /// assert_eq!(Kind::named("d-mcs"), Some(Kind::Mcs));
-    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
-    /// ```
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::all().into_iter().find(|kind| kind.name() == name)
-    }
-
     /// Returns the kind that the default is among the members of a team. Between nodes it is
     /// messages that cost, so the lock stays on a node for a while; on a node it is parked ranks,
     /// which are passed.
-    fn resolve(&self, team: &Team<'_>) -> Kind {
+    pub(crate) fn resolve(&self, team: &Team<'_>) -> Kind {
         let (topology, members) = (team.context().topology(), team.members());
         match self {
             Kind::Default if !members.iter().all(|&rank| topology.same_node(rank, members[0])) => {
@@ -173,17 +105,14 @@ impl Kind {
         }
     }
 
-    /// Makes a lock. A world is needed to reach agents. Returns its row, too.
+    /// Makes a lock of a kind that was resolved. A world is needed to reach agents.
     pub(crate) fn build(
         &self,
         team: &Team<'_>,
         world: Option<&World>,
         home: Rank,
         observer: Option<Observer>,
-    ) -> Result<(&'static Entry, Made<dyn Algorithm>)> {
-        let kind = self.resolve(team);
-        let what = format!("{kind:?}");
-        let made = kind.make(&Maker { team, world, home, what, observer })?;
-        Ok((kind.entry(), made))
+    ) -> Result<Made<dyn Algorithm>> {
+        self.make(&Maker { team, world, home, what: format!("{self:?}"), observer })
     }
 }

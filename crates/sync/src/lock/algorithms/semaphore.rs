@@ -23,7 +23,7 @@ use farside_rma::{Context, Team, World};
 use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
-    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, Promise, Style, Trial, in_two_steps,
     without_flush,
 };
 use crate::lock::{Guard, Lock, Statistics};
@@ -304,12 +304,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(3), Operations::atomics(1))],
     variants: &[
         without_flush(|maker| build::<WithoutFlush>(maker, 1)),
-        super::Variant {
-            name: "in-two-steps",
-            about: IN_TWO_STEPS,
-            build: |maker| build::<InTwoSteps>(maker, 1),
-            trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
-        },
+        in_two_steps(|maker| build::<InTwoSteps>(maker, 1)),
         super::Variant {
             name: "without-permits",
             about: "enters when its ticket is the next, whoever is inside",

@@ -18,12 +18,12 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use farside_fabric::{Atomic, Error, Rank, Result};
+use farside_fabric::{Atomic, Rank, Result};
 use farside_rma::Context;
 
 use super::{Kind, QUICK};
 use crate::lock::agent::{self, Answer, Ask, Client, Request, Service};
-use crate::lock::frame::{Algorithm, LockWords, Right, TimeLimit, variants};
+use crate::lock::frame::{Algorithm, Handle, LockWords, Right, TimeLimit, variants};
 use crate::lock::registry::{Case, Cost, Entry, Explored, Made, Maker, Operations, without_flush};
 use crate::lock::server_queue::{Entry as Waiter, ServerQueue, name, whose};
 
@@ -107,15 +107,8 @@ impl<V: Variant> Algorithm for Server<V> {
 
     fn release(&self, lock: &LockWords, context: &Context) -> Result<()> {
         let published = lock.publish(context, V::FLUSHES);
-        let Answer { is_granted, number } = self.client.ask(lock, context, Ask::Release)?;
-        if !is_granted {
-            return Err(Error::InvalidState(format!(
-                "{} does not have the lock that it releases",
-                context.rank()
-            )));
-        }
-        if let Some(next) = number {
-            lock.statistics.passed(context, Rank(next as u32));
+        if !self.client.release(lock, context)? {
+            return Err(Handle::not_held(context.rank()));
         }
         published
     }

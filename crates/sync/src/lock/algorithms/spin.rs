@@ -20,16 +20,13 @@ use farside_fabric::Result;
 use farside_rma::Context;
 
 use super::{Kind, QUICK};
-use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, variants};
+use crate::lock::frame::{Algorithm, LockWords, Right, Standing, TimeLimit, WordPoll, variants};
 use crate::lock::registry::{
-    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
-    without_flush,
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, in_two_steps, without_flush,
 };
 
 const WORDS: usize = 1;
 const HOLDER: usize = 0;
-/// The longest pause between two attempts, in turns at the processor.
-const PAUSE_MAX: u32 = 256;
 
 /// The steps of a spin lock.
 trait Variant: Send + 'static {
@@ -79,20 +76,8 @@ impl<V: Variant> Spin<V> {
         }
         lock.waits(context, Standing::Polling)?;
         lock.statistics.queued(1);
-        let mut pause = 1;
-        lock.poll(context, limit, || {
-            if context.load(lock.shared(HOLDER))? != 0 {
-                return Ok(false);
-            }
-            let is_taken = self.take(lock, context)?;
-            if self.backoff && !is_taken {
-                for _ in 0..pause {
-                    lock.relax(context)?;
-                }
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-            Ok(is_taken)
-        })
+        let poll = WordPoll { index: HOLDER, limit, backoff: self.backoff };
+        lock.poll_word(context, poll, |word| word == 0, || self.take(lock, context))
     }
 }
 
@@ -136,12 +121,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         costs: &[ALONE],
         variants: &[
             without_flush(|maker| build::<WithoutFlush>(maker, false)),
-            super::Variant {
-                name: "in-two-steps",
-                about: IN_TWO_STEPS,
-                build: |maker| build::<InTwoSteps>(maker, false),
-                trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
-            },
+            in_two_steps(|maker| build::<InTwoSteps>(maker, false)),
         ],
     },
     Entry {

@@ -21,8 +21,7 @@ use farside_rma::Context;
 use super::{Kind, QUICK};
 use crate::lock::frame::{Algorithm, Crowding, LockWords, Right, Standing, TimeLimit, variants};
 use crate::lock::registry::{
-    Case, Cost, Entry, Explored, IN_TWO_STEPS, Job, Made, Maker, Operations, Promise, Style, Trial,
-    without_flush,
+    Case, Cost, Entry, Explored, Job, Made, Maker, Operations, in_two_steps, without_flush,
 };
 
 const WORDS: usize = 2;
@@ -133,13 +132,5 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         ..QUICK
     }],
     costs: &[Cost::of("node:1", Case::Alone, Operations::atomics(2), Operations::atomics(1))],
-    variants: &[
-        without_flush(build::<WithoutFlush>),
-        super::Variant {
-            name: "in-two-steps",
-            about: IN_TWO_STEPS,
-            build: build::<InTwoSteps>,
-            trial: Some(Trial::caught(Style::Wait, Promise::Exclusion, super::TOGETHER)),
-        },
-    ],
+    variants: &[without_flush(build::<WithoutFlush>), in_two_steps(build::<InTwoSteps>)],
 }];

@@ -39,6 +39,24 @@ impl Handle {
         )))
     }
 
+    /// Returns the error of a rank that releases a lock which it does not have.
+    #[cold]
+    pub(crate) fn not_held(rank: Rank) -> Error {
+        Error::InvalidState(format!("{rank} does not have the lock that it releases"))
+    }
+
+    /// Refuses to free a lock that a member still has. Collective over the members.
+    pub(crate) fn check_unheld(team: &Team<'_>, is_held: bool) -> Result<()> {
+        let held = team.all_gather(&[u8::from(is_held)])?;
+        if let Some(at) = held.iter().position(|&held| held != 0) {
+            let holder = team.members()[at];
+            return Err(Error::InvalidState(format!(
+                "a lock cannot be freed while {holder} has it (its guard was leaked)"
+            )));
+        }
+        Ok(())
+    }
+
     /// Refuses a lock with a lost member: it is poisoned. The members are looked at only after a
     /// loss of any rank.
     #[inline]

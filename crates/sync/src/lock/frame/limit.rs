@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use farside_fabric::Error;
+
 /// How long a request for a lock may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeLimit {
@@ -15,6 +17,12 @@ pub enum TimeLimit {
 }
 
 impl TimeLimit {
+    /// Returns the error of a request that has waited for `time` and does not have the lock.
+    #[cold]
+    pub(crate) fn exceeded(time: Duration) -> Error {
+        Error::TimedOut { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX) }
+    }
+
     /// Returns whether the request may give up after it has taken a place in a queue.
     pub fn may_give_up(self) -> bool {
         matches!(self, TimeLimit::AtMost(_))

@@ -1,6 +1,8 @@
 //! What every lock is built on: its words, its members, time limits, poisoning, statistics and
 //! variants. An algorithm's file contains none of these.
 
+mod backoff;
+mod guard;
 mod handle;
 mod limit;
 mod statistics;
@@ -12,6 +14,8 @@ use std::time::Duration;
 use farside_fabric::{Rank, Result};
 use farside_rma::Context;
 
+pub(crate) use backoff::WordPoll;
+pub(crate) use guard::guard;
 pub use handle::Handle;
 pub use limit::TimeLimit;
 pub use statistics::{Statistics, StatisticsCell};

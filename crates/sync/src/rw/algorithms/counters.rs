@@ -26,7 +26,9 @@ use farside_fabric::{Error, Rank, Result, Topology};
 use farside_rma::{Context, Place};
 
 use crate::lock::frame::{LockWords, Right, Standing, TimeLimit};
-use crate::rw::frame::RwWords;
+use crate::lock::registry::Build;
+use crate::rw::frame::{Algorithm, RwWords};
+use crate::rw::registry::{PAIR, stuck};
 use fields::Fields;
 
 /// How many words of every rank it takes.
@@ -36,7 +38,17 @@ const COUNTER: usize = 0;
 const DEPARTED: usize = 1;
 
 /// What variants that forget to tell do wrong.
-pub(super) const WITHOUT_TELLING: &str = "departs without a word to the writer that waits for it";
+const WITHOUT_TELLING: &str = "departs without a word to the writer that waits for it";
+/// The variant of a lock on counters that departs so.
+pub(super) const fn without_waking(build: Build<dyn Algorithm>) -> super::Variant {
+    let trial = stuck(PAIR, "had left");
+    super::Variant { name: "without-waking", about: WITHOUT_TELLING, build, trial }
+}
+
+/// What variants with narrow fields do, to reach the ends of the fields.
+pub(super) const TRIES: &str = "failed attempts to write, then a write, while others read";
+pub(super) const LIMITS: &str = "writes with time limits, then a write, while others read";
+pub(super) const READS: &str = "more reads than a counter can count";
 
 /// The steps and the packed fields of the counters.
 pub(super) trait Variant: Send + 'static {

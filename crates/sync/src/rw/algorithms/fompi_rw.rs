@@ -21,17 +21,15 @@ use farside_fabric::Result;
 use farside_rma::Context;
 
 use super::Kind;
-use crate::lock::frame::{Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{IN_TWO_STEPS, Made, Maker, Promise, Trial, WITHOUT_FLUSH};
+use crate::lock::frame::{Right, Standing, TimeLimit, WordPoll, variants};
+use crate::lock::registry::{IN_TWO_STEPS, Made, Maker, Promise, Trial};
 use crate::rw::frame::{Algorithm, RwWords};
-use crate::rw::registry::{Entry, Explored, Many, PAIR, READERS, TWO, WRITERS};
+use crate::rw::registry::{Entry, Explored, Many, PAIR, READERS, TWO, WRITERS, without_flush};
 
 const WORDS: usize = 1;
 const WORD: usize = 0;
 /// A writer is inside.
 const WRITER: u64 = 1 << 62;
-/// The longest pause between two attempts, in turns at the processor.
-const PAUSE_MAX: u32 = 256;
 
 /// The steps of the lock.
 trait Variant: Send + 'static {
@@ -63,28 +61,8 @@ fn build<V: Variant>(maker: &Maker<'_>, backoff: bool) -> Result<Made<dyn Algori
 }
 
 impl<V: Variant> FompiRw<V> {
-    /// Looks until an attempt is worth while, and attempts.
-    fn poll(
-        &self,
-        lock: &RwWords,
-        context: &Context,
-        limit: TimeLimit,
-        is_free: impl Fn(u64) -> bool,
-        attempt: impl Fn() -> Result<bool>,
-    ) -> Result<bool> {
-        let mut pause = 1;
-        lock.poll(context, limit, || {
-            if !is_free(context.load(lock.shared(WORD))?) {
-                return Ok(false);
-            }
-            let is_taken = attempt()?;
-            if self.backoff && !is_taken {
-                // A departure does not matter before the next look.
-                (0..pause).try_for_each(|_| lock.relax(context)).unwrap_or_default();
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-            Ok(is_taken)
-        })
+    fn poll(&self, limit: TimeLimit) -> WordPoll {
+        WordPoll { index: WORD, limit, backoff: self.backoff }
     }
 
     fn release(&self, lock: &RwWords, context: &Context, value: u64) -> Result<()> {
@@ -114,7 +92,7 @@ impl<V: Variant> Algorithm for FompiRw<V> {
         lock.statistics.note(|counts| &counts.reads_queued);
         lock.waits(context, Standing::Polling)?;
         let enter = || self.attempt_read(lock, context);
-        self.poll(lock, context, limit, |word| word & WRITER == 0, enter)
+        lock.poll_word(context, self.poll(limit), |word| word & WRITER == 0, enter)
     }
 
     fn end_read(&self, lock: &RwWords, context: &Context) -> Result<()> {
@@ -143,7 +121,7 @@ impl<V: Variant> Algorithm for FompiRw<V> {
         lock.statistics.note(|counts| &counts.writes_queued);
         lock.waits(context, Standing::Polling)?;
         let take = || self.attempt_write(lock, context);
-        self.poll(lock, context, limit, |word| word == 0, take)
+        lock.poll_word(context, self.poll(limit), |word| word == 0, take)
     }
 
     fn end_write(&self, lock: &RwWords, context: &Context) -> Result<()> {
@@ -188,12 +166,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         limited: Some(PLAIN),
         many: Some(Many { kind: PLAIN, branches: &["reads_queued", "writes_queued", "given_up"] }),
         variants: &[
-            super::Variant {
-                name: "without-flush",
-                about: WITHOUT_FLUSH,
-                build: |maker| build::<WithoutFlush>(maker, false),
-                trial: Some(Trial::caught(PAIR, Promise::Visibility, "was written")),
-            },
+            without_flush(|maker| build::<WithoutFlush>(maker, false)),
             super::Variant {
                 name: "in-two-steps",
                 about: IN_TWO_STEPS,

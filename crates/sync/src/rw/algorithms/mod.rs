@@ -11,47 +11,21 @@ use farside_rma::Team;
 use super::frame::Algorithm;
 use super::registry::{Entry, Roles};
 use crate::lock::frame::Observer;
-use crate::lock::registry::{self, Made, Maker};
-
-/// A row for each lock: its kind, its parameters, and its file. The file has `make`, which is given
-/// the parameters, and `ENTRIES`, one for each name that the lock has in tables.
-macro_rules! registry {
-    ($($(#[$doc:meta])*
-       $kind:ident {
-           $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)?
-       } => $file:ident;)+) => {
-        /// Which algorithm a reader-writer lock uses.
-        #[derive(Debug, Clone, PartialEq, Eq, Default)]
-        #[non_exhaustive]
-        pub enum Kind {
-            /// The fastest that is known here, chosen by how the members are arranged:
-            /// [`Kind::Slots`] on one node, [`Kind::RmaRw`] on several.
-            #[default]
-            Default,
-            $($(#[$doc])* $kind { $($(#[$field_doc])* $field: $type),+ },)+
-        }
-
-        const FILES: &[&[Entry]] = &[$($file::ENTRIES),+];
-
-        impl Kind {
-            fn file(&self) -> &'static [Entry] {
-                match self {
-                    Kind::Default => slots::ENTRIES,
-                    $(Kind::$kind { .. } => $file::ENTRIES,)+
-                }
-            }
-
-            fn make(&self, maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
-                match self {
-                    Kind::Default => slots::usual(maker),
-                    $(Kind::$kind { $($field),+ } => $file::make(maker, $($field),+),)+
-                }
-            }
-        }
-    };
-}
+use crate::lock::registry::{self, Made, Maker, registry};
 
 registry! {
+    /// Which algorithm a reader-writer lock uses.
+    ///
+    /// ```
+    /// use farside::rw::Kind;
+    ///
+    /// assert_eq!(Kind::named("fompi-rw"), Some(Kind::FompiRw { backoff: false }));
+    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
+    /// ```
+    enum Kind;
+    /// The fastest that is known here, chosen by how the members are arranged:
+    /// [`Kind::Slots`] on one node, [`Kind::RmaRw`] on several.
+    Default => slots;
     /// The default of one node, with other parameters.
     Slots {
         /// How many neighbours share a counter of readers. Without it, each rank has one where all
@@ -84,49 +58,11 @@ registry! {
 /// A variant of a reader-writer lock.
 type Variant = registry::Variant<dyn Algorithm, Roles>;
 
-/// Returns all reader-writer locks.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    FILES.iter().copied().flatten()
-}
-
 impl Kind {
     /// Returns RMA-RW with its usual parameters: a counter on each node, 1000 writers or readers in
     /// a row.
     pub fn rma_rw() -> Kind {
         rma_rw::usual()
-    }
-
-    /// Returns every kind, each once, with its usual parameters.
-    pub fn all() -> Vec<Kind> {
-        entries().map(|entry| (entry.kind)()).collect()
-    }
-
-    /// Returns its name, as benchmarks and tables spell it.
-    pub fn name(&self) -> &'static str {
-        self.entry().name
-    }
-
-    /// Returns what it is, in a line.
-    pub fn about(&self) -> &'static str {
-        self.entry().about
-    }
-
-    /// Returns its row of the registry.
-    pub(super) fn entry(&self) -> &'static Entry {
-        let file = self.file();
-        file.iter().find(|entry| (entry.kind)() == *self).unwrap_or(&file[0])
-    }
-
-    /// Returns the kind of that name, with its usual parameters.
-    ///
-    /// ```
-    /// use farside::rw::Kind;
-    ///
-    /// assert_eq!(Kind::named("fompi-rw"), Some(Kind::FompiRw { backoff: false }));
-    /// assert!(Kind::all().iter().all(|kind| Kind::named(kind.name()).as_ref() == Some(kind)));
-    /// ```
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::all().into_iter().find(|kind| kind.name() == name)
     }
 
     /// Makes a lock. The default is RMA-RW where members are on several nodes.

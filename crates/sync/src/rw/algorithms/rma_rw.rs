@@ -25,11 +25,11 @@ use super::counters::{self, Arrival, Counters, Limits, Writers};
 use super::{Kind, slots};
 use crate::lock::frame::{Crowding, LockWords, Right, TimeLimit, variants};
 use crate::lock::queue;
-use crate::lock::registry::{Job, Made, Maker, Promise, Style, Trial, WITHOUT_FLUSH};
+use crate::lock::registry::{Job, Made, Maker, Promise, Style, Trial};
 use crate::lock::rma_mcs::{self, Reached, RmaMcs};
 use crate::rw::frame::{Algorithm, RwWords};
 use crate::rw::registry::{
-    Entry, Explored, Many, PAIR, READERS, READS_TWICE, Roles, TWO, WRITERS, ranks_of,
+    Entry, Explored, Many, PAIR, READERS, READS_TWICE, TWO, WRITERS, passes, stuck, without_flush,
 };
 
 /// The steps of the lock are those of its parts.
@@ -251,17 +251,6 @@ fn shared<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     build::<V>(maker, None, &[2], 2)
 }
 
-const fn passes(roles: Roles) -> Option<Trial<Roles>> {
-    Some(Trial::passes(roles, ranks_of(roles)))
-}
-
-const fn stuck(roles: Roles, saying: &'static str) -> Option<Trial<Roles>> {
-    Some(Trial::caught(roles, Promise::Progress, saying))
-}
-
-const TRIES: &str = "failed attempts to write, then a write, while others read";
-const LIMITS: &str = "writes with time limits, then a write, while others read";
-const READS: &str = "more reads than a counter can count";
 const DEADLOCK: &str = "deadlock: rank 0 waits";
 
 pub(super) const ENTRIES: &[Entry] = &[Entry {
@@ -371,18 +360,8 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         ],
     }),
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: each::<WithoutFlush>,
-            trial: Some(Trial::caught(PAIR, Promise::Visibility, "was written")),
-        },
-        super::Variant {
-            name: "without-waking",
-            about: counters::WITHOUT_TELLING,
-            build: each::<WithoutWaking>,
-            trial: stuck(PAIR, "had left"),
-        },
+        without_flush(each::<WithoutFlush>),
+        counters::without_waking(each::<WithoutWaking>),
         super::Variant {
             name: "without-drain",
             about: "as printed in [RMALOCK16] listing 6: a reader and a writer are inside together",
@@ -425,49 +404,49 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         },
         super::Variant {
             name: "narrow-tries",
-            about: TRIES,
+            about: counters::TRIES,
             build: each::<Narrow>,
             trial: passes(&["ttw", "r"]),
         },
         super::Variant {
             name: "narrow-tries-twice",
-            about: TRIES,
+            about: counters::TRIES,
             build: shared::<Narrow>,
             trial: passes(&["tt", "rr"]),
         },
         super::Variant {
             name: "narrow-readers",
-            about: TRIES,
+            about: counters::TRIES,
             build: shared::<Narrow>,
             trial: passes(&["tw", "r", "r"]),
         },
         super::Variant {
             name: "narrow-limits",
-            about: LIMITS,
+            about: counters::LIMITS,
             build: shared::<Narrow>,
             trial: passes(&["llw", "r"]),
         },
         super::Variant {
             name: "narrow-reads",
-            about: READS,
+            about: counters::READS,
             build: shared::<Narrow>,
             trial: passes(&["rrrrrr", "w"]),
         },
         super::Variant {
             name: "narrow-many",
-            about: READS,
+            about: counters::READS,
             build: shared::<Narrow>,
             trial: passes(&["rrr", "rrr"]),
         },
         super::Variant {
             name: "gives-up-on-readers",
-            about: TRIES,
+            about: counters::TRIES,
             build: shared::<GivesUpOnReaders>,
             trial: stuck(&["ttw", "r"], DEADLOCK),
         },
         super::Variant {
             name: "runs-over",
-            about: READS,
+            about: counters::READS,
             build: shared::<RunsOver>,
             trial: stuck(&["rrr", "rrr"], DEADLOCK),
         },

@@ -31,10 +31,11 @@ use super::Kind;
 use super::counters::{self, Arrival, Counters, Limits, Writers};
 use crate::lock;
 use crate::lock::frame::{Algorithm as Exclusive, LockWords, Right, Standing, TimeLimit, variants};
-use crate::lock::registry::{Made, Maker, Promise, Trial, WITHOUT_FLUSH};
+use crate::lock::registry::{Made, Maker, Promise, Trial};
 use crate::rw::frame::{Algorithm, RwWords};
 use crate::rw::registry::{
-    Entry, Explored, Many, PAIR, READERS, READS_TWICE, Roles, TWO, WRITERS, ranks_of,
+    Entry, Explored, Many, PAIR, READERS, READS_TWICE, Roles, TWO, WRITERS, passes, stuck,
+    without_flush,
 };
 
 // What the home shares lies a cache line away from its own counter.
@@ -128,7 +129,8 @@ fn build<V: Variant>(maker: &Maker<'_>, bounds: Bounds) -> Result<Made<dyn Algor
         )));
     }
     let words = maker.words(WORDS)?;
-    let (_, writers) = lock::Kind::Default.build(maker.team, None, maker.home, None)?;
+    let kind = lock::Kind::Default.resolve(maker.team);
+    let writers = kind.build(maker.team, None, maker.home, None)?;
     let counters = counters(&words, maker.context(), bounds)?;
     let algorithm = Box::new(Slots::<V> {
         bounds,
@@ -379,17 +381,6 @@ fn shared<V: Variant>(maker: &Maker<'_>) -> Result<Made<dyn Algorithm>> {
     build::<V>(maker, Bounds { t_dc: Some(4), t_w: 1, yields: 0 })
 }
 
-const fn passes(roles: Roles) -> Option<Trial<Roles>> {
-    Some(Trial::passes(roles, ranks_of(roles)))
-}
-
-const fn stuck(roles: Roles, saying: &'static str) -> Option<Trial<Roles>> {
-    Some(Trial::caught(roles, Promise::Progress, saying))
-}
-
-const TRIES: &str = "failed attempts to write, then a write, while others read";
-const LIMITS: &str = "writes with time limits, then a write, while others read";
-const READS: &str = "more reads than a counter can count";
 const MANY_READS: Roles = &["rrrrrr", "w"];
 
 pub(super) const ENTRIES: &[Entry] = &[Entry {
@@ -479,24 +470,14 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         ],
     }),
     variants: &[
-        super::Variant {
-            name: "without-flush",
-            about: WITHOUT_FLUSH,
-            build: patient::<WithoutFlush>,
-            trial: Some(Trial::caught(PAIR, Promise::Visibility, "was written")),
-        },
+        without_flush(patient::<WithoutFlush>),
         super::Variant {
             name: "in-two-steps",
             about: "begins to linger in two steps",
             build: patient::<InTwoSteps>,
             trial: stuck(PAIR, "had left"),
         },
-        super::Variant {
-            name: "without-waking",
-            about: counters::WITHOUT_TELLING,
-            build: patient::<WithoutWaking>,
-            trial: stuck(PAIR, "had left"),
-        },
+        counters::without_waking(patient::<WithoutWaking>),
         super::Variant {
             name: "without-drain",
             about: "goes in with readers inside",
@@ -505,37 +486,37 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
         },
         super::Variant {
             name: "narrow-tries",
-            about: TRIES,
+            about: counters::TRIES,
             build: patient::<Narrow>,
             trial: passes(&["ttw", "r"]),
         },
         super::Variant {
             name: "narrow-insists",
-            about: TRIES,
+            about: counters::TRIES,
             build: shared::<Narrow>,
             trial: passes(&["tw", "r"]),
         },
         super::Variant {
             name: "narrow-limits",
-            about: LIMITS,
+            about: counters::LIMITS,
             build: shared::<Narrow>,
             trial: passes(&["lw", "r"]),
         },
         super::Variant {
             name: "narrow-reads",
-            about: READS,
+            about: counters::READS,
             build: patient::<Narrow>,
             trial: passes(MANY_READS),
         },
         super::Variant {
             name: "gives-up-on-readers",
-            about: TRIES,
+            about: counters::TRIES,
             build: shared::<GivesUpOnReaders>,
             trial: stuck(&["ttw", "r"], "deadlock: rank 0 waits"),
         },
         super::Variant {
             name: "runs-over",
-            about: READS,
+            about: counters::READS,
             build: patient::<RunsOver>,
             trial: stuck(MANY_READS, "had left"),
         },

@@ -1,0 +1,22 @@
+//! What lies below [`World`](crate::World) and [`Context`](crate::Context): addresses, operations
+//! as data, and the connection to a fabric.
+//!
+//! Most programs need none of it. It is here for handlers, whose [`Agent`](crate::Agent) deals in
+//! addresses; for programs that put something between themselves and a fabric, as [`counting`] and
+//! [`tracing`] do; and for tests of costs. The author of a fabric uses the crate `farside-fabric`
+//! itself (`docs/adding-a-fabric.md` of the repository).
+//!
+//! | for | |
+//! | --- | --- |
+//! | addresses | [`SegmentId`], [`Region`], [`Word`], [`Width`] |
+//! | operations as data | [`Atomic`], [`OldValue`] |
+//! | the connection to a job | [`Connection`], [`connect`] |
+//! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`] |
+//! | errors of a layer above | [`Fault`] |
+//! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
+
+pub use farside_fabric::{
+    Atomic, Connection, Departure, Fault, JobView, Loss, OldValue, Region, SegmentId, Width, Word,
+    counting, observed, tracing,
+};
+pub use farside_job::connect;
