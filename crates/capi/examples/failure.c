@@ -5,6 +5,7 @@
 int main(void) {
     farside_context_t world;
     farside_team_t team;
+    farside_window_t window;
     uint32_t rank, size, victim, lost[4];
     size_t count;
     int code, state, number;
@@ -13,11 +14,14 @@ int main(void) {
     CHECK(farside_rank(world, &rank));
     CHECK(farside_size(world, &size));
     CHECK(farside_team_world(world, &team));
-    CHECK(farside_barrier(team));
+    CHECK(farside_window_allocate(team, sizeof(uint64_t), &window));
     victim = size - 1;
     if (rank == victim) {
-        farside_abort(world, 3); /* it does not return */
+        /* It waits until all others have come this far, and ends without leaving the job. */
+        CHECK(farside_wait(world, window, 0, 64, FARSIDE_EQ, size - 1, FARSIDE_FOREVER, NULL));
+        farside_abort(world, 3);
     }
+    CHECK(farside_post_add(world, window, victim, 0, 1));
     code = farside_barrier(team);
     REQUIRE(code == FARSIDE_ERROR_LOST);
     REQUIRE(farside_error_rank() == victim);

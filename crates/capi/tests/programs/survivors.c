@@ -31,8 +31,11 @@ int main(void) {
     }
     CHECK(farside_barrier(team));
     if (rank == victim) {
+        /* Not before all others have come out of the barrier. */
+        CHECK(farside_wait(world, window, 16, 64, FARSIDE_EQ, size - 1, FARSIDE_FOREVER, NULL));
         raise(SIGKILL);
     }
+    CHECK(farside_post_add(world, window, victim, 16, 1));
     /* Nobody will ever signal. */
     code = farside_wait(world, window, 0, 64, FARSIDE_NE, 0, FARSIDE_FOREVER, &word);
     REQUIRE(code == FARSIDE_ERROR_LOST && farside_error_rank() == victim);

@@ -92,7 +92,8 @@ pub(crate) fn compile(compiler: &str, source: &str, library: Library) -> Program
             .arg("-L")
             .arg(libraries())
             .arg("-lfarside_c")
-            .arg(format!("-Wl,-rpath,{}", libraries().display())),
+            // Ahead of LD_LIBRARY_PATH, where cargo may have an older one.
+            .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libraries().display())),
         Library::Static => {
             command.arg(libraries().join("libfarside_c.a")).args(["-lm", "-ldl", "-lrt"])
         }
