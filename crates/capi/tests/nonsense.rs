@@ -16,25 +16,23 @@ use farside_c::team::*;
 use farside_c::transfer::*;
 use farside_c::wait::*;
 use farside_c::window::*;
+use farside_fabric::random::SplitMix;
 
 /// How many calls are made.
 const CALLS: u64 = 60_000;
 /// What lies before and behind the caller's memory.
 const GUARD: [u8; 64] = [0xa5; 64];
 
-/// Numbers at random (splitmix64), small ones and extremes among them.
-struct Random(u64);
+/// Numbers at random, small ones and extremes among them.
+struct Random(SplitMix);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.next()
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+    fn below(&mut self, end: u64) -> u64 {
+        self.0.below(end)
     }
 
     fn number(&mut self) -> u64 {
@@ -76,76 +74,86 @@ struct World {
     rwlock: farside_rwlock_t,
 }
 
-/// Makes one call. Lengths of the caller's memory are true, everything else is at random.
-fn call(world: &World, random: &mut Random, memory: &mut Memory) -> c_int {
-    let context = farside_context_t { id: random.handle(world.world.id) };
-    let team = farside_team_t { id: random.handle(world.team.id) };
-    let window = farside_window_t { id: random.handle(world.window.id) };
-    let epoch = farside_epoch_t { id: random.handle(world.epoch.id) };
-    let lock = farside_lock_t { id: random.handle(world.lock.id) };
-    let rwlock = farside_rwlock_t { id: random.handle(world.rwlock.id) };
-    let (rank, offset, value) = (random.rank(), random.number(), random.next());
-    let (code, other, bits) =
-        (random.code(), random.code(), [32, 64, 128, 63][random.below(4) as usize]);
-    let start = random.below(40) as usize;
-    let length = random.below(80) as usize;
-    let pointer: *mut c_void =
-        if random.below(12) == 0 { null_mut() } else { memory.data[start..].as_mut_ptr().cast() };
-    let (mut word, mut flag, mut size, mut apart) = (0u64, 0, 0usize, [0u8; 128]);
-    let mut request = farside_request_t { id: random.number() };
-    let steps = [random.number() as usize, random.number() as usize];
-    let counts = [random.below(3) as usize, random.below(3) as usize];
-    let near = [24, 8];
-    let strides = farside_strides_t {
-        dimensions: 2,
-        counts: counts.as_ptr(),
-        near_strides: near.as_ptr(),
-        far_strides: steps.as_ptr(),
-        element_bytes: random.below(9) as usize,
-    };
-    let pieces = [
-        farside_piece_t { memory: pointer, offset, bytes: length },
-        farside_piece_t {
-            memory: memory.data.as_mut_ptr().cast(),
+/// The arguments of a call. Lengths of the caller's memory are true, everything else is at random.
+#[derive(Clone, Copy)]
+struct Call {
+    context: farside_context_t,
+    team: farside_team_t,
+    window: farside_window_t,
+    epoch: farside_epoch_t,
+    lock: farside_lock_t,
+    rwlock: farside_rwlock_t,
+    rank: u32,
+    offset: u64,
+    elsewhere: u64,
+    value: u64,
+    code: c_int,
+    other: c_int,
+    bits: c_int,
+    pointer: *mut c_void,
+    length: usize,
+    count: usize,
+}
+
+impl Call {
+    fn random(world: &World, random: &mut Random, memory: &mut Memory) -> Call {
+        let start = random.below(40) as usize;
+        let pointer = memory.data[start..].as_mut_ptr().cast();
+        Call {
+            context: farside_context_t { id: random.handle(world.world.id) },
+            team: farside_team_t { id: random.handle(world.team.id) },
+            window: farside_window_t { id: random.handle(world.window.id) },
+            epoch: farside_epoch_t { id: random.handle(world.epoch.id) },
+            lock: farside_lock_t { id: random.handle(world.lock.id) },
+            rwlock: farside_rwlock_t { id: random.handle(world.rwlock.id) },
+            rank: random.rank(),
             offset: random.number(),
-            bytes: random.below(64) as usize,
-        },
-    ];
-    let signal = farside_signal_t { window, offset: random.number(), operation: other, value };
-    let condition = farside_condition_t { window, offset, comparison: code, value };
-    // SAFETY: pointers are null or to memory of the length that is given; handles may be anything.
-    unsafe {
-        match random.below(34) {
-            0 => farside_put(context, window, rank, offset, pointer, length),
-            1 => farside_get(context, window, rank, offset, pointer, length),
-            2 => farside_put_strided(context, window, rank, offset, pointer, &strides),
-            3 => farside_get_strided(context, window, rank, offset, pointer, &strides),
-            4 => farside_put_vector(context, window, rank, pieces.as_ptr(), 2),
-            5 => farside_get_vector(context, window, rank, pieces.as_ptr(), 2),
-            6 => farside_put_signal(context, window, rank, offset, pointer, length, &signal),
-            7 => {
-                let count = random.below(5) as usize;
-                let scale = if value & 1 == 0 { null() } else { pointer.cast_const() };
-                farside_accumulate(
-                    context, window, rank, offset, pointer, count, code, other, scale,
-                )
-            }
-            8 => {
-                farside_atomic(context, window, rank, offset, bits, code, pointer, pointer, pointer)
-            }
-            9 => farside_fetch_add(context, window, rank, offset, value, &mut word),
-            10 => farside_compare_swap(context, window, rank, offset, 0, value, &mut word),
-            11 => farside_swap(context, window, rank, offset, value, &mut word),
-            12 => farside_load(context, window, rank, offset, &mut word),
-            13 => farside_store(context, window, rank, offset, value),
-            14 => farside_post_add(context, window, rank, offset, value),
-            15 => farside_wait(context, window, offset, bits, code, value, 1000, &mut word),
-            16 => farside_test(context, window, offset, bits, code, value, &mut flag, null_mut()),
-            17 => farside_wait_any(context, &condition, 1, 1000, &mut size, &mut word),
-            18 => farside_flush(context, rank),
-            19 => farside_put_nbi(context, window, rank, offset, pointer, length),
-            20 => {
-                let started = farside_get_request(
+            elsewhere: random.number(),
+            value: random.next(),
+            code: random.code(),
+            other: random.code(),
+            bits: [32, 64, 128, 63][random.below(4) as usize],
+            pointer: if random.below(12) == 0 { null_mut() } else { pointer },
+            length: random.below(80) as usize,
+            count: random.below(5) as usize,
+        }
+    }
+
+    /// Moves data.
+    fn transfer(self) -> c_int {
+        let Call { context, window, rank, offset, pointer, length, value, .. } = self;
+        let far = [self.elsewhere as usize, value as usize];
+        let (counts, near) = ([self.count, 2], [8, 4]);
+        let strides = farside_strides_t {
+            dimensions: 2,
+            counts: counts.as_ptr(),
+            near_strides: near.as_ptr(),
+            far_strides: far.as_ptr(),
+            element_bytes: self.count,
+        };
+        let pieces = [offset, self.elsewhere].map(|offset| farside_piece_t {
+            memory: pointer,
+            offset,
+            bytes: length,
+        });
+        let (offset_of_signal, operation) = (self.elsewhere, self.other);
+        let signal = farside_signal_t { window, offset: offset_of_signal, operation, value };
+        let scale = if value & 1 == 0 { null() } else { pointer.cast_const() };
+        let mut request = farside_request_t { id: value };
+        let (number, operation, count) = (self.code, self.other, self.count);
+        // SAFETY: pointers are null or to memory of the length that is given; handles may be
+        // anything.
+        unsafe {
+            match value % 10 {
+                0 => farside_put(context, window, rank, offset, pointer, length),
+                1 => farside_get(context, window, rank, offset, pointer, length),
+                2 => farside_put_strided(context, window, rank, offset, pointer, &strides),
+                3 => farside_get_strided(context, window, rank, offset, pointer, &strides),
+                4 => farside_put_vector(context, window, rank, pieces.as_ptr(), 2),
+                5 => farside_get_vector(context, window, rank, pieces.as_ptr(), 2),
+                6 => farside_put_signal(context, window, rank, offset, pointer, length, &signal),
+                7 => farside_put_nbi(context, window, rank, offset, pointer, length),
+                8 => match farside_get_request(
                     context,
                     window,
                     rank,
@@ -153,36 +161,79 @@ fn call(world: &World, random: &mut Random, memory: &mut Memory) -> c_int {
                     pointer,
                     length,
                     &mut request,
-                );
-                if value & 1 == 0 { farside_request_wait(request) } else { started }
+                ) {
+                    FARSIDE_OK => farside_request_wait(request),
+                    _ => farside_request_wait(farside_request_t { id: self.elsewhere }),
+                },
+                _ => farside_accumulate(
+                    context, window, rank, offset, pointer, count, number, operation, scale,
+                ),
             }
-            21 => farside_request_test(request, &mut flag),
-            22 => farside_broadcast(team, rank, pointer, length),
-            23 => farside_all_reduce(team, pointer, pointer, random.below(5) as usize, code, other),
-            24 => farside_exclusive_scan(team, pointer, pointer, 2, code, other),
-            25 => farside_all_gather(team, pointer, length, apart.as_mut_ptr().cast()),
-            26 => farside_epoch_put(epoch, rank, offset, pointer, length),
-            27 => farside_epoch_fetch_op(epoch, rank, offset, code, value, &mut word),
-            28 => match value % 4 {
-                0 => farside_epoch_lock(epoch, rank, code),
-                1 => farside_epoch_unlock(epoch, rank),
-                2 => farside_epoch_fence(epoch),
-                _ => farside_epoch_last_fence(epoch),
-            },
-            29 => match value % 2 {
-                0 => farside_lock_acquire(context, lock, 0),
-                _ => farside_lock_release(lock),
-            },
-            30 => match value % 3 {
-                0 => farside_rwlock_read(context, rwlock, 0),
-                1 => farside_rwlock_write(context, rwlock, 0),
-                _ => farside_rwlock_release(rwlock),
-            },
-            31 => {
-                farside_call(context, rank, code as u32, pointer, length, null_mut(), 0, &mut size)
+        }
+    }
+
+    /// Changes words, and waits for them.
+    fn word(self) -> c_int {
+        let Call { context, window, rank, offset, value, code, bits, pointer, .. } = self;
+        let condition = farside_condition_t { window, offset, comparison: code, value };
+        let (mut word, mut holds, mut which) = (0, 0, 0);
+        // SAFETY: as above.
+        unsafe {
+            match value % 10 {
+                0 => farside_atomic(
+                    context, window, rank, offset, bits, code, pointer, pointer, pointer,
+                ),
+                1 => farside_fetch_add(context, window, rank, offset, value, &mut word),
+                2 => farside_compare_swap(context, window, rank, offset, 0, value, &mut word),
+                3 => farside_swap(context, window, rank, offset, value, &mut word),
+                4 => farside_load(context, window, rank, offset, &mut word),
+                5 => farside_store(context, window, rank, offset, value),
+                6 => farside_post_add(context, window, rank, offset, value),
+                7 => farside_wait(context, window, offset, bits, code, value, 1000, &mut word),
+                8 => {
+                    farside_test(context, window, offset, bits, code, value, &mut holds, null_mut())
+                }
+                _ => farside_wait_any(context, &condition, 1, 1000, &mut which, &mut word),
             }
-            32 => farside_window_bytes(window, rank, &mut size),
-            _ => farside_peer_state(context, rank, &mut flag, &mut flag),
+        }
+    }
+
+    /// Does what ranks do together, alone.
+    fn together(self) -> c_int {
+        let Call { context, team, epoch, lock, rwlock, rank, offset, value, code, .. } = self;
+        let Call { pointer, length, count, other, .. } = self;
+        let (mut word, mut state, mut size, mut apart) = (0, 0, 0, [0u8; 128]);
+        // SAFETY: as above.
+        unsafe {
+            match value % 18 {
+                0 => farside_broadcast(team, rank, pointer, length),
+                1 => farside_all_reduce(team, pointer, pointer, count, code, other),
+                2 => farside_exclusive_scan(team, pointer, pointer, count, code, other),
+                3 => farside_all_gather(team, pointer, length, apart.as_mut_ptr().cast()),
+                4 => farside_epoch_put(epoch, rank, offset, pointer, length),
+                5 => farside_epoch_fetch_op(epoch, rank, offset, code, value, &mut word),
+                6 => farside_epoch_lock(epoch, rank, code),
+                7 => farside_epoch_unlock(epoch, rank),
+                8 => farside_epoch_fence(epoch),
+                9 => farside_epoch_last_fence(epoch),
+                10 => farside_lock_acquire(context, lock, 0),
+                11 => farside_lock_release(lock),
+                12 => farside_rwlock_read(context, rwlock, 0),
+                13 => farside_rwlock_write(context, rwlock, 0),
+                14 => farside_rwlock_release(rwlock),
+                15 => farside_flush(context, rank),
+                16 => farside_call(
+                    context,
+                    rank,
+                    code as u32,
+                    pointer,
+                    length,
+                    null_mut(),
+                    0,
+                    &mut size,
+                ),
+                _ => farside_peer_state(context, rank, &mut state, null_mut()),
+            }
         }
     }
 }
@@ -208,10 +259,15 @@ fn nonsense_is_refused_and_touches_nothing() {
         assert_eq!(farside_rwlock_create(made.team, 0, null(), &mut made.rwlock), FARSIDE_OK);
     }
     let mut memory = Memory { before: GUARD, data: [0; 128], after: GUARD };
-    let mut random = Random(7);
+    let mut random = Random(SplitMix::new(7));
     let mut codes = [0u64; 22];
     for at in 0..CALLS {
-        let code = call(&made, &mut random, &mut memory);
+        let arguments = Call::random(&made, &mut random, &mut memory);
+        let code = match random.below(3) {
+            0 => arguments.transfer(),
+            1 => arguments.word(),
+            _ => arguments.together(),
+        };
         assert!((0..22).contains(&code), "call {at}: {code}");
         assert_ne!(code, FARSIDE_ERROR_INTERNAL, "call {at}");
         assert!(memory.before == GUARD && memory.after == GUARD, "call {at}");
