@@ -6,7 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use farside::Error;
@@ -14,6 +14,8 @@ use farside::Error;
 /// The slots of the first chunk; each chunk is twice as long as the one before.
 const FIRST: usize = 64;
 const CHUNKS: usize = 24;
+/// No handle: no table has a slot of that index.
+const EMPTY: u64 = u64::MAX;
 
 /// A table of things of one kind.
 pub(crate) struct Table<T> {
@@ -25,7 +27,9 @@ pub(crate) struct Table<T> {
 }
 
 struct Slot<T> {
-    /// Odd while there is something in the slot.
+    /// The handle of what is in the slot, or [`EMPTY`].
+    handle: AtomicU64,
+    /// Counts what was put into the slot.
     generation: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -68,8 +72,10 @@ impl<T: 'static> Table<T> {
         // SAFETY: the slot is free, and the lock is held: nothing else looks at the value.
         unsafe { (*slot.value.get()).write(value) };
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
-        slot.generation.store(generation, Ordering::Release);
-        Ok(u64::from(generation) << 32 | u64::from(index))
+        slot.generation.store(generation, Ordering::Relaxed);
+        let handle = u64::from(generation) << 32 | u64::from(index);
+        slot.handle.store(handle, Ordering::Release);
+        Ok(handle)
     }
 
     /// Returns what a handle stands for.
@@ -90,12 +96,12 @@ impl<T: 'static> Table<T> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         match self.slot(handle as u32) {
             Some(slot) if slot.holds(handle) => {
-                slot.generation.store(((handle >> 32) as u32).wrapping_add(1), Ordering::Release);
+                slot.handle.store(EMPTY, Ordering::Release);
                 // A slot whose generations are used up is not used again.
                 if (handle >> 32) as u32 != u32::MAX {
                     free.0.push(handle as u32);
                 }
-                // SAFETY: it was in the slot, and the new generation says that it is not any more.
+                // SAFETY: it was in the slot, and the slot says that it is not any more.
                 Ok(unsafe { (*slot.value.get()).assume_init_read() })
             }
             _ => Err(self.unknown(handle)),
@@ -104,7 +110,8 @@ impl<T: 'static> Table<T> {
 
     #[inline]
     fn slot(&self, index: u32) -> Option<&'static Slot<T>> {
-        let (chunk, at) = place(index);
+        // Most programs have few things of a kind.
+        let (chunk, at) = if index < FIRST as u32 { (0, index as usize) } else { place(index) };
         let slot = self.chunks.get(chunk)?.get()?.get(at)?;
         // SAFETY: tables are statics, and chunks are never freed.
         Some(unsafe { &*std::ptr::from_ref(slot) })
@@ -122,13 +129,16 @@ impl<T: 'static> Table<T> {
 
 impl<T> Slot<T> {
     fn empty() -> Slot<T> {
-        Slot { generation: AtomicU32::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) }
+        Slot {
+            handle: AtomicU64::new(EMPTY),
+            generation: AtomicU32::new(0),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
     }
 
     #[inline]
     fn holds(&self, handle: u64) -> bool {
-        let generation = (handle >> 32) as u32;
-        generation & 1 == 1 && self.generation.load(Ordering::Acquire) == generation
+        self.handle.load(Ordering::Acquire) == handle
     }
 }
 
