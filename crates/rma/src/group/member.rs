@@ -157,6 +157,17 @@ impl Team<'_> {
         }
     }
 
+    /// Fails if a member was lost. One load, as long as no rank was.
+    pub(crate) fn check_members(&self, step: &Step) -> Result<()> {
+        let (context, members) = (self.context(), &self.group().members[..]);
+        if !context.failures().any_lost() {
+            return Ok(());
+        }
+        let has_entered = |rank| self.has_entered(step, rank);
+        let scope = FailureScope::Members { members, awaited: members, has_done: &has_entered };
+        context.judge(&scope).map_err(|error| self.missed(step, error))
+    }
+
     /// A wait has failed: tells all members of a member that does not come any more.
     fn missed(&self, step: &Step, error: Error) -> Error {
         match error {

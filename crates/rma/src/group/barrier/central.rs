@@ -4,7 +4,8 @@
 //! Differs:   arrivals are atomics, and the last to come releases. The counter also adds up the
 //!            digests of the members' calls, by which the last to come finds a disagreement.
 //! State:     1 word at the first member, 1 word on every member.
-//! Invariant: no member returns before all have entered; the counter is zero between barriers.
+//! Invariant: no member returns before all have entered; the counter is zero between barriers,
+//!            unless one has failed: then the last to come finds that a member was lost.
 //! Ordering:  the counter is zero before a member is released, or an arrival at the next barrier
 //!            would be wiped out (`barriers_in_a_row_separate`).
 //! Cost:      1 atomic for each member, and 1 signal to each member but the last to come.
@@ -41,6 +42,8 @@ pub(crate) fn arrive(team: &Team<'_>, step: &Step, offset: u64) -> Result<bool> 
     if sum & ((1 << COUNT_BITS) - 1) < size {
         return Ok(false);
     }
+    // Where a member was lost, the others have left their arrivals of a barrier that failed.
+    team.check_members(step)?;
     if sum != arrival.wrapping_mul(size) {
         return Err(team.disagree_with_any(step));
     }
