@@ -228,10 +228,16 @@ impl RwLock {
     /// # use farside::{Rank, RwLock};
     /// # farside::local(2, |world| {
     /// let lock = RwLock::new(&world, Rank(0))?;
-    /// let guard = lock.read(&world)?;
-    /// world.barrier()?;
-    /// assert!(lock.try_read(&world).is_err(), "it has the lock already");
-    /// guard.unlock()?;
+    /// if world.rank() == Rank(0) {
+    ///     let guard = lock.read(&world)?;
+    ///     world.barrier()?; // the other rank tries now
+    ///     world.barrier()?;
+    ///     guard.unlock()?;
+    /// } else {
+    ///     world.barrier()?;
+    ///     assert!(lock.try_write(&world)?.is_none(), "a reader has it");
+    ///     world.barrier()?;
+    /// }
     /// # lock.free(&world) }).unwrap();
     /// ```
     pub fn try_write<'a>(&'a self, context: &'a Context) -> Result<Option<WriteGuard<'a>>> {
