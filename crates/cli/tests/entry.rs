@@ -22,6 +22,10 @@ const TESTS: &[(&str, fn())] = &[
     ("every_way_gives_the_same_output", every_way_gives_the_same_output),
     ("arguments_and_input_arrive", arguments_and_input_arrive),
     ("the_exit_status_is_the_programs", the_exit_status_is_the_programs),
+    (
+        "an_error_says_whose_it_is_and_its_rank_is_lost",
+        an_error_says_whose_it_is_and_its_rank_is_lost,
+    ),
     ("every_way_can_be_recorded", every_way_can_be_recorded),
     ("what_does_not_obey_is_an_error", what_does_not_obey_is_an_error),
     ("what_makes_no_sense_is_refused", what_makes_no_sense_is_refused),
@@ -140,6 +144,20 @@ fn the_exit_status_is_the_programs() {
         run(way, &["exit", "7"]).run().ends_with(7);
         run(way, &["fail"]).run().ends_with(1).says(&["rank 1 has had enough"]);
         run(way, &["panic"]).run().ends_with(101).says(&["rank 1 is done for"]);
+    }
+}
+
+fn an_error_says_whose_it_is_and_its_rank_is_lost() {
+    for way in WAYS {
+        let finished = run(way, &["fail"]).run().ends_with(1);
+        let stderr = finished.stderr();
+        assert!(stderr.contains("error: rank 1: rank 1 has had enough\n"), "{way:?}: {stderr}");
+        // Nobody takes a rank whose program has failed for one that left in order.
+        assert!(!stderr.contains("left the job"), "{way:?}: {stderr}");
+        if !way.iter().any(|word| matches!(*word, "--threads" | "--sim")) {
+            // It returned an error, or has exited since.
+            assert_eq!(stderr.matches("rank 1 is lost: it ").count(), 3, "{way:?}: {stderr}");
+        }
     }
 }
 

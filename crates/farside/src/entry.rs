@@ -25,7 +25,7 @@ use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use farside_fabric::tracing::Trace;
 use farside_fabric::{Connection, Error, Result, Topology};
@@ -76,20 +76,46 @@ fn of_farside(error: &dyn Any) -> Option<&Error> {
 /// }
 /// ```
 pub fn run<R: MainResult>(program: impl Fn(&World) -> R + Send + Sync + 'static) -> ExitCode {
-    match try_run(move |world| program(world).into_result()) {
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let noted = failures.clone();
+    let tried = try_run(move |world| {
+        program(world).into_result().inspect_err(|error| {
+            let whose =
+                if world.size() > 1 { format!("{}: ", world.rank()) } else { String::new() };
+            lock(&noted).push((error.clone(), whose));
+        })
+    });
+    match tried {
         Ok(status) => status,
         Err(error) => {
+            let failures = lock(&failures);
+            let whose = failures.iter().find(|(other, _)| *other == error);
+            let whose = whose.map_or("", |(_, whose)| whose);
             // If standard error is closed, the status alone tells of the failure.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let _ = writeln!(std::io::stderr(), "error: {whose}{error}");
             ExitCode::FAILURE
         }
     }
 }
 
+/// Takes a list of failures; a rank that panicked meanwhile has left it whole.
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a program as a rank. A rank whose program fails by itself does not leave in order.
+fn run_rank(world: &World, program: impl Fn(&World) -> Result<()>) -> Result<()> {
+    program(world).inspect_err(|error| {
+        if error.lost_rank().is_none() {
+            world.note_failure();
+        }
+    })
+}
+
 /// Like [`run`], for programs that show errors themselves.
 pub fn try_run(program: impl Fn(&World) -> Result<()> + Send + Sync + 'static) -> Result<ExitCode> {
     let Some(entry) = Entry::from_environment()? else {
-        program(&crate::join()?)?;
+        run_rank(&crate::join()?, program)?;
         return Ok(ExitCode::SUCCESS);
     };
     entry.take()?;
@@ -112,7 +138,7 @@ fn process(entry: &Entry, program: impl Fn(&World) -> Result<()>) -> Result<Exit
     let recorder = Recorder::new(entry);
     let world = World::new(recorder.over(crate::fabric::connect()?))?;
     recorder.notice(&world);
-    program(&world)?;
+    run_rank(&world, program)?;
     recorder.finish()
 }
 
@@ -127,7 +153,7 @@ fn threads(
     Local::with_options(options.clone()).decorate(move |fabric| over.over(fabric)).run(
         |world| {
             recorder.notice(&world);
-            program(&world)
+            run_rank(&world, &program)
         },
     )?;
     recorder.finish()

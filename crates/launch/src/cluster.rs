@@ -337,7 +337,7 @@ impl<'a> Cluster<'a> {
             ToLauncher::Ended { rank, how, peer_state, cause } => {
                 let rank = Rank(rank);
                 self.remotes[node].running.retain(|&running| running != rank);
-                self.policy.ended(rank, how, peer_state);
+                self.policy.ended(rank, how, peer_state, cause.is_some());
                 if how != ExitCause::Status(0) || peer_state != PeerState::Left {
                     self.tell_end(RankEnd { node, rank, how, cause });
                 }

@@ -24,7 +24,9 @@ pub(crate) struct Policy<'a> {
     launch: &'a Launch,
     failures: Vec<Failure>,
     hosts_lost: Vec<String>,
+    /// The exit status of the job, and the one if nothing but consequences of losses is known.
     status: i32,
+    consequence: i32,
     timed_out: bool,
     /// The first signal that has asked for the end.
     asked_with: Option<i32>,
@@ -45,6 +47,7 @@ impl<'a> Policy<'a> {
             failures: Vec::new(),
             hosts_lost: Vec::new(),
             status: 0,
+            consequence: 0,
             timed_out: false,
             asked_with: None,
             unsaid: Vec::new(),
@@ -114,9 +117,16 @@ impl<'a> Policy<'a> {
         self.ending = self.ending.map(|(when, signal)| (later(when), signal));
     }
 
-    /// A rank has ended like this, when `fate` was what the job knew of it. That is said when all
-    /// of its output was passed on, of which [`Policy::drained`] tells.
-    pub(crate) fn ended(&mut self, rank: Rank, how: ExitCause, peer_state: PeerState) {
+    /// A rank has ended like this, when `peer_state` was what the job knew of it; because of a loss
+    /// if it is a consequence. That is said when all of its output was passed on, of which
+    /// [`Policy::drained`] tells.
+    pub(crate) fn ended(
+        &mut self,
+        rank: Rank,
+        how: ExitCause,
+        peer_state: PeerState,
+        is_consequence: bool,
+    ) {
         // It has left in order; or it is a program that never joined, such as `hostname`, and has
         // done nothing wrong.
         if how == ExitCause::Status(0)
@@ -125,7 +135,7 @@ impl<'a> Policy<'a> {
             return;
         }
         self.unsaid.push((rank, Failure { rank, how }.to_string(), Instant::now() + LAST_LINES));
-        self.failed(&[rank], how);
+        self.failed(&[rank], how, is_consequence);
     }
 
     /// The output of a rank that has ended was passed on.
@@ -153,13 +163,15 @@ impl<'a> Policy<'a> {
         };
         self.say(&format!("host {host} is lost: {why}{with_it}"));
         self.hosts_lost.push(host);
-        self.failed(ranks, ExitCause::Silent);
+        self.failed(ranks, ExitCause::Silent, false);
     }
 
-    fn failed(&mut self, ranks: &[Rank], how: ExitCause) {
+    fn failed(&mut self, ranks: &[Rank], how: ExitCause, is_consequence: bool) {
         self.failures.extend(ranks.iter().map(|&rank| Failure { rank, how }));
-        if self.status == 0 {
-            self.status = match how {
+        // The rank that was lost first may be the last to end: it has a backtrace to print.
+        let status = if is_consequence { &mut self.consequence } else { &mut self.status };
+        if *status == 0 {
+            *status = match how {
                 ExitCause::Signal(signal) => 128 + signal,
                 ExitCause::Status(0) => 1,
                 ExitCause::Status(status) => status,
@@ -181,7 +193,7 @@ impl<'a> Policy<'a> {
 
     /// Output that could not be written is a failure of its own, unless there is another.
     pub(crate) fn note_lost_output(&mut self) {
-        if self.status == 0 {
+        if self.status == 0 && self.consequence == 0 {
             self.is_unread = is_unread();
             self.say("cannot write the ranks' output; some of it is lost");
             self.status = OUTPUT_LOST;
@@ -197,7 +209,10 @@ impl<'a> Policy<'a> {
         // Ranks that end in order when they are asked to do not make it a job that was done.
         let asked = self.asked_with.map_or(0, |number| 128 + number);
         Report {
-            status: if self.status == 0 { asked } else { self.status },
+            status: [self.status, self.consequence, asked]
+                .into_iter()
+                .find(|&one| one != 0)
+                .unwrap_or(0),
             failures: self.failures,
             stdout,
             timed_out: self.timed_out,
@@ -238,4 +253,26 @@ fn list(ranks: &[Rank]) -> String {
 pub(crate) fn until(when: Option<Instant>) -> Option<Timespec> {
     let left = when?.saturating_duration_since(Instant::now());
     Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_that_of_the_first_cause_although_it_ends_last() {
+        let launch = Launch::new("program", 3).unwrap();
+        let consequence = |policy: &mut Policy<'_>| {
+            policy.ended(Rank(0), ExitCause::Status(1), PeerState::Left, true);
+        };
+        let mut policy = Policy::new(&launch);
+        consequence(&mut policy);
+        let panicked = PeerState::Lost(ExitCause::Panicked);
+        policy.ended(Rank(2), ExitCause::Status(101), panicked, false);
+        policy.ended(Rank(1), ExitCause::Signal(15), PeerState::Alive, false);
+        assert_eq!(policy.report(Vec::new()).status, 101);
+        let mut policy = Policy::new(&launch);
+        consequence(&mut policy);
+        assert_eq!(policy.report(Vec::new()).status, 1);
+    }
 }

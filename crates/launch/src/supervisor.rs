@@ -89,7 +89,7 @@ impl Supervisor<'_> {
                 self.hear();
             }
             for end in self.local_ranks.reap(ended) {
-                self.policy.ended(end.rank, end.how, end.peer_state);
+                self.policy.ended(end.rank, end.how, end.peer_state, end.cause.is_some());
                 match &mut self.forwarder {
                     Some(forwarder) => forwarder.drain(end.rank),
                     None => self.policy.drained(end.rank),

@@ -394,6 +394,13 @@ impl Context {
         }
     }
 
+    /// Notes that the program of this rank has failed by itself: should the rank end now, it has not
+    /// left in order, but is lost.
+    #[doc(hidden)]
+    pub fn note_failure(&self) {
+        self.note_reason(Loss { rank: self.rank(), how: ExitCause::Failed });
+    }
+
     /// Goes on after a loss: should this rank end later, that is not because of a loss that it
     /// knows of now.
     ///

@@ -76,11 +76,9 @@ impl Drop for RankState {
     fn drop(&mut self) {
         // First the agent: whoever runs the handlers next must not do so while this one still does.
         drop(lock(&self.agent).take());
-        // A rank that unwinds has not left in order, even if the program goes on without it.
-        if std::thread::panicking() {
-            self.job.declare_lost(self.rank, ExitCause::Panicked);
-        } else {
-            self.job.leave(self.rank);
+        match self.job.end_of(self.rank) {
+            PeerState::Lost(how) => self.job.declare_lost(self.rank, how),
+            _ => self.job.leave(self.rank),
         }
     }
 }

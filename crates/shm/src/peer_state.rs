@@ -31,8 +31,8 @@ impl Job {
         }
     }
 
-    /// A rank of this node leaves a loss behind as the cause of its end, should it end now; with
-    /// `None`, it has got over all losses so far.
+    /// A rank of this node leaves a loss behind as the cause of its end, should it end now: its own
+    /// if its program has failed. With `None`, it has got over all losses so far.
     pub fn note_cause(&self, rank: Rank, cause: Option<Loss>) {
         let member = self.member(rank);
         match cause {
@@ -43,6 +43,18 @@ impl Job {
             // A rank that left in order may have done so because of a loss that was noted before.
             Some(Loss { how: ExitCause::Left, .. }) if member.cause.load(SeqCst) != 0 => {}
             Some(loss) => member.cause.store(loss.to_bits(), SeqCst),
+        }
+    }
+
+    /// Returns the state in which a rank of this node ends that gives up its last connection now.
+    pub fn end_of(&self, rank: Rank) -> PeerState {
+        // A rank that unwinds has not left in order, even if the program goes on without it.
+        if std::thread::panicking() {
+            return PeerState::Lost(ExitCause::Panicked);
+        }
+        match Loss::from_bits(self.member(rank).cause.load(SeqCst)) {
+            Some(loss) if loss.rank == rank => PeerState::Lost(loss.how),
+            _ => PeerState::Left,
         }
     }
 
@@ -57,7 +69,8 @@ impl Job {
     /// has departed.
     pub fn settle_cause(&self, rank: Rank, end: PeerState) -> Option<Loss> {
         let cause = &self.member(rank).cause;
-        let noted = Loss::from_bits(cause.load(SeqCst));
+        // A rank that has failed by itself has itself as its cause: it is the first.
+        let noted = Loss::from_bits(cause.load(SeqCst)).filter(|noted| noted.rank != rank);
         if self.is_gone(rank) {
             return noted;
         }

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use farside_fabric::{
-    Caps, Connection as _, Error, ExitCause, Failures, Node, PeerState, Rank, Result, Topology,
-    Width,
+    Caps, Connection as _, Error, Failures, Node, PeerState, Rank, Result, Topology, Width,
 };
 use farside_shm::Job;
 use rustc_hash::FxHashMap;
@@ -181,11 +180,7 @@ impl Drop for RankState {
         let new = || self.open_port(PortId::LEAVE).ok().map(|port| Arc::new(Mutex::new(port)));
         let Some(port) = own.or_else(left).or_else(new) else { return };
         let mut port = lock(&port);
-        let peer_state = if std::thread::panicking() {
-            PeerState::Lost(ExitCause::Panicked)
-        } else {
-            PeerState::Left
-        };
+        let peer_state = self.job.end_of(self.rank);
         // The cause goes with the report, so that no rank hears of the consequence alone.
         let cause = self.job.settle_cause(self.rank, peer_state);
         for node in (0..self.topology.nodes()).filter(|&node| node != self.node.0) {
