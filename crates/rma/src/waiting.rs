@@ -394,8 +394,8 @@ impl Context {
         }
     }
 
-    /// Notes that the program of this rank has failed by itself: should the rank end now, it has not
-    /// left in order, but is lost.
+    /// Notes that the program of this rank has failed by itself: should the rank end now, it has
+    /// not left in order, but is lost.
     #[doc(hidden)]
     pub fn note_failure(&self) {
         self.note_reason(Loss { rank: self.rank(), how: ExitCause::Failed });
