@@ -13,7 +13,7 @@ use crate::steps::manifest_value;
 /// Writes the header of the C interface from its sources.
 pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Result<()> {
     let line = "test --quiet -p farside-capi --test header the_header_is_what_the_sources_say";
-    let task = Task::new(root, "cargo", line).variable("FARSIDE_WRITE_HEADER", "1");
+    let task = Task::new(root, "cargo", line).variable("FARSIDE_TEST_WRITE_HEADER", "1");
     println!("$ {task}");
     runner.run(&task, until).with_context(|| format!("`{task}`"))
 }

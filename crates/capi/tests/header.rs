@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Set, it has the test write the header instead of comparing it: `cargo xtask header` does so.
-const WRITE: &str = "FARSIDE_WRITE_HEADER";
+const WRITE: &str = "FARSIDE_TEST_WRITE_HEADER";
 
 const HEAD: &str = "/* The C interface of farside: one-sided remote memory for parallel programs.
  *

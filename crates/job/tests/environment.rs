@@ -44,7 +44,13 @@ fn no_source_and_no_page_mentions_a_variable_that_is_not_on_the_list() {
     let excepted =
         ["crates/job/src/environment.rs", "cli/tests/failures.rs", "tests/launchers/main.rs"];
     let mut unknown = Vec::new();
-    for path in all.iter().filter(|path| !excepted.iter().any(|end| path.ends_with(end))) {
+    // Constants of the C interface are named likewise.
+    let is_of_c = |path: &PathBuf| {
+        path.ends_with("docs/c.md") || path.components().any(|part| part.as_os_str() == "capi")
+    };
+    let is_excepted =
+        |path: &PathBuf| is_of_c(path) || excepted.iter().any(|end| path.ends_with(end));
+    for path in all.iter().filter(|path| !is_excepted(path)) {
         let text = std::fs::read_to_string(path).unwrap();
         let is_listed = |name: &String| VARIABLES.iter().any(|known| known.name == name);
         let names = names(&text)
