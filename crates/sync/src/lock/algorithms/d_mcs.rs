@@ -169,7 +169,7 @@ impl Queue {
         Ok(Entry::Passed(granted >> STATUS_BITS))
     }
 
-    /// Leaves with this rank's own node. See [`Queue::leave_as`].
+    /// Leaves with this rank's own node. See `leave_as`.
     pub fn leave<V: Variant>(
         &self,
         lock: &LockWords,
