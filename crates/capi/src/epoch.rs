@@ -7,7 +7,7 @@ use farside::{Rank, Result, Summand};
 
 use crate::handle::Table;
 use crate::job::{context, farside_context_t};
-use crate::number::{FARSIDE_SUM, of_number, scale};
+use crate::number::{check_accumulate, of_number, scale};
 use crate::request::Users;
 use crate::status::{Out, bad, bytes, bytes_mut, guarded, input};
 use crate::team::{farside_team_t, team};
@@ -279,11 +279,7 @@ pub unsafe extern "C" fn farside_epoch_accumulate(
     scale: *const c_void,
 ) -> c_int {
     guarded(|| {
-        if operation != FARSIDE_SUM {
-            return Err(farside::Error::Unsupported {
-                what: format!("accumulate with operation {operation}: FARSIDE_SUM is"),
-            });
-        }
+        check_accumulate(operation)?;
         let (window, target) = (self::epoch(epoch)?, Rank(target));
         // SAFETY: by the caller's promise.
         unsafe { of_number!(number, accumulate(window, target, at, data, count, scale)) }

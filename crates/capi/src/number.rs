@@ -88,6 +88,19 @@ pub(crate) trait Foldable: Plain {
     fn operation(code: c_int) -> Option<Operation<Self>>;
 }
 
+/// Refuses operations of an accumulate that fabrics do not have.
+pub(crate) fn check_accumulate(operation: c_int) -> Result<()> {
+    if operation == FARSIDE_SUM {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: format!(
+            "accumulate with operation {operation}: fabrics have FARSIDE_SUM; for others, use \
+             farside_atomic, or a reduction"
+        ),
+    })
+}
+
 /// Reads an operation.
 pub(crate) fn operation<T: Foldable>(code: c_int) -> Result<Operation<T>> {
     if !(FARSIDE_SUM..=FARSIDE_XOR).contains(&code) {

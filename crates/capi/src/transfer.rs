@@ -7,7 +7,7 @@ use farside::{Context, Patch, Place, Rank, Result, Run, Summand};
 
 use crate::atomic::{FARSIDE_ATOMIC_ADD, FARSIDE_ATOMIC_STORE};
 use crate::job::{context, farside_context_t};
-use crate::number::{FARSIDE_SUM, of_number};
+use crate::number::{check_accumulate, of_number};
 use crate::status::{bad, bytes, bytes_mut, guarded, input};
 use crate::window::{farside_window_t, window};
 
@@ -342,14 +342,7 @@ pub unsafe extern "C" fn farside_accumulate(
     scale: *const c_void,
 ) -> c_int {
     guarded(|| {
-        if operation != FARSIDE_SUM {
-            return Err(farside::Error::Unsupported {
-                what: format!(
-                    "accumulate with operation {operation}: fabrics have FARSIDE_SUM; for others, \
-                     use farside_atomic, or a reduction"
-                ),
-            });
-        }
+        check_accumulate(operation)?;
         let to = self::window(window)?.at(Rank(rank), offset);
         let context = self::context(context)?.context();
         // SAFETY: by the caller's promise.
