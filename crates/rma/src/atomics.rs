@@ -132,17 +132,29 @@ impl Context {
     #[inline(always)]
     fn post<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<()> {
         at.check(C::WIDTH.bytes())?;
-        self.post_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| at.in_elements(error))
+        match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
+            Some(_) => Ok(()),
+            None => self
+                .post_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op)
+                .map_err(|error| at.in_elements(error)),
+        }
     }
 
     /// Any atomic, as data; returns what the word held before.
     #[inline(always)]
     pub fn atomic<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
         at.check(C::WIDTH.bytes())?;
-        let held = self.atomic_said(at.segment, at.rank, at.offset, C::WIDTH, op, |error| {
-            at.in_elements(error)
-        });
-        held.map(C::from_bits)
+        match self.atomic_direct(at.segment, at.rank, at.offset, C::WIDTH, op) {
+            Some(held) => Ok(C::from_bits(held)),
+            None => self.atomic_slow(at, op),
+        }
+    }
+
+    /// An atomic that is not near, or on which something is wrong.
+    #[inline(never)]
+    fn atomic_slow<C: AtomicWord>(&self, at: Place<'_, C>, op: Atomic) -> Result<C> {
+        let held = self.atomic_anywhere(at.segment, at.rank, at.offset, C::WIDTH, op);
+        held.map(C::from_bits).map_err(|error| at.in_elements(error))
     }
 
     /// Starts a [`Context::fetch_add`].

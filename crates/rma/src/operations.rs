@@ -60,10 +60,14 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Result<u128> {
-        self.atomic_said(segment, at, offset, width, op, identity)
+        match self.atomic_direct(segment, at, offset, width, op) {
+            Some(held) => Ok(held),
+            None => self.atomic_anywhere(segment, at, offset, width, op),
+        }
     }
 
-    #[inline]
+    /// An atomic whose old value is not wanted: it need not be waited for.
+    #[inline(always)]
     pub(crate) fn post_at(
         &self,
         segment: &Segment,
@@ -72,7 +76,10 @@ impl Context {
         width: Width,
         op: Atomic,
     ) -> Result<()> {
-        self.post_said(segment, at, offset, width, op, identity)
+        match self.atomic_direct(segment, at, offset, width, op) {
+            Some(_) => Ok(()),
+            None => self.post_anywhere(segment, at, offset, width, op),
+        }
     }
 
     #[inline]
@@ -167,26 +174,64 @@ impl Context {
         self.is_lost(holder)
     }
 
-    // Inlined wherever it is called with a known operation, of which little is left then: locks
-    // live on it.
+    /// Executes an atomic on near memory if nothing stands in its way. `None`, and nothing done, in
+    /// all other cases: those are left to [`Context::atomic_anywhere`] and
+    /// [`Context::post_anywhere`].
+    ///
+    /// Inlined wherever it is called with a known operation, of which little is left then, all in
+    /// registers: locks live on it.
     #[inline(always)]
-    pub(crate) fn atomic_said(
+    pub(crate) fn atomic_direct(
         &self,
         segment: &Segment,
         at: Rank,
         offset: u64,
         width: Width,
         op: Atomic,
-        said: impl FnOnce(Error) -> Error,
+    ) -> Option<u128> {
+        let mapped = self.direct_target(segment, at)?;
+        let held = self.atomic_near(mapped, at, offset, width, op)?;
+        self.tally().atomic(at);
+        Some(held)
+    }
+
+    /// Executes an atomic on memory wherever it is.
+    #[inline(never)]
+    pub(crate) fn atomic_anywhere(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
     ) -> Result<u128> {
         let target = self.atomic_target(segment, at)?;
         self.tally().atomic(at);
         match target {
             Target::Near(mapped) => {
                 let held = self.atomic_near(mapped, at, offset, width, op);
-                held.ok_or_else(|| said(self.bad_word(segment, at, offset, width, op)))
+                held.ok_or_else(|| self.bad_word(segment, at, offset, width, op))
             }
-            Target::Far(far) => self.atomic_far(far.word(offset, width), op).map_err(said),
+            Target::Far(far) => self.atomic_far(far.word(offset, width), op),
+        }
+    }
+
+    /// Executes or posts an atomic whose old value is not wanted, wherever its word is.
+    #[inline(never)]
+    pub(crate) fn post_anywhere(
+        &self,
+        segment: &Segment,
+        at: Rank,
+        offset: u64,
+        width: Width,
+        op: Atomic,
+    ) -> Result<()> {
+        match self.atomic_target(segment, at)? {
+            Target::Near(_) => self.atomic_anywhere(segment, at, offset, width, op).map(drop),
+            Target::Far(far) => {
+                self.tally().atomic(at);
+                far.post_word(self, far.word(offset, width), op)
+            }
         }
     }
 
@@ -208,28 +253,6 @@ impl Context {
             }
         }
         held
-    }
-
-    /// An atomic whose old value is not wanted: it need not be waited for.
-    #[inline(always)]
-    pub(crate) fn post_said(
-        &self,
-        segment: &Segment,
-        at: Rank,
-        offset: u64,
-        width: Width,
-        op: Atomic,
-        said: impl FnOnce(Error) -> Error,
-    ) -> Result<()> {
-        let target = self.atomic_target(segment, at)?;
-        self.tally().atomic(at);
-        match target {
-            Target::Near(mapped) => match self.atomic_near(mapped, at, offset, width, op) {
-                Some(_) => Ok(()),
-                None => Err(said(self.bad_word(segment, at, offset, width, op))),
-            },
-            Target::Far(far) => far.post_word(self, far.word(offset, width), op).map_err(said),
-        }
     }
 
     pub(crate) fn put_signal_at(

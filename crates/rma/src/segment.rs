@@ -115,6 +115,14 @@ impl Segment {
         self.traffic == Traffic::Counted
     }
 
+    /// A rank's part, if plain instructions reach it.
+    #[inline(always)]
+    pub(crate) fn near(&self, rank: Rank) -> Option<&Mapped> {
+        // Ranks ahead of the first come out far beyond the end.
+        let part = self.near.get(rank.0.wrapping_sub(self.first_near.0) as usize)?;
+        part.as_ref().map(|part| &part.mapped)
+    }
+
     /// A rank's part.
     #[inline]
     pub(crate) fn part(&self, rank: Rank) -> Result<Part<'_>> {

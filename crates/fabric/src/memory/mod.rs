@@ -189,7 +189,10 @@ impl Mapped {
     /// Executes `op` on the word at `offset` and returns what it held before; `None`, and nothing
     /// done, if the word is outside or misaligned, or if the operation does not exist for that
     /// width.
-    #[inline]
+    ///
+    /// Inlined into its callers: nearly all of them know width and operation, and then it is one
+    /// instruction.
+    #[inline(always)]
     #[must_use]
     pub fn atomic(&self, offset: u64, width: Width, op: Atomic) -> Option<u128> {
         if !self.holds(offset, width.bytes()) || !offset.is_multiple_of(width.bytes()) {
@@ -330,7 +333,7 @@ pub fn pairs_are_lock_free() -> bool {
 /// Executes an atomic on a word of one width.
 macro_rules! atomic_of {
     ($name:ident, $word:ty, $value:ty) => {
-        #[inline]
+        #[inline(always)]
         fn $name(word: &$word, op: Atomic) -> $value {
             const SC: Ordering = Ordering::SeqCst;
             match op {
