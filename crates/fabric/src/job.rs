@@ -39,6 +39,9 @@ pub trait JobState {
     /// Notes a loss as the cause of this rank's end, should it end now; `None` states that this
     /// rank has recovered from all losses so far.
     fn note_cause(&self, cause: Option<Loss>);
+    /// Declares that this rank has left in order, whatever its threads still do: for a process
+    /// that is about to exit. Touches nothing but what all threads share.
+    fn leave(&self);
     /// Returns how much waiting this connection has done.
     fn effort(&self) -> Effort;
 }

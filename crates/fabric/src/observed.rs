@@ -121,6 +121,9 @@ impl JobState for Observed {
     fn note_cause(&self, cause: Option<Loss>) {
         self.inner.job().state.note_cause(cause);
     }
+    fn leave(&self) {
+        self.inner.job().state.leave();
+    }
     fn effort(&self) -> Effort {
         self.inner.job().state.effort()
     }

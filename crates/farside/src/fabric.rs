@@ -16,7 +16,7 @@
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
 
 pub use farside_fabric::{
-    Atomic, Connection, Departure, Fault, JobView, Loss, OldValue, Region, SegmentId, Width, Word,
-    counting, observed, tracing,
+    Atomic, Connection, Departure, Failures, Fault, JobView, Loss, OldValue, Region, SegmentId,
+    Width, Word, counting, observed, tracing,
 };
 pub use farside_job::connect;

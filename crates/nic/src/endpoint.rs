@@ -109,6 +109,10 @@ impl JobState for Endpoint {
         self.state.job.note_cause(self.state.rank, cause);
     }
 
+    fn leave(&self) {
+        self.near.job().state.leave();
+    }
+
     fn effort(&self) -> Effort {
         let (near, far) = (self.near.job().state.effort(), self.effort.get());
         Effort {

@@ -309,6 +309,10 @@ impl JobState for Endpoint {
         self.inner.job().state.note_cause(cause);
     }
 
+    fn leave(&self) {
+        self.inner.job().state.leave();
+    }
+
     fn effort(&self) -> Effort {
         let inner = self.inner.job().state.effort();
         Effort { naps: inner.naps + self.naps.get(), ..inner }

@@ -40,8 +40,8 @@ pub struct Context {
     landings: Landings,
     /// This rank's own part of the first segment.
     root: Mapped,
-    /// How many segments this context has named.
-    segments: Cell<u32>,
+    /// How many segments the contexts of this rank have named.
+    segments: Arc<AtomicU32>,
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
     prices: Cell<Prices>,
@@ -54,13 +54,14 @@ pub(crate) const ATOMICS_ARE_FENCES: bool = cfg!(target_arch = "x86_64");
 
 impl Context {
     pub(crate) fn new(fabric: Box<dyn Connection>) -> Result<Context> {
-        Context::beside(fabric, Arc::default(), Prices::default())
+        Context::beside(fabric, Arc::default(), Arc::default(), Prices::default())
     }
 
-    /// One of the contexts of a rank, which share `contexts`.
+    /// One of the contexts of a rank, which share `contexts` and `segments`.
     fn beside(
         fabric: Box<dyn Connection>,
         contexts: Arc<AtomicU32>,
+        segments: Arc<AtomicU32>,
         prices: Prices,
     ) -> Result<Context> {
         let job = fabric.job();
@@ -78,7 +79,7 @@ impl Context {
             posted: Marks::new(ranks),
             landings: Landings::new(contexts),
             root: root.ok_or(Error::NoSegment { rank, segment: SegmentId::ROOT })?,
-            segments: Cell::new(0),
+            segments,
             departures_polled: Cell::new(0),
             prices: Cell::new(prices),
             unfreed,
@@ -152,7 +153,8 @@ impl Context {
     /// # window.free(&world) }).unwrap();
     /// ```
     pub fn context(&self) -> Result<Context> {
-        Context::beside(self.fabric.context()?, self.landings.contexts(), self.prices.get())
+        let (contexts, segments) = (self.landings.contexts(), self.segments.clone());
+        Context::beside(self.fabric.context()?, contexts, segments, self.prices.get())
     }
 
     /// Returns the time in nanoseconds, for measuring: on real fabrics since some moment that all
@@ -175,19 +177,18 @@ impl Context {
         self.tally.read(self.job().state.effort())
     }
 
-    /// A name for a new segment; `None` when this rank has given all that it has. Only the context
-    /// of a rank's first thread allocates, so no two names are alike.
+    /// A name for a new segment; `None` when this rank has given all that it has.
     pub(crate) fn name_segment(&self) -> Option<SegmentId> {
-        let count = self.segments.get().checked_add(1)?;
-        self.segments.set(count);
-        Some(SegmentId::named_by(self.rank, count))
+        let next = |count: u32| count.checked_add(1);
+        let before = self.segments.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(SegmentId::named_by(self.rank, before + 1))
     }
 
-    /// Pretends that this context has named so many segments: for tests of what happens when no
-    /// name is left.
+    /// Pretends that this rank has named so many segments: for tests of what happens when no name
+    /// is left.
     #[doc(hidden)]
     pub fn have_named(&self, count: u32) {
-        self.segments.set(count);
+        self.segments.store(count, Ordering::Relaxed);
     }
 
     /// This rank's own part of the first segment.

@@ -181,6 +181,10 @@ impl JobState for Endpoint {
         self.seat.job.note_cause(self.seat.rank, cause);
     }
 
+    fn leave(&self) {
+        self.seat.job.leave(self.seat.rank);
+    }
+
     fn effort(&self) -> Effort {
         self.effort.get()
     }
@@ -297,6 +301,7 @@ impl Fabric for Endpoint {
             known_departures: wait.known_departures,
             timeout: wait.timeout,
             soon: wait.soon,
+            spins: wait.soon,
         };
         // Most waits are for one word, or for one and a way out: those are looked at without a
         // detour over the heap.

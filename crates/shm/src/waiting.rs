@@ -44,8 +44,10 @@ pub(crate) struct Site<'a> {
     /// How many departures the waiter knows of.
     pub(crate) known_departures: u32,
     pub(crate) timeout: Option<Duration>,
-    /// Whether the event is expected soon.
+    /// Whether the event is expected soon: then the waiter yields before it sleeps.
     pub(crate) soon: bool,
+    /// Whether the waiter spins before that, where there is a processor for each.
+    pub(crate) spins: bool,
 }
 
 /// Waits for `ready`, for a departure beyond the known ones, or for the time to pass.
@@ -58,7 +60,7 @@ pub(crate) fn wait<R>(
     mut ready: impl FnMut() -> Option<R>,
     effort: &Cell<Effort>,
 ) -> Waited<R> {
-    let Site { job, bell, bits, known_departures, timeout, soon } = site;
+    let Site { job, bell, bits, known_departures, timeout, soon, spins } = site;
     if let Some(result) = ready() {
         return Waited::Ready(result);
     }
@@ -69,7 +71,7 @@ pub(crate) fn wait<R>(
     let mut clock = Clock::new(timeout);
     let endpoints = job.endpoints().load(Ordering::Relaxed);
     let is_for_time = bits == 0;
-    let spins = if endpoints <= job.cores() && !is_for_time { SPINS } else { 0 };
+    let spins = if spins && endpoints <= job.cores() && !is_for_time { SPINS } else { 0 };
     let yields =
         if soon && !is_for_time { (YIELDS_OF_ALL / endpoints.max(1)).min(YIELDS) } else { 0 };
     let mut looks = 0;
@@ -108,7 +110,8 @@ pub(crate) fn wait<R>(
 impl<'a> Site<'a> {
     /// A wait without a limit for whatever a bell rings for, which is not expected soon.
     pub(crate) fn until_told(job: &'a Job, bell: &'a Bell, known_departures: u32) -> Site<'a> {
-        Site { job, bell, bits: ANYTHING, known_departures, timeout: None, soon: false }
+        let (bits, timeout) = (ANYTHING, None);
+        Site { job, bell, bits, known_departures, timeout, soon: false, spins: true }
     }
 }
 

@@ -113,6 +113,9 @@ impl<E: Engine> JobState for Port<E> {
     fn note_cause(&self, cause: Option<Loss>) {
         self.machine().store().roster.note_cause(self.rank, cause);
     }
+    fn leave(&self) {
+        // No process of its own exits: the rank leaves with its last connection.
+    }
     fn effort(&self) -> Effort {
         Effort { repeats: self.machine().repeats(self.rank), ..Effort::default() }
     }

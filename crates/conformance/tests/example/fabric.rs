@@ -137,6 +137,7 @@ impl JobState for Member {
     fn note_cause(&self, cause: Option<Loss>) {
         self.job.lock().roster.note_cause(self.rank, cause);
     }
+    fn leave(&self) {}
     fn effort(&self) -> Effort {
         Effort::default()
     }

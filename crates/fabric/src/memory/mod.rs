@@ -144,6 +144,25 @@ impl Mapped {
         watched & self.watch_bits(offset, width) != 0
     }
 
+    /// Returns whether the owner may be asleep in a wait for one of the words that `bytes` at
+    /// `offset` touch. A sleeper that announces itself at this moment may be missed: the load is
+    /// not ordered with the writes before it.
+    #[inline]
+    pub fn is_watched_within(&self, offset: u64, bytes: u64) -> bool {
+        let Some(watched) = self.watched else { return false };
+        // SAFETY: `watched` is valid while `self` lives.
+        let watched = unsafe { watched.as_ref() }.load(Ordering::Relaxed);
+        watched != 0 && bytes != 0 && self.has_watched(watched, offset, bytes)
+    }
+
+    #[cold]
+    fn has_watched(&self, watched: u64, offset: u64, bytes: u64) -> bool {
+        let (first, last) = (offset & !7, (offset + (bytes - 1)) & !7);
+        let mut words = (first..=last).step_by(8);
+        // There are 64 bits: so many words touch all of them.
+        (last - first) / 8 >= 64 || words.any(|at| watched & self.watch_bits(at, Width::W64) != 0)
+    }
+
     /// Returns whether `bytes` at `offset` are inside.
     #[inline]
     fn holds(&self, offset: u64, bytes: u64) -> bool {

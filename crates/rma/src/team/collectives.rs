@@ -133,15 +133,23 @@ impl Team<'_> {
     /// # Ok(()) }).unwrap();
     /// ```
     pub fn all_reduce<T: Plain>(&self, data: &mut [T], fold: impl Fn(T, T) -> T) -> Result<()> {
-        let call = Call::new(Kind::AllReduce, size_of_val(data));
         self.check_element::<T>()?;
-        let mut fold = on_bytes(fold);
+        self.all_reduce_bytes(size_of::<T>(), data.as_mut_bytes(), &mut on_bytes(fold))
+    }
+
+    pub(crate) fn all_reduce_bytes(
+        &self,
+        element: usize,
+        data: &mut [u8],
+        fold: &mut dyn FnMut(&mut [u8], &[u8]),
+    ) -> Result<()> {
+        let call = Call::new(Kind::AllReduce, data.len());
         if self.group().one_node {
-            flat::reduce(self, call, None, size_of::<T>(), data.as_mut_bytes(), &mut fold)
+            flat::reduce(self, call, None, element, data, fold)
         } else {
             let step = self.enter(call)?;
-            tree::reduce(self, &step, 0, size_of::<T>(), data.as_mut_bytes(), &mut fold)?;
-            tree::broadcast(self, &step, 0, data.as_mut_bytes())
+            tree::reduce(self, &step, 0, element, data, fold)?;
+            tree::broadcast(self, &step, 0, data)
         }
     }
 

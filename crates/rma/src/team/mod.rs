@@ -43,6 +43,10 @@ pub struct Detached {
 }
 
 impl Detached {
+    pub(crate) fn new(group: Group) -> Detached {
+        Detached { group: Box::new(group) }
+    }
+
     /// Returns the team, over the context that it was made by.
     pub fn attach<'w>(&'w self, context: &'w Context) -> Team<'w> {
         Team::borrowed(context, &self.group)

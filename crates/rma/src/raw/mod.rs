@@ -4,6 +4,8 @@
 //! [`Memory::at`] gives a [`Place`] of bytes, which every operation of a [`Context`] takes;
 //! [`Place::cast`] makes it a word for atomics.
 
+mod together;
+
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use crate::segment::{Segment, Traffic};
 use crate::team::Team;
 use crate::unfreed::Allocation;
 use crate::window::Window;
+
+pub use together::{Rendezvous, all_reduce, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
 /// the same memory.
@@ -76,7 +80,67 @@ impl Memory {
 
     /// Returns where a rank's part begins in this process, if loads and stores reach it.
     pub fn near(&self, rank: Rank) -> Option<NonNull<u8>> {
-        Some(self.segment.part(rank).ok()?.near?.base())
+        self.segment.near(rank).map(|mapped| mapped.base())
+    }
+
+    /// Writes `bytes` from `offset` on of a rank's part, and wakes the rank if it sleeps in a wait
+    /// for a word among them: for programs that signal by plain puts.
+    ///
+    /// The wake is likely, not certain: a rank that falls asleep at this moment may be missed, and
+    /// what goes through the fabric wakes only if it is one word. Waiters look again by themselves.
+    #[inline]
+    pub fn put_and_wake(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let Some(mapped) = context.direct_target(&self.segment, rank) else {
+            return self.put_far_and_wake(context, rank, offset, bytes);
+        };
+        if !mapped.put(offset, bytes) {
+            return Err(self.segment.out_of_range(rank, offset, bytes.len() as u64));
+        }
+        context.write_near();
+        context.tally().put(rank, bytes.len() as u64);
+        if mapped.is_watched_within(offset, bytes.len() as u64) {
+            context.fabric().wake(rank);
+        }
+        Ok(())
+    }
+
+    /// Says that this rank has written `bytes` bytes from `offset` on of a rank's part, which is
+    /// [near](Memory::near), by instructions of its own; wakes as [`Memory::put_and_wake`] does.
+    pub fn wrote(&self, context: &Context, rank: Rank, offset: u64, bytes: u64) {
+        context.write_near();
+        context.tally().put(rank, bytes);
+        let mapped = self.segment.near(rank);
+        if mapped.is_some_and(|mapped| mapped.is_watched_within(offset, bytes)) {
+            context.fabric().wake(rank);
+        }
+    }
+
+    #[inline(never)]
+    fn put_far_and_wake(
+        &self,
+        context: &Context,
+        rank: Rank,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let width = match *bytes {
+            [_, _, _, _] => Width::W32,
+            [_, _, _, _, _, _, _, _] => Width::W64,
+            _ => return context.put_at(&self.segment, rank, offset, bytes),
+        };
+        if !offset.is_multiple_of(width.bytes()) {
+            return context.put_at(&self.segment, rank, offset, bytes);
+        }
+        let mut value = [0; 16];
+        value[..bytes.len()].copy_from_slice(bytes);
+        let op = Atomic::Store(u128::from_le_bytes(value));
+        context.post_at(&self.segment, rank, offset, width, op)
     }
 
     /// Executes an atomic on the word at `offset` of a rank's part, whose width is known only now;

@@ -1,0 +1,69 @@
+//! Collectives without types, and teams that come into being without a parent.
+
+use std::sync::Arc;
+
+use farside_fabric::{Error, Rank, Result, SegmentId};
+
+use crate::context::Context;
+use crate::group::Group;
+use crate::group::area as at;
+use crate::segment::{Segment, Traffic};
+use crate::team::{Detached, Team};
+
+/// Folds all members' data, which is `data.len() / element` elements, and gives every member the
+/// same result. `fold` is called with two runs of elements, and folds the second into the first.
+///
+/// ```
+/// farside::local(3, |world| {
+///     let mut data = [world.rank().0 as u8; 4];
+///     farside::raw::all_reduce(&world.team(), 1, &mut data, |into, from| {
+///         into.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+///     })?;
+///     assert_eq!(data, [3; 4]);
+///     Ok(())
+/// })
+/// .unwrap();
+/// ```
+pub fn all_reduce(
+    team: &Team<'_>,
+    element: usize,
+    data: &mut [u8],
+    mut fold: impl FnMut(&mut [u8], &[u8]),
+) -> Result<()> {
+    if element == 0 || !data.len().is_multiple_of(element) {
+        return Err(Error::InvalidArgument(format!(
+            "{} bytes are no whole number of elements of {element} bytes",
+            data.len()
+        )));
+    }
+    team.all_reduce_bytes(element, data, &mut fold)
+}
+
+/// What the members of a team that is to come into being have in common before.
+pub trait Rendezvous {
+    /// Gives every member the first member's `word`. Collective among the members.
+    fn share(&mut self, word: u64) -> Result<u64>;
+    /// Returns when every member has called it.
+    fn meet(&mut self) -> Result<()>;
+}
+
+/// Makes a team of `members`, in their order, which must be the same for all of them and contain
+/// this rank. No other rank takes part: the members find each other by `rendezvous`.
+pub fn team_among(
+    context: &Context,
+    members: &[Rank],
+    rendezvous: &mut dyn Rendezvous,
+) -> Result<Detached> {
+    let leads = members.first() == Some(&context.rank());
+    let name = if leads { context.name_segment().map_or(u64::MAX, |name| name.0) } else { 0 };
+    let id = match rendezvous.share(name)? {
+        u64::MAX => return Err(Error::OutOfNames { rank: members[0] }),
+        name => SegmentId(name),
+    };
+    let bytes = at::area_bytes(members.len() as u32);
+    Segment::register(context.fabric(), id, bytes, Traffic::Uncounted)?;
+    rendezvous.meet()?;
+    let members: Arc<[Rank]> = members.into();
+    let area = Segment::open(context.fabric(), id, members, Traffic::Uncounted, &|_| bytes)?;
+    Ok(Detached::new(Group::new(context.fabric(), area)?))
+}
