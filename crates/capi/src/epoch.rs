@@ -5,13 +5,13 @@ use std::ffi::{c_int, c_void};
 use farside::epoch::{Design, Mode, Op, Options, Window};
 use farside::{Rank, Result, Summand};
 
-use crate::handle::Table;
 use crate::job::{context, farside_context_t};
 use crate::number::{check_accumulate, of_number, scale};
 use crate::request::Users;
 use crate::status::{Out, bad, bytes, bytes_mut, guarded, input};
 use crate::team::{farside_team_t, team};
 use crate::wait::ranks;
+use farside_handles::Table;
 
 /// Memory with a part on every member of a team, whose operations are done in epochs and complete
 /// when their epoch ends.

@@ -7,8 +7,8 @@ use std::ffi::{c_int, c_void};
 use farside::raw::Request;
 use farside::{Context, Error, Exchange, ExitCause, PeerState, Rank, Result, World};
 
-use crate::handle::Table;
 use crate::status::{FARSIDE_NO_RANK, Out, bad, guarded, output};
+use farside_handles::Table;
 
 /// One thread's access to the job, with completions and an order of its own. What farside_join
 /// gives is the context of the first thread; others take theirs with farside_context_create.

@@ -19,7 +19,6 @@ pub mod atomic;
 pub mod call;
 pub mod collective;
 pub mod epoch;
-mod handle;
 pub mod job;
 pub mod lock;
 pub mod number;

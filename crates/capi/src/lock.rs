@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_int};
 
 use farside::{Context, Error, Guard, Lock, Rank, ReadGuard, Result, RwLock, WriteGuard, lock, rw};
 
-use crate::handle::Table;
 use crate::job::{ContextEntry, context, farside_context_t};
 use crate::status::{Out, bad, guarded, text};
 use crate::team::{Found, farside_team_t, team};
 use crate::wait::limit;
+use farside_handles::Table;
 
 /// An exclusive lock, or a semaphore, that the members of a team made together. Each rank uses its
 /// handle with one thread at a time.

@@ -6,12 +6,12 @@ use std::ffi::{c_int, c_void};
 use farside::raw::Request;
 use farside::{Error, PendingBarrier, PendingReduce, Plain, Rank, Result, Team};
 
-use crate::handle::Table;
 use crate::job::{ContextEntry, context, farside_context_t};
 use crate::number::{Foldable, of_number, operation};
 use crate::status::{Out, bytes, bytes_mut, guarded, input, output};
 use crate::team::{TeamEntry, farside_team_t, team};
 use crate::window::{farside_window_t, window};
+use farside_handles::Table;
 
 /// A transfer or a collective under way, until it was waited for or tested with success.
 #[repr(C)]

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 
 use farside::{Context, Detached, Error, Result, Team};
 
-use crate::handle::Table;
 use crate::job::{ContextEntry, context, farside_context_t};
 use crate::status::{Out, guarded, output};
+use farside_handles::Table;
 
 /// A subset of the ranks, with collectives of their own. Every member makes the same collective
 /// calls in the same order, with the thread that has joined.

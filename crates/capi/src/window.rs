@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_void};
 use farside::raw::Memory;
 use farside::{Error, Rank, Result};
 
-use crate::handle::Table;
 use crate::job::{context, farside_context_t};
 use crate::status::{Out, guarded};
 use crate::team::{farside_team_t, team};
+use farside_handles::Table;
 
 /// Memory with a part on every member of a team, reached by rank and byte offset.
 #[repr(C)]

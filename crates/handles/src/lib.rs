@@ -1,4 +1,4 @@
-//! Handles: numbers that C holds in place of what they stand for.
+//! Handles: numbers that programs in C hold in place of what they stand for.
 //!
 //! A handle names a slot of a table and the generation of what is in it, so that a handle of
 //! something that was freed, or a number that never was one, is recognised and not followed.
@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use farside::Error;
+use farside_fabric::Error;
 
 /// The slots of the first chunk; each chunk is twice as long as the one before.
 const FIRST: usize = 64;
@@ -18,7 +18,7 @@ const CHUNKS: usize = 24;
 const EMPTY: u64 = u64::MAX;
 
 /// A table of things of one kind.
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     /// What a handle of this table stands for, as errors call it.
     what: &'static str,
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
@@ -40,7 +40,8 @@ struct Slot<T> {
 unsafe impl<T> Sync for Table<T> {}
 
 impl<T: 'static> Table<T> {
-    pub(crate) const fn new(what: &'static str) -> Table<T> {
+    /// Makes an empty table of things that errors call `what`.
+    pub const fn new(what: &'static str) -> Table<T> {
         Table {
             what,
             chunks: [const { OnceLock::new() }; CHUNKS],
@@ -49,7 +50,7 @@ impl<T: 'static> Table<T> {
     }
 
     /// Puts something into the table and returns its handle, which is never 0.
-    pub(crate) fn insert(&self, value: T) -> Result<u64, Error> {
+    pub fn insert(&self, value: T) -> Result<u64, Error> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match free.0.pop() {
             Some(index) => index,
@@ -80,7 +81,7 @@ impl<T: 'static> Table<T> {
 
     /// Returns what a handle stands for.
     #[inline]
-    pub(crate) fn get(&self, handle: u64) -> Result<&'static T, Error> {
+    pub fn get(&self, handle: u64) -> Result<&'static T, Error> {
         match self.slot(handle as u32) {
             Some(slot) if slot.holds(handle) => {
                 // SAFETY: it is in the slot, which is never moved; by C's rules nothing frees it
@@ -92,7 +93,7 @@ impl<T: 'static> Table<T> {
     }
 
     /// Takes what a handle stands for out of the table.
-    pub(crate) fn remove(&self, handle: u64) -> Result<T, Error> {
+    pub fn remove(&self, handle: u64) -> Result<T, Error> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         match self.slot(handle as u32) {
             Some(slot) if slot.holds(handle) => {
@@ -106,6 +107,13 @@ impl<T: 'static> Table<T> {
             }
             _ => Err(self.unknown(handle)),
         }
+    }
+
+    /// Returns the handles of all that is in the table.
+    pub fn handles(&self) -> Vec<u64> {
+        let count = self.free.lock().unwrap_or_else(PoisonError::into_inner).1;
+        let held = |index| Some(self.slot(index)?.handle.load(Ordering::Acquire));
+        (0..count).filter_map(held).filter(|&handle| handle != EMPTY).collect()
     }
 
     #[inline]
