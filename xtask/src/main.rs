@@ -3,7 +3,7 @@
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
 //! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
 //! compiler knows; `setup` provides what the tests need from outside of Rust; `install` builds and
-//! installs everything, and `header` writes the header of the C interface.
+//! installs everything, and `header` writes the headers of the C interface and of OpenSHMEM.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod outside;
 mod process;
 mod quick;
 mod setup;
+mod shmem_header;
 mod steps;
 mod tidy;
 mod works;
@@ -48,7 +49,7 @@ enum Command {
     Tidy,
     /// Provide the programs that the tests need from outside of Rust
     Setup,
-    /// Write the C header from the sources of the C interface
+    /// Write the headers of the C interface and of the OpenSHMEM library
     Header,
     /// Build and install the command, its manual pages and completions, and the C interface
     Install(InstallArgs),
@@ -130,6 +131,7 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Tidy => tidy::run(&root),
         Command::Works => works::write(&root),
         Command::Header => {
+            shmem_header::write(&root)?;
             let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);
             install::write_header(&root, &Runner::start()?, until)
         }

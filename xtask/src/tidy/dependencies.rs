@@ -56,7 +56,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "farside-check",
         &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"],
     ),
-    ("farside-capi", &["farside"]),
+    ("farside-handles", &["farside-fabric"]),
+    ("farside-capi", &["farside", "farside-handles"]),
+    ("farside-overlay", &["farside"]),
+    ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),
     (
         "farside-conformance",

@@ -1,0 +1,267 @@
+//! How a job ends before its time: errors of the program, `shmem_global_exit`, a PE that was lost.
+//!
+//! Every PE has a word that tells it to exit; whoever ends the job writes it on all PEs. A thread
+//! of the library looks at it, and at whether a PE was lost, so that a PE that computes ends, too.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use farside::fabric::Failures;
+use farside::{Error, Result};
+
+use crate::runtime::{self, Runtime};
+
+/// The number of a PE that has not called `shmem_init`, and of one that has left.
+pub(crate) const NOT_STARTED: c_int = -1;
+pub(crate) const FINALIZED: c_int = -2;
+
+/// The name of the function that the program has called.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Call(*const c_char);
+
+impl Call {
+    pub(crate) fn new(name: &'static CStr) -> Call {
+        Call(name.as_ptr())
+    }
+
+    fn name(self) -> &'static str {
+        // SAFETY: the C sources of this crate pass literals.
+        unsafe { CStr::from_ptr(self.0) }.to_str().unwrap_or("?")
+    }
+}
+
+/// What cannot go on without a result.
+pub(crate) trait OrExit<T> {
+    /// Returns the value, or ends the job with the error.
+    fn or_exit(self, call: Call) -> T;
+}
+
+impl<T> OrExit<T> for Result<T> {
+    #[inline]
+    fn or_exit(self, call: Call) -> T {
+        match self {
+            Ok(value) => value,
+            Err(error) => failed(call, &error),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn failed(call: Call, error: &Error) -> ! {
+    // Speak of PEs, as the program does.
+    let text = error.to_string().replace("rank ", "PE ");
+    end(call, &text)
+}
+
+/// Ends the job: prints the message, with the place of the call, and makes all PEs exit.
+#[cold]
+#[inline(never)]
+pub(crate) fn end(call: Call, message: &dyn Display) -> ! {
+    if ENDING.swap(true, Ordering::AcqRel) {
+        // Another thread has found something, too.
+        wait_for_the_end();
+    }
+    let who = match runtime::pe() {
+        NOT_STARTED | FINALIZED => String::new(),
+        pe => format!("PE {pe}: "),
+    };
+    eprintln!("farside: {who}{}: {message}{}", call.name(), place());
+    leave_all(1)
+}
+
+#[cold]
+pub(crate) fn not_running(call: Call) -> ! {
+    end(
+        call,
+        &match runtime::pe() {
+            FINALIZED => "called after shmem_finalize",
+            _ => "called before shmem_init",
+        },
+    )
+}
+
+#[cold]
+pub(crate) fn no_such_pe(call: Call, pe: c_int, size: usize) -> ! {
+    end(call, &format!("there is no PE {pe}: the PEs are 0 to {}", size - 1))
+}
+
+#[cold]
+pub(crate) fn not_symmetric(call: Call, address: usize, bytes: usize) -> ! {
+    end(
+        call,
+        &format!(
+            "{bytes} bytes at address {address:#x} are not symmetric: symmetric are global and \
+             static variables and what shmem_malloc gives, to its end"
+        ),
+    )
+}
+
+#[cold]
+pub(crate) fn bad_setting(call: Call, error: &str) -> ! {
+    end(call, &error)
+}
+
+/// Where the program has made the call, if that can be told.
+fn place() -> String {
+    let trace = std::backtrace::Backtrace::force_capture().to_string();
+    place_in(&trace).map(|place| format!("\n    at {place}")).unwrap_or_default()
+}
+
+/// Returns the first frame behind those of the library.
+fn place_in(trace: &str) -> Option<String> {
+    let is_frame = |line: &str| {
+        line.trim_start().split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+    };
+    let lines: Vec<&str> = trace.lines().collect();
+    let is_ours = |line: &str| is_frame(line) && line.contains("shmem_");
+    let last = lines.iter().rposition(|line| is_ours(line))?;
+    let caller = lines[last + 1..].iter().position(|line| is_frame(line))? + last + 1;
+    let (_, name) = lines[caller].trim_start().split_once(": ")?;
+    match lines.get(caller + 1).map(|line| line.trim_start()) {
+        Some(line) if line.starts_with("at ") => Some(format!("{} ({name})", &line[3..])),
+        _ => Some(name.to_string()),
+    }
+}
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+static WATCHES: AtomicBool = AtomicBool::new(false);
+
+/// A word that tells a PE to exit: this, and the status in the lowest bits.
+const EXIT: u64 = 1 << 32;
+/// How often a PE looks whether it is to exit.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the thread that is in the library may take to find a loss by itself, and name it.
+const FINDS: Duration = Duration::from_millis(400);
+
+/// How long an exit waits for streams that it cannot write.
+const STUCK: Duration = Duration::from_secs(1);
+
+pub(crate) fn is_under_way() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// Makes all PEs exit with a status.
+fn leave_all(status: c_int) -> ! {
+    if runtime::pe() >= 0
+        && let Some(runtime) = runtime::if_running()
+    {
+        let me = runtime.world.rank();
+        for rank in runtime.world.ranks().filter(|&rank| rank != me) {
+            let word = runtime.control.at(rank, 0).cast::<u64>();
+            // One that cannot be told is lost, or will hear of this PE's end.
+            let _ = runtime.world.signal(word, EXIT | u64::from(status as u32));
+        }
+        let _ = runtime.world.flush_all();
+    }
+    leave_and_exit(status)
+}
+
+/// Exits, and lets nothing look as if the process had been lost.
+fn leave_and_exit(status: c_int) -> ! {
+    if let Some(runtime) = runtime::if_running() {
+        // It is a shared reference to a state that another thread may be using; leaving touches
+        // nothing but what all threads share.
+        runtime.world.job().state.leave();
+    }
+    exit_now(status)
+}
+
+fn exit_now(status: c_int) -> ! {
+    // A stream may be locked by a thread that never gives it back.
+    let _ = std::thread::Builder::new().spawn(move || {
+        let begin = Instant::now();
+        while begin.elapsed() < STUCK {
+            std::thread::park_timeout(STUCK);
+        }
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(status) }
+    });
+    // SAFETY: writes what the streams hold, and ends the process.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::_exit(status)
+    }
+}
+
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Starts the thread that looks whether this PE is to exit.
+pub(crate) fn watch(runtime: &'static Runtime) {
+    // The pointer outlives the thread's use of it: `unwatch` comes before the memory goes.
+    let word = runtime.control.base().as_ptr().addr();
+    let failures = runtime.world.failures().clone();
+    WATCHES.store(true, Ordering::Release);
+    let watcher = std::thread::Builder::new().name("farside-shmem".into());
+    // Without the thread a PE that computes is ended by the launcher.
+    let _ = watcher.spawn(move || look(word as *const AtomicU64, &failures));
+}
+
+fn look(word: *const AtomicU64, failures: &Failures) {
+    let mut lost_since = None;
+    while WATCHES.load(Ordering::Acquire) {
+        // SAFETY: the word is memory of the job, which is mapped while this process is in it.
+        let told = unsafe { &*word }.load(Ordering::Acquire);
+        if told & EXIT != 0 && WATCHES.load(Ordering::Acquire) {
+            ENDING.store(true, Ordering::Release);
+            leave_and_exit(told as u32 as c_int);
+        }
+        if failures.any_lost() {
+            let since = *lost_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > FINDS && !ENDING.swap(true, Ordering::AcqRel) {
+                eprintln!("farside: PE {}: another PE was lost", runtime::pe());
+                exit_now(1);
+            }
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+/// Ends the watch: the job is over.
+pub(crate) fn unwatch() {
+    WATCHES.store(false, Ordering::Release);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn farside_shmem_global_exit(status: c_int, call: Call) -> ! {
+    runtime::runtime(call);
+    if ENDING.swap(true, Ordering::AcqRel) {
+        wait_for_the_end();
+    }
+    leave_all(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place_in;
+
+    const TRACE: &str = "   0: std::backtrace::Backtrace::create
+   1: farside_shmem::exit::place
+             at ./src/exit.rs:90:17
+   2: farside_shmem_put
+             at ./src/transfer.rs:20:5
+   3: pshmem_long_put
+   4: exchange
+             at ./halo.c:41:9
+   5: main
+             at ./halo.c:80:5";
+
+    #[test]
+    fn the_place_is_the_programs() {
+        assert_eq!(place_in(TRACE).unwrap(), "./halo.c:41:9 (exchange)");
+        let without_lines: String = TRACE
+            .lines()
+            .filter(|line| !line.contains(" at "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(place_in(&without_lines).unwrap(), "exchange");
+        assert_eq!(place_in("disabled backtrace"), None);
+    }
+}

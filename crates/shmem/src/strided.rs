@@ -1,0 +1,168 @@
+//! Transfers of elements that lie apart.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use farside::raw::Memory;
+use farside::{Context, Patch, Rank, Result};
+
+use crate::context::CtxHandle;
+use crate::exit::{self, Call, OrExit};
+use crate::transfer::{Target, check_not_null};
+
+/// Elements that lie apart, here and there. Strides count elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Strided {
+    pub(crate) here: usize,
+    pub(crate) there: usize,
+    pub(crate) count: usize,
+    /// The bytes of an element.
+    pub(crate) element: usize,
+}
+
+impl Strided {
+    /// Exits if a stride is not positive, or if the elements leave the address space.
+    pub(crate) fn new(
+        here: isize,
+        there: isize,
+        count: usize,
+        element: usize,
+        call: Call,
+    ) -> Strided {
+        let positive = |stride: isize| match usize::try_from(stride) {
+            Ok(stride @ 1..) => stride,
+            _ => exit::end(call, &format!("a stride of {stride}: strides are at least 1")),
+        };
+        let strided = Strided { here: positive(here), there: positive(there), count, element };
+        let fits = |stride: usize| strided.span(stride).is_some();
+        if !fits(strided.here) || !fits(strided.there) {
+            exit::end(call, &format!("{count} elements, {here} and {there} apart: too many"));
+        }
+        strided
+    }
+
+    /// The bytes from the first element to the end of the last.
+    fn span(&self, stride: usize) -> Option<usize> {
+        let last = self.count.checked_sub(1)?.checked_mul(stride)?;
+        last.checked_add(1)?.checked_mul(self.element).filter(|&bytes| bytes < isize::MAX as usize)
+    }
+
+    fn bytes(&self, stride: usize) -> usize {
+        self.span(stride).unwrap_or(0)
+    }
+}
+
+/// Copies elements between two places of this process.
+///
+/// # Safety
+///
+/// Both must be valid for all elements at their stride.
+unsafe fn copy(from: *const u8, from_stride: usize, to: *mut u8, to_stride: usize, it: &Strided) {
+    for at in 0..it.count {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let from = from.add(at * from_stride * it.element);
+            from.copy_to(to.add(at * to_stride * it.element), it.element);
+        }
+    }
+}
+
+/// Calls `act` with the patch that elements are, in bytes.
+fn with_patch<R>(strided: &Strided, act: impl FnOnce(&Patch<'_>) -> R) -> R {
+    let Strided { here, there, count, element } = *strided;
+    let (near, far) = ([here * element, 1], [there * element, 1]);
+    act(&Patch { counts: &[count, element], near: &near, far: &far })
+}
+
+/// A symmetric object on a PE.
+pub(crate) struct Place<'m> {
+    pub(crate) memory: &'m Memory,
+    pub(crate) rank: Rank,
+    pub(crate) offset: u64,
+}
+
+/// Puts elements from `source` on to a symmetric object, which was looked up for its whole length.
+///
+/// # Safety
+///
+/// `source` must be readable for all elements.
+pub(crate) unsafe fn put(
+    context: &Context,
+    to: &Place<'_>,
+    source: *const u8,
+    strided: &Strided,
+) -> Result<()> {
+    let Place { memory, rank, offset } = *to;
+    if let Some(base) = memory.near(rank) {
+        let there = base.as_ptr().wrapping_add(offset as usize);
+        // SAFETY: by the caller's promise, and the target was looked up for its whole length.
+        unsafe { copy(source, strided.here, there, strided.there, strided) };
+        memory.wrote(context, rank, offset, strided.bytes(strided.there) as u64);
+        return Ok(());
+    }
+    // SAFETY: by the caller's promise.
+    let data = unsafe { slice::from_raw_parts(source, strided.bytes(strided.here)) };
+    let to = memory.at(rank, offset);
+    with_patch(strided, |patch| context.put_strided(data, to, patch))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_shmem_iput(
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    source: *const c_void,
+    dest_stride: isize,
+    source_stride: isize,
+    nelems: usize,
+    element: usize,
+    pe: c_int,
+    call: Call,
+) {
+    if nelems == 0 {
+        return;
+    }
+    let strided = Strided::new(source_stride, dest_stride, nelems, element, call);
+    let target = Target::new(ctx, dest, strided.bytes(strided.there), pe, call);
+    check_not_null(source, strided.bytes(strided.here), call);
+    let put = target.with(|context, memory| {
+        let to = Place { memory, rank: target.rank, offset: target.offset };
+        // SAFETY: by the specification the source is readable.
+        unsafe { put(context, &to, source.cast(), &strided) }
+    });
+    put.or_exit(call);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn farside_shmem_iget(
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    source: *const c_void,
+    dest_stride: isize,
+    source_stride: isize,
+    nelems: usize,
+    element: usize,
+    pe: c_int,
+    call: Call,
+) {
+    if nelems == 0 {
+        return;
+    }
+    let strided = Strided::new(dest_stride, source_stride, nelems, element, call);
+    let target = Target::new(ctx, source, strided.bytes(strided.there), pe, call);
+    check_not_null(dest, strided.bytes(strided.here), call);
+    let got = target.with(|context, memory| {
+        if let Some(base) = memory.near(target.rank) {
+            let from = base.as_ptr().wrapping_add(target.offset as usize);
+            // SAFETY: the source was looked up for its whole length; the destination is the
+            // caller's.
+            unsafe { copy(from, strided.there, dest.cast(), strided.here, &strided) };
+            return Ok(());
+        }
+        let bytes = strided.bytes(strided.here);
+        // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
+        let into = unsafe { slice::from_raw_parts_mut(dest.cast::<u8>(), bytes) };
+        let from = memory.at(target.rank, target.offset);
+        with_patch(&strided, |patch| context.get_strided(from, into, patch))
+    });
+    got.or_exit(call);
+}
