@@ -1,12 +1,10 @@
 //! What `install.sh` installs: a library that shows its functions and nothing else, and what build
 //! tools want to know of it.
 
-mod support;
-
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{command, here, libraries, run, wanted};
+use farside_testing::{command, libraries, run, wanted};
 
 /// A directory that goes when the test does.
 struct Prefix(std::path::PathBuf);
@@ -35,6 +33,11 @@ fn output(command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A path of this crate.
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 #[test]

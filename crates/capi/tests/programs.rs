@@ -1,9 +1,10 @@
 //! Programs in C and C++: compiled with all warnings, and run over every fabric and launcher.
 
-mod support;
+use std::path::Path;
+use std::process::Command;
 
 use farside_job::{Kind, Options};
-use support::{Library, Program, command, compile, launch, run, succeed, wanted};
+use farside_testing::{Program, command, launch, libraries, run, succeed, wanted};
 
 /// The examples, with what rank 0 says in the end; `failure` is for itself.
 const EXAMPLES: [(&str, &str); 8] = [
@@ -38,6 +39,39 @@ fn compilers(source: &str) -> [&'static str; 2] {
     if source.ends_with(".cpp") { ["g++", "clang++"] } else { ["gcc", "clang"] }
 }
 
+/// How a program is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Library {
+    Shared,
+    Static,
+}
+
+/// Compiles a program of this crate, with all warnings as errors.
+fn compile(compiler: &str, source: &str, library: Library) -> Program {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let standard = if source.ends_with(".cpp") { "-std=c++11" } else { "-std=c99" };
+    let mut command = Command::new(compiler);
+    command
+        .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-pthread"])
+        .arg("-I")
+        .arg(here.join("include"))
+        .arg("-I")
+        .arg(here.join("examples"))
+        .arg(here.join(source));
+    match library {
+        Library::Shared => command
+            .arg("-L")
+            .arg(libraries())
+            .arg("-lfarside_c")
+            // Ahead of LD_LIBRARY_PATH, where cargo may have an older one.
+            .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libraries().display())),
+        Library::Static => {
+            command.arg(libraries().join("libfarside_c.a")).args(["-lm", "-ldl", "-lrt"])
+        }
+    };
+    farside_testing::compile(&mut command, Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
 fn example(source: &str) -> Program {
     compile(compilers(source)[0], &format!("examples/{source}"), Library::Shared)
 }
@@ -49,14 +83,14 @@ fn test(name: &str, library: Library) -> Program {
 /// Runs the examples, each of which must say what it says.
 fn examples(change: fn(&mut Options)) {
     for (source, says) in EXAMPLES {
-        let said = succeed(&example(source), change);
+        let said = succeed(&example(source), 4, change);
         assert!(said.lines().any(|line| line == says), "{source}: {said}");
     }
 }
 
 /// Runs a program of the tests, of which every rank must get to the end.
 fn to_the_end(name: &str, library: Library, change: fn(&mut Options)) {
-    let said = succeed(&test(name, library), change);
+    let said = succeed(&test(name, library), 4, change);
     let done = format!("{name}: done");
     assert_eq!(said.lines().filter(|line| **line == done).count(), 4, "{name}: {said}");
 }
@@ -76,7 +110,7 @@ fn examples_run_over_ofi() {
     if wanted("fi_info") {
         // A process takes a third of a second to load libfabric: some will do.
         for (source, says) in EXAMPLES.into_iter().filter(|(source, _)| *source != "halo.c") {
-            let said = succeed(&example(source), two_nodes_over_ofi);
+            let said = succeed(&example(source), 4, two_nodes_over_ofi);
             assert!(said.lines().any(|line| line == says), "{source}: {said}");
         }
     }
@@ -119,7 +153,7 @@ fn clang_compiles_what_gcc_does() {
         for (source, says) in EXAMPLES {
             let path = format!("examples/{source}");
             let program = compile(compilers(source)[1], &path, Library::Shared);
-            let said = succeed(&program, one_node);
+            let said = succeed(&program, 4, one_node);
             assert!(said.contains(says), "{source}: {said}");
         }
         for name in TESTS {
@@ -133,7 +167,7 @@ fn clang_compiles_what_gcc_does() {
 fn the_loss_of_a_rank_is_an_error_with_its_number() {
     let program = example("failure.c");
     for change in [one_node, two_nodes] {
-        let report = launch(&program, true, change);
+        let report = launch(&program, 4, true, change);
         let said = String::from_utf8_lossy(&report.stdout).into_owned();
         for rank in 0..3 {
             let line = format!("failure: rank {rank} goes on without rank 3");
@@ -149,7 +183,7 @@ fn the_loss_of_a_rank_is_an_error_with_its_number() {
 fn survivors_recover_their_locks() {
     let program = test("survivors", Library::Shared);
     for change in [one_node, two_nodes] {
-        let report = launch(&program, true, change);
+        let report = launch(&program, 4, true, change);
         let said = String::from_utf8_lossy(&report.stdout).into_owned();
         let done = said.lines().filter(|line| *line == "survivors: done").count();
         assert_eq!((done, report.failures.len()), (3, 1), "{:?}: {said}", report.failures);

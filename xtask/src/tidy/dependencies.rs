@@ -61,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("farside-overlay", &["farside"]),
     ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),
+    ("farside-testing", &["farside-job", "farside-launch"]),
     (
         "farside-conformance",
         &["farside", "farside-job", "farside-launch", "farside-rma", "farside-fabric"],

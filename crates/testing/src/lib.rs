@@ -1,6 +1,5 @@
-//! Compiles programs in C and C++ against the header and the library, and runs them with a
-//! deadline; nothing of them is left.
-#![allow(dead_code, reason = "each of the test programs uses another part of this")]
+//! What tests of other languages' programs share: compilers, launchers, deadlines, and that
+//! nothing is left of a process.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -15,7 +14,7 @@ use farside_launch::{Launch, Report};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A job that takes longer hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 /// How long processes that were told to end may take for it.
 const DEADLINE_AFTER_KILL: Duration = Duration::from_secs(10);
 /// The variable that marks the processes of a test, wherever they move in the tree.
@@ -25,30 +24,18 @@ const MARK: &str = "FARSIDE_TEST_MARK";
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 fn unique() -> String {
-    format!("capi-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A path of this crate.
-pub(crate) fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// The directory in which cargo has left the libraries that C links.
-pub(crate) fn libraries() -> PathBuf {
+/// Returns the directory in which cargo has left the libraries that C links.
+pub fn libraries() -> PathBuf {
     let own = std::env::current_exe().expect("a test knows its own program");
     own.parent().expect("it is in a directory").to_owned()
 }
 
-/// How a program is linked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Library {
-    Shared,
-    Static,
-}
-
 /// Returns whether a program is on the path. Where it is not, that is said aloud; where nobody
 /// reads what tests say, that is with `CI=true`, it is a failure.
-pub(crate) fn wanted(program: &str) -> bool {
+pub fn wanted(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|directory| directory.join(program).exists()) {
         return true;
@@ -57,13 +44,14 @@ pub(crate) fn wanted(program: &str) -> bool {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
     assert!(!in_ci, "in CI nothing is skipped: {why}");
     // Written past the test harness, which keeps what tests that pass print to itself.
-    let _ = writeln!(std::io::stderr(), "\nSKIPPED: a test of the C interface: {why}\n");
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED: a test: {why}\n");
     false
 }
 
 /// A program that goes when the test does.
-pub(crate) struct Program {
-    pub(crate) path: PathBuf,
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
 }
 
 impl Drop for Program {
@@ -73,49 +61,34 @@ impl Drop for Program {
     }
 }
 
-/// Compiles a program of this crate, with all warnings as errors.
-pub(crate) fn compile(compiler: &str, source: &str, library: Library) -> Program {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique());
-    let standard = if source.ends_with(".cpp") { "-std=c++11" } else { "-std=c99" };
-    let mut command = Command::new(compiler);
-    command
-        .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-pthread"])
-        .arg("-I")
-        .arg(here("include"))
-        .arg("-I")
-        .arg(here("examples"))
-        .arg(here(source))
-        .arg("-o")
-        .arg(&path);
-    match library {
-        Library::Shared => command
-            .arg("-L")
-            .arg(libraries())
-            .arg("-lfarside_c")
-            // Ahead of LD_LIBRARY_PATH, where cargo may have an older one.
-            .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libraries().display())),
-        Library::Static => {
-            command.arg(libraries().join("libfarside_c.a")).args(["-lm", "-ldl", "-lrt"])
-        }
-    };
+/// Runs a compiler, which leaves a program in a directory. The command has everything but the name
+/// of the program.
+pub fn compile(command: &mut Command, directory: &Path) -> Program {
+    let path = directory.join(unique());
+    command.arg("-o").arg(&path);
     let output = command.output().expect("the compiler starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     Program { path }
 }
 
-/// Runs a program as four ranks and returns what came of it.
-pub(crate) fn launch(program: &Program, keep_going: bool, change: fn(&mut Options)) -> Report {
-    let launch = Launch::new(&program.path, 4).expect("the environment is in order");
+/// Runs a program as some ranks and returns what came of it.
+pub fn launch(
+    program: &Program,
+    ranks: u32,
+    keep_going: bool,
+    change: impl FnOnce(&mut Options),
+) -> Report {
+    let launch = Launch::new(&program.path, ranks).expect("the environment is in order");
     let report = launch.options(change).timeout(DEADLINE).keep_going(keep_going).run();
     let report = report.expect("the job starts");
     assert!(!report.timed_out, "{}: hangs", program.path.display());
     report
 }
 
-/// Runs a program as four ranks, which must succeed, and returns what they wrote.
-pub(crate) fn succeed(program: &Program, change: fn(&mut Options)) -> String {
-    let report = launch(program, false, change);
+/// Runs a program as some ranks, which must succeed, and returns what they wrote.
+pub fn succeed(program: &Program, ranks: u32, change: impl FnOnce(&mut Options)) -> String {
+    let report = launch(program, ranks, false, change);
     let stdout = String::from_utf8_lossy(&report.stdout).into_owned();
     assert_eq!(report.status, 0, "{:?}: {stdout}", report.failures);
     stdout
@@ -123,10 +96,11 @@ pub(crate) fn succeed(program: &Program, change: fn(&mut Options)) -> String {
 
 /// What came of a command.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) status: ExitStatus,
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
     /// What it wrote, to standard output first.
-    pub(crate) output: String,
+    pub output: String,
 }
 
 /// Processes that bear a mark, which end with this.
@@ -159,7 +133,7 @@ impl Drop for Marked {
 }
 
 /// A command without anything that this test program's own launcher may have set.
-pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     let ours = ["FARSIDE_", "PMI_", "PMIX_", "SLURM_", "OMPI_", "PRTE_", "HYD"];
     for (name, _) in std::env::vars_os() {
@@ -173,7 +147,7 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 }
 
 /// Runs a command to its end, which must come in time.
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub fn run(command: &mut Command) -> Ran {
     let marked = Marked(unique());
     let shown = format!("{command:?}");
     command

@@ -1,0 +1,108 @@
+#!/bin/sh
+# Installs OpenSHMEM: the shared library, the static one, the headers, compiler wrappers, and what
+# pkg-config wants to know. `cargo xtask install` calls it after a build.
+#
+# usage: install.sh ARCHIVE VERSION PREFIX
+#   ARCHIVE  the static library that cargo has built, libfarside_shmem.a
+#   VERSION  the version of the package, such as 0.1.0
+#   PREFIX   where to install; include, lib, bin and below are made
+set -eu
+
+if [ $# -ne 3 ]; then
+    sed -n '5,8s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+archive=$1 version=$2 prefix=$3
+here=$(cd "$(dirname "$0")" && pwd)
+cc=${CC:-cc}
+# Programs that were linked with one of these numbers run with every library that has it.
+abi=0
+libraries="-lpthread -lm -ldl -lrt"
+
+mkdir -p "$prefix/include/farside-shmem/mpp" "$prefix/lib/pkgconfig" "$prefix/bin"
+prefix=$(cd "$prefix" && pwd)
+lib=$prefix/lib include=$prefix/include/farside-shmem
+cp "$here"/include/*.h "$include"
+cp "$here"/include/mpp/*.h "$include/mpp"
+cp "$archive" "$lib/libfarside-shmem.a"
+
+# Only the interface is to be seen, under its names and those that Open MPI's programs want.
+script=$lib/farside-shmem.map.$$
+trap 'rm -f "$script"' EXIT
+cat >"$script" <<END
+FARSIDE_SHMEM_$abi {
+    global:
+        shmem_*; pshmem_*; shmemx_*; pshmemx_*;
+        start_pes; pstart_pes; _my_pe; p_my_pe; _num_pes; p_num_pes;
+        shmalloc; shmemalign; shrealloc; shfree;
+        pshmalloc; pshmemalign; pshrealloc; pshfree;
+        my_pe; num_pes; globalexit;
+        oshmem_ctx_default; oshmem_team_world; oshmem_team_shared;
+    local:
+        *;
+};
+END
+"$cc" -shared -o "$lib/libfarside-shmem.so.$version" \
+    -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+    -Wl,-soname,libfarside-shmem.so.$abi "-Wl,--version-script=$script" \
+    -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro,-z,now $libraries -lgcc_s -lc
+ln -sf "libfarside-shmem.so.$version" "$lib/libfarside-shmem.so.$abi"
+ln -sf "libfarside-shmem.so.$abi" "$lib/libfarside-shmem.so"
+
+cat >"$lib/pkgconfig/farside-shmem.pc" <<END
+prefix=$prefix
+includedir=\${prefix}/include/farside-shmem
+libdir=\${prefix}/lib
+
+Name: farside-shmem
+Description: OpenSHMEM 1.5 over farside
+Version: $version
+Cflags: -I\${includedir}
+Libs: -L\${libdir} -lfarside-shmem -Wl,-rpath,\${libdir}
+Libs.private: $libraries
+END
+
+# The compiler wrappers find what belongs to them wherever the whole was moved to.
+for pair in oshcc:cc oshc++:c++; do
+    wrapper=$prefix/bin/farside-${pair%%:*} compiler=${pair#*:}
+    cat >"$wrapper" <<END
+#!/bin/sh
+# Compiles and links OpenSHMEM programs: takes the arguments of $compiler, adds its own.
+# --showme prints the whole command.
+prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
+compiler=\${$(echo "$compiler" | tr 'c+' 'CX'):-$compiler}
+link="-L\$prefix/lib -lfarside-shmem -Wl,-rpath,\$prefix/lib"
+for argument; do
+    case \$argument in -c | -S | -E | -M | -MM | -fsyntax-only) link= ;; esac
+done
+if [ "\${1-}" = --showme ]; then
+    shift
+    set -- echo "\$compiler" "-I\$prefix/include/farside-shmem" "\$@"
+else
+    set -- "\$compiler" "-I\$prefix/include/farside-shmem" "\$@"
+fi
+# The prefix has no blanks, or the link flags would fall apart.
+exec "\$@" \$link
+END
+    chmod +x "$wrapper"
+done
+cat >"$prefix/bin/farside-oshrun" <<'END'
+#!/bin/sh
+# Runs an OpenSHMEM program: farside-oshrun -np 4 PROGRAM …; other options are those of
+# `farside run`.
+farside=$(dirname "$(readlink -f "$0")")/farside
+[ -x "$farside" ] || farside=farside
+options=
+while [ $# -gt 0 ]; do
+    case $1 in
+    -np | -n | -c)
+        options="$options -n $2"
+        shift 2
+        ;;
+    --oversubscribe | --allow-run-as-root) shift ;;
+    *) break ;;
+    esac
+done
+exec "$farside" run $options "$@"
+END
+chmod +x "$prefix/bin/farside-oshrun"

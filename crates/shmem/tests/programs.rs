@@ -1,0 +1,317 @@
+//! Programs in C and C++, compiled with all warnings and run over every fabric and launcher.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use farside_job::{Kind, Options};
+use farside_launch::Launch;
+use farside_testing::{DEADLINE, Program, command, libraries, run, succeed, wanted};
+
+/// The programs of the tests. Each says at its end how many checks it has made.
+const PROGRAMS: [&str; 29] = [
+    "amo_deprecated.c",
+    "amo_fetching.c",
+    "amo_nonblocking.c",
+    "amo_posted.c",
+    "collectives_set.c",
+    "collectives_team.c",
+    "contexts.c",
+    "cpp.cc",
+    "exits.c",
+    "generic.c",
+    "global_exit.c",
+    "locks.c",
+    "memory.c",
+    "ordering.c",
+    "profiling.c",
+    "progress.c",
+    "reductions.c",
+    "reductions_set.c",
+    "rma_nonblocking.c",
+    "rma_sized.c",
+    "rma_typed.c",
+    "setup_query.c",
+    "signal.c",
+    "static_data.c",
+    "strided.c",
+    "teams.c",
+    "threads.c",
+    "wait.c",
+    "wait_many.c",
+];
+
+fn one_node(_: &mut Options) {}
+
+fn two_nodes(options: &mut Options) {
+    options.fabric = Kind::Nic;
+    options.nodes = Some(2);
+}
+
+fn two_nodes_over_ofi(options: &mut Options) {
+    options.fabric = Kind::Ofi;
+    options.nodes = Some(2);
+    options.provider.get_or_insert("tcp;ofi_rxm".into());
+}
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn scratch() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The library as it is installed, under a prefix that the tests share.
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let prefix = scratch().join(format!("shmem-{}", std::process::id()));
+        let archive = libraries().join("libfarside_shmem.a");
+        let installed = Command::new("sh")
+            .arg(here("install.sh"))
+            .arg(archive)
+            .arg(env!("CARGO_PKG_VERSION"))
+            .arg(&prefix)
+            .output()
+            .expect("there is a shell");
+        assert!(installed.status.success(), "{installed:?}");
+        let library = Command::new("gcc")
+            .args(["-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror"])
+            .arg(format!("-I{}", here("include").display()))
+            .arg(here("tests/programs/static_library.c"))
+            .arg("-o")
+            .arg(prefix.join("lib/libstatic_library.so"))
+            .output()
+            .expect("there is a compiler");
+        assert!(library.status.success(), "{library:?}");
+        prefix
+    })
+}
+
+/// Compiles a program by the compiler wrapper, over a compiler.
+fn compile_by(compiler: &str, source: &str) -> Program {
+    let is_cpp = source.ends_with(".cc");
+    let wrapper = if is_cpp { "farside-oshc++" } else { "farside-oshcc" };
+    let mut command = Command::new(prefix().join("bin").join(wrapper));
+    command
+        .env(if is_cpp { "CXX" } else { "CC" }, compiler)
+        .arg(if is_cpp { "-std=c++11" } else { "-std=c11" })
+        .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-g", "-pthread"])
+        .arg(here("tests/programs").join(source));
+    if source == "static_data.c" {
+        command.arg(format!("-L{0}/lib", prefix().display())).arg("-lstatic_library");
+    }
+    command.arg("-lm");
+    farside_testing::compile(&mut command, scratch())
+}
+
+/// A program of the tests, compiled once.
+fn program(source: &'static str) -> &'static Program {
+    static COMPILED: [OnceLock<Program>; PROGRAMS.len()] = [const { OnceLock::new() }; 29];
+    let at = PROGRAMS.iter().position(|&name| name == source).expect("it is in the list");
+    COMPILED[at]
+        .get_or_init(|| compile_by(if source.ends_with(".cc") { "g++" } else { "gcc" }, source))
+}
+
+/// Runs a program, which must say that all is well.
+fn is_well(source: &'static str, pes: u32, change: fn(&mut Options)) {
+    let said = succeed(program(source), pes, change);
+    let name = source.split('.').next().unwrap_or(source);
+    let is_verdict =
+        |line: &str| line.starts_with(&format!("{name}: ")) && line.ends_with("checks, OK");
+    assert!(said.lines().any(is_verdict), "{source}: {said}");
+}
+
+#[test]
+fn programs_run_on_one_node() {
+    PROGRAMS.iter().for_each(|source| is_well(source, 4, one_node));
+}
+
+#[test]
+fn programs_run_on_two_nodes() {
+    PROGRAMS.iter().for_each(|source| is_well(source, 4, two_nodes));
+}
+
+#[test]
+fn programs_run_over_ofi() {
+    if wanted("fi_info") {
+        PROGRAMS.iter().for_each(|source| is_well(source, 4, two_nodes_over_ofi));
+    }
+}
+
+#[test]
+fn programs_run_with_any_number_of_pes() {
+    for pes in [1, 3] {
+        PROGRAMS.iter().for_each(|source| is_well(source, pes, one_node));
+    }
+    for source in ["collectives_team.c", "locks.c", "collectives_set.c", "wait.c"] {
+        is_well(source, 16, one_node);
+    }
+}
+
+#[test]
+fn programs_run_under_other_launchers() {
+    for (launcher, arguments) in
+        [("mpirun", &["--oversubscribe", "-np", "3"][..]), ("mpiexec.hydra", &["-n", "3"])]
+    {
+        if !wanted(launcher) {
+            continue;
+        }
+        for source in ["static_data.c", "collectives_team.c", "exits.c"] {
+            let ran = run(command(launcher).args(arguments).arg(&program(source).path));
+            assert!(ran.status.success() && ran.output.contains("OK"), "{launcher}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_no_launcher_started_is_one_pe() {
+    for source in ["static_data.c", "setup_query.c", "collectives_team.c"] {
+        let ran = run(&mut command(&program(source).path));
+        assert!(ran.status.success() && ran.output.contains("OK"), "{source}: {ran:?}");
+    }
+}
+
+#[test]
+fn clang_compiles_what_gcc_does() {
+    if wanted("clang") && wanted("clang++") {
+        for source in ["rma_typed.c", "generic.c", "static_data.c"] {
+            let said = succeed(&compile_by("clang", source), 2, one_node);
+            assert!(said.contains("OK"), "{source}: {said}");
+        }
+        let said = succeed(&compile_by("clang++", "cpp.cc"), 2, one_node);
+        assert!(said.contains("OK"), "{said}");
+    }
+}
+
+#[test]
+fn an_executable_need_not_be_position_independent() {
+    let mut command = Command::new(prefix().join("bin/farside-oshcc"));
+    command.args(["-std=c11", "-no-pie", "-fno-pie", "-O1", "-g"]);
+    command.arg(here("tests/programs/static_data.c"));
+    command.arg(format!("-L{0}/lib", prefix().display())).arg("-lstatic_library");
+    let program = farside_testing::compile(&mut command, scratch());
+    for change in [one_node, two_nodes] {
+        let said = succeed(&program, 3, change);
+        assert!(said.contains("OK"), "{said}");
+    }
+}
+
+/// Returns the names that `nm` prints with these options.
+fn names(options: &[&str], path: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(options).arg(path).output().expect("there is nm");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+        .collect()
+}
+
+/// The functions that the header declares.
+fn declared() -> BTreeSet<String> {
+    let mut command = Command::new("gcc");
+    command.args(["-E", "-P", "-std=c99", "-DFARSIDE_SHMEM_NO_GENERIC"]);
+    let output = command.arg(here("include/shmem.h")).output().expect("there is a compiler");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_ours = |name: &&str| {
+        ["shmem", "sh", "start_pes", "_my_pe", "_num_pes"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    text.split(';')
+        .filter_map(|declaration| declaration.split_once('('))
+        .filter_map(|(head, _)| head.rsplit([' ', '*', '\n']).next())
+        .filter(is_ours)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_function_is_called_by_a_program() {
+    let declared = declared();
+    assert!(declared.len() > 1600, "{}", declared.len());
+    let called: BTreeSet<String> = PROGRAMS
+        .iter()
+        .flat_map(|source| names(&["-D", "--undefined-only"], &program(source).path))
+        .collect();
+    let missing: Vec<&String> = declared.difference(&called).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_library_shows_nothing_but_the_interface() {
+    let shown = names(&["-D", "--defined-only"], &prefix().join("lib/libfarside-shmem.so"));
+    let declared = declared();
+    let missing: Vec<&String> = declared.difference(&shown).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let is_interface = |name: &&String| {
+        let plain = name.strip_prefix('p').unwrap_or(name);
+        declared.contains(*name)
+            || declared.contains(plain)
+            || ["shmem_", "pshmem_", "shmemx_", "pshmemx_", "oshmem_", "FARSIDE_SHMEM_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+            || ["my_pe", "num_pes", "globalexit"].contains(&name.as_str())
+    };
+    let others: Vec<&String> = shown.iter().filter(|name| !is_interface(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+/// A program with one mistake.
+struct Wrong {
+    name: String,
+    /// Words that the message must have.
+    expected: Vec<String>,
+    /// A variable that makes it wrong.
+    variable: Option<(String, String)>,
+}
+
+/// The programs with one mistake each, which say in their first lines what is to be seen.
+fn wrong_programs() -> Vec<Wrong> {
+    let mut programs = Vec::new();
+    for entry in std::fs::read_dir(here("tests/programs/wrong")).expect("the programs are there") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|ending| ending != "c") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a program is text");
+        let value = |key: &str| {
+            let key = format!("/* {key}: ");
+            text.lines().find_map(|line| line.strip_prefix(&key)?.strip_suffix(" */"))
+        };
+        let expected = value("expect").unwrap_or_else(|| panic!("{path:?} expects nothing"));
+        let variable = value("environment").and_then(|pair| pair.split_once('='));
+        programs.push(Wrong {
+            name: path.file_name().expect("a name").to_string_lossy().into_owned(),
+            expected: expected.split(' ').map(str::to_owned).collect(),
+            variable: variable.map(|(name, value)| (name.to_owned(), value.to_owned())),
+        });
+    }
+    assert!(programs.len() > 20, "{}", programs.len());
+    programs
+}
+
+#[test]
+fn mistakes_end_the_job_with_a_message() {
+    for Wrong { name, expected, variable } in wrong_programs() {
+        let program = compile_by("gcc", &format!("wrong/{name}"));
+        for change in [one_node as fn(&mut Options), two_nodes] {
+            // What the PEs say on standard error is captured, too.
+            let launch = Launch::new("sh", 2).expect("the environment is in order");
+            let launch = launch.arguments(["-c", "exec \"$0\" 2>&1"]).argument(&program.path);
+            let launch = match &variable {
+                Some((name, value)) => launch.variable(name, value),
+                None => launch,
+            };
+            let report = launch.options(change).timeout(DEADLINE).run().expect("the job starts");
+            let said = String::from_utf8_lossy(&report.stdout).into_owned();
+            assert!(!report.timed_out && report.status != 0, "{name}: {said}");
+            for word in &expected {
+                assert!(said.contains(word.as_str()), "{name}: no {word:?} in {said}");
+            }
+        }
+    }
+}
