@@ -23,7 +23,7 @@ static int number_of(int pe, int i)
 
 /* Values of bits, of ordered numbers (also below zero), of terms, and of factors. */
 #define BITS(T, pe, i) ((T)(UINT64_C(0x0123456789abcdef) * (uint64_t)(number_of(pe, i) + 8)))
-#define RANK(T, pe, i) ((T)((T)-1 < (T)0 ? number_of(pe, i) - 4 : number_of(pe, i) * 30))
+#define RANK(T, pe, i) ((T)((T)-1 < (T)1 ? number_of(pe, i) - 4 : number_of(pe, i) * 30))
 #define TERM(T, pe, i) ((T)number_of(pe, i))
 #define FACTOR(T, pe, i) ((T)(1 + number_of(pe, i) % 2))
 

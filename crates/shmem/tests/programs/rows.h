@@ -27,18 +27,17 @@ static inline int position_of(int i, int step)
     {                                                                                              \
         return VALUE_##C(T, number);                                                               \
     }                                                                                              \
+    static inline void guard_##N(T *row)                                                           \
+    {                                                                                              \
+        for (int i = 0; i < LEN; i++)                                                              \
+            row[i] = value_##N(GUARD);                                                             \
+    }                                                                                              \
     /* All guards. */                                                                              \
     static inline void reset_##N(T (*rows)[MAX_PES][LEN])                                          \
     {                                                                                              \
         for (int kind = 0; kind < KINDS; kind++)                                                   \
             for (int pe = 0; pe < MAX_PES; pe++)                                                   \
-                for (int i = 0; i < LEN; i++)                                                      \
-                    rows[kind][pe][i] = value_##N(GUARD);                                          \
-    }                                                                                              \
-    static inline void guard_##N(T *row)                                                           \
-    {                                                                                              \
-        for (int i = 0; i < LEN; i++)                                                              \
-            row[i] = value_##N(GUARD);                                                             \
+                guard_##N(rows[kind][pe]);                                                         \
     }                                                                                              \
     /* What this PE sends in a kind, `step` apart, in a row of its own. */                         \
     static inline void fill_##N(T *row, int source, int kind, int step)                            \
