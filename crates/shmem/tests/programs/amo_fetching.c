@@ -8,7 +8,8 @@ static shmem_ctx_t ctx;
 static uint64_t returned_sum;
 
 #define CALL(on_ctx, N, OP, ...)                                                                   \
-    ((on_ctx) ? shmem_ctx_##N##_atomic_##OP(ctx, __VA_ARGS__) : shmem_##N##_atomic_##OP(__VA_ARGS__))
+    ((on_ctx) ? shmem_ctx_##N##_atomic_##OP(ctx, __VA_ARGS__)                                      \
+              : shmem_##N##_atomic_##OP(__VA_ARGS__))
 
 /* fetch and swap: every type. */
 #define DEFINE_SWAP(N, T, C)                                                                       \

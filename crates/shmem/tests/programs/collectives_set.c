@@ -1,5 +1,5 @@
-/* Collectives of active sets: barrier, sync, broadcast, collect, fcollect, alltoall and alltoalls of
- * 32 and 64 bits; sets with strides, different sets at once, sets of one PE. */
+/* Collectives of active sets: barrier, sync, broadcast, collect, fcollect, alltoall and alltoalls
+ * of 32 and 64 bits; sets with strides, different sets at once, sets of one PE. */
 #include "sets.h"
 
 /* Hidden by the type-generic macro of the same name, but a function of the library. */

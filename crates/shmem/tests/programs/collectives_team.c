@@ -117,7 +117,7 @@ static int number_of(int from, int to, int i)
         CHECK_AT("alltoall " #N, size, 0, dest[size * MOST], value_##N(GUARD));                    \
         guard_##N(dest);                                                                           \
         shmem_team_sync(team);                                                                     \
-        /* Calls with no elements still match, and write nothing. */                                                                   \
+        /* Calls with no elements still match, and write nothing. */                               \
         CHECK_EQ(broadcast_##N(team, dest, source, 0, 0), 0);                                      \
         CHECK_EQ(collect_##N(team, dest, source, 0), 0);                                           \
         CHECK_EQ(fcollect_##N(team, dest, source, 0), 0);                                          \

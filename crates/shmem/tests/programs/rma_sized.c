@@ -65,7 +65,8 @@ static void check_bytes(const char *name, const unsigned char *bytes, int source
 {
     for (size_t i = 0; i < BYTES; i++) {
         int is_data = i >= WIDEST && i < WIDEST + length;
-        CHECK_AT(name, source * KINDS + kind, i, bytes[i], is_data ? byte_of(source, kind, i) : GUARD);
+        CHECK_AT(name, source * KINDS + kind, i, bytes[i],
+                 is_data ? byte_of(source, kind, i) : GUARD);
     }
 }
 

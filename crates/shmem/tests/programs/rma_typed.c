@@ -85,10 +85,10 @@ enum { GET, CTX_GET, G, CTX_G, GETS };
         puts_##N(heap);                                                                            \
         gets_##N(static_rows_##N);                                                                 \
         gets_##N(heap);                                                                            \
-        shmem_##N##_put(NOTHING, NOTHING, 0, me);                                                        \
-        shmem_##N##_get(NOTHING, NOTHING, 0, pes - 1);                                                   \
-        shmem_ctx_##N##_put(ctx, NOTHING, NOTHING, 0, pes - 1);                                          \
-        shmem_ctx_##N##_get(ctx, NOTHING, NOTHING, 0, me);                                               \
+        shmem_##N##_put(NOTHING, NOTHING, 0, me);                                                  \
+        shmem_##N##_get(NOTHING, NOTHING, 0, pes - 1);                                             \
+        shmem_ctx_##N##_put(ctx, NOTHING, NOTHING, 0, pes - 1);                                    \
+        shmem_ctx_##N##_get(ctx, NOTHING, NOTHING, 0, me);                                         \
     }
 
 RMA_TYPES(DEFINE_TEST)

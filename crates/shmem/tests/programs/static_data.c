@@ -155,22 +155,28 @@ static void collectives(void)
     shmem_barrier_all();
 }
 
-/* Where the library says that such an address is accessible, it works like any other. */
+/* Where the library says that such an address is accessible, it works like any other. An object
+ * that the executable names may have been moved into it by the linker, so each is asked for. */
 static void of_the_library(void)
 {
-    static int known;
-    known = shmem_addr_accessible(&library_data, 0);
+    static int known[3];
+    struct {
+        const char *name;
+        long *word, initial;
+    } objects[3] = {{"library_data", &library_data, 4321},
+                    {"library_bss", &library_bss[99], 0},
+                    {"library_static", library_static(), 99}};
+    for (int i = 0; i < 3; i++) {
+        known[i] = shmem_addr_accessible(objects[i].word, 0);
+        CHECK_EQ(*objects[i].word, objects[i].initial);
+    }
     shmem_barrier_all();
-    for (int pe = 0; pe < pes; pe++)
-        CHECK_EQ(shmem_int_g(&known, pe), known);
-    CHECK_EQ(library_data, 4321);
-    CHECK_EQ(*library_static(), 99);
-    shmem_barrier_all();
-    if (!known)
-        return;
-    object("library_data", &library_data, 4321);
-    object("library_bss", &library_bss[99], 0);
-    object("library_static", library_static(), 99);
+    for (int i = 0; i < 3; i++) {
+        for (int pe = 0; pe < pes; pe++)
+            CHECK_EQ(shmem_int_g(&known[i], pe), known[i]);
+        if (known[i])
+            object(objects[i].name, objects[i].word, objects[i].initial);
+    }
 }
 
 int main(void)

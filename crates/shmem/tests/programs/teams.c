@@ -1,5 +1,5 @@
-/* Teams: numbers, configurations, translation, strided and two-dimensional splits, splits of splits,
- * refused splits, many teams at once and one after another. */
+/* Teams: numbers, configurations, translation, strided and two-dimensional splits, splits of
+ * splits, refused splits, many teams at once and one after another. */
 #include "check.h"
 
 static long arrived[MAX_PES];
@@ -38,7 +38,8 @@ static void check_team(shmem_team_t team, const int *members, int count, int lin
     /* Its members meet, in a ring by team numbers. */
     arrived[me] = 0;
     check_equal(__FILE__, line, "team_sync", shmem_team_sync(team), 0);
-    shmem_long_p(&arrived[members[(number + 1) % count]], 1 + number, members[(number + 1) % count]);
+    int next = members[(number + 1) % count];
+    shmem_long_p(&arrived[next], 1 + number, next);
     shmem_quiet();
     check_equal(__FILE__, line, "team_sync", shmem_team_sync(team), 0);
     CHECK_EQ(*(volatile long *)&arrived[me], 1 + (number + count - 1) % count);
@@ -111,7 +112,8 @@ static void strided(const int *world)
             int size = (pes - 1 - start) / stride + 1;
             shmem_team_t team = SHMEM_TEAM_WORLD, child = SHMEM_TEAM_WORLD;
             int count = triplet(members, world, start, stride, size);
-            CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0, &team),
+            CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, stride, size, NULL, 0,
+                                              &team),
                      0);
             check_team(team, members, count, __LINE__);
             if (team != SHMEM_TEAM_INVALID) {
@@ -161,7 +163,8 @@ static void two_dimensional(const int *world)
     for (int range = 1; range <= pes + 2; range++) {
         shmem_team_t x_team = SHMEM_TEAM_INVALID, y_team = SHMEM_TEAM_INVALID;
         int width = range < pes ? range : pes, x = me % width, y = me / width;
-        CHECK_EQ(shmem_team_split_2d(SHMEM_TEAM_WORLD, range, NULL, 0, &x_team, NULL, 0, &y_team), 0);
+        CHECK_EQ(shmem_team_split_2d(SHMEM_TEAM_WORLD, range, NULL, 0, &x_team, NULL, 0, &y_team),
+                 0);
         int columns = pes - y * width < width ? pes - y * width : width;
         triplet(members, world, y * width, 1, columns);
         CHECK_EQ(shmem_team_my_pe(x_team), x);

@@ -1,5 +1,5 @@
-/* SHMEM_THREAD_MULTIPLE: threads with contexts of their own, threads that share the default context,
- * waits and locks of one thread while others go on. */
+/* SHMEM_THREAD_MULTIPLE: threads with contexts of their own, threads that share the default
+ * context, waits and locks of one thread while others go on. */
 #include "check.h"
 #include <pthread.h>
 
