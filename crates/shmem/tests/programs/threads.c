@@ -2,13 +2,14 @@
  * context, waits and locks of one thread while others go on. */
 #include "check.h"
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS = 4, ROUNDS = 100 };
 
 static uint64_t counter, slots[MAX_PES][THREADS][ROUNDS];
 static uint64_t flags[THREADS], replies[THREADS];
 static long guarded_lock, guarded_count;
-static uint64_t issued[THREADS], may_check[THREADS];
+static uint64_t issued[THREADS], checked;
 
 typedef void *body(void *);
 
@@ -99,17 +100,17 @@ static void *with_one_quiet(void *argument)
             for (int i = 0; i < ROUNDS; i++)
                 shmem_uint64_p(&slots[me][number][i], round * 1000 + (uint64_t)i, next);
             __atomic_store_n(&issued[number], round, __ATOMIC_RELEASE);
-            while (__atomic_load_n(&may_check[0], __ATOMIC_ACQUIRE) != round)
-                ;
+            while (__atomic_load_n(&checked, __ATOMIC_ACQUIRE) != round)
+                sched_yield();
         } else {
             for (int i = 1; i < THREADS; i++)
                 while (__atomic_load_n(&issued[i], __ATOMIC_ACQUIRE) != round)
-                    ;
+                    sched_yield();
             shmem_quiet();
             for (int i = 1; i < THREADS; i++)
                 for (int k = 0; k < ROUNDS; k += 33)
                     CHECK_EQ(shmem_uint64_g(&slots[me][i][k], next), round * 1000 + (uint64_t)k);
-            __atomic_store_n(&may_check[0], round, __ATOMIC_RELEASE);
+            __atomic_store_n(&checked, round, __ATOMIC_RELEASE);
         }
     }
     return NULL;
