@@ -25,10 +25,10 @@ static long *next_sync(sync_arrays syncs, int i)
     {                                                                                              \
         return (T)((uint64_t)(from * 1000 + to * 10 + i + 1) * UINT64_C(0x100000003));             \
     }                                                                                              \
-    static void guard_##SIZE(T *words)                                                             \
+    static void guard_##SIZE(T *words, T guard)                                                    \
     {                                                                                              \
         for (int i = 0; i < LENGTH; i++)                                                           \
-            words[i] = GUARD;                                                                      \
+            words[i] = guard;                                                                      \
     }                                                                                              \
     static void test_##SIZE(int which, sync_arrays syncs, T *dest, T *source)                      \
     {                                                                                              \
@@ -37,12 +37,12 @@ static long *next_sync(sync_arrays syncs, int i)
         long *sync;                                                                                \
         if (number < 0)                                                                            \
             return;                                                                                \
-        guard_##SIZE(source);                                                                      \
+        guard_##SIZE(source, GUARD + 1);                                                           \
         for (int to = 0; to < size; to++)                                                          \
             for (int i = 0; i < MOST; i++)                                                         \
                 source[to * MOST + i] = value_##SIZE(number, to, i);                               \
         for (int root = 0; root < size; root += size > 1 ? size - 1 : 1) {                         \
-            guard_##SIZE(dest);                                                                    \
+            guard_##SIZE(dest, GUARD);                                                             \
             shmem_barrier(IN(set), next_sync(syncs, which));                                       \
             sync = next_sync(syncs, which);                                                        \
             shmem_broadcast##SIZE(dest + 1, source, MOST, root, IN(set), sync);                    \
@@ -53,7 +53,7 @@ static long *next_sync(sync_arrays syncs, int i)
                          is_data ? value_##SIZE(root, 0, i) : GUARD);                              \
             }                                                                                      \
         }                                                                                          \
-        guard_##SIZE(dest);                                                                        \
+        guard_##SIZE(dest, GUARD);                                                                 \
         shmem_barrier(IN(set), next_sync(syncs, which));                                           \
         sync = next_sync(syncs, which);                                                            \
         shmem_collect##SIZE(dest, source, (size_t)(number % (MOST + 1)), IN(set), sync);           \
@@ -63,7 +63,7 @@ static long *next_sync(sync_arrays syncs, int i)
             for (int i = 0; i < from % (MOST + 1); i++, at++)                                      \
                 CHECK_AT("collect" #SIZE, from, i, dest[at], value_##SIZE(from, 0, i));            \
         CHECK_AT("collect" #SIZE, size, at, dest[at], GUARD);                                      \
-        guard_##SIZE(dest);                                                                        \
+        guard_##SIZE(dest, GUARD);                                                                 \
         shmem_barrier(IN(set), next_sync(syncs, which));                                           \
         sync = next_sync(syncs, which);                                                            \
         shmem_fcollect##SIZE(dest, source, 2, IN(set), sync);                                      \
@@ -71,7 +71,7 @@ static long *next_sync(sync_arrays syncs, int i)
         for (int i = 0; i <= size * 2; i++)                                                        \
             CHECK_AT("fcollect" #SIZE, i / 2, i % 2, dest[i],                                      \
                      i < size * 2 ? value_##SIZE(i / 2, 0, i % 2) : GUARD);                        \
-        guard_##SIZE(dest);                                                                        \
+        guard_##SIZE(dest, GUARD);                                                                 \
         shmem_barrier(IN(set), next_sync(syncs, which));                                           \
         sync = next_sync(syncs, which);                                                            \
         shmem_alltoall##SIZE(dest, source, MOST, IN(set), sync);                                   \
@@ -79,9 +79,9 @@ static long *next_sync(sync_arrays syncs, int i)
         for (int i = 0; i <= size * MOST; i++)                                                     \
             CHECK_AT("alltoall" #SIZE, i / MOST, i % MOST, dest[i],                                \
                      i < size * MOST ? value_##SIZE(i / MOST, number, i % MOST) : GUARD);          \
-        guard_##SIZE(dest);                                                                        \
+        guard_##SIZE(dest, GUARD);                                                                 \
         (shmem_sync)(IN(set), next_sync(syncs, which));                                            \
-        guard_##SIZE(source);                                                                      \
+        guard_##SIZE(source, GUARD + 1);                                                           \
         for (int to = 0; to < size; to++)                                                          \
             for (int i = 0; i < MOST; i++)                                                         \
                 source[(to * MOST + i) * 3] = value_##SIZE(number, to, i);                         \

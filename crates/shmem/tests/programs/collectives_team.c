@@ -14,10 +14,10 @@ static shmem_team_t teams[TEAMS];
         return VALUE_##C(T, number);                                                               \
     }                                                                                              \
     static T static_source_##N[LENGTH], static_dest_##N[LENGTH];                                   \
-    static void guard_##N(T *dest)                                                                 \
+    static void guard_##N(T *words, int number)                                                    \
     {                                                                                              \
         for (int i = 0; i < LENGTH; i++)                                                           \
-            dest[i] = value_##N(GUARD);                                                            \
+            words[i] = value_##N(number);                                                          \
     }
 
 /* An element that PE `from` of a team has for PE `to`. */
@@ -76,12 +76,12 @@ static int number_of(int from, int to, int i)
     static void test_in_##N(shmem_team_t team, T *dest, T *source)                                 \
     {                                                                                              \
         int number = shmem_team_my_pe(team), size = shmem_team_n_pes(team);                        \
-        guard_##N(source);                                                                         \
+        guard_##N(source, GUARD + 1);                                                              \
         for (int to = 0; to < size; to++)                                                          \
             for (int i = 0; i < MOST; i++)                                                         \
                 source[to * MOST + i] = value_##N(number_of(number, to, i));                       \
         for (int root = 0; root < size; root += size > 1 ? size - 1 : 1) {                         \
-            guard_##N(dest);                                                                       \
+            guard_##N(dest, GUARD);                                                                \
             shmem_team_sync(team);                                                                 \
             CHECK_EQ(broadcast_##N(team, dest + 1, source, MOST, root), 0);                        \
             for (int i = -1; i <= MOST; i++) {                                                     \
@@ -91,7 +91,7 @@ static int number_of(int from, int to, int i)
             }                                                                                      \
         }                                                                                          \
         /* PE i gives i % 4 elements. */                                                           \
-        guard_##N(dest);                                                                           \
+        guard_##N(dest, GUARD);                                                                    \
         shmem_team_sync(team);                                                                     \
         CHECK_EQ(collect_##N(team, dest, source, (size_t)(number % 4)), 0);                        \
         int at = 0;                                                                                \
@@ -99,7 +99,7 @@ static int number_of(int from, int to, int i)
             for (int i = 0; i < from % 4; i++, at++)                                               \
                 CHECK_AT("collect " #N, from, i, dest[at], value_##N(number_of(from, 0, i)));      \
         CHECK_AT("collect " #N, size, at, dest[at], value_##N(GUARD));                             \
-        guard_##N(dest);                                                                           \
+        guard_##N(dest, GUARD);                                                                    \
         shmem_team_sync(team);                                                                     \
         CHECK_EQ(fcollect_##N(team, dest, source, 3), 0);                                          \
         for (int from = 0; from < size; from++)                                                    \
@@ -107,7 +107,7 @@ static int number_of(int from, int to, int i)
                 CHECK_AT("fcollect " #N, from, i, dest[from * 3 + i],                              \
                          value_##N(number_of(from, 0, i)));                                        \
         CHECK_AT("fcollect " #N, size, 0, dest[size * 3], value_##N(GUARD));                       \
-        guard_##N(dest);                                                                           \
+        guard_##N(dest, GUARD);                                                                    \
         shmem_team_sync(team);                                                                     \
         CHECK_EQ(alltoall_##N(team, dest, source, MOST), 0);                                       \
         for (int from = 0; from < size; from++)                                                    \
@@ -115,7 +115,7 @@ static int number_of(int from, int to, int i)
                 CHECK_AT("alltoall " #N, from, i, dest[from * MOST + i],                           \
                          value_##N(number_of(from, number, i)));                                   \
         CHECK_AT("alltoall " #N, size, 0, dest[size * MOST], value_##N(GUARD));                    \
-        guard_##N(dest);                                                                           \
+        guard_##N(dest, GUARD);                                                                    \
         shmem_team_sync(team);                                                                     \
         /* Calls with no elements still match, and write nothing. */                               \
         CHECK_EQ(broadcast_##N(team, dest, source, 0, 0), 0);                                      \
@@ -144,8 +144,8 @@ static int number_of(int from, int to, int i)
     static void strides_in_##N(shmem_team_t team, T *dest, T *source)                              \
     {                                                                                              \
         int number = shmem_team_my_pe(team), size = shmem_team_n_pes(team);                        \
-        guard_##N(dest);                                                                           \
-        guard_##N(source);                                                                         \
+        guard_##N(dest, GUARD);                                                                    \
+        guard_##N(source, GUARD + 1);                                                              \
         for (int to = 0; to < size; to++)                                                          \
             for (int i = 0; i < MOST; i++)                                                         \
                 source[(to * MOST + i) * 2] = value_##N(number_of(number, to, i));                 \

@@ -37,7 +37,7 @@ static const float _Complex imaginary_unit = (float _Complex)__extension__ 1.0fi
         for (int in_place = 0; in_place < 2; in_place++) {                                         \
             T *result = in_place ? source : dest;                                                  \
             for (int i = 0; i < COUNT + 2; i++)                                                    \
-                dest[i] = source[i] = (T)GUARD;                                                    \
+                dest[i] = (T)GUARD, source[i] = (T)(in_place ? GUARD : GUARD - 2);                 \
             for (int i = 0; i < COUNT && number >= 0; i++)                                         \
                 source[i + 1] = VALUE(T, number, i);                                               \
             shmem_barrier_all();                                                                   \

@@ -9,7 +9,7 @@
 
 enum { LEN = 12, COUNT = 5, GUARD = 251 };
 
-/* Different for each source PE, kind and position, and never GUARD. */
+/* Different for each source PE, kind and position, and never GUARD or GUARD - 1. */
 static inline int number_of(int source, int kind, int position)
 {
     return (source * KINDS + kind) * COUNT + position + 1;
@@ -39,12 +39,12 @@ static inline int position_of(int i, int step)
             for (int pe = 0; pe < MAX_PES; pe++)                                                   \
                 guard_##N(rows[kind][pe]);                                                         \
     }                                                                                              \
-    /* What this PE sends in a kind, `step` apart, in a row of its own. */                         \
+    /* What a PE sends in a kind, `step` apart; all else is neither data nor guard. */             \
     static inline void fill_##N(T *row, int source, int kind, int step)                            \
     {                                                                                              \
         for (int i = 0; i < LEN; i++) {                                                            \
             int position = position_of(i, step);                                                   \
-            row[i] = value_##N(position < 0 ? GUARD : number_of(source, kind, position));          \
+            row[i] = value_##N(position < 0 ? GUARD - 1 : number_of(source, kind, position));      \
         }                                                                                          \
     }                                                                                              \
     /* That a row has what `source` sent in a kind, or only guards. */                             \
