@@ -163,7 +163,7 @@ fn check_alike(runtime: &Runtime, bytes: usize, call: Call) {
 
 fn release(runtime: &Runtime, address: usize, call: Call) {
     let Some(bytes) = with_heap(runtime, |heap| heap.give(address)) else {
-        exit::end(call, &format!("no block of the symmetric heap begins at {address:#x}"));
+        exit::end(call, &format!("no block of the symmetric heap begins at address {address:#x}"));
     };
     if bytes >= PAGES_BACK {
         let first = address.next_multiple_of(PAGE as usize);
@@ -221,7 +221,7 @@ unsafe extern "C" fn farside_shmem_realloc(
     }
     barrier_all(runtime, call);
     let Some(old) = with_heap(runtime, |heap| heap.length(block.addr())) else {
-        exit::end(call, &format!("no block of the symmetric heap begins at {block:p}"));
+        exit::end(call, &format!("no block of the symmetric heap begins at address {block:p}"));
     };
     if size as u64 <= old && old <= (size as u64).saturating_mul(2) {
         barrier_all(runtime, call);

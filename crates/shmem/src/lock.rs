@@ -38,7 +38,7 @@ impl Lock {
     fn new(lock: *const c_long, call: Call) -> Lock {
         let runtime = runtime(call);
         if !lock.is_aligned() {
-            exit::end(call, &format!("the lock at {lock:p} is not aligned"));
+            exit::end(call, &format!("the lock at address {lock:p} is not aligned"));
         }
         let (region, offset) = symmetric(runtime, lock.cast(), size_of::<c_long>(), call);
         Lock { runtime, region, offset, call }
