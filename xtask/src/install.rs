@@ -18,7 +18,8 @@ pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Resu
     runner.run(&task, until).with_context(|| format!("`{task}`"))
 }
 
-/// Builds and installs the command with its manual pages and completions, and the C interface.
+/// Builds and installs the command with its manual pages and completions, the C interface, and
+/// OpenSHMEM.
 pub(crate) fn run(
     root: &Path,
     prefix: &Path,
@@ -27,12 +28,16 @@ pub(crate) fn run(
     until: Instant,
 ) -> Result<()> {
     let (profile, built) = if debug { ("dev", "debug") } else { ("release", "release") };
-    // One after the other: together, the library would have the features of the command. And of
-    // the library only the kind that the others are made of: beside an `rlib`, cargo does not
+    // One after the other: together, the libraries would have the features of the command. And of
+    // the libraries only the kind that the others are made of: beside an `rlib`, cargo does not
     // optimize across crates, and an operation takes three times as long.
+    let library = |package: &str| {
+        format!("rustc --locked --profile {profile} -p {package} --lib --crate-type staticlib")
+    };
     for line in [
         format!("build --locked --profile {profile} -p farside-cli"),
-        format!("rustc --locked --profile {profile} -p farside-capi --lib --crate-type staticlib"),
+        library("farside-capi"),
+        library("farside-shmem"),
     ] {
         let task = Task::new(root, "cargo", &line);
         println!("$ {task}");
@@ -63,13 +68,15 @@ pub(crate) fn run(
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let version = manifest_value(root, "version").context("the workspace has no version")?;
-    output(
-        Command::new("sh")
-            .arg(root.join("crates/capi/install.sh"))
-            .arg(built.join("libfarside_c.a"))
-            .arg(&version)
-            .arg(&prefix),
-    )?;
+    for (package, archive) in [("capi", "libfarside_c.a"), ("shmem", "libfarside_shmem.a")] {
+        output(
+            Command::new("sh")
+                .arg(root.join("crates").join(package).join("install.sh"))
+                .arg(built.join(archive))
+                .arg(&version)
+                .arg(&prefix),
+        )?;
+    }
     println!("installed farside {version} under {}", prefix.display());
     Ok(())
 }
