@@ -152,6 +152,19 @@ fn programs_run_with_any_number_of_pes() {
 }
 
 #[test]
+fn the_heap_is_as_large_as_the_environment_says() {
+    let program = compile_by("gcc", "heap_size.c");
+    let text = std::fs::read_to_string(here("tests/programs/heap_size.c")).expect("it is there");
+    let variable = text.lines().find_map(|line| line.strip_prefix("/* environment: "));
+    let (name, rest) = variable.and_then(|line| line.split_once('=')).expect("it names one");
+    let value = rest.strip_suffix(" */").expect("the comment ends");
+    let launch = Launch::new(&program.path, 3).expect("the environment is in order");
+    let report = launch.variable(name, value).timeout(DEADLINE).run().expect("the job starts");
+    let said = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(report.status == 0 && said.contains("OK"), "{report:?}: {said}");
+}
+
+#[test]
 fn programs_run_under_other_launchers() {
     for (launcher, arguments) in
         [("mpirun", &["--oversubscribe", "-np", "3"][..]), ("mpiexec.hydra", &["-n", "3"])]

@@ -1,7 +1,7 @@
 //! Copies between private and shared memory, and the fence: everything here that is not portable
 //! Rust.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// From this length on a copy is one string instruction, below it a loop over vectors.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -150,43 +150,58 @@ unsafe fn copy(_to: *mut u8, _from: *const u8, _len: usize) {
 ///
 /// As [`copy_in`].
 unsafe fn copy_in_words(to: *mut u8, from: *const u8, len: usize) {
-    let head = to.align_offset(8).min(len);
-    let words = (len - head) / 8;
-    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
-    unsafe {
-        for at in 0..head {
-            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
-        }
-        for word in 0..words {
-            let at = head + word * 8;
-            (*to.add(at).cast::<AtomicU64>())
-                .store(from.add(at).cast::<u64>().read_unaligned(), Ordering::Relaxed);
-        }
-        for at in head + words * 8..len {
-            (*to.add(at).cast::<AtomicU8>()).store(*from.add(at), Ordering::Relaxed);
+    let mut at = 0;
+    while at < len {
+        // SAFETY: every access is below `len`, and aligned by the choice of the unit.
+        unsafe {
+            let (to, from) = (to.add(at), from.add(at));
+            let unit = unit(to.addr(), len - at);
+            match unit {
+                8 => (*to.cast::<AtomicU64>())
+                    .store(from.cast::<u64>().read_unaligned(), Ordering::Relaxed),
+                4 => (*to.cast::<AtomicU32>())
+                    .store(from.cast::<u32>().read_unaligned(), Ordering::Relaxed),
+                2 => (*to.cast::<AtomicU16>())
+                    .store(from.cast::<u16>().read_unaligned(), Ordering::Relaxed),
+                _ => (*to.cast::<AtomicU8>()).store(*from, Ordering::Relaxed),
+            }
+            at += unit;
         }
     }
+}
+
+/// The largest unit that is aligned at an address and fits into `left` bytes. An aligned number of
+/// the program is moved in one piece, so that no reader sees half of it.
+#[inline]
+fn unit(address: usize, left: usize) -> usize {
+    let aligned = 1 << address.trailing_zeros().min(3);
+    let fits = 1 << left.ilog2().min(3);
+    std::cmp::min(aligned, fits)
 }
 
 /// # Safety
 ///
 /// As [`copy_out`].
 unsafe fn copy_out_words(to: *mut u8, from: *const u8, len: usize) {
-    let head = from.align_offset(8).min(len);
-    let words = (len - head) / 8;
-    // SAFETY: every access is below `len`, words are aligned by the choice of `head`.
-    unsafe {
-        for at in 0..head {
-            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
-        }
-        for word in 0..words {
-            let at = head + word * 8;
-            to.add(at)
-                .cast::<u64>()
-                .write_unaligned((*from.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed));
-        }
-        for at in head + words * 8..len {
-            to.add(at).write((*from.add(at).cast::<AtomicU8>()).load(Ordering::Relaxed));
+    let mut at = 0;
+    while at < len {
+        // SAFETY: every access is below `len`, and aligned by the choice of the unit.
+        unsafe {
+            let (to, from) = (to.add(at), from.add(at));
+            let unit = unit(from.addr(), len - at);
+            match unit {
+                8 => to
+                    .cast::<u64>()
+                    .write_unaligned((*from.cast::<AtomicU64>()).load(Ordering::Relaxed)),
+                4 => to
+                    .cast::<u32>()
+                    .write_unaligned((*from.cast::<AtomicU32>()).load(Ordering::Relaxed)),
+                2 => to
+                    .cast::<u16>()
+                    .write_unaligned((*from.cast::<AtomicU16>()).load(Ordering::Relaxed)),
+                _ => *to = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
+            }
+            at += unit;
         }
     }
 }
