@@ -11,12 +11,13 @@
 //! | addresses | [`SegmentId`], [`Region`], [`Word`], [`Width`] |
 //! | operations as data | [`Atomic`], [`OldValue`] |
 //! | the connection to a job | [`Connection`], [`connect`] |
-//! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`] |
+//! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`], [`Failures`] |
+//! | memory that loads and stores reach | [`Mapped`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
 
 pub use farside_fabric::{
-    Atomic, Connection, Departure, Failures, Fault, JobView, Loss, OldValue, Region, SegmentId,
-    Width, Word, counting, observed, tracing,
+    Atomic, Connection, Departure, Failures, Fault, JobView, Loss, Mapped, OldValue, Region,
+    SegmentId, Width, Word, counting, observed, tracing,
 };
 pub use farside_job::connect;

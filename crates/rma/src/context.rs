@@ -437,6 +437,13 @@ impl Context {
         self.unfenced.set(true);
     }
 
+    /// Notes that this thread has written near memory by instructions of its own: the next flush
+    /// makes that visible.
+    #[inline]
+    pub fn note_stores(&self) {
+        self.write_near();
+    }
+
     /// Notes that near memory was changed by an atomic.
     #[inline]
     pub(crate) fn changed_atomically(&self) {

@@ -6,7 +6,7 @@ use farside::fabric::{Atomic, Width};
 
 use crate::context::CtxHandle;
 use crate::exit::{self, Call, OrExit};
-use crate::transfer::Target;
+use crate::transfer::{Direct, Target};
 
 /// The operations, as `core.h` numbers them.
 #[inline]
@@ -44,11 +44,40 @@ extern "C" fn farside_shmem_atomic(
     pe: c_int,
     call: Call,
 ) -> u64 {
-    let target = Target::new(ctx, dest, bytes, pe, call);
-    let (width, op) = (width(dest, bytes, call), operation(op, value, compare, call));
-    let held = target
-        .with(|context, memory| memory.atomic(context, target.rank, target.offset, width, op));
-    held.or_exit(call) as u64
+    let op = operation(op, value, compare, call);
+    match at_once(ctx, dest, bytes, pe, op) {
+        Some(held) => held,
+        None => {
+            let target = Target::new(ctx, dest, bytes, pe, call);
+            let width = width(dest, bytes, call);
+            let held = target.with(|context, memory| {
+                memory.atomic(context, target.rank, target.offset, width, op)
+            });
+            held.or_exit(call) as u64
+        }
+    }
+}
+
+/// Executes an atomic on near memory, if nothing is wrong with it.
+#[inline(always)]
+fn at_once(
+    ctx: CtxHandle,
+    dest: *const c_void,
+    bytes: usize,
+    pe: c_int,
+    op: Atomic,
+) -> Option<u64> {
+    let direct = Direct::find(ctx, dest, bytes, pe)?;
+    // The operation is known in each arm: what is left is one instruction.
+    match (bytes, op) {
+        (8, Atomic::Add(_)) => direct.atomic(Width::W64, op),
+        (8, Atomic::Load) => direct.atomic(Width::W64, op),
+        (8, Atomic::Swap(_)) => direct.atomic(Width::W64, op),
+        (8, Atomic::CompareSwap { .. }) => direct.atomic(Width::W64, op),
+        (8, _) => direct.atomic(Width::W64, op),
+        (4, _) => direct.atomic(Width::W32, op),
+        _ => None,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -61,11 +90,14 @@ extern "C" fn farside_shmem_atomic_post(
     pe: c_int,
     call: Call,
 ) {
-    let target = Target::new(ctx, dest, bytes, pe, call);
-    let (width, op) = (width(dest, bytes, call), operation(op, value, 0, call));
-    let posted =
-        target.with(|context, memory| memory.post(context, target.rank, target.offset, width, op));
-    posted.or_exit(call);
+    let op = operation(op, value, 0, call);
+    if at_once(ctx, dest, bytes, pe, op).is_none() {
+        let target = Target::new(ctx, dest, bytes, pe, call);
+        let width = width(dest, bytes, call);
+        let posted = target
+            .with(|context, memory| memory.post(context, target.rank, target.offset, width, op));
+        posted.or_exit(call);
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -29,6 +29,11 @@ impl CtxHandle {
         self.0.addr() as u64
     }
 
+    #[inline]
+    pub(crate) fn is_default(self) -> bool {
+        self.number() == DEFAULT
+    }
+
     pub(crate) fn from_number(number: u64) -> CtxHandle {
         CtxHandle(std::ptr::without_provenance_mut(number as usize))
     }

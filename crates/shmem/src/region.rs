@@ -1,8 +1,10 @@
 //! Regions: the memory in which symmetric objects lie, and the way from an address to them.
 
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use farside::fabric::Mapped;
 use farside::raw::Memory;
 
 /// A run of addresses of this PE that are symmetric objects.
@@ -11,6 +13,65 @@ pub(crate) struct Region {
     bytes: usize,
     /// The same objects on all PEs; the offset of an address here is its offset there.
     pub(crate) memory: Memory,
+    /// The parts of all PEs, by PE.
+    near: Box<[Near]>,
+}
+
+/// A PE's part, if loads and stores reach it. All pointers belong to the region's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Near {
+    /// Where it begins; null if it is out of reach.
+    base: *mut u8,
+    /// Zero while the PE waits for no word.
+    watched: *const AtomicU64,
+    mapped: *const Mapped,
+}
+
+/// What no PE watches.
+static UNWATCHED: AtomicU64 = AtomicU64::new(0);
+
+impl Near {
+    fn new(mapped: Option<&Mapped>) -> Near {
+        let Some(mapped) = mapped else {
+            return Near { base: ptr::null_mut(), watched: &UNWATCHED, mapped: ptr::null() };
+        };
+        let watched = mapped.watched().map_or(&raw const UNWATCHED, |word| word.as_ptr());
+        Near { base: mapped.base().as_ptr(), watched, mapped }
+    }
+
+    /// Returns the address of an offset, which must be inside.
+    #[inline]
+    pub(crate) fn at(&self, offset: u64) -> *mut u8 {
+        self.base.wrapping_add(offset as usize)
+    }
+
+    /// Returns whether the PE waits for anything.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        // SAFETY: it belongs to the region's memory, which is held.
+        unsafe { &*self.watched }.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the part.
+    #[inline]
+    pub(crate) fn mapped(&self) -> &'static Mapped {
+        // SAFETY: it is not null where there is a base, and belongs to the region's memory, which
+        // is held until the job is over.
+        unsafe { &*self.mapped }
+    }
+}
+
+impl Region {
+    fn new(start: usize, bytes: usize, memory: Memory) -> Region {
+        let near = memory.members().iter().map(|&rank| Near::new(memory.mapped(rank))).collect();
+        Region { start, bytes, memory, near }
+    }
+
+    /// Returns the part of a PE of the world, if loads and stores reach it.
+    #[inline]
+    pub(crate) fn near(&self, pe: usize) -> Option<Near> {
+        self.near.get(pe).copied().filter(|near| !near.base.is_null())
+    }
 }
 
 /// All regions. They are added and never taken away, so that looking one up takes no lock.
@@ -38,7 +99,7 @@ impl Regions {
         let added = self
             .slots
             .get(at)
-            .is_some_and(|slot| slot.set(Region { start, bytes, memory }).is_ok());
+            .is_some_and(|slot| slot.set(Region::new(start, bytes, memory)).is_ok());
         if added {
             self.count.store(at + 1, Ordering::Release);
         }

@@ -289,6 +289,7 @@ extern "C" fn farside_shmem_ptr(dest: *const c_void, pe: c_int, call: Call) -> *
 }
 
 /// Returns the state, if there is one.
+#[inline]
 pub(crate) fn if_running() -> Option<&'static Runtime> {
     // SAFETY: as in `runtime`.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }

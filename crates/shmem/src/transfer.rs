@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use farside::fabric::{Atomic, Width};
 use farside::raw::Request;
@@ -9,8 +10,8 @@ use farside::{Context, Rank, Result};
 
 use crate::context::{Ctx, CtxHandle, context};
 use crate::exit::{self, Call, OrExit};
-use crate::region::Region;
-use crate::runtime::{Runtime, runtime};
+use crate::region::{Near, Region};
+use crate::runtime::{Runtime, if_running, runtime};
 
 /// A symmetric object on a PE, and the context of an operation on it.
 pub(crate) struct Target {
@@ -47,6 +48,102 @@ impl Target {
 
     fn put(&self, bytes: &[u8]) -> Result<()> {
         self.with(|context, memory| memory.put_and_wake(context, self.rank, self.offset, bytes))
+    }
+}
+
+/// A symmetric object that this PE's processor reaches.
+pub(crate) struct Direct {
+    runtime: &'static Runtime,
+    near: Near,
+    offset: u64,
+    pe: u32,
+}
+
+impl Direct {
+    /// Finds an object, in the most common case: the default context, one thread, near, some bytes.
+    /// Everything else, and everything that is wrong, is left to [`Target`].
+    #[inline(always)]
+    pub(crate) fn find(
+        ctx: CtxHandle,
+        address: *const c_void,
+        bytes: usize,
+        pe: c_int,
+    ) -> Option<Direct> {
+        let runtime = if_running()?;
+        if !ctx.is_default() || runtime.has_threads() || bytes == 0 {
+            return None;
+        }
+        let (region, offset) = runtime.regions.find(address.addr(), bytes)?;
+        let pe = u32::try_from(pe).ok()?;
+        let near = region.near(pe as usize)?;
+        Some(Direct { runtime, near, offset, pe })
+    }
+
+    /// Writes bytes, which the object was found for.
+    ///
+    /// # Safety
+    ///
+    /// `source` must be readable for `bytes` bytes.
+    #[inline(always)]
+    unsafe fn put(&self, source: *const u8, bytes: usize) {
+        let to = self.near.at(self.offset);
+        if bytes == 8 && to.addr().is_multiple_of(8) {
+            // SAFETY: by the caller's promise; `to` is inside and aligned.
+            unsafe {
+                let value = source.cast::<u64>().read_unaligned();
+                (*to.cast::<AtomicU64>()).store(value, Ordering::Relaxed);
+            }
+        } else {
+            // SAFETY: by the caller's promise.
+            let data = unsafe { slice::from_raw_parts(source, bytes) };
+            let fits = self.near.mapped().put(self.offset, data);
+            debug_assert!(fits);
+        }
+        self.runtime.world.note_stores();
+        if self.near.is_watched() {
+            self.wake_for(bytes);
+        }
+    }
+
+    /// Wakes the PE if it waits for a word among those that were written.
+    #[inline(never)]
+    fn wake_for(&self, bytes: usize) {
+        if self.near.mapped().is_watched_within(self.offset, bytes as u64) {
+            self.runtime.world.fabric().wake(Rank(self.pe));
+        }
+    }
+
+    /// Reads bytes, which the object was found for.
+    ///
+    /// # Safety
+    ///
+    /// `dest` must be writable for `bytes` bytes.
+    #[inline(always)]
+    unsafe fn get(&self, dest: *mut u8, bytes: usize) {
+        let from = self.near.at(self.offset);
+        if bytes == 8 && from.addr().is_multiple_of(8) {
+            // SAFETY: by the caller's promise; `from` is inside and aligned.
+            unsafe {
+                let value = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
+                dest.cast::<u64>().write_unaligned(value);
+            }
+        } else {
+            // SAFETY: by the caller's promise.
+            let into = unsafe { slice::from_raw_parts_mut(dest, bytes) };
+            let fits = self.near.mapped().get(self.offset, into);
+            debug_assert!(fits);
+        }
+    }
+
+    /// Executes an atomic on the word; `None`, and nothing done, if it is misaligned.
+    #[inline(always)]
+    pub(crate) fn atomic(&self, width: Width, op: Atomic) -> Option<u64> {
+        let mapped = self.near.mapped();
+        let held = mapped.atomic(self.offset, width, op)?;
+        if op.writes() && mapped.is_watched(self.offset, width) {
+            self.runtime.world.fabric().wake(Rank(self.pe));
+        }
+        Some(held as u64)
     }
 }
 
@@ -101,6 +198,24 @@ unsafe extern "C" fn farside_shmem_put(
     pe: c_int,
     call: Call,
 ) {
+    match Direct::find(ctx, dest, bytes, pe) {
+        // SAFETY: by the specification it is readable, and nothing writes it meanwhile.
+        Some(direct) if !source.is_null() => unsafe { direct.put(source.cast(), bytes) },
+        // SAFETY: as this function's.
+        _ => unsafe { put_slowly(ctx, dest, source, bytes, pe, call) },
+    }
+}
+
+/// A put that is not near, or in which something is wrong.
+#[inline(never)]
+unsafe extern "C" fn put_slowly(
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+    pe: c_int,
+    call: Call,
+) {
     if is_nothing(ctx, bytes, pe, call) {
         return;
     }
@@ -112,6 +227,24 @@ unsafe extern "C" fn farside_shmem_put(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn farside_shmem_get(
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    source: *const c_void,
+    bytes: usize,
+    pe: c_int,
+    call: Call,
+) {
+    match Direct::find(ctx, source, bytes, pe) {
+        // SAFETY: by the specification it is writable, and nothing else uses it meanwhile.
+        Some(direct) if !dest.is_null() => unsafe { direct.get(dest.cast(), bytes) },
+        // SAFETY: as this function's.
+        _ => unsafe { get_slowly(ctx, dest, source, bytes, pe, call) },
+    }
+}
+
+/// A get that is not near, or in which something is wrong.
+#[inline(never)]
+unsafe extern "C" fn get_slowly(
     ctx: CtxHandle,
     dest: *mut c_void,
     source: *const c_void,
@@ -140,15 +273,20 @@ unsafe extern "C" fn farside_shmem_put_nbi(
     pe: c_int,
     call: Call,
 ) {
+    if let Some(direct) = Direct::find(ctx, dest, bytes, pe)
+        && !source.is_null()
+    {
+        // SAFETY: by the specification it is readable until the next quiet.
+        return unsafe { direct.put(source.cast(), bytes) };
+    }
     if is_nothing(ctx, bytes, pe, call) {
         return;
     }
+    // SAFETY: as above.
+    let data = unsafe { readable(source, bytes, call) };
     let target = Target::new(ctx, dest, bytes, pe, call);
-    check_not_null(source, bytes, call);
     // What is short is copied faster than it is kept track of.
     if bytes <= 64 || target.region.memory.near(target.rank).is_some() {
-        // SAFETY: by the specification it is readable until the next quiet.
-        let data = unsafe { readable(source, bytes, call) };
         target.put(data).or_exit(call);
         return;
     }
@@ -194,10 +332,15 @@ extern "C" fn farside_shmem_put_value(
     call: Call,
 ) {
     let value = value.to_ne_bytes();
-    let Some(value) = value.get(..bytes) else {
+    if bytes > value.len() {
         exit::end(call, &"a value of more than eight bytes");
-    };
-    Target::new(ctx, dest, bytes, pe, call).put(value).or_exit(call);
+    }
+    match Direct::find(ctx, dest, bytes, pe) {
+        // SAFETY: the value is at least this long.
+        Some(direct) => unsafe { direct.put(value.as_ptr(), bytes) },
+        // SAFETY: as above.
+        None => unsafe { put_slowly(ctx, dest, value.as_ptr().cast(), bytes, pe, call) },
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -209,13 +352,17 @@ extern "C" fn farside_shmem_get_value(
     call: Call,
 ) -> u64 {
     let mut value = [0; 8];
-    let Some(into) = value.get_mut(..bytes) else {
+    if bytes > value.len() {
         exit::end(call, &"a value of more than eight bytes");
-    };
-    let target = Target::new(ctx, source, bytes, pe, call);
-    target
-        .with(|context, memory| context.get(memory.at(target.rank, target.offset), into))
-        .or_exit(call);
+    }
+    match Direct::find(ctx, source, bytes, pe) {
+        // SAFETY: there is room for eight bytes.
+        Some(direct) => unsafe { direct.get(value.as_mut_ptr(), bytes) },
+        // SAFETY: as above.
+        None => unsafe {
+            get_slowly(ctx, value.as_mut_ptr().cast(), source, bytes, pe, call);
+        },
+    }
     u64::from_ne_bytes(value)
 }
 

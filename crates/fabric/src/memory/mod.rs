@@ -144,6 +144,12 @@ impl Mapped {
         watched & self.watch_bits(offset, width) != 0
     }
 
+    /// Returns the word that has the [bits](Mapped::watch_bits) of all words that sleepers of the
+    /// owner wait for, if there is one: while it is zero, nothing is watched.
+    pub fn watched(&self) -> Option<NonNull<AtomicU64>> {
+        self.watched
+    }
+
     /// Returns whether the owner may be asleep in a wait for one of the words that `bytes` at
     /// `offset` touch. A sleeper that announces itself at this moment may be missed: the load is
     /// not ordered with the writes before it.

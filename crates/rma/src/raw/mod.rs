@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Rank, Result, SegmentId, Ticket, Width};
+use farside_fabric::{Atomic, Mapped, Rank, Result, SegmentId, Ticket, Width};
 
 use crate::context::Context;
 use crate::place::Place;
@@ -108,6 +108,12 @@ impl Memory {
             context.fabric().wake(rank);
         }
         Ok(())
+    }
+
+    /// Returns a rank's part, if loads and stores reach it: for interfaces that copy by themselves.
+    /// What is written so is to be [told](Memory::wrote).
+    pub fn mapped(&self, rank: Rank) -> Option<&Mapped> {
+        self.segment.near(rank)
     }
 
     /// Says that this rank has written `bytes` bytes from `offset` on of a rank's part, which is
