@@ -48,7 +48,7 @@ use registry::{Build, Entry, Made, Maker};
 
 #[doc(hidden)]
 pub use algorithms::entries;
-pub use algorithms::{Kind, Permit, Semaphore};
+pub use algorithms::{Kind, Permit, Semaphore, packed};
 pub(crate) use algorithms::{d_mcs as queue, rma_mcs};
 pub use frame::Statistics;
 

@@ -4,6 +4,7 @@ mod abandon;
 mod bypass;
 pub(crate) mod d_mcs;
 mod hybrid;
+pub mod packed;
 pub(crate) mod rma_mcs;
 mod semaphore;
 mod server;
@@ -56,6 +57,8 @@ registry! {
     Mcs => d_mcs;
     /// The same with a release that sends nothing as long as no rank waits.
     Token => token;
+    /// The same queue in one word of every rank, zero at rest: OpenSHMEM's locks.
+    Packed => packed;
     /// A queue for each element of the topology (RMA-MCS of \[RMALOCK16\]).
     RmaMcs {
         /// How often in a row the lock is passed inside an element before it leaves it: for the
