@@ -781,8 +781,12 @@ int farside_sync(farside_team_t team);
 int farside_window_allocate(farside_team_t team, size_t bytes, farside_window_t *window);
 
 /**
- * Would make a window of memory that the caller has. No fabric can reach such memory yet: it
- * returns FARSIDE_ERROR_UNSUPPORTED. Allocate a window and copy, or let the data live in it.
+ * Makes a window of memory that the caller has: `bytes` from `memory` on, of this member; the
+ * others may attach other lengths. Offset 0 is its first byte, and its contents stay. Collective.
+ *
+ * Whole pages are shared, with what else is in them. Two windows must not have a page in common,
+ * the memory must not be on the stack, no other thread may write to its pages during the call, and
+ * it must not be freed before the window is.
  */
 int farside_window_attach(farside_team_t team,
                           void *memory,
@@ -790,7 +794,8 @@ int farside_window_attach(farside_team_t team,
                           farside_window_t *window);
 
 /**
- * Frees a window. Collective over the team that allocated it. Pointers into it dangle afterwards.
+ * Frees a window. Collective over the team that allocated it. Pointers into it dangle afterwards;
+ * memory that the caller attached is the caller's alone again, with its contents.
  * Whatever it returns, the handle is not valid any more, unless it is of another team.
  */
 int farside_window_free(farside_team_t team, farside_window_t window);

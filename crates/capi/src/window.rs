@@ -1,6 +1,7 @@
 //! Windows: memory with a part on every member of a team.
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 
 use farside::raw::Memory;
 use farside::{Error, Rank, Result};
@@ -9,6 +10,7 @@ use crate::job::{context, farside_context_t};
 use crate::status::{Out, guarded};
 use crate::team::{farside_team_t, team};
 use farside_handles::Table;
+use farside_overlay::Attached;
 
 /// Memory with a part on every member of a team, reached by rank and byte offset.
 #[repr(C)]
@@ -21,7 +23,23 @@ pub struct farside_window_t {
 /// What a window's handle stands for.
 pub(crate) struct WindowEntry {
     context: farside_context_t,
-    pub(crate) memory: Memory,
+    held: Held,
+}
+
+/// A window's memory.
+enum Held {
+    Allocated(Memory),
+    /// The caller's own.
+    Attached(Attached),
+}
+
+impl WindowEntry {
+    fn memory(&self) -> &Memory {
+        match &self.held {
+            Held::Allocated(memory) => memory,
+            Held::Attached(attached) => &attached.memory,
+        }
+    }
 }
 
 static WINDOWS: Table<WindowEntry> = Table::new("window");
@@ -29,7 +47,7 @@ static WINDOWS: Table<WindowEntry> = Table::new("window");
 /// Looks a window up.
 #[inline]
 pub(crate) fn window(handle: farside_window_t) -> Result<&'static Memory> {
-    WINDOWS.get(handle.id).map(|entry| &entry.memory)
+    WINDOWS.get(handle.id).map(WindowEntry::memory)
 }
 
 /// Looks a window up whose job was not left.
@@ -52,14 +70,19 @@ pub unsafe extern "C" fn farside_window_allocate(
         let window = unsafe { Out::new(window, "window")? };
         let found = self::team(team)?;
         let memory = Memory::allocate(&found.team, bytes as u64)?;
-        let id = WINDOWS.insert(WindowEntry { context: found.entry.context, memory })?;
+        let held = Held::Allocated(memory);
+        let id = WINDOWS.insert(WindowEntry { context: found.entry.context, held })?;
         window.set(farside_window_t { id });
         Ok(())
     })
 }
 
-/// Would make a window of memory that the caller has. No fabric can reach such memory yet: it
-/// returns FARSIDE_ERROR_UNSUPPORTED. Allocate a window and copy, or let the data live in it.
+/// Makes a window of memory that the caller has: `bytes` from `memory` on, of this member; the
+/// others may attach other lengths. Offset 0 is its first byte, and its contents stay. Collective.
+///
+/// Whole pages are shared, with what else is in them. Two windows must not have a page in common,
+/// the memory must not be on the stack, no other thread may write to its pages during the call, and
+/// it must not be freed before the window is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_window_attach(
     team: farside_team_t,
@@ -69,18 +92,20 @@ pub unsafe extern "C" fn farside_window_attach(
 ) -> c_int {
     guarded(|| {
         // SAFETY: by the caller's promise.
-        unsafe { Out::new(window, "window")? };
-        self::team(team)?;
-        Err(Error::Unsupported {
-            what: format!(
-                "a window over {bytes} bytes at {memory:p} that the caller has: ranks share memory \
-                 that farside has allocated; use farside_window_allocate and copy"
-            ),
-        })
+        let window = unsafe { Out::new(window, "window")? };
+        let found = self::team(team)?;
+        let memory = NonNull::new(memory.cast::<u8>())
+            .ok_or_else(|| Error::InvalidArgument("`memory` is a null pointer".into()))?;
+        // SAFETY: by the caller's promise.
+        let held = Held::Attached(unsafe { farside_overlay::attach(&found.team, memory, bytes)? });
+        let id = WINDOWS.insert(WindowEntry { context: found.entry.context, held })?;
+        window.set(farside_window_t { id });
+        Ok(())
     })
 }
 
-/// Frees a window. Collective over the team that allocated it. Pointers into it dangle afterwards.
+/// Frees a window. Collective over the team that allocated it. Pointers into it dangle afterwards;
+/// memory that the caller attached is the caller's alone again, with its contents.
 /// Whatever it returns, the handle is not valid any more, unless it is of another team.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_window_free(
@@ -89,13 +114,18 @@ pub unsafe extern "C" fn farside_window_free(
 ) -> c_int {
     guarded(|| {
         let (found, entry) = (self::team(team)?, WINDOWS.get(window.id)?);
-        if found.team.members() != entry.memory.members() {
+        if found.team.members() != entry.memory().members() {
             return Err(Error::InvalidState(
                 "a window is freed by the team that allocated it, not by another".into(),
             ));
         }
         let completed = found.context.complete_implicit(None);
-        WINDOWS.remove(window.id)?.memory.free(&found.team).and(completed)
+        let freed = match WINDOWS.remove(window.id)?.held {
+            Held::Allocated(memory) => memory.free(&found.team),
+            // SAFETY: by the caller's promise.
+            Held::Attached(attached) => unsafe { farside_overlay::detach(&found.team, attached) },
+        };
+        freed.and(completed)
     })
 }
 
@@ -107,7 +137,7 @@ pub unsafe extern "C" fn farside_window_base(
 ) -> c_int {
     guarded(|| {
         // SAFETY: by the caller's promise.
-        unsafe { Out::new(base, "base")? }.set(usable(window)?.memory.base().as_ptr().cast());
+        unsafe { Out::new(base, "base")? }.set(usable(window)?.memory().base().as_ptr().cast());
         Ok(())
     })
 }
@@ -122,7 +152,7 @@ pub unsafe extern "C" fn farside_window_bytes(
     guarded(|| {
         // SAFETY: by the caller's promise.
         unsafe { Out::new(bytes, "bytes")? }
-            .set(usable(window)?.memory.bytes(Rank(rank))? as usize);
+            .set(usable(window)?.memory().bytes(Rank(rank))? as usize);
         Ok(())
     })
 }
@@ -137,7 +167,7 @@ pub unsafe extern "C" fn farside_window_pointer(
     guarded(|| {
         // SAFETY: by the caller's promise.
         let pointer = unsafe { Out::new(pointer, "pointer")? };
-        let memory = &usable(window)?.memory;
+        let memory = usable(window)?.memory();
         memory.bytes(Rank(rank))?;
         let near = memory.near(Rank(rank));
         pointer.set(near.map_or(std::ptr::null_mut(), |near| near.as_ptr().cast()));

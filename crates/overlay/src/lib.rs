@@ -4,11 +4,15 @@
 //! A rank's part of a memory is mapped a second time, over the pages that were there, which it
 //! takes the contents of. Both addresses then name the same bytes.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
-use farside::raw::Memory;
-use farside::{Error, Rank, Result};
-use rustix::mm::MremapFlags;
+use farside::raw::{Extent, Memory};
+use farside::{Error, Rank, Result, Team};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///
@@ -56,6 +60,118 @@ pub unsafe fn lay_over(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()>
     unsafe { map_at(memory, me, at) }
 }
 
+/// The pages that memory of the job lies over, by their first address.
+static LAID_OVER: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Memory that the program has had before, and that all members of a team share now.
+pub struct Attached {
+    /// The memory: offset 0 of a rank's part is the first byte that it has attached.
+    pub memory: Memory,
+    pages: Range<usize>,
+}
+
+/// Shares memory that the program has: `bytes` bytes from `at` on, of this member; the others may
+/// attach other lengths. Collective.
+///
+/// Whole pages change their place in the machine, with everything in them, and keep their
+/// addresses. No two attached pieces may have a page in common, and none may be on the stack of the
+/// thread that attaches it.
+///
+/// # Safety
+///
+/// The bytes must be readable and writable, and stay the program's until they are
+/// [detached](detach). No other thread may write the pages that they lie in during the call.
+pub unsafe fn attach(team: &Team<'_>, at: NonNull<u8>, bytes: usize) -> Result<Attached> {
+    let (page, address) = (page_bytes(), at.as_ptr().addr());
+    let start = address / page * page;
+    let end = address.checked_add(bytes.max(1)).and_then(|end| end.checked_next_multiple_of(page));
+    // An error of one member must not leave the others in a collective: all hear of it.
+    let claimed = match end {
+        Some(end) => claim(start..end).map(|()| start..end),
+        None => Err(Error::InvalidArgument(format!("{bytes} bytes at {at:p}: no such memory"))),
+    };
+    let mut failures = [u64::from(claimed.is_err())];
+    team.all_reduce(&mut failures, |a, b| a + b)?;
+    let pages = claimed?;
+    let me = team.context().rank();
+    let attached = (|| {
+        if failures[0] > 0 {
+            return Err(Error::InvalidState("another member could not attach its memory".into()));
+        }
+        let whole = Memory::allocate(team, pages.len() as u64)?;
+        let first = NonNull::new(at.as_ptr().wrapping_sub(address - start));
+        let first = first.ok_or(Error::InvalidArgument("memory at a null pointer".into()))?;
+        // SAFETY: by the caller's promise; the stack is not among the pages.
+        unsafe { lay_over(&whole, me, first)? };
+        let extent = Extent { start: (address - start) as u64, bytes: bytes as u64 };
+        whole.narrowed(team, extent)
+    })();
+    match attached {
+        Ok(memory) => Ok(Attached { memory, pages }),
+        Err(error) => {
+            unclaim(&pages);
+            Err(error)
+        }
+    }
+}
+
+/// Gives attached memory back to the program alone, with its contents. Collective.
+///
+/// # Safety
+///
+/// No other thread may write the pages during the call.
+pub unsafe fn detach(team: &Team<'_>, attached: Attached) -> Result<()> {
+    let Attached { memory, pages } = attached;
+    team.context().flush_all()?;
+    team.barrier()?;
+    let (bytes, flags) = (pages.len(), MapFlags::PRIVATE);
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let system = |call, error: Errno| Error::System { call, errno: error.raw_os_error() };
+    let old = std::ptr::with_exposed_provenance_mut::<u8>(pages.start);
+    // SAFETY: a mapping at an address of the system's choice, which then takes the place of pages
+    // that it was filled from; nothing writes them meanwhile, by the caller's promise.
+    unsafe {
+        let new = mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags);
+        let new = new.map_err(|error| system("mmap, to detach memory", error))?;
+        new.cast::<u8>().copy_from_nonoverlapping(old, bytes);
+        let moved = rustix::mm::mremap_fixed(new, bytes, bytes, MremapFlags::MAYMOVE, old.cast());
+        moved.map_err(|error| system("mremap, to detach memory", error))?;
+    }
+    unclaim(&pages);
+    memory.free(team)
+}
+
+/// Notes that pages are about to be laid over; fails if some are already, or are this thread's
+/// stack.
+fn claim(pages: Range<usize>) -> Result<()> {
+    let here = 0u8;
+    let stack = (&raw const here).addr();
+    // What lies above this frame, as far as stacks reach, is in use by the callers of this.
+    if pages.contains(&stack) || (pages.start > stack && pages.start - stack < STACK) {
+        return Err(Error::Unsupported {
+            what: "sharing memory of a thread's own stack: use static or allocated memory".into(),
+        });
+    }
+    let mut laid = LAID_OVER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let before = laid.range(..pages.end).next_back();
+    if let Some((&start, &end)) = before.filter(|&(_, &end)| end > pages.start) {
+        return Err(Error::InvalidArgument(format!(
+            "pages {:#x} to {:#x} have a page in common with {start:#x} to {end:#x}, which are \
+             attached: attach both as one, or align them to pages",
+            pages.start, pages.end
+        )));
+    }
+    laid.insert(pages.start, pages.end);
+    Ok(())
+}
+
+fn unclaim(pages: &Range<usize>) {
+    LAID_OVER.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&pages.start);
+}
+
+/// No frame that is in use is further up the stack than this.
+const STACK: usize = 8 << 20;
+
 /// Returns how many bytes a page has.
 pub fn page_bytes() -> usize {
     rustix::param::page_size()
@@ -68,8 +184,6 @@ fn whole_pages(memory: &Memory, me: Rank) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
-
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
     use super::*;
 
@@ -111,6 +225,44 @@ mod tests {
             let odd = unsafe { map_at(&memory, me, at.add(8)) };
             assert!(matches!(odd, Err(Error::Misaligned { .. })), "{odd:?}");
             memory.free(&world)
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_is_attached_is_shared_until_it_is_detached() {
+        farside::local(2, |world| {
+            let me = world.rank();
+            // Each rank's array begins elsewhere in its page, and has another length.
+            let words = 2000 + 500 * me.index();
+            let mut array: Vec<u64> = (0..words as u64).map(|word| word * 10).collect();
+            let at = NonNull::new(array.as_mut_ptr().wrapping_add(me.index() + 1).cast()).unwrap();
+            let bytes = (words - 2) * 8;
+            let team = world.team();
+            // SAFETY: the array is this thread's own, and used through the pointer only.
+            let attached = unsafe { attach(&team, at, bytes)? };
+            // SAFETY: as above.
+            let again = unsafe { attach(&team, at, 8) };
+            assert!(matches!(again, Err(Error::InvalidArgument(_))), "the page is taken");
+            let memory = &attached.memory;
+            let peer = Rank(1 - me.0);
+            assert_eq!(memory.bytes(peer)?, (2000 + 500 * peer.index() as u64 - 2) * 8);
+            let first = world.load(memory.at(peer, 0).cast::<u64>())?;
+            assert_eq!(first, (peer.index() as u64 + 1) * 10);
+            let beyond = memory.at(peer, memory.bytes(peer)?).cast::<u64>();
+            assert!(world.load(beyond).is_err(), "only what was attached is shared");
+            world.barrier()?;
+            world.put(&7u64.to_le_bytes(), memory.at(peer, 800))?;
+            world.sync()?;
+            let own = |index: usize| {
+                // SAFETY: inside of the array.
+                unsafe { at.as_ptr().cast::<u64>().add(index).read_volatile() }
+            };
+            assert_eq!(own(100), 7);
+            // SAFETY: as above.
+            unsafe { detach(&team, attached)? };
+            assert_eq!((own(100), own(101)), (7, (101 + me.index() as u64 + 1) * 10));
+            Ok(())
         })
         .unwrap();
     }

@@ -57,7 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["farside", "farside-epoch", "farside-sync", "farside-rma", "farside-fabric"],
     ),
     ("farside-handles", &["farside-fabric"]),
-    ("farside-capi", &["farside", "farside-handles"]),
+    ("farside-capi", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-overlay", &["farside"]),
     ("farside-shmem", &["farside", "farside-handles", "farside-overlay"]),
     ("farside-launch", &["farside-job", "farside-fabric"]),

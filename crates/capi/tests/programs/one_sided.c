@@ -5,7 +5,7 @@
 
 static farside_context_t world;
 static farside_team_t team;
-static uint32_t rank, size, next;
+static uint32_t rank, size, next, previous;
 
 static void job(void) {
     farside_counters_t counters;
@@ -42,7 +42,7 @@ static void job(void) {
 }
 
 static void windows(void) {
-    farside_window_t window, attached;
+    farside_window_t window;
     size_t bytes;
     void *base, *pointer;
     int is_near;
@@ -56,11 +56,45 @@ static void windows(void) {
     CHECK(farside_window_pointer(window, next, &pointer));
     CHECK(farside_is_near(world, next, &is_near));
     REQUIRE((pointer != NULL) == is_near);
-    REQUIRE(farside_window_attach(team, base, 8, &attached) == FARSIDE_ERROR_UNSUPPORTED);
-    REQUIRE(strstr(farside_error_text(), "farside_window_allocate") != NULL);
     CHECK(farside_window_free(team, window));
     REQUIRE(farside_window_free(team, window) == FARSIDE_ERROR_ARGUMENT);
     REQUIRE(farside_window_base(window, &base) == FARSIDE_ERROR_ARGUMENT);
+}
+
+/* Memory that the program has: static and allocated, of other lengths and elsewhere in its pages on
+ * every rank. */
+static void attached_memory(void) {
+    static uint64_t array[3000];
+    farside_window_t window, other;
+    uint64_t *heap = malloc(100000), word;
+    uint64_t on_stack[4] = {0, 0, 0, 0};
+    size_t bytes;
+
+    REQUIRE(heap != NULL);
+    array[rank + 5] = 500 + rank;
+    array[2999] = 77;
+    CHECK(farside_window_attach(team, array + rank, 8 * (1000 + rank), &window));
+    REQUIRE(array[rank + 5] == 500 + rank && array[2999] == 77);
+    CHECK(farside_window_bytes(window, next, &bytes));
+    REQUIRE(bytes == 8 * (1000 + (size_t)next));
+    CHECK(farside_get(world, window, next, 40, &word, sizeof word));
+    REQUIRE(word == 500 + next);
+    REQUIRE(farside_get(world, window, next, bytes, &word, 1) == FARSIDE_ERROR_BOUNDS);
+    word = 900 + rank;
+    CHECK(farside_put(world, window, next, 80, &word, sizeof word));
+    CHECK(farside_sync(team));
+    REQUIRE(array[rank + 10] == 900 + previous);
+    REQUIRE(farside_window_attach(team, array + 999, 8, &other) == FARSIDE_ERROR_ARGUMENT);
+    REQUIRE(strstr(farside_error_text(), "page in common") != NULL);
+    REQUIRE(farside_window_attach(team, NULL, 8, &other) == FARSIDE_ERROR_ARGUMENT);
+    REQUIRE(farside_window_attach(team, on_stack, 8, &other) == FARSIDE_ERROR_UNSUPPORTED);
+    heap[0] = heap[12000] = 3;
+    CHECK(farside_window_attach(team, heap, 100000, &other));
+    CHECK(farside_window_free(team, other));
+    REQUIRE(heap[0] == 3 && heap[12000] == 3);
+    free(heap);
+    CHECK(farside_window_free(team, window));
+    REQUIRE(array[rank + 10] == 900 + previous && array[2999] == 77);
 }
 
 /* Plain puts and gets of all forms, to the next rank. */
@@ -291,8 +325,10 @@ int main(void) {
     CHECK(farside_size(world, &size));
     CHECK(farside_team_world(world, &team));
     next = (rank + 1) % size;
+    previous = (rank + size - 1) % size;
     job();
     windows();
+    attached_memory();
     transfers();
     accumulates();
     atomics();

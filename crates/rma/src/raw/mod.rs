@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Mapped, Rank, Result, SegmentId, Ticket, Width};
+use farside_fabric::{Atomic, Error, Mapped, Rank, Result, SegmentId, Ticket, Width};
 
 use crate::context::Context;
 use crate::place::Place;
@@ -41,25 +41,86 @@ pub use together::{Rendezvous, all_reduce, team_among};
 #[derive(Clone)]
 pub struct Memory {
     segment: Arc<Segment>,
+    /// The parts of the segment that it is, by rank, if they are not the whole.
+    extents: Option<Arc<[Extent]>>,
+}
+
+/// A run of bytes of a rank's part of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Where it begins.
+    pub start: u64,
+    /// How long it is.
+    pub bytes: u64,
 }
 
 impl Memory {
     /// Allocates `bytes` on this member; the others may give other lengths. Fresh memory is zero
     /// and begins at a page.
     pub fn allocate(team: &Team<'_>, bytes: u64) -> Result<Memory> {
-        Ok(Memory { segment: Arc::new(team.segment(bytes, 1, Traffic::Counted)?) })
+        let segment = Arc::new(team.segment(bytes, 1, Traffic::Counted)?);
+        Ok(Memory { segment, extents: None })
+    }
+
+    /// Returns the same memory as if each member's part were only an extent of it, which must be
+    /// inside: offset 0 is its first byte. `mine` is this member's. Collective.
+    pub fn narrowed(self, team: &Team<'_>, mine: Extent) -> Result<Memory> {
+        let own = self.segment.own.bytes();
+        let is_far_in = u32::try_from(mine.start).is_err();
+        if is_far_in || mine.start.checked_add(mine.bytes).is_none_or(|end| end > own) {
+            let (rank, segment) = (team.context().rank(), self.segment.id);
+            let Extent { start: offset, bytes } = mine;
+            return Err(Error::OutOfRange { rank, segment, offset, bytes, segment_bytes: own });
+        }
+        let all = team.all_gather(&[mine.start, mine.bytes])?;
+        let mut extents = vec![Extent::default(); team.context().size() as usize];
+        for (says, rank) in all.chunks_exact(2).zip(team.members()) {
+            extents[rank.index()] = Extent { start: says[0], bytes: says[1] };
+        }
+        Ok(Memory { extents: Some(extents.into()), ..self })
+    }
+
+    /// The offset in the segment of `bytes` bytes from `offset` on of a rank's part.
+    #[inline]
+    fn within(&self, rank: Rank, offset: u64, bytes: u64) -> Result<u64> {
+        let Some(extents) = &self.extents else { return Ok(offset) };
+        let extent = extents.get(rank.index()).copied().unwrap_or_default();
+        match offset.checked_add(bytes) {
+            Some(end) if end <= extent.bytes => Ok(extent.start + offset),
+            _ => Err(self.segment.out_of_range(rank, offset, bytes)),
+        }
+    }
+
+    /// Where a rank's part begins in the segment.
+    #[inline]
+    fn start(&self, rank: Rank) -> u64 {
+        match &self.extents {
+            None => 0,
+            Some(extents) => extents.get(rank.index()).map_or(0, |extent| extent.start),
+        }
     }
 
     /// Returns byte `offset` of a rank's part. Whether there is one is checked when the place is
     /// used.
     #[inline]
     pub fn at(&self, rank: Rank, offset: u64) -> Place<'_, u8> {
-        Place::first(&self.segment, rank).skip(offset as usize)
+        match &self.extents {
+            None => Place::first(&self.segment, rank).skip(offset as usize),
+            Some(extents) => {
+                let extent = extents.get(rank.index()).copied().unwrap_or_default();
+                let Extent { start, bytes } = extent;
+                Place::within(&self.segment, rank, start as u32, bytes).skip(offset as usize)
+            }
+        }
     }
 
     /// Returns the length of a rank's part.
     pub fn bytes(&self, rank: Rank) -> Result<u64> {
-        Ok(self.segment.part(rank)?.bytes)
+        let whole = self.segment.part(rank)?.bytes;
+        Ok(match &self.extents {
+            None => whole,
+            Some(extents) => extents.get(rank.index()).map_or(0, |extent| extent.bytes),
+        })
     }
 
     /// Returns the ranks that have a part.
@@ -75,12 +136,16 @@ impl Memory {
     /// Returns where this rank's part begins. What is read or written there obeys the rules of
     /// [`Own::as_slice`](crate::Own::as_slice), and ends with [`Memory::free`].
     pub fn base(&self) -> NonNull<u8> {
-        self.segment.own.base()
+        let start = self.start(self.segment.me) as usize;
+        // SAFETY: the extent is inside of the part, which is mapped.
+        unsafe { self.segment.own.base().add(start) }
     }
 
     /// Returns where a rank's part begins in this process, if loads and stores reach it.
     pub fn near(&self, rank: Rank) -> Option<NonNull<u8>> {
-        self.segment.near(rank).map(|mapped| mapped.base())
+        let base = self.segment.near(rank)?.base();
+        // SAFETY: as above.
+        Some(unsafe { base.add(self.start(rank) as usize) })
     }
 
     /// Writes `bytes` from `offset` on of a rank's part, and wakes the rank if it sleeps in a wait
@@ -96,6 +161,7 @@ impl Memory {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
+        let offset = self.within(rank, offset, bytes.len() as u64)?;
         let Some(mapped) = context.direct_target(&self.segment, rank) else {
             return self.put_far_and_wake(context, rank, offset, bytes);
         };
@@ -110,10 +176,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns a rank's part, if loads and stores reach it: for interfaces that copy by themselves.
-    /// What is written so is to be [told](Memory::wrote).
+    /// Returns a rank's part, if loads and stores reach it and it was not
+    /// [narrowed](Memory::narrowed): for interfaces that copy by themselves. What is written so is
+    /// to be [told](Memory::wrote).
     pub fn mapped(&self, rank: Rank) -> Option<&Mapped> {
-        self.segment.near(rank)
+        if self.extents.is_some() { None } else { self.segment.near(rank) }
     }
 
     /// Says that this rank has written `bytes` bytes from `offset` on of a rank's part, which is
@@ -121,7 +188,7 @@ impl Memory {
     pub fn wrote(&self, context: &Context, rank: Rank, offset: u64, bytes: u64) {
         context.write_near();
         context.tally().put(rank, bytes);
-        let mapped = self.segment.near(rank);
+        let (mapped, offset) = (self.segment.near(rank), self.start(rank) + offset);
         if mapped.is_some_and(|mapped| mapped.is_watched_within(offset, bytes)) {
             context.fabric().wake(rank);
         }
@@ -160,6 +227,7 @@ impl Memory {
         width: Width,
         op: Atomic,
     ) -> Result<u128> {
+        let offset = self.within(rank, offset, width.bytes())?;
         context.atomic_at(&self.segment, rank, offset, width, op)
     }
 
@@ -173,11 +241,15 @@ impl Memory {
         width: Width,
         op: Atomic,
     ) -> Result<()> {
+        let offset = self.within(rank, offset, width.bytes())?;
         context.post_at(&self.segment, rank, offset, width, op)
     }
 
     /// Returns the window of elements of one type that this memory is. The sizes must divide.
     pub fn window<T: Plain>(self) -> Result<Window<T>> {
+        if self.extents.is_some() {
+            return Err(Error::InvalidState("a window is the whole of its memory".into()));
+        }
         Window::<u8>::of(Allocation::unwatched(self.segment)).cast()
     }
 
@@ -190,7 +262,7 @@ impl Memory {
 
 impl<T: Plain> From<Window<T>> for Memory {
     fn from(window: Window<T>) -> Memory {
-        Memory { segment: window.into_segment() }
+        Memory { segment: window.into_segment(), extents: None }
     }
 }
 
@@ -309,6 +381,7 @@ impl AddressTable {
         let (start, memory) = self.by_start.range(..=address).next_back()?;
         let offset = address - start;
         let end = offset.checked_add(bytes)?;
-        (end as u64 <= memory.segment.own.bytes()).then_some((memory, offset as u64))
+        let bytes = memory.bytes(memory.segment.me).ok()?;
+        (end as u64 <= bytes).then_some((memory, offset as u64))
     }
 }
