@@ -4,11 +4,15 @@
 //! A rank's part of a memory is mapped a second time, over the pages that were there, which it
 //! takes the contents of. Both addresses then name the same bytes.
 
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::ptr::NonNull;
 
 use farside::raw::Memory;
 use farside::{Error, Rank, Result};
-use rustix::mm::MremapFlags;
+use rustix::fs::{major, minor};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///
@@ -18,14 +22,21 @@ use rustix::mm::MremapFlags;
 /// nothing may use it. The second mapping stays when the memory is freed.
 pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
     let bytes = whole_pages(memory, me)?;
-    if !at.as_ptr().addr().is_multiple_of(page_bytes()) {
-        let (offset, align) = (at.as_ptr().addr() as u64, page_bytes() as u64);
-        return Err(Error::Misaligned { offset, align });
-    }
+    check_aligned(at)?;
     let (base, flags) = (memory.base().as_ptr().cast(), MremapFlags::MAYMOVE);
     // SAFETY: an old size of zero makes a second mapping of shared pages; what it replaces is not
     // used any more, by the caller's promise.
     let mapped = unsafe { rustix::mm::mremap_fixed(base, 0, bytes, flags, at.as_ptr().cast()) };
+    let mapped = match mapped {
+        // Valgrind does not know this use of the call. The file of the pages can be mapped, too.
+        Err(Errno::INVAL) => file_at(base.addr()).ok_or(Errno::INVAL).and_then(|(file, offset)| {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: as above.
+            unsafe { rustix::mm::mmap(at.as_ptr().cast(), bytes, protection, flags, file, offset) }
+        }),
+        mapped => mapped,
+    };
     mapped.map(drop).map_err(|error| Error::Unsupported {
         what: format!(
             "a second address ({at:p}, {bytes} bytes) for memory of the job: the system says \
@@ -43,17 +54,61 @@ pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
 /// writable, and nothing may write them meanwhile, neither another thread nor the kernel. The part
 /// must be fresh.
 pub unsafe fn lay_over(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
+    check_aligned(at)?;
     let page = page_bytes();
     for start in (0..whole_pages(memory, me)?).step_by(page) {
-        // SAFETY: by the caller's promise.
-        let old = unsafe { std::slice::from_raw_parts(at.as_ptr().add(start), page) };
-        if old.iter().any(|&byte| byte != 0) {
+        let words = page / size_of::<u64>();
+        // SAFETY: by the caller's promise, and they are aligned.
+        let old =
+            unsafe { std::slice::from_raw_parts(at.add(start).cast::<u64>().as_ptr(), words) };
+        if old.iter().any(|&word| word != 0) {
             // SAFETY: the part is mapped in whole pages.
-            unsafe { memory.base().as_ptr().add(start).copy_from(old.as_ptr(), page) };
+            let new = unsafe { memory.base().add(start) }.cast::<u64>();
+            for (index, &word) in old.iter().enumerate() {
+                // Volatile, so that it does not become a call of `memcpy`: in a program with
+                // AddressSanitizer, that finds the red zones between the program's variables.
+                // SAFETY: the part is mapped in whole pages.
+                unsafe { new.add(index).write_volatile(word) };
+            }
         }
     }
     // SAFETY: the bytes are the same at both places, and by the caller's promise.
     unsafe { map_at(memory, me, at) }
+}
+
+/// Finds the file that is mapped at an address, if this process has it open, and the offset of the
+/// address in it.
+fn file_at(address: usize) -> Option<(File, u64)> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    // A line has the ends, permissions, offset, device, inode, and path; ends and offset are
+    // hexadecimal.
+    let (offset, device, inode) = maps.lines().find_map(|line| {
+        let parts: Vec<&str> = line.split_whitespace().take(5).collect();
+        let [ends, _, offset, device, inode] = parts[..] else { return None };
+        let (start, end) = ends.split_once('-')?;
+        let inside = (address as u64).checked_sub(hex(start)?)?;
+        let is_here = (address as u64) < hex(end)?;
+        is_here.then_some((hex(offset)? + inside, device.to_owned(), inode.parse::<u64>().ok()?))
+    })?;
+    fs::read_dir("/proc/self/fd").ok()?.flatten().find_map(|entry| {
+        let path = entry.path();
+        let about = fs::metadata(&path).ok()?;
+        let its_device = format!("{:02x}:{:02x}", major(about.dev()), minor(about.dev()));
+        let is_it = about.is_file() && about.ino() == inode && its_device == device;
+        let open = || File::options().read(true).write(true).open(&path).ok();
+        is_it.then(open)?.map(|file| (file, offset))
+    })
+}
+
+fn check_aligned(at: NonNull<u8>) -> Result<()> {
+    match at.as_ptr().addr().is_multiple_of(page_bytes()) {
+        true => Ok(()),
+        false => {
+            let (offset, align) = (at.as_ptr().addr() as u64, page_bytes() as u64);
+            Err(Error::Misaligned { offset, align })
+        }
+    }
 }
 
 /// Returns how many bytes a page has.
@@ -69,9 +124,41 @@ fn whole_pages(memory: &Memory, me: Rank) -> Result<usize> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    use rustix::fs::MemfdFlags;
+    use rustix::mm::mmap_anonymous;
 
     use super::*;
+
+    #[test]
+    fn the_file_of_mapped_pages_is_found() {
+        let file = rustix::fs::memfd_create("overlay", MemfdFlags::empty()).unwrap();
+        let page = page_bytes();
+        rustix::fs::ftruncate(&file, 3 * page as u64).unwrap();
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let map = |offset: usize| {
+            // SAFETY: a mapping at an address of the system's choice.
+            let mapped = unsafe {
+                rustix::mm::mmap(
+                    std::ptr::null_mut(),
+                    page,
+                    protection,
+                    flags,
+                    &file,
+                    offset as u64,
+                )
+            };
+            mapped.unwrap().addr()
+        };
+        let (first, second) = (map(0), map(2 * page));
+        assert_eq!(file_at(first + 5).unwrap().1, 5);
+        let (found, offset) = file_at(second + 7).unwrap();
+        assert_eq!(offset, 2 * page as u64 + 7);
+        let inode = rustix::fs::fstat(&file).unwrap().st_ino;
+        assert_eq!(found.metadata().unwrap().ino(), inode);
+        drop((found, file));
+        assert!(file_at(first).is_none(), "no file is open");
+        assert!(file_at(0).is_none());
+    }
 
     #[test]
     fn the_pages_keep_their_contents_and_others_reach_them() {
