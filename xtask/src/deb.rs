@@ -220,8 +220,8 @@ fn copyright(mit: &str, repository: &str, tree: &str) -> String {
     crates.dedup();
     format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
-         Upstream-Name: farside\nSource: {repository}\nComment:\n The binaries contain these crates, \
-         under the licenses that are named:\n .\n{}\nFiles: *\nCopyright: {holder}\n\
+         Upstream-Name: farside\nSource: {repository}\nComment:\n The binaries contain these \
+         crates, under the licenses that are named:\n .\n{}\nFiles: *\nCopyright: {holder}\n\
          License: MIT or Apache-2.0\n\nLicense: MIT\n{}\nLicense: Apache-2.0\n On Debian systems \
          the text is in /usr/share/common-licenses/Apache-2.0.\n",
         indent(&crates.join("\n")),
@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn the_copyright_names_holder_and_crates_once() {
-        let tree = "farside v0.1.0 (/work/crates/farside): MIT\n\nrustix v1.1.0: MIT OR Apache-2.0\n\
+        let tree = "farside v0.1.0 (/home/crates/farside): MIT\n\n\
+                    rustix v1.1.0: MIT OR Apache-2.0\n\
                     rustix v1.1.0: MIT OR Apache-2.0\nrustix v1.1.0: MIT OR Apache-2.0 (*)\n";
         let mit = "MIT License\n\nCopyright (c) 2026 Those\n\nPermission\n";
         let text = copyright(mit, "https://example.org", tree);

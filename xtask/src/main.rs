@@ -3,7 +3,8 @@
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
 //! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
 //! compiler knows; `setup` provides what the tests need from outside of Rust; `install` builds and
-//! installs everything, `deb` makes a Debian package of it, and `header` writes the headers of the C interface and of OpenSHMEM.
+//! installs everything, `deb` makes a Debian package of it, and `header` writes the headers of the
+//! C interface and of OpenSHMEM.
 
 #![forbid(unsafe_code)]
 
