@@ -4,15 +4,13 @@
 //! A rank's part of a memory is mapped a second time, over the pages that were there, which it
 //! takes the contents of. Both addresses then name the same bytes.
 
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
+mod file;
+
 use std::ptr::NonNull;
 
 use farside::raw::Memory;
 use farside::{Error, Rank, Result};
-use rustix::fs::{major, minor};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
+use rustix::mm::MremapFlags;
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///
@@ -28,13 +26,9 @@ pub unsafe fn map_at(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()> {
     // used any more, by the caller's promise.
     let mapped = unsafe { rustix::mm::mremap_fixed(base, 0, bytes, flags, at.as_ptr().cast()) };
     let mapped = match mapped {
-        // Valgrind does not know this use of the call. The file of the pages can be mapped, too.
-        Err(Errno::INVAL) => file_at(base.addr()).ok_or(Errno::INVAL).and_then(|(file, offset)| {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            let flags = MapFlags::SHARED | MapFlags::FIXED;
-            // SAFETY: as above.
-            unsafe { rustix::mm::mmap(at.as_ptr().cast(), bytes, protection, flags, file, offset) }
-        }),
+        // Valgrind does not know this use of the call.
+        // SAFETY: as above.
+        Err(rustix::io::Errno::INVAL) => unsafe { file::map_at(base, bytes, at) },
         mapped => mapped,
     };
     mapped.map(drop).map_err(|error| Error::Unsupported {
@@ -76,31 +70,6 @@ pub unsafe fn lay_over(memory: &Memory, me: Rank, at: NonNull<u8>) -> Result<()>
     unsafe { map_at(memory, me, at) }
 }
 
-/// Finds the file that is mapped at an address, if this process has it open, and the offset of the
-/// address in it.
-fn file_at(address: usize) -> Option<(File, u64)> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    // A line has the ends, permissions, offset, device, inode, and path; ends and offset are
-    // hexadecimal.
-    let (offset, device, inode) = maps.lines().find_map(|line| {
-        let parts: Vec<&str> = line.split_whitespace().take(5).collect();
-        let [ends, _, offset, device, inode] = parts[..] else { return None };
-        let (start, end) = ends.split_once('-')?;
-        let inside = (address as u64).checked_sub(hex(start)?)?;
-        let is_here = (address as u64) < hex(end)?;
-        is_here.then_some((hex(offset)? + inside, device.to_owned(), inode.parse::<u64>().ok()?))
-    })?;
-    fs::read_dir("/proc/self/fd").ok()?.flatten().find_map(|entry| {
-        let path = entry.path();
-        let about = fs::metadata(&path).ok()?;
-        let its_device = format!("{:02x}:{:02x}", major(about.dev()), minor(about.dev()));
-        let is_it = about.is_file() && about.ino() == inode && its_device == device;
-        let open = || File::options().read(true).write(true).open(&path).ok();
-        is_it.then(open)?.map(|file| (file, offset))
-    })
-}
-
 fn check_aligned(at: NonNull<u8>) -> Result<()> {
     match at.as_ptr().addr().is_multiple_of(page_bytes()) {
         true => Ok(()),
@@ -124,41 +93,9 @@ fn whole_pages(memory: &Memory, me: Rank) -> Result<usize> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use rustix::fs::MemfdFlags;
-    use rustix::mm::mmap_anonymous;
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
     use super::*;
-
-    #[test]
-    fn the_file_of_mapped_pages_is_found() {
-        let file = rustix::fs::memfd_create("overlay", MemfdFlags::empty()).unwrap();
-        let page = page_bytes();
-        rustix::fs::ftruncate(&file, 3 * page as u64).unwrap();
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        let map = |offset: usize| {
-            // SAFETY: a mapping at an address of the system's choice.
-            let mapped = unsafe {
-                rustix::mm::mmap(
-                    std::ptr::null_mut(),
-                    page,
-                    protection,
-                    flags,
-                    &file,
-                    offset as u64,
-                )
-            };
-            mapped.unwrap().addr()
-        };
-        let (first, second) = (map(0), map(2 * page));
-        assert_eq!(file_at(first + 5).unwrap().1, 5);
-        let (found, offset) = file_at(second + 7).unwrap();
-        assert_eq!(offset, 2 * page as u64 + 7);
-        let inode = rustix::fs::fstat(&file).unwrap().st_ino;
-        assert_eq!(found.metadata().unwrap().ino(), inode);
-        drop((found, file));
-        assert!(file_at(first).is_none(), "no file is open");
-        assert!(file_at(0).is_none());
-    }
 
     #[test]
     fn the_pages_keep_their_contents_and_others_reach_them() {
