@@ -6,10 +6,13 @@
 #   ARCHIVE  the static library that cargo has built, libfarside_c.a
 #   VERSION  the version of the package, such as 0.1.0
 #   PREFIX   where to install; include, lib and below are made
+# and in the environment
+#   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
+#   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
 
 if [ $# -ne 3 ]; then
-    sed -n '5,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 archive=$1 version=$2 prefix=$3
@@ -20,10 +23,14 @@ cc=${CC:-cc}
 abi=0
 libraries="-lpthread -lm -ldl -lrt"
 
-mkdir -p "$prefix/include" "$prefix/lib/pkgconfig" "$prefix/lib/cmake/farside"
-prefix=$(cd "$prefix" && pwd)
-lib=$prefix/lib
-cp "$header" "$prefix/include/farside.h"
+libdir=${LIBDIR:-lib} root=${DESTDIR:-}
+
+mkdir -p "$root$prefix/include" "$root$prefix/$libdir"
+# What is written into files is absolute.
+[ -n "$root" ] || prefix=$(cd "$prefix" && pwd)
+lib=$root$prefix/$libdir
+mkdir -p "$lib/pkgconfig" "$lib/cmake/farside"
+cp "$header" "$root$prefix/include/farside.h"
 cp "$archive" "$lib/libfarside.a"
 
 # Only the functions of the header are to be seen.
@@ -52,7 +59,7 @@ ln -sf "libfarside.so.$abi" "$lib/libfarside.so"
 cat >"$lib/pkgconfig/farside.pc" <<END
 prefix=$prefix
 includedir=\${prefix}/include
-libdir=\${prefix}/lib
+libdir=\${prefix}/$libdir
 
 Name: farside
 Description: One-sided remote memory for parallel programs
@@ -62,21 +69,28 @@ Libs: -L\${libdir} -lfarside
 Libs.private: $libraries
 END
 
-cat >"$lib/cmake/farside/farsideConfig.cmake" <<'END'
+# The way from the libraries to the prefix: as many steps up as the directory has parts.
+up=$(echo "$libdir" | sed 's#[^/][^/]*#..#g')
+cat >"$lib/cmake/farside/farsideConfig.cmake" <<END
 # Gives the targets farside::farside and farside::static.
-get_filename_component(_farside_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+# The real path: where /lib is a link to /usr/lib, the headers are in /usr/include all the same.
+get_filename_component(_farside_here "\${CMAKE_CURRENT_LIST_DIR}" REALPATH)
+get_filename_component(_farside_lib "\${_farside_here}/../.." ABSOLUTE)
+get_filename_component(_farside_include "\${_farside_lib}/$up/include" ABSOLUTE)
 if(NOT TARGET farside::farside)
   add_library(farside::farside SHARED IMPORTED)
   set_target_properties(farside::farside PROPERTIES
-    IMPORTED_LOCATION "${_farside_prefix}/lib/libfarside.so"
-    INTERFACE_INCLUDE_DIRECTORIES "${_farside_prefix}/include")
+    IMPORTED_LOCATION "\${_farside_lib}/libfarside.so"
+    INTERFACE_INCLUDE_DIRECTORIES "\${_farside_include}")
   add_library(farside::static STATIC IMPORTED)
   set_target_properties(farside::static PROPERTIES
-    IMPORTED_LOCATION "${_farside_prefix}/lib/libfarside.a"
-    INTERFACE_INCLUDE_DIRECTORIES "${_farside_prefix}/include"
+    IMPORTED_LOCATION "\${_farside_lib}/libfarside.a"
+    INTERFACE_INCLUDE_DIRECTORIES "\${_farside_include}"
     INTERFACE_LINK_LIBRARIES "pthread;m;dl;rt")
 endif()
-unset(_farside_prefix)
+unset(_farside_here)
+unset(_farside_lib)
+unset(_farside_include)
 END
 
 cat >"$lib/cmake/farside/farsideConfigVersion.cmake" <<END

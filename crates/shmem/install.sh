@@ -6,10 +6,13 @@
 #   ARCHIVE  the static library that cargo has built, libfarside_shmem.a
 #   VERSION  the version of the package, such as 0.1.0
 #   PREFIX   where to install; include, lib, bin and below are made
+# and in the environment
+#   LIBDIR   where below PREFIX the libraries go, such as lib/x86_64-linux-gnu; lib
+#   DESTDIR  a directory that stands for / while files are written, as makers of packages want it
 set -eu
 
 if [ $# -ne 3 ]; then
-    sed -n '5,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '5,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 archive=$1 version=$2 prefix=$3
@@ -19,9 +22,21 @@ cc=${CC:-cc}
 abi=0
 libraries="-lpthread -lm -ldl -lrt"
 
-mkdir -p "$prefix/include/farside-shmem/mpp" "$prefix/lib/pkgconfig" "$prefix/bin"
-prefix=$(cd "$prefix" && pwd)
-lib=$prefix/lib include=$prefix/include/farside-shmem
+libdir=${LIBDIR:-lib} root=${DESTDIR:-}
+
+mkdir -p "$root$prefix/include/farside-shmem/mpp" "$root$prefix/$libdir/pkgconfig" \
+    "$root$prefix/bin"
+# What is written into files is absolute.
+[ -n "$root" ] || prefix=$(cd "$prefix" && pwd)
+lib=$root$prefix/$libdir include=$root$prefix/include/farside-shmem bin=$root$prefix/bin
+# Where the loader looks by itself, programs need not be told.
+case $prefix in
+/usr) pc_rpath='' wrapper_rpath='' ;;
+*)
+    pc_rpath=" -Wl,-rpath,\${libdir}"
+    wrapper_rpath=" -Wl,-rpath,\$prefix/$libdir"
+    ;;
+esac
 cp "$here"/include/*.h "$include"
 cp "$here"/include/mpp/*.h "$include/mpp"
 cp "$archive" "$lib/libfarside-shmem.a"
@@ -52,26 +67,26 @@ ln -sf "libfarside-shmem.so.$abi" "$lib/libfarside-shmem.so"
 cat >"$lib/pkgconfig/farside-shmem.pc" <<END
 prefix=$prefix
 includedir=\${prefix}/include/farside-shmem
-libdir=\${prefix}/lib
+libdir=\${prefix}/$libdir
 
 Name: farside-shmem
 Description: OpenSHMEM 1.5 over farside
 Version: $version
 Cflags: -I\${includedir}
-Libs: -L\${libdir} -lfarside-shmem -Wl,-rpath,\${libdir}
+Libs: -L\${libdir} -lfarside-shmem$pc_rpath
 Libs.private: $libraries
 END
 
 # The compiler wrappers find what belongs to them wherever the whole was moved to.
 for pair in oshcc:cc oshc++:c++; do
-    wrapper=$prefix/bin/farside-${pair%%:*} compiler=${pair#*:}
+    wrapper=$bin/farside-${pair%%:*} compiler=${pair#*:}
     cat >"$wrapper" <<END
 #!/bin/sh
 # Compiles and links OpenSHMEM programs: takes the arguments of $compiler, adds its own.
 # --showme prints the whole command.
 prefix=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
 compiler=\${$(echo "$compiler" | tr 'c+' 'CX'):-$compiler}
-link="-L\$prefix/lib -lfarside-shmem -Wl,-rpath,\$prefix/lib"
+link="-L\$prefix/$libdir -lfarside-shmem$wrapper_rpath"
 for argument; do
     case \$argument in -c | -S | -E | -M | -MM | -fsyntax-only) link= ;; esac
 done
@@ -86,7 +101,7 @@ exec "\$@" \$link
 END
     chmod +x "$wrapper"
 done
-cat >"$prefix/bin/farside-oshrun" <<'END'
+cat >"$bin/farside-oshrun" <<'END'
 #!/bin/sh
 # Runs an OpenSHMEM program: farside-oshrun -np 4 PROGRAM …; other options are those of
 # `farside run`.
@@ -105,4 +120,4 @@ while [ $# -gt 0 ]; do
 done
 exec "$farside" run $options "$@"
 END
-chmod +x "$prefix/bin/farside-oshrun"
+chmod +x "$bin/farside-oshrun"

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::outside::target;
 use crate::process::{Runner, Task};
 use crate::steps::manifest_value;
 
@@ -18,11 +19,34 @@ pub(crate) fn write_header(root: &Path, runner: &Runner, until: Instant) -> Resu
     runner.run(&task, until).with_context(|| format!("`{task}`"))
 }
 
+/// Where to install.
+pub(crate) struct Destination<'a> {
+    /// A directory that stands for `/` while files are written; `None` if that is `/` itself.
+    pub(crate) staging: Option<&'a Path>,
+    /// Where the files are when they are used.
+    pub(crate) prefix: &'a Path,
+    /// Where the libraries are, below the prefix.
+    pub(crate) libdir: &'a str,
+}
+
+impl Destination<'_> {
+    /// Makes the directory that stands for the prefix; returns where it is.
+    fn make(&self) -> Result<PathBuf> {
+        let path = match self.staging {
+            None => self.prefix.to_owned(),
+            Some(staging) => staging.join(self.prefix.strip_prefix("/").unwrap_or(self.prefix)),
+        };
+        fs::create_dir_all(path.join("bin"))
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(path.canonicalize()?)
+    }
+}
+
 /// Builds and installs the command with its manual pages and completions, the C interface, and
 /// OpenSHMEM.
 pub(crate) fn run(
     root: &Path,
-    prefix: &Path,
+    destination: &Destination<'_>,
     debug: bool,
     runner: &Runner,
     until: Instant,
@@ -43,12 +67,8 @@ pub(crate) fn run(
         println!("$ {task}");
         runner.run(&task, until).with_context(|| format!("`{task}`"))?;
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let built = target.join(built);
-    fs::create_dir_all(prefix.join("bin"))
-        .with_context(|| format!("cannot make {}", prefix.display()))?;
-    let prefix = prefix.canonicalize()?;
+    let built = target(root).join(built);
+    let prefix = destination.make()?;
     let farside = prefix.join("bin/farside");
     // A command that runs is not written to, but replaced.
     if farside.exists() {
@@ -69,20 +89,23 @@ pub(crate) fn run(
     }
     let version = manifest_value(root, "version").context("the workspace has no version")?;
     for (package, archive) in [("capi", "libfarside_c.a"), ("shmem", "libfarside_shmem.a")] {
-        output(
-            Command::new("sh")
-                .arg(root.join("crates").join(package).join("install.sh"))
-                .arg(built.join(archive))
-                .arg(&version)
-                .arg(&prefix),
-        )?;
+        let mut command = Command::new("sh");
+        command
+            .env("LIBDIR", destination.libdir)
+            .arg(root.join("crates").join(package).join("install.sh"))
+            .arg(built.join(archive))
+            .arg(&version);
+        output(match destination.staging {
+            None => command.env_remove("DESTDIR").arg(&prefix),
+            Some(staging) => command.env("DESTDIR", staging).arg(destination.prefix),
+        })?;
     }
     println!("installed farside {version} under {}", prefix.display());
     Ok(())
 }
 
 /// Runs a command that takes no time, and returns what it prints.
-fn output(command: &mut Command) -> Result<Vec<u8>> {
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}", complaint.trim());

@@ -3,10 +3,12 @@
 //! `test` is the whole of what CI runs, so that a developer can run exactly the same; `quick` gives
 //! a verdict on the crates that were changed; `tidy` checks the invariants of the workspace that no
 //! compiler knows; `setup` provides what the tests need from outside of Rust; `install` builds and
-//! installs everything, and `header` writes the headers of the C interface and of OpenSHMEM.
+//! installs everything, `deb` makes a Debian package of it, and `header` writes the headers of the
+//! C interface and of OpenSHMEM.
 
 #![forbid(unsafe_code)]
 
+mod deb;
 mod install;
 mod outside;
 mod process;
@@ -24,6 +26,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 
+use crate::install::Destination;
 use crate::process::Runner;
 use crate::steps::{Options, Step};
 
@@ -53,6 +56,8 @@ enum Command {
     Header,
     /// Build and install the command, its manual pages and completions, and the C interface
     Install(InstallArgs),
+    /// Make a Debian package of what `install` installs, in target/debian
+    Deb(DebArgs),
     /// Write the README's table of what works on which fabric, as the last tests found it
     Works,
 }
@@ -64,6 +69,14 @@ struct InstallArgs {
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Install what compiles faster, instead of what runs faster
+    #[arg(long)]
+    debug: bool,
+}
+
+/// What can be chosen about a package.
+#[derive(Args)]
+struct DebArgs {
+    /// Package what compiles faster, instead of what runs faster, in target/debian/debug
     #[arg(long)]
     debug: bool,
 }
@@ -138,7 +151,12 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Install(arguments) => {
             let until = Instant::now() + Duration::from_secs(3 * STEP_MINUTES_MAX * 60);
             let InstallArgs { prefix, debug } = arguments;
-            install::run(&root, prefix, *debug, &Runner::start()?, until)
+            let destination = Destination { staging: None, prefix, libdir: "lib" };
+            install::run(&root, &destination, *debug, &Runner::start()?, until)
+        }
+        Command::Deb(arguments) => {
+            let until = Instant::now() + Duration::from_secs(3 * STEP_MINUTES_MAX * 60);
+            deb::make(&root, arguments.debug, &Runner::start()?, until).map(drop)
         }
         Command::Setup => {
             let until = Instant::now() + Duration::from_secs(STEP_MINUTES_MAX * 60);

@@ -118,6 +118,6 @@ fn write_project(project: &Path, name: &str, dependency: &str, vendor: &Path) ->
 }
 
 /// The directory of builds.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

@@ -61,6 +61,18 @@ const NEEDS: &[Need] = &[
         ],
     },
     Need {
+        packages: &["valgrind"],
+        what_for: "finding faults in memory of C programs and in what they call",
+        lost: "the tests of the C interface and of OpenSHMEM under valgrind",
+        probes: &[Probe::Program("valgrind")],
+    },
+    Need {
+        packages: &["dpkg-dev", "debootstrap"],
+        what_for: "the Debian package, and a clean root to install it in",
+        lost: "the test of the Debian package, or its clean root",
+        probes: &[Probe::Program("dpkg-shlibdeps"), Probe::Daemon("debootstrap")],
+    },
+    Need {
         packages: &["mpich", "libmpich-dev"],
         what_for: "the rival of `farside bench --against mpich`",
         lost: "the tests of `farside bench --against mpich`",
@@ -219,7 +231,7 @@ impl Probe {
 }
 
 /// Whether `program` can be started by its name.
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|directory| {
         fs::metadata(directory.join(program))

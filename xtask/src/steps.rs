@@ -9,7 +9,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::ValueEnum;
 
 use crate::process::{Runner, Task};
-use crate::{outside, setup, tidy, works};
+use crate::{deb, outside, setup, tidy, works};
 
 /// The test that explores the doorbell under loom.
 const LOOM_TEST: &str = "crates/shm/tests/loom_bell.rs";
@@ -64,6 +64,8 @@ pub(crate) enum Step {
     Semver,
     /// A project of its own that uses the packaged crates
     Outside,
+    /// The Debian package, installed in a root of its own
+    Deb,
 }
 
 impl Step {
@@ -78,6 +80,7 @@ impl Step {
                 | Step::Package
                 | Step::Semver
                 | Step::Outside
+                | Step::Deb
         )
     }
 
@@ -100,6 +103,7 @@ impl Step {
             Step::Package => "package",
             Step::Semver => "semver",
             Step::Outside => "outside",
+            Step::Deb => "deb",
         }
     }
 }
@@ -203,6 +207,10 @@ fn run_step(step: Step, root: &Path, options: &Options, runner: &Runner) -> Resu
         Step::Outside => {
             return outside::run(root, runner, until)
                 .map_err(|error| alone(error, "cargo xtask test --only outside"));
+        }
+        Step::Deb => {
+            return deb::test(root, runner, until)
+                .map_err(|error| alone(error, "cargo xtask test --only deb"));
         }
         _ => {}
     }
@@ -308,7 +316,7 @@ fn tasks(step: Step, root: &Path, long: bool) -> Vec<Task> {
         if long { task.variable("FARSIDE_LONG", "1") } else { task }
     };
     match step {
-        Step::Setup | Step::Tidy | Step::Works | Step::Outside => vec![],
+        Step::Setup | Step::Tidy | Step::Works | Step::Outside | Step::Deb => vec![],
         Step::Fmt => vec![cargo("fmt --all --check")],
         Step::Clippy => vec![cargo("clippy --workspace --all-targets -- -D warnings")],
         Step::Features => std::iter::once(cargo("check -p farside --no-default-features"))

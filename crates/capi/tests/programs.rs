@@ -4,7 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use farside_job::{Kind, Options};
-use farside_testing::{Program, command, launch, libraries, run, succeed, wanted};
+use farside_testing::{
+    Program, SANITIZERS, command, launch, libraries, run, succeed, succeed_sanitized,
+    succeed_under_valgrind, wanted,
+};
 
 /// The examples, with what rank 0 says in the end; `failure` is for itself.
 const EXAMPLES: [(&str, &str); 8] = [
@@ -48,11 +51,17 @@ enum Library {
 
 /// Compiles a program of this crate, with all warnings as errors.
 fn compile(compiler: &str, source: &str, library: Library) -> Program {
+    compile_with(compiler, source, library, &[])
+}
+
+/// Compiles a program with more arguments.
+fn compile_with(compiler: &str, source: &str, library: Library, more: &[&str]) -> Program {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let standard = if source.ends_with(".cpp") { "-std=c++11" } else { "-std=c99" };
     let mut command = Command::new(compiler);
     command
         .args([standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-pthread"])
+        .args(more)
         .arg("-I")
         .arg(here.join("include"))
         .arg("-I")
@@ -213,6 +222,28 @@ fn examples_run_under_launchers_of_others() {
                 let succeeded = ran.status.success() && ran.output.contains(says);
                 assert!(succeeded, "{launcher} {source}: {ran:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn sanitizers_find_nothing_in_the_examples() {
+    for (source, _) in EXAMPLES {
+        let path = format!("examples/{source}");
+        let program = compile_with(compilers(source)[0], &path, Library::Shared, &SANITIZERS);
+        let said = succeed_sanitized(&program, 2);
+        let name = source.split('.').next().unwrap_or(source);
+        assert!(said.contains(&format!("{name}: ")), "{source}: {said}");
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing_in_the_examples() {
+    if wanted("valgrind") {
+        for source in ["hello.c", "table.c", "threads.cpp"] {
+            let said = succeed_under_valgrind(&example(source), 2);
+            let name = source.split('.').next().unwrap_or(source);
+            assert!(said.contains(&format!("{name}: ")), "{source}: {said}");
         }
     }
 }

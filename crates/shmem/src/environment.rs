@@ -7,7 +7,7 @@ use std::env;
 pub(crate) struct Environment {
     /// SHMEM_SYMMETRIC_SIZE: the bytes of the symmetric heap. Without it the heap grows.
     pub(crate) heap_bytes: Option<u64>,
-    /// SHMEM_DEBUG: whether to check and to say more.
+    /// SHMEM_DEBUG: whether to check that all PEs allocate alike.
     pub(crate) debug: bool,
     /// SHMEM_VERSION: whether PE 0 prints the version when it starts.
     pub(crate) version: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Environment {
 pub(crate) const HELP: &str = "\
 SHMEM_SYMMETRIC_SIZE  bytes of the symmetric heap of each PE, such as 512M or 1.5G; without it
                       the heap grows as it is used
-SHMEM_DEBUG           check that all PEs allocate alike, and say where an error comes from
+SHMEM_DEBUG           check that all PEs allocate alike
 SHMEM_VERSION         print the version at the start
 SHMEM_INFO            print this list at the start";
 

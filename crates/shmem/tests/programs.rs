@@ -7,7 +7,10 @@ use std::sync::OnceLock;
 
 use farside_job::{Kind, Options};
 use farside_launch::Launch;
-use farside_testing::{DEADLINE, Program, command, libraries, run, succeed, wanted};
+use farside_testing::{
+    DEADLINE, Program, SANITIZERS, command, libraries, run, succeed, succeed_sanitized,
+    succeed_under_valgrind, wanted,
+};
 
 /// The programs of the tests. Each says at its end how many checks it has made.
 const PROGRAMS: [&str; 29] = [
@@ -92,6 +95,11 @@ fn prefix() -> &'static Path {
 
 /// Compiles a program by the compiler wrapper, over a compiler.
 fn compile_by(compiler: &str, source: &str) -> Program {
+    compile_with(compiler, source, &[])
+}
+
+/// Compiles a program with more arguments.
+fn compile_with(compiler: &str, source: &str, more: &[&str]) -> Program {
     let is_cpp = source.ends_with(".cc");
     let wrapper = if is_cpp { "farside-oshc++" } else { "farside-oshcc" };
     let mut command = Command::new(prefix().join("bin").join(wrapper));
@@ -99,6 +107,7 @@ fn compile_by(compiler: &str, source: &str) -> Program {
         .env(if is_cpp { "CXX" } else { "CC" }, compiler)
         .arg(if is_cpp { "-std=c++11" } else { "-std=c11" })
         .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-g", "-pthread"])
+        .args(more)
         .arg(here("tests/programs").join(source));
     if source == "static_data.c" {
         command.arg(format!("-L{0}/lib", prefix().display())).arg("-lstatic_library");
@@ -209,6 +218,24 @@ fn an_executable_need_not_be_position_independent() {
     for change in [one_node, two_nodes] {
         let said = succeed(&program, 3, change);
         assert!(said.contains("OK"), "{said}");
+    }
+}
+
+#[test]
+fn sanitizers_find_nothing() {
+    for source in ["collectives_set.c", "locks.c", "rma_sized.c", "static_data.c", "threads.c"] {
+        let said = succeed_sanitized(&compile_with("gcc", source, &SANITIZERS), 2);
+        assert!(said.contains("checks, OK"), "{source}: {said}");
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    if wanted("valgrind") {
+        for source in ["locks.c", "rma_sized.c", "strided.c"] {
+            let said = succeed_under_valgrind(program(source), 2);
+            assert!(said.contains("checks, OK"), "{source}: {said}");
+        }
     }
 }
 

@@ -94,6 +94,33 @@ pub fn succeed(program: &Program, ranks: u32, change: impl FnOnce(&mut Options))
     stdout
 }
 
+/// What makes a compiler check memory and arithmetic; a fault ends the program.
+pub const SANITIZERS: [&str; 4] =
+    ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
+
+/// Runs a program that was compiled with [`SANITIZERS`] as some ranks, which must succeed, and
+/// returns what they wrote. What is still allocated at the end is no fault.
+pub fn succeed_sanitized(program: &Program, ranks: u32) -> String {
+    let launch = Launch::new(&program.path, ranks).expect("the environment is in order");
+    without_a_fault(launch.variable("ASAN_OPTIONS", "detect_leaks=0"))
+}
+
+/// Runs a program as some ranks under valgrind, which must find no fault in memory, and returns
+/// what they wrote.
+pub fn succeed_under_valgrind(program: &Program, ranks: u32) -> String {
+    let launch = Launch::new("valgrind", ranks).expect("the environment is in order");
+    let arguments = ["--quiet", "--error-exitcode=9", "--leak-check=no"];
+    without_a_fault(launch.arguments(arguments).argument(&program.path))
+}
+
+fn without_a_fault(launch: Launch) -> String {
+    let report = launch.timeout(DEADLINE).run().expect("the job starts");
+    let stdout = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(!report.timed_out, "hangs: {stdout}");
+    assert_eq!(report.status, 0, "{:?}: {stdout}", report.failures);
+    stdout
+}
+
 /// What came of a command.
 #[derive(Debug)]
 pub struct Ran {
