@@ -14,7 +14,8 @@ enum {
 };
 
 struct plan {
-    long ms;
+    long ms;                /* of each case that is no program */
+    long part;              /* programs do one in so many of their steps */
     const struct known_case *cases[MAX_LIST];
     int count;
 };

@@ -14,7 +14,7 @@
 enum {
     TABLE = 1 << 20,        /* words of the table, all PEs together */
     LOOK_AHEAD = 1024,      /* words that a PE draws before it updates */
-    UPDATES = 1 << 20       /* by atomics, all PEs together */
+    UPDATES = 1 << 24       /* all PEs together */
 };
 
 struct place {
@@ -97,14 +97,12 @@ static bool gups(const char *name, long all_updates, bool by_atomics)
 
 static bool case_gups(const struct plan *plan)
 {
-    (void)plan;
-    return gups("gups", UPDATES, true);
+    return gups("gups", UPDATES / plan->part, true);
 }
 
 static bool case_gups_getput(const struct plan *plan)
 {
-    (void)plan;
-    return gups("gups_getput", 16 * (long)UPDATES, false);
+    return gups("gups_getput", UPDATES / plan->part, false);
 }
 
 #endif

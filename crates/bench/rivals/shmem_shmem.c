@@ -1,6 +1,8 @@
 /* OpenSHMEM against OpenSHMEM: the same program is compiled with each library.
  *
- * usage: PROGRAM MS CASES
+ * usage: PROGRAM MS CASES [PART]
+ *
+ * Programs do one in PART of their steps, for tests that have no time.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "shmem_gups.h"
@@ -50,8 +52,11 @@ static bool parse_case(const char *text, struct plan *plan)
 static bool parse(int argc, char **argv, struct plan *plan)
 {
     memset(plan, 0, sizeof *plan);
-    if (argc != 3)
-        return fail("usage: %s MS CASES", argv[0]);
+    plan->part = 1;
+    if (argc != 3 && argc != 4)
+        return fail("usage: %s MS CASES [PART]", argv[0]);
+    if (argc == 4 && !parse_number(argv[3], "PART", 128, &plan->part))
+        return false;
     return parse_number(argv[1], "MS", 60000, &plan->ms)
         && parse_list(argv[2], "CASES", plan, parse_case);
 }
