@@ -8,7 +8,7 @@ use super::{CASES, PROGRAMS, PUT_SIGNAL};
 use crate::driver::FARSIDE;
 use crate::plot::{Axis, Chart, Scale, Series, Unit};
 use crate::record::{Record, times};
-use crate::report::{Plot, distinct, machine, table, text_of, write_plots};
+use crate::report::{Plot, distinct, machine, table, write_plots};
 use crate::rivals::Rival;
 
 /// The results as a table: the time of each case in each system, how many times as long the rival
@@ -26,8 +26,7 @@ pub fn tables(records: &[Record]) -> String {
                 .and_then(|record| record.number("median_ns"))
                 .map_or("-".into(), |ns| Unit::Ns.format(ns))
         };
-        let mut row =
-            vec![first.ranks.to_string(), first.case.clone(), text_of(first, "words"), time(own)];
+        let mut row = vec![first.ranks.to_string(), label(first), time(own)];
         if has_rival {
             row.extend([time(rival), ratio(own, rival), bounds(own, rival)]);
         }
@@ -37,8 +36,8 @@ pub fn tables(records: &[Record]) -> String {
     let mut lines = vec![machine(), table, "a number behind a case: words of each PE".into()];
     if has_rival {
         lines.push(format!(
-            "ratio: the time of {rival_name} (Open MPI's) over farside's; above 1, farside is \
-             faster\nfrom - to: the smallest and the largest ratio of any two rounds"
+            "ratio: {rival_name} (Open MPI's) over farside; above 1, farside is faster\n\
+             from - to: the smallest and the largest ratio of any two rounds"
         ));
         if records.iter().any(|record| record.case == PUT_SIGNAL) {
             lines.push(format!(
