@@ -246,9 +246,11 @@ pub(crate) fn compile(
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    // Another run may be using the program: its file is replaced, not written to.
+    let fresh = program.with_extension(std::process::id().to_string());
     let compiled = Command::new(compiler)
         .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
-        .arg(program)
+        .arg(&fresh)
         .arg(directory.join(source))
         .args(libraries.iter().map(|library| format!("-l{library}")))
         .output()
@@ -257,7 +259,7 @@ pub(crate) fn compile(
         let said = String::from_utf8_lossy(&compiled.stderr);
         bail!("{} failed:\n{said}", compiler.display());
     }
-    Ok(())
+    std::fs::rename(&fresh, program).with_context(|| format!("cannot make {}", program.display()))
 }
 
 /// The standard output of a command that must end within a time; if it does not, its whole process
