@@ -207,9 +207,8 @@ impl Compiled {
         let Recipe { compiler, library, packages } = rival.recipe();
         let program = directory.join(format!("{bench}-{}", rival.name()));
         let source = format!("{bench}_{library}.c");
-        compile(Path::new(compiler), &source, rival.libraries(), &program).with_context(|| {
-            format!("{compiler} is needed; on Debian: apt-get install {packages}")
-        })?;
+        let missing = format!("{compiler} is not there; on Debian: apt-get install {packages}");
+        compile(Path::new(compiler), &missing, &source, rival.libraries(), &program)?;
         Ok(Compiled { rival, program })
     }
 
@@ -232,9 +231,11 @@ impl Compiled {
     }
 }
 
-/// Writes all sources beside `program`, and compiles one of them into it.
+/// Writes all sources beside `program`, and compiles one of them into it; `missing` is said if the
+/// compiler cannot be started.
 pub(crate) fn compile(
     compiler: &Path,
+    missing: &str,
     source: &str,
     libraries: &[&str],
     program: &Path,
@@ -254,7 +255,7 @@ pub(crate) fn compile(
         .arg(directory.join(source))
         .args(libraries.iter().map(|library| format!("-l{library}")))
         .output()
-        .with_context(|| format!("cannot start {}", compiler.display()))?;
+        .with_context(|| missing.to_owned())?;
     if !compiled.status.success() {
         let said = String::from_utf8_lossy(&compiled.stderr);
         bail!("{} failed:\n{said}", compiler.display());

@@ -75,7 +75,8 @@ impl driver::Plan for Plan {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let compiler = find_compiler(&setting.program, &path)?;
         let program = setting.build_directory.join(format!("shmem-{FARSIDE}"));
-        rivals::compile(&compiler, "shmem_shmem.c", &[], &program)?;
+        let missing = format!("cannot start {}", compiler.display());
+        rivals::compile(&compiler, &missing, "shmem_shmem.c", &[], &program)?;
         Ok(Some(program))
     }
 
