@@ -11,6 +11,7 @@
 //! - [`dht`]: the hash tables, beside Redis and memcached;
 //! - [`overlap`]: passive epochs: latency, and how much computation they hide;
 //! - [`lu`]: a factorization over windows with epochs;
+//! - [`shmem`]: OpenSHMEM programs, with farside's library and with Open MPI's;
 //! - [`interference`]: what serving far memory costs the host it is on;
 //! - [`driver`]: what all benches have in common;
 //! - [`rivals`]: the C programs that do the same with MPI and OpenSHMEM;
@@ -35,5 +36,6 @@ pub mod plot;
 pub mod record;
 mod report;
 pub mod rivals;
+pub mod shmem;
 pub mod sync;
 pub mod timing;

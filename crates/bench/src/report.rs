@@ -129,8 +129,8 @@ pub(crate) fn write_plots(title: &str, directory: &Path, plots: &[Plot]) -> Resu
     write("index.html", &index_html(title, &about(), &list))
 }
 
-/// What a reader of a page must know to judge it: machine, date, version and command.
-fn about() -> Vec<(&'static str, String)> {
+/// The machine that this runs on: name, processors and system.
+pub(crate) fn machine() -> String {
     let machine = rustix::system::uname();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -138,13 +138,17 @@ fn about() -> Vec<(&'static str, String)> {
         let line = info.lines().find(|line| line.starts_with("model name"))?;
         line.split_once(':').map(|(_, model)| format!(", {}", model.trim()))
     });
-    let machine = format!(
+    format!(
         "{}: {processors} processors{}, {} {}",
         text(machine.nodename()),
         model.unwrap_or_default(),
         text(machine.sysname()),
         text(machine.release())
-    );
+    )
+}
+
+/// What a reader of a page must know to judge it: machine, date, version and command.
+fn about() -> Vec<(&'static str, String)> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let words = std::env::args().enumerate().map(|(at, word)| match at {
         0 => "farside".to_owned(),
@@ -152,7 +156,7 @@ fn about() -> Vec<(&'static str, String)> {
         _ => word,
     });
     vec![
-        ("machine", machine),
+        ("machine", machine()),
         ("date", date(seconds)),
         ("version", format!("farside {}", env!("CARGO_PKG_VERSION"))),
         ("command", words.collect::<Vec<_>>().join(" ")),

@@ -180,7 +180,7 @@ pub struct Compiled {
     program: PathBuf,
 }
 
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 18] = [
     ("array_ga.c", include_str!("../rivals/array_ga.c")),
     ("rival.h", include_str!("../rivals/rival.h")),
     ("ops.h", include_str!("../rivals/ops.h")),
@@ -193,32 +193,22 @@ const SOURCES: [(&str, &str); 12] = [
     ("locks_mpi.c", include_str!("../rivals/locks_mpi.c")),
     ("locks_shmem.c", include_str!("../rivals/locks_shmem.c")),
     ("overlap_mpi.c", include_str!("../rivals/overlap_mpi.c")),
+    ("shmem_bench.h", include_str!("../rivals/shmem_bench.h")),
+    ("shmem_gups.h", include_str!("../rivals/shmem_gups.h")),
+    ("shmem_isx.h", include_str!("../rivals/shmem_isx.h")),
+    ("shmem_micro.h", include_str!("../rivals/shmem_micro.h")),
+    ("shmem_shmem.c", include_str!("../rivals/shmem_shmem.c")),
+    ("shmem_stencil.h", include_str!("../rivals/shmem_stencil.h")),
 ];
 
 impl Compiled {
     /// Compiles a rival's program of a bench into `directory`.
     pub fn new(rival: Rival, bench: &str, directory: &Path) -> Result<Compiled> {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        for (name, text) in SOURCES {
-            let path = directory.join(name);
-            std::fs::write(&path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
         let Recipe { compiler, library, packages } = rival.recipe();
         let program = directory.join(format!("{bench}-{}", rival.name()));
-        let compiled = Command::new(compiler)
-            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
-            .arg(&program)
-            .arg(directory.join(format!("{bench}_{library}.c")))
-            .args(rival.libraries().iter().map(|library| format!("-l{library}")))
-            .output()
-            .with_context(|| {
-                format!("{compiler} is not there; on Debian: apt-get install {packages}")
-            })?;
-        if !compiled.status.success() {
-            bail!("{compiler} failed:\n{}", String::from_utf8_lossy(&compiled.stderr));
-        }
+        let source = format!("{bench}_{library}.c");
+        let missing = format!("{compiler} is not there; on Debian: apt-get install {packages}");
+        compile(Path::new(compiler), &missing, &source, rival.libraries(), &program)?;
         Ok(Compiled { rival, program })
     }
 
@@ -239,6 +229,38 @@ impl Compiled {
         output_within(&mut command, deadline)
             .with_context(|| format!("{} at {ranks} ranks", self.rival.name()))
     }
+}
+
+/// Writes all sources beside `program`, and compiles one of them into it; `missing` is said if the
+/// compiler cannot be started.
+pub(crate) fn compile(
+    compiler: &Path,
+    missing: &str,
+    source: &str,
+    libraries: &[&str],
+    program: &Path,
+) -> Result<()> {
+    let directory = program.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    for (name, text) in SOURCES {
+        let path = directory.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    // Another run may be using the program: its file is replaced, not written to.
+    let fresh = program.with_extension(std::process::id().to_string());
+    let compiled = Command::new(compiler)
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-o"])
+        .arg(&fresh)
+        .arg(directory.join(source))
+        .args(libraries.iter().map(|library| format!("-l{library}")))
+        .output()
+        .with_context(|| missing.to_owned())?;
+    if !compiled.status.success() {
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        bail!("{} failed:\n{said}", compiler.display());
+    }
+    std::fs::rename(&fresh, program).with_context(|| format!("cannot make {}", program.display()))
 }
 
 /// The standard output of a command that must end within a time; if it does not, its whole process

@@ -173,6 +173,28 @@ fn the_heap_is_as_large_as_the_environment_says() {
     assert!(report.status == 0 && said.contains("OK"), "{report:?}: {said}");
 }
 
+/// The cases of `farside bench shmem`, each of which looks at its own result.
+#[test]
+fn the_programs_of_the_benchmark_are_right() {
+    let program = compile_by("gcc", "../../../bench/rivals/shmem_shmem.c");
+    let operations = "put,p,get,g,fetch_add,fetch_add_static,compare_swap,add,put_nbi,put_signal,\
+                      wait_until,barrier_all,lock,reduce,alltoall,broadcast,fcollect";
+    let cases = format!("{operations},gups,gups_getput,isx,stencil");
+    for (pes, change, cases) in [
+        (2, one_node as fn(&mut Options), &*cases),
+        (5, one_node, &cases),
+        (3, two_nodes, operations),
+    ] {
+        let launch = Launch::new(&program.path, pes).expect("the environment is in order");
+        let launch = launch.arguments(["1", cases, "128"]).options(change).timeout(DEADLINE);
+        let report = launch.run().expect("the job starts");
+        let said = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(report.status == 0, "{pes} PEs: {}: {said}", report.failure());
+        // The reduction is measured with two lengths.
+        assert_eq!(said.matches("sample ").count(), cases.split(',').count() + 1, "{said}");
+    }
+}
+
 #[test]
 fn programs_run_under_other_launchers() {
     for (launcher, arguments) in

@@ -146,9 +146,14 @@ pub trait Plan: Clone + Serialize + DeserializeOwned + 'static {
     /// a few losses of messages decide, one run says little.
     const VARIES: bool = false;
 
-    /// What a rival's program is given on its command line.
+    /// What a program in C is given on its command line: a rival's, or ours of [`Plan::program`].
     fn arguments(&self) -> Vec<String> {
         Vec::new()
+    }
+    /// Returns the program of our own side where that is in C too, ready to run; it is given
+    /// [`Plan::arguments`]. Otherwise the running program calls [`Plan::run`] as a rank.
+    fn program(_setting: &Setting) -> Result<Option<PathBuf>> {
+        Ok(None)
     }
     /// How long a job may take.
     fn deadline(&self) -> Duration;

@@ -1,17 +1,24 @@
 //! The systems that benches compare, and how each runs a plan.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, ensure};
 use farside_job::Kind;
 use farside_launch::Launch;
 
 use super::{FARSIDE, Limit, OFI, Plan, Setting};
+use crate::machine::Machine;
 use crate::record::{LIMIT, LIMIT_ASLEEP};
 use crate::rivals::{Compiled, Rival};
 
 /// A system that can run a plan.
 pub(super) enum System {
-    /// With this server, if one can be chosen.
-    Farside(Option<String>),
+    Farside {
+        /// The server of far memory, if one can be chosen.
+        server: Option<String>,
+        /// The program in C, if that is what ranks run.
+        program: Option<PathBuf>,
+    },
     Limit(Limit),
     Rival(Compiled),
     Server(Rival),
@@ -20,7 +27,7 @@ pub(super) enum System {
 impl System {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            System::Farside(_) => FARSIDE,
+            System::Farside { .. } => FARSIDE,
             System::Limit(Limit::FarAsleep) => LIMIT_ASLEEP,
             System::Limit(_) => LIMIT,
             System::Rival(compiled) => compiled.rival.name(),
@@ -30,7 +37,7 @@ impl System {
 
     pub(super) fn server(&self) -> Option<&str> {
         match self {
-            System::Farside(server) => server.as_deref(),
+            System::Farside { server, .. } => server.as_deref(),
             System::Limit(Limit::Far(server)) => Some(server),
             _ => None,
         }
@@ -39,7 +46,12 @@ impl System {
     /// All that are compared.
     pub(super) fn all<P: Plan>(setting: &Setting) -> Result<Vec<System>> {
         let servers = setting.in_turn();
-        let mut systems: Vec<System> = servers.iter().cloned().map(System::Farside).collect();
+        let program = P::program(setting)?;
+        let farside = |server: &Option<String>| System::Farside {
+            server: server.clone(),
+            program: program.clone(),
+        };
+        let mut systems: Vec<System> = servers.iter().map(farside).collect();
         if P::HAS_LIMIT && setting.sim.is_none() {
             let far =
                 |server: Option<String>| System::Limit(server.map_or(Limit::Near, Limit::Far));
@@ -72,7 +84,14 @@ impl System {
     ) -> Result<String> {
         match self {
             System::Limit(limit) => plan.run_limit(limit, setting),
-            System::Farside(server) => run_farside(setting, server.as_deref(), ranks, plan, round),
+            System::Farside { server, program } => match (program, &setting.sim) {
+                (None, Some(machine)) => {
+                    run_simulated(machine, server.as_deref(), ranks, plan, round)
+                }
+                (program, _) => {
+                    run_farside(setting, server.as_deref(), program.as_deref(), ranks, plan)
+                }
+            },
             System::Rival(compiled) => {
                 match plan.for_rival(compiled.rival, setting.nodes.is_some()) {
                     Some(plan) => compiled.run(
@@ -92,33 +111,45 @@ impl System {
     }
 }
 
-/// Runs a plan as ranks of ours, as processes or in virtual time.
-fn run_farside<P: Plan>(
-    setting: &Setting,
+/// Runs a plan as ranks of ours in virtual time.
+fn run_simulated<P: Plan>(
+    machine: &Machine,
     server: Option<&str>,
     ranks: u32,
     plan: &P,
     round: u32,
 ) -> Result<String> {
-    if let Some(machine) = &setting.sim {
-        let program = plan.clone();
-        let later = if P::VARIES { u64::from(round - 1) } else { 0 };
-        let job = machine.served_by(server)?.later(later).job(ranks)?;
-        let outcome = job.run(move |world| program.run(&world))?;
-        return Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"));
-    }
-    let launch =
-        Launch::new(&setting.program, ranks)?.arguments(["__bench", P::BENCH]).options(|options| {
-            if setting.nodes.is_some() {
-                (options.fabric, options.nodes, options.server) =
-                    (Kind::Nic, setting.nodes, server.map(str::to_owned));
-                if server == Some(OFI) {
-                    (options.fabric, options.server) = (Kind::Ofi, None);
-                    options.provider = setting.provider.clone().or(options.provider.take());
-                }
+    let program = plan.clone();
+    let later = if P::VARIES { u64::from(round - 1) } else { 0 };
+    let job = machine.served_by(server)?.later(later).job(ranks)?;
+    let outcome = job.run(move |world| program.run(&world))?;
+    Ok(plan.simulated(outcome.results.concat(), &outcome.timing).join("\n"))
+}
+
+/// Runs a plan as processes of ours: of a program in C, or of the running one.
+fn run_farside<P: Plan>(
+    setting: &Setting,
+    server: Option<&str>,
+    program: Option<&Path>,
+    ranks: u32,
+    plan: &P,
+) -> Result<String> {
+    let launch = match program {
+        Some(program) => Launch::new(program, ranks)?.arguments(plan.arguments()),
+        None => Launch::new(&setting.program, ranks)?
+            .arguments(["__bench", P::BENCH])
+            .arguments([serde_json::to_string(plan)?]),
+    };
+    let launch = launch.timeout(plan.deadline()).options(|options| {
+        if setting.nodes.is_some() {
+            (options.fabric, options.nodes, options.server) =
+                (Kind::Nic, setting.nodes, server.map(str::to_owned));
+            if server == Some(OFI) {
+                (options.fabric, options.server) = (Kind::Ofi, None);
+                options.provider = setting.provider.clone().or(options.provider.take());
             }
-        });
-    let launch = launch.arguments([serde_json::to_string(plan)?]).timeout(plan.deadline());
+        }
+    });
     let report = match plan.launcher_cores() {
         Some(cores) => cores.pinned(|| launch.run())??,
         None => launch.run()?,

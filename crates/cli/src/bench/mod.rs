@@ -8,6 +8,7 @@ mod locks;
 mod lu;
 mod ops;
 mod overlap;
+mod shmem;
 mod sync;
 
 use std::io::Write;
@@ -79,6 +80,12 @@ enum Bench {
     /// `apart`: the home's rank has a processor alone, whoever serves and everybody else has the
     /// others. `shared`: whoever serves has the home's processor.
     Interference(interference::Arguments),
+    /// OpenSHMEM: one set of C programs, with farside's library and with Open MPI's
+    ///
+    /// Single operations of PE 0 on the last PE, collectives, and whole programs that check their
+    /// result. Needs farside-oshcc, which `cargo xtask install --prefix DIR` puts beside farside,
+    /// and Open MPI's oshcc and oshrun unless --alone is given.
+    Shmem(shmem::Arguments),
     /// Programs on shared pages: tables 2 and 3 and figures 3 to 6 of [BST97]
     ///
     /// The barrier with a manager against the one along a tree, and pages that only rank 0 has at
@@ -119,7 +126,7 @@ struct Common {
     #[arg(long, value_delimiter = ',', value_name = "RIVAL,…")]
     against: Vec<String>,
     /// How long each case is measured in each round, in milliseconds; 20 by default, 100 for locks,
-    /// interference and hash tables
+    /// interference, hash tables and shmem
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
     /// How many rounds; a figure is the median of them
@@ -229,6 +236,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Bench::Overlap(arguments) => overlap::run(arguments),
         Bench::Lu(arguments) => lu::run(arguments),
         Bench::Interference(arguments) => interference::run(arguments),
+        Bench::Shmem(arguments) => shmem::run(arguments),
         Bench::Dsm(arguments) => dsm::run(arguments),
     }
 }
