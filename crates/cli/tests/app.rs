@@ -167,7 +167,7 @@ fn a_job_inside_a_job_does_not_survive_the_outer_launcher() {
 fn the_topology_can_be_pretended() {
     let finished =
         farside(["app", "hello", "-n", "4", "--topology", "node:2,socket:2"]).run().ends_with(0);
-    assert!(finished.stdout().contains("2 node, 4 socket, 4 ranks"), "{}", finished.stdout());
+    assert!(finished.stdout().contains("2 nodes, 4 sockets, 4 ranks"), "{}", finished.stdout());
     let finished = farside(["app", "hello", "-n", "4"])
         .variable("FARSIDE_TOPOLOGY", "node:4")
         .run()
@@ -176,7 +176,7 @@ fn the_topology_can_be_pretended() {
     // What is said on the command line holds.
     let both = farside(["app", "hello", "-n", "4", "--topology", "node:2"])
         .variable("FARSIDE_TOPOLOGY", "node:4");
-    assert!(both.run().ends_with(0).stdout().contains("2 node, 4 ranks"));
+    assert!(both.run().ends_with(0).stdout().contains("2 nodes, 4 ranks"));
 }
 
 #[test]

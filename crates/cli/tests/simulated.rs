@@ -56,7 +56,7 @@ fn simulated_ranks_are_divided_into_nodes() {
     let finished = farside(["app", "hello", "-n", "4", "--sim", "aries-xc30", "--nodes", "2"])
         .run()
         .ends_with(0);
-    assert!(finished.stdout().contains("2 node, 4 ranks"), "{}", finished.stdout());
+    assert!(finished.stdout().contains("2 nodes, 4 ranks"), "{}", finished.stdout());
     let on = |words: &[&str]| {
         farside(["app", "hello", "-n", "4", "--sim", "aries-xc30"].iter().chain(words)).run()
     };

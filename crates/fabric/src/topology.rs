@@ -224,9 +224,11 @@ impl Topology {
 
     /// Returns the levels and their sizes, for people to read.
     pub fn describe(&self) -> String {
-        let names: Vec<String> =
-            self.levels.iter().map(|level| format!("{} {}", level.elements, level.name)).collect();
-        format!("{}, {} ranks", names.join(", "), self.ranks())
+        let count = |number: u32, name: &str| {
+            format!("{number} {name}{}", if number == 1 { "" } else { "s" })
+        };
+        let levels = self.levels.iter().map(|level| count(level.elements, &level.name));
+        levels.chain([count(self.ranks(), "rank")]).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a rank sleeps until somebody changes its memory.
 //!
-//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (a
-//! bit each), looks at its condition once more, and sleeps until the bell has rung again. A waker
+//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (two
+//! bits each), looks at its condition once more, and sleeps until the bell has rung again. A waker
 //! changes the memory, looks at `watched`, and if the word's bit is there, clears all bits and
 //! rings. All these accesses are sequentially consistent, so at least one of the two sees the
 //! other: either the sleeper finds its condition true, or the waker finds the bit. A ring wakes all
@@ -48,8 +48,14 @@ impl Bell {
     /// memory was changed.
     #[inline]
     pub(crate) fn ring_if_watched(&self, bits: u64) {
+        self.ring_if(|watched| watched & bits != 0);
+    }
+
+    /// Likewise, if the bits of the words that sleepers wait for satisfy `is_watched`.
+    #[inline]
+    pub(crate) fn ring_if(&self, is_watched: impl FnOnce(u64) -> bool) {
         seen_in_one_order();
-        if self.watched.load(Ordering::SeqCst) & bits != 0 {
+        if is_watched(self.watched.load(Ordering::SeqCst)) {
             self.ring();
         }
     }

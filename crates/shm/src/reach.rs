@@ -43,7 +43,8 @@ impl Reach {
         // The change is visible before it is asked who sleeps: a sleeper that is not seen here sees
         // it.
         full_fence();
-        self.job.bell(at.rank).ring_if_watched(mapped.watch_bits(at.offset, at.width));
+        let is_watched = |watched| mapped.is_among(watched, at.offset, at.width);
+        self.job.bell(at.rank).ring_if(is_watched);
         Ok(())
     }
 
@@ -88,7 +89,7 @@ pub(crate) fn execute(job: &Arc<Job>, at: Word, op: Atomic) -> Result<u128> {
     let mapped = job.segment(at.rank, at.segment)?;
     let held = mapped.execute(at, op)?;
     if op.writes() {
-        job.bell(at.rank).ring_if_watched(mapped.watch_bits(at.offset, at.width));
+        job.bell(at.rank).ring_if(|watched| mapped.is_among(watched, at.offset, at.width));
     }
     Ok(held)
 }

@@ -119,15 +119,25 @@ impl Mapped {
     }
 
     /// Returns the bits under which sleepers announce that they wait for the word at `offset`; a
-    /// pair has two, one for each half.
+    /// pair has those of both halves.
     #[inline]
     pub fn watch_bits(&self, offset: u64, width: Width) -> u64 {
-        let first = watch_bit(self.salt.wrapping_add(offset));
+        let first = watch_bits(self.salt.wrapping_add(offset));
         if width == Width::Pair {
-            first | watch_bit(self.salt.wrapping_add(offset + 8))
+            first | watch_bits(self.salt.wrapping_add(offset + 8))
         } else {
             first
         }
+    }
+
+    /// Returns whether the word at `offset` is among those whose bits are in `watched`.
+    #[inline]
+    pub fn is_among(&self, watched: u64, offset: u64, width: Width) -> bool {
+        let is_in = |offset: u64| {
+            let bits = watch_bits(self.salt.wrapping_add(offset));
+            watched & bits == bits
+        };
+        watched != 0 && (is_in(offset) || (width == Width::Pair && is_in(offset + 8)))
     }
 
     /// Returns whether the owner may be asleep in a wait for the word at `offset`: then it must be
@@ -141,7 +151,7 @@ impl Mapped {
         let Some(watched) = self.watched else { return false };
         // SAFETY: `watched` is valid while `self` lives.
         let watched = unsafe { watched.as_ref() }.load(Ordering::SeqCst);
-        watched & self.watch_bits(offset, width) != 0
+        self.is_among(watched, offset, width)
     }
 
     /// Returns the word that has the [bits](Mapped::watch_bits) of all words that sleepers of the
@@ -166,7 +176,7 @@ impl Mapped {
         let (first, last) = (offset & !7, (offset + (bytes - 1)) & !7);
         let mut words = (first..=last).step_by(8);
         // There are 64 bits: so many words touch all of them.
-        (last - first) / 8 >= 64 || words.any(|at| watched & self.watch_bits(at, Width::W64) != 0)
+        (last - first) / 8 >= 64 || words.any(|at| self.is_among(watched, at, Width::W64))
     }
 
     /// Returns whether `bytes` at `offset` are inside.
@@ -342,11 +352,12 @@ fn acquire(lock: &AtomicU32, me: Rank, holder_is_lost: &mut dyn FnMut(Rank) -> b
     }
 }
 
-/// One of 64 bits for a word: words that share a bit wake each other's waiters for nothing, which
-/// is harmless.
+/// Two of 64 bits for a word, or one. Words that share them wake each other's waiters for nothing,
+/// which is harmless, and with two bits rare.
 #[inline]
-fn watch_bit(address: u64) -> u64 {
-    1 << ((address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
+fn watch_bits(address: u64) -> u64 {
+    let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    1 << (hash >> 58) | 1 << (hash >> 52 & 63)
 }
 
 /// Returns whether the processor swaps pairs without a lock. Where it does not, pair atomics are

@@ -192,15 +192,7 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
     about: "a queue in one word of every rank, as OpenSHMEM has it",
     kind: || Kind::Packed,
     needs_agent: false,
-    explored: &[Explored {
-        name: "d-mcs-packed",
-        kind: || Kind::Packed,
-        is_fifo: true,
-        near: Job::new(3).rounds(2),
-        deaths: Job::new(3),
-        limits: Job::new(3),
-        ..QUICK
-    }],
+    explored: &[Explored { name: "d-mcs-packed", kind: || Kind::Packed, is_fifo: true, ..QUICK }],
     costs: &[
         Cost::of("node:1", Case::Alone, Operations::atomics(1), Operations::atomics(2)),
         Cost::of("node:1", Case::Passed, Operations::and_signal(2), Operations::and_signal(2)),
