@@ -1,13 +1,13 @@
 //! How a rank sleeps until somebody changes its memory.
 //!
-//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for (two
-//! bits each), looks at its condition once more, and sleeps until the bell has rung again. A waker
-//! changes the memory, looks at `watched`, and if the word's bit is there, clears all bits and
-//! rings. All these accesses are sequentially consistent, so at least one of the two sees the
-//! other: either the sleeper finds its condition true, or the waker finds the bit. A ring wakes all
-//! sleepers of the rank, and each announces itself anew; that is why bits need no counts, and why
-//! the rings are read *before* the announcement: bits that a waker has cleared are bits of sleepers
-//! that its ring will wake.
+//! A sleeper notes how often the bell has rung, announces in `watched` which words it waits for
+//! (two bits each), looks at its condition once more, and sleeps until the bell has rung again. A
+//! waker changes the memory, looks at `watched`, and if the word's bits are there, clears all bits
+//! and rings. All these accesses are sequentially consistent, so at least one of the two sees the
+//! other: either the sleeper finds its condition true, or the waker finds the bits. A ring wakes
+//! all sleepers of the rank, and each announces itself anew; that is why bits need no counts, and
+//! why the rings are read *before* the announcement: bits that a waker has cleared are bits of
+//! sleepers that its ring will wake.
 //!
 //! `tests/loom_bell.rs` tries every interleaving, and fails when the rings are read after the
 //! announcement, or when the condition is not looked at again.
