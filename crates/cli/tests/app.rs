@@ -172,7 +172,7 @@ fn the_topology_can_be_pretended() {
         .variable("FARSIDE_TOPOLOGY", "node:4")
         .run()
         .ends_with(0);
-    assert!(finished.stdout().contains("4 node, 4 ranks"), "{}", finished.stdout());
+    assert!(finished.stdout().contains("4 nodes, 4 ranks"), "{}", finished.stdout());
     // What is said on the command line holds.
     let both = farside(["app", "hello", "-n", "4", "--topology", "node:2"])
         .variable("FARSIDE_TOPOLOGY", "node:4");
@@ -221,7 +221,7 @@ fn nothing_is_lost_under_any_lock() {
         let finished = farside(words.copied()).run().ends_with(0);
         assert_eq!(
             finished.stdout().matches(" 400 increments, all there").count(),
-            14,
+            15,
             "{}",
             finished.stdout()
         );
