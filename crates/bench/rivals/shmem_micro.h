@@ -290,7 +290,8 @@ static void run_broadcast(long n)
 
 static bool good_broadcast(void)
 {
-    return collected[0] >= 1 && collected[0] <= (uint64_t)pes
+    /* A root gets nothing: after a single broadcast, PE 0 has nothing yet. */
+    return (collected[0] >= 1 || me == 0) && collected[0] <= (uint64_t)pes
         && collected[vector - 1] == collected[0];
 }
 
