@@ -1,7 +1,7 @@
 //! Queuing lock in one word of every rank, zero at rest: what OpenSHMEM's locks are, which programs
 //! keep in a `long` of their own.
 //!
-//! Paper:     [RMALOCK16] listings 2 and 3 (D-MCS).
+//! Paper:     \[RMALOCK16\] listings 2 and 3 (D-MCS).
 //! Differs:   one word of 64 bits a rank instead of three: its halves are the tail, which counts at
 //!            one rank only, and the rank's node, which is the successor and a bit for a grant. A
 //!            queued request cannot be given up: with a time limit, it polls.
@@ -75,7 +75,7 @@ variants! {
     ByStore { Variant { KEEPS_LINKS: bool = false } }
 }
 
-/// Takes the lock; returns whether it had to queue. [RMALOCK16 listing 2]
+/// Takes the lock; returns whether it had to queue. \[RMALOCK16 listing 2\]
 pub fn acquire<V: Variant>(lock: &impl Halves) -> Result<bool> {
     let (mine, tail) = (lock.me().0 + 1, lock.half(lock.home(), Half::Tail));
     let before = lock.with(|context| context.swap(tail, mine))?;
@@ -100,7 +100,7 @@ pub fn attempt(lock: &impl Halves) -> Result<bool> {
     Ok(lock.with(|context| context.compare_swap(tail, 0, mine))? == 0)
 }
 
-/// Passes the lock on; returns to whom. Fails if it is not held by anybody. [RMALOCK16 listing 3]
+/// Passes the lock on; returns to whom. Fails if it is not held by anybody. \[RMALOCK16 listing 3\]
 pub fn release<V: Variant>(lock: &impl Halves) -> Result<Option<Rank>> {
     let own = lock.half(lock.me(), Half::Node);
     let mut next = lock.with(|context| context.load(own))?;
