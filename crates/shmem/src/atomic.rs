@@ -6,7 +6,7 @@ use farside::fabric::{Atomic, Width};
 
 use crate::context::CtxHandle;
 use crate::exit::{self, Call, OrExit};
-use crate::transfer::{Direct, Target};
+use crate::transfer::{Direct, Target, check_aligned};
 
 /// The operations, as `core.h` numbers them.
 #[inline]
@@ -27,9 +27,7 @@ fn operation(op: c_int, value: u64, compare: u64, call: Call) -> Atomic {
 /// Returns the width of an aligned word; exits if it is none.
 #[inline]
 fn width(dest: *const c_void, bytes: usize, call: Call) -> Width {
-    if !dest.addr().is_multiple_of(bytes) {
-        exit::end(call, &format!("the word at {dest:p} is not aligned to its {bytes} bytes"));
-    }
+    check_aligned(dest, bytes, call);
     if bytes == 4 { Width::W32 } else { Width::W64 }
 }
 
@@ -68,14 +66,9 @@ fn at_once(
     op: Atomic,
 ) -> Option<u64> {
     let direct = Direct::find(ctx, dest, bytes, pe)?;
-    // The operation is known in each arm: what is left is one instruction.
-    match (bytes, op) {
-        (8, Atomic::Add(_)) => direct.atomic(Width::W64, op),
-        (8, Atomic::Load) => direct.atomic(Width::W64, op),
-        (8, Atomic::Swap(_)) => direct.atomic(Width::W64, op),
-        (8, Atomic::CompareSwap { .. }) => direct.atomic(Width::W64, op),
-        (8, _) => direct.atomic(Width::W64, op),
-        (4, _) => direct.atomic(Width::W32, op),
+    match bytes {
+        8 => direct.atomic(Width::W64, op),
+        4 => direct.atomic(Width::W32, op),
         _ => None,
     }
 }

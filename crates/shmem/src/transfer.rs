@@ -169,6 +169,14 @@ pub(crate) fn check_not_null(address: *const c_void, bytes: usize, call: Call) {
     }
 }
 
+/// Ends the job if a word is not aligned to its length.
+#[inline]
+pub(crate) fn check_aligned(word: *const c_void, bytes: usize, call: Call) {
+    if !word.addr().is_multiple_of(bytes) {
+        exit::end(call, &format!("the word at {word:p} is not aligned to its {bytes} bytes"));
+    }
+}
+
 /// # Safety
 ///
 /// `source` must be readable for `bytes` bytes, unless it is null.

@@ -12,7 +12,7 @@ use farside::{Error, WaitOptions};
 
 use crate::exit::{self, Call, OrExit};
 use crate::runtime::{Runtime, runtime};
-use crate::transfer::symmetric;
+use crate::transfer::{check_aligned, symmetric};
 
 /// How long a waiter sleeps before it looks again.
 const NAP: Duration = Duration::from_millis(1);
@@ -125,10 +125,7 @@ fn sleep(runtime: &'static Runtime, ivar: *const c_void, until: Comparison, call
 /// Checks that a word may be waited for.
 #[inline]
 fn check(runtime: &'static Runtime, ivar: *const c_void, bytes: usize, count: usize, call: Call) {
-    let element = bytes / count;
-    if !ivar.addr().is_multiple_of(element) {
-        exit::end(call, &format!("the word at {ivar:p} is not aligned to its {element} bytes"));
-    }
+    check_aligned(ivar, bytes / count, call);
     symmetric(runtime, ivar, bytes, call);
 }
 

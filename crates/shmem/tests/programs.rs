@@ -118,7 +118,8 @@ fn compile_with(compiler: &str, source: &str, more: &[&str]) -> Program {
 
 /// A program of the tests, compiled once.
 fn program(source: &'static str) -> &'static Program {
-    static COMPILED: [OnceLock<Program>; PROGRAMS.len()] = [const { OnceLock::new() }; 29];
+    static COMPILED: [OnceLock<Program>; PROGRAMS.len()] =
+        [const { OnceLock::new() }; PROGRAMS.len()];
     let at = PROGRAMS.iter().position(|&name| name == source).expect("it is in the list");
     COMPILED[at]
         .get_or_init(|| compile_by(if source.ends_with(".cc") { "g++" } else { "gcc" }, source))
