@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use farside_job::{Kind, Options};
+use farside_job::Options;
 use farside_testing::{
-    Program, SANITIZERS, command, launch, libraries, run, succeed, succeed_sanitized,
-    succeed_under_valgrind, wanted,
+    Program, SANITIZERS, command, launch, libraries, one_node, run, succeed, succeed_sanitized,
+    succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
 };
 
 /// The examples, with what rank 0 says in the end; `failure` is for itself.
@@ -23,19 +23,6 @@ const EXAMPLES: [(&str, &str); 8] = [
 
 /// The programs of the tests alone.
 const TESTS: [&str; 3] = ["one_sided", "together", "refused"];
-
-fn one_node(_: &mut Options) {}
-
-fn two_nodes(options: &mut Options) {
-    options.fabric = Kind::Nic;
-    options.nodes = Some(2);
-}
-
-fn two_nodes_over_ofi(options: &mut Options) {
-    options.fabric = Kind::Ofi;
-    options.nodes = Some(2);
-    options.provider.get_or_insert("tcp;ofi_rxm".into());
-}
 
 /// The compiler of a source, of the two families.
 fn compilers(source: &str) -> [&'static str; 2] {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use farside_job::{Kind, Options};
+use farside_job::Options;
 use farside_launch::Launch;
 use farside_testing::{
-    DEADLINE, Program, SANITIZERS, command, libraries, run, succeed, succeed_sanitized,
-    succeed_under_valgrind, wanted,
+    DEADLINE, Program, SANITIZERS, command, libraries, one_node, run, succeed, succeed_sanitized,
+    succeed_under_valgrind, two_nodes, two_nodes_over_ofi, wanted,
 };
 
 /// The programs of the tests. Each says at its end how many checks it has made.
@@ -44,19 +44,6 @@ const PROGRAMS: [&str; 29] = [
     "wait.c",
     "wait_many.c",
 ];
-
-fn one_node(_: &mut Options) {}
-
-fn two_nodes(options: &mut Options) {
-    options.fabric = Kind::Nic;
-    options.nodes = Some(2);
-}
-
-fn two_nodes_over_ofi(options: &mut Options) {
-    options.fabric = Kind::Ofi;
-    options.nodes = Some(2);
-    options.provider.get_or_insert("tcp;ofi_rxm".into());
-}
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use farside_job::Options;
+use farside_job::{Kind, Options};
 use farside_launch::{Launch, Report};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -70,6 +70,22 @@ pub fn compile(command: &mut Command, directory: &Path) -> Program {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     Program { path }
+}
+
+/// Leaves a job on one node, over shared memory.
+pub fn one_node(_: &mut Options) {}
+
+/// Puts a job on two nodes, over UDP.
+pub fn two_nodes(options: &mut Options) {
+    options.fabric = Kind::Nic;
+    options.nodes = Some(2);
+}
+
+/// Puts a job on two nodes, over libfabric.
+pub fn two_nodes_over_ofi(options: &mut Options) {
+    options.fabric = Kind::Ofi;
+    options.nodes = Some(2);
+    options.provider.get_or_insert("tcp;ofi_rxm".into());
 }
 
 /// Runs a program as some ranks and returns what came of it.
