@@ -39,7 +39,7 @@ pub use connection::Connection;
 pub use departure::{Departure, Loss, first_cause};
 pub use error::{Error, ErrorClass, ExitCause, Fault, LayerError, Result};
 pub use job::{Effort, FailureCounters, Failures, JobState, JobView, PeerState, Roster};
-pub use memory::Mapped;
+pub use memory::{Mapped, watch_bits};
 pub use observed::{Kind, Observed, Observer, Operation};
 pub use operation::{Atomic, Number, Sum, Width};
 pub use topology::Topology;

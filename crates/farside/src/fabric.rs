@@ -12,12 +12,12 @@
 //! | operations as data | [`Atomic`], [`OldValue`] |
 //! | the connection to a job | [`Connection`], [`connect`] |
 //! | what a rank knows of the others | [`JobView`], [`Departure`], [`Loss`], [`Failures`] |
-//! | memory that loads and stores reach | [`Mapped`] |
+//! | memory that loads and stores reach | [`Mapped`], [`watch_bits`] |
 //! | errors of a layer above | [`Fault`] |
 //! | every operation, seen | [`observed`], [`counting`], [`tracing`] |
 
 pub use farside_fabric::{
     Atomic, Connection, Departure, Failures, Fault, JobView, Loss, Mapped, OldValue, Region,
-    SegmentId, Width, Word, counting, observed, tracing,
+    SegmentId, Width, Word, counting, observed, tracing, watch_bits,
 };
 pub use farside_job::connect;

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use farside::fabric::Mapped;
+use farside::fabric::{Mapped, watch_bits};
 use farside::raw::Memory;
 
 /// A run of addresses of this PE that are symmetric objects.
@@ -24,6 +24,8 @@ pub(crate) struct Near {
     base: *mut u8,
     /// Zero while the PE waits for no word.
     watched: *const AtomicU64,
+    /// What is added to an offset before its watch bits are computed.
+    salt: u64,
     mapped: *const Mapped,
 }
 
@@ -33,10 +35,15 @@ static UNWATCHED: AtomicU64 = AtomicU64::new(0);
 impl Near {
     fn new(mapped: Option<&Mapped>) -> Near {
         let Some(mapped) = mapped else {
-            return Near { base: ptr::null_mut(), watched: &UNWATCHED, mapped: ptr::null() };
+            return Near {
+                base: ptr::null_mut(),
+                watched: &UNWATCHED,
+                salt: 0,
+                mapped: ptr::null(),
+            };
         };
         let watched = mapped.watched().map_or(&raw const UNWATCHED, |word| word.as_ptr());
-        Near { base: mapped.base().as_ptr(), watched, mapped }
+        Near { base: mapped.base().as_ptr(), watched, salt: mapped.salt(), mapped }
     }
 
     /// Returns the address of an offset, which must be inside.
@@ -45,11 +52,14 @@ impl Near {
         self.base.wrapping_add(offset as usize)
     }
 
-    /// Returns whether the PE waits for anything.
+    /// Returns whether the PE may be asleep in a wait for the aligned word of 64 bits at `offset`.
+    /// One that falls asleep at this moment may be missed.
     #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
+    pub(crate) fn is_word_watched(&self, offset: u64) -> bool {
         // SAFETY: it belongs to the region's memory, which is held.
-        unsafe { &*self.watched }.load(Ordering::Relaxed) != 0
+        let watched = unsafe { &*self.watched }.load(Ordering::Relaxed);
+        let bits = watch_bits(self.salt.wrapping_add(offset));
+        watched & bits == bits
     }
 
     /// Returns the part.

@@ -86,30 +86,41 @@ impl Direct {
     /// `source` must be readable for `bytes` bytes.
     #[inline(always)]
     unsafe fn put(&self, source: *const u8, bytes: usize) {
-        let to = self.near.at(self.offset);
-        if bytes == 8 && to.addr().is_multiple_of(8) {
-            // SAFETY: by the caller's promise; `to` is inside and aligned.
-            unsafe {
-                let value = source.cast::<u64>().read_unaligned();
-                (*to.cast::<AtomicU64>()).store(value, Ordering::Relaxed);
-            }
+        if bytes == 8 && self.is_aligned_word() {
+            // SAFETY: by the caller's promise.
+            self.put_word(unsafe { source.cast::<u64>().read_unaligned() });
         } else {
             // SAFETY: by the caller's promise.
             let data = unsafe { slice::from_raw_parts(source, bytes) };
-            let fits = self.near.mapped().put(self.offset, data);
-            debug_assert!(fits);
-        }
-        self.runtime.world.note_stores();
-        if self.near.is_watched() {
-            self.wake_for(bytes);
+            self.put_bytes(data);
         }
     }
 
-    /// Wakes the PE if it waits for a word among those that were written.
-    #[inline(never)]
-    fn wake_for(&self, bytes: usize) {
-        if self.near.mapped().is_watched_within(self.offset, bytes as u64) {
-            self.runtime.world.fabric().wake(Rank(self.pe));
+    #[inline(always)]
+    fn is_aligned_word(&self) -> bool {
+        self.offset.is_multiple_of(8)
+    }
+
+    /// Writes the object, which is a word of 64 bits and aligned.
+    #[inline(always)]
+    fn put_word(&self, value: u64) {
+        let word = self.near.at(self.offset).cast::<AtomicU64>();
+        // Whatever this PE has put there before is seen by whoever sees the word.
+        // SAFETY: the object was found, so it is inside, and a region begins at a page.
+        unsafe { (*word).store(value, Ordering::Release) };
+        self.runtime.world.note_stores();
+        if self.near.is_word_watched(self.offset) {
+            wake(self.pe);
+        }
+    }
+
+    fn put_bytes(&self, data: &[u8]) {
+        let mapped = self.near.mapped();
+        let fits = mapped.put(self.offset, data);
+        debug_assert!(fits);
+        self.runtime.world.note_stores();
+        if mapped.is_watched_within(self.offset, data.len() as u64) {
+            wake(self.pe);
         }
     }
 
@@ -120,8 +131,8 @@ impl Direct {
     /// `dest` must be writable for `bytes` bytes.
     #[inline(always)]
     unsafe fn get(&self, dest: *mut u8, bytes: usize) {
-        let from = self.near.at(self.offset);
-        if bytes == 8 && from.addr().is_multiple_of(8) {
+        if bytes == 8 && self.is_aligned_word() {
+            let from = self.near.at(self.offset);
             // SAFETY: by the caller's promise; `from` is inside and aligned.
             unsafe {
                 let value = (*from.cast::<AtomicU64>()).load(Ordering::Relaxed);
@@ -141,9 +152,17 @@ impl Direct {
         let mapped = self.near.mapped();
         let held = mapped.atomic(self.offset, width, op)?;
         if op.writes() && mapped.is_watched(self.offset, width) {
-            self.runtime.world.fabric().wake(Rank(self.pe));
+            wake(self.pe);
         }
         Some(held as u64)
+    }
+}
+
+/// Wakes a PE that sleeps in a wait.
+#[cold]
+fn wake(pe: u32) {
+    if let Some(runtime) = if_running() {
+        runtime.world.fabric().wake(Rank(pe));
     }
 }
 
@@ -339,15 +358,31 @@ extern "C" fn farside_shmem_put_value(
     pe: c_int,
     call: Call,
 ) {
-    let value = value.to_ne_bytes();
-    if bytes > value.len() {
-        exit::end(call, &"a value of more than eight bytes");
-    }
     match Direct::find(ctx, dest, bytes, pe) {
-        // SAFETY: the value is at least this long.
-        Some(direct) => unsafe { direct.put(value.as_ptr(), bytes) },
-        // SAFETY: as above.
-        None => unsafe { put_slowly(ctx, dest, value.as_ptr().cast(), bytes, pe, call) },
+        Some(direct) if bytes == 8 && direct.is_aligned_word() => direct.put_word(value),
+        found => put_short_value(found, ctx, dest, value, bytes, pe, call),
+    }
+}
+
+/// A value that is not a whole word, or that is not near.
+#[inline(never)]
+fn put_short_value(
+    found: Option<Direct>,
+    ctx: CtxHandle,
+    dest: *mut c_void,
+    value: u64,
+    bytes: usize,
+    pe: c_int,
+    call: Call,
+) {
+    let value = value.to_ne_bytes();
+    let Some(data) = value.get(..bytes) else {
+        exit::end(call, &"a value of more than eight bytes");
+    };
+    match found {
+        Some(direct) => direct.put_bytes(data),
+        // SAFETY: the data is this long.
+        None => unsafe { put_slowly(ctx, dest, data.as_ptr().cast(), bytes, pe, call) },
     }
 }
 
@@ -397,6 +432,16 @@ unsafe extern "C" fn farside_shmem_put_signal(
             exit::end(call, &format!("{other} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"))
         }
     };
+    if signal_op == SIGNAL_SET
+        && !source.is_null()
+        && let Some(target) = Direct::find(ctx, dest, bytes, pe)
+        && let Some(flag) = Direct::find(ctx, sig_addr.cast(), size_of::<u64>(), pe)
+        && flag.is_aligned_word()
+    {
+        // SAFETY: by the specification it is readable.
+        unsafe { target.put(source.cast(), bytes) };
+        return flag.put_word(signal);
+    }
     let flag = Target::new(ctx, sig_addr.cast(), size_of::<u64>(), pe, call);
     if !sig_addr.is_aligned() {
         exit::end(call, &format!("the signal at {sig_addr:p} is not aligned to 8 bytes"));

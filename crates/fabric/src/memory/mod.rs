@@ -118,6 +118,11 @@ impl Mapped {
         self.base
     }
 
+    /// Returns what is added to an offset before its [`watch_bits`] are computed.
+    pub fn salt(&self) -> u64 {
+        self.salt
+    }
+
     /// Returns the bits under which sleepers announce that they wait for the word at `offset`; a
     /// pair has those of both halves.
     #[inline]
@@ -355,7 +360,7 @@ fn acquire(lock: &AtomicU32, me: Rank, holder_is_lost: &mut dyn FnMut(Rank) -> b
 /// Two of 64 bits for a word, or one. Words that share them wake each other's waiters for nothing,
 /// which is harmless, and with two bits rare.
 #[inline]
-fn watch_bits(address: u64) -> u64 {
+pub fn watch_bits(address: u64) -> u64 {
     let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     1 << (hash >> 58) | 1 << (hash >> 52 & 63)
 }
