@@ -342,7 +342,8 @@ impl Running {
             let named = all.iter().filter(|(name, _)| name == "sh");
             let own = name_and_state(pid).map(|(_, state)| state == 'T');
             let fits = |state: char| (state == 'T') == stopped;
-            named.clone().count() == shells
+            // One that was stopped before the child that it has made is anything else counts twice.
+            named.clone().count() >= shells
                 && named.clone().all(|(_, state)| fits(*state))
                 && own == Some(stopped)
         });
