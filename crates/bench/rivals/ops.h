@@ -10,14 +10,14 @@
 #include "rival.h"
 
 enum kind {
-    PUT, GET, ACCUMULATE, PUT_STRIDED,              /* measured at every size */
+    PUT, GET, ACCUMULATE, GET_ACCUMULATE, PUT_STRIDED,  /* measured at every size */
     FETCH_ADD, SWAP, COMPARE_SWAP, SIGNAL, RATE,    /* always 8 bytes */
     BARRIER,                                        /* no bytes */
     KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-    "put", "get", "accumulate", "put_strided",
+    "put", "get", "accumulate", "get_accumulate", "put_strided",
     "fetch_add", "swap", "compare_swap", "signal", "rate", "barrier",
 };
 
@@ -47,6 +47,7 @@ static void library_finish(void);
 /* ---- state shared with the hooks ---- */
 
 static char *local;         /* rank 0's side of every transfer */
+static char *fetched;       /* where rank 0 gets what an accumulate has found */
 static char *region;        /* the own target region: data, then the cell */
 static size_t cell_offset;  /* where the atomics' word lies in the region */
 /* Operations done in this case. Every atomic is chosen so that the cell holds
@@ -83,17 +84,22 @@ static bool parse_size(const char *text, struct plan *plan)
     return true;
 }
 
+static bool accumulates(enum kind kind)
+{
+    return kind == ACCUMULATE || kind == GET_ACCUMULATE;
+}
+
 /* Whether this library can be asked for this case at all. */
 static bool skipped(const struct plan *plan, enum kind kind)
 {
-    return (kind == ACCUMULATE && !LIBRARY_HAS_ACCUMULATE)
+    return (accumulates(kind) && !LIBRARY_HAS_ACCUMULATE)
         || (kind == BARRIER && plan->computing);
 }
 
 static bool check_size(enum kind kind, size_t bytes)
 {
-    if (kind == ACCUMULATE && bytes % sizeof(double) != 0)
-        return fail("bad size '%zu': accumulate needs a multiple of 8", bytes);
+    if (accumulates(kind) && bytes % sizeof(double) != 0)
+        return fail("bad size '%zu': %s needs a multiple of 8", bytes, kind_names[kind]);
     if (kind == PUT_STRIDED && bytes % (bytes < 64 ? STRIDED_UNIT : 64) != 0)
         return fail("bad size '%zu': put_strided needs a multiple of %d",
                     bytes, bytes < 64 ? STRIDED_UNIT : 64);
@@ -174,7 +180,7 @@ static void prepare(int rank, enum kind kind, size_t bytes)
     done = 0;
     if (rank == 0) {
         memset(local, kind == GET ? 0 : SENT, span);
-        if (kind == ACCUMULATE)
+        if (accumulates(kind))
             for (size_t i = 0; i < bytes / sizeof(double); i++)
                 ((double *)local)[i] = 1.0;
     } else if (rank == 1) {
@@ -188,6 +194,11 @@ static void prepare(int rank, enum kind kind, size_t bytes)
 static bool verify(int rank, enum kind kind, size_t bytes, long count)
 {
     const unsigned char *mine = (const unsigned char *)(rank == 0 ? local : region);
+    if (kind == GET_ACCUMULATE && rank == 0) {
+        const double *before = (const double *)fetched;
+        return before[0] == (double)count - 1
+            && before[bytes / sizeof(double) - 1] == (double)count - 1;
+    }
     if (rank != (kind == GET ? 0 : 1))
         return true;
     switch (kind) {
@@ -203,7 +214,8 @@ static bool verify(int rank, enum kind kind, size_t bytes, long count)
         return mine[0] == SENT && mine[STRIDED_ROW] == 0
             && mine[last_row + STRIDED_ROW - 1] == SENT;
     }
-    case ACCUMULATE: {
+    case ACCUMULATE:
+    case GET_ACCUMULATE: {
         const double *sums = (const double *)region;
         return sums[0] == (double)count
             && sums[bytes / sizeof(double) - 1] == (double)count;
@@ -295,9 +307,10 @@ int main(int argc, char **argv)
         /* Strided rows lie at twice their length. */
         cell_offset = (2 * max + CELL_BYTES - 1) / CELL_BYTES * CELL_BYTES;
         local = aligned_alloc(CELL_BYTES, cell_offset);
+        fetched = aligned_alloc(CELL_BYTES, cell_offset);
         good = library_allocate(cell_offset + CELL_BYTES, &region);
         /* Every rank must come to the same verdict, or some wait forever. */
-        for (int r = 0, mine = good && local != NULL; r < ranks; r++)
+        for (int r = 0, mine = good && local != NULL && fetched != NULL; r < ranks; r++)
             good &= library_share(r, mine) != 0;
         if (!good)
             fail("no memory for %zu bytes", cell_offset);
@@ -306,6 +319,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", problem);
     good = good && all_cases(&plan, rank);
     free(local);
+    free(fetched);
     library_finish();
     return good ? 0 : 1;
 }

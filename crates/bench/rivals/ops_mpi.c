@@ -87,6 +87,14 @@ static void library_run(enum kind kind, size_t bytes, long n)
         }
         done += (uint64_t)n;
         break;
+    case GET_ACCUMULATE:
+        for (long i = 0; i < n; i++) {
+            MPI_Get_accumulate(local, length / 8, MPI_DOUBLE, fetched, length / 8, MPI_DOUBLE,
+                               1, 0, length / 8, MPI_DOUBLE, MPI_SUM, window);
+            MPI_Win_flush(1, window);
+        }
+        done += (uint64_t)n;
+        break;
     case PUT_STRIDED:
         run_strided(bytes, n);
         break;

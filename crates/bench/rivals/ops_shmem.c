@@ -109,7 +109,8 @@ static void library_run(enum kind kind, size_t bytes, long n)
         for (long i = 0; i < n; i++)
             shmem_barrier_all();
         break;
-    case ACCUMULATE:    /* OpenSHMEM has none */
+    case ACCUMULATE:        /* OpenSHMEM has none */
+    case GET_ACCUMULATE:
     case KINDS:
         break;
     }

@@ -289,6 +289,51 @@
 #define FARSIDE_C64 7
 
 /**
+ * A signed integer of 8 bits.
+ */
+#define FARSIDE_I8 8
+
+/**
+ * A signed integer of 16 bits.
+ */
+#define FARSIDE_I16 9
+
+/**
+ * An unsigned integer of 8 bits.
+ */
+#define FARSIDE_U8 10
+
+/**
+ * An unsigned integer of 16 bits.
+ */
+#define FARSIDE_U16 11
+
+/**
+ * A structure of an int16_t and an int32_t, its index. Accumulates only, as the following.
+ */
+#define FARSIDE_I16_INDEX 12
+
+/**
+ * A structure of an int32_t and an int32_t, its index.
+ */
+#define FARSIDE_I32_INDEX 13
+
+/**
+ * A structure of an int64_t and an int32_t, its index.
+ */
+#define FARSIDE_I64_INDEX 14
+
+/**
+ * A structure of a float and an int32_t, its index.
+ */
+#define FARSIDE_F32_INDEX 15
+
+/**
+ * A structure of a double and an int32_t, its index.
+ */
+#define FARSIDE_F64_INDEX 16
+
+/**
  * The sum; integers wrap.
  */
 #define FARSIDE_SUM 0
@@ -322,6 +367,43 @@
  * The bits that only one of both has. Integers only.
  */
 #define FARSIDE_XOR 6
+
+/**
+ * 1 if both are not zero, else 0. Accumulates of integers only.
+ */
+#define FARSIDE_LOGICAL_AND 7
+
+/**
+ * 1 if one of both is not zero, else 0. Accumulates of integers only.
+ */
+#define FARSIDE_LOGICAL_OR 8
+
+/**
+ * 1 if only one of both is not zero, else 0. Accumulates of integers only.
+ */
+#define FARSIDE_LOGICAL_XOR 9
+
+/**
+ * The structure with the lesser value, of equal values that with the lesser index. Accumulates of
+ * values with an index only.
+ */
+#define FARSIDE_MIN_LOC 10
+
+/**
+ * The structure with the greater value, of equal values that with the lesser index. Accumulates of
+ * values with an index only.
+ */
+#define FARSIDE_MAX_LOC 11
+
+/**
+ * What was sent. Accumulates only.
+ */
+#define FARSIDE_REPLACE 12
+
+/**
+ * What was there: nothing is sent. Accumulates only, for fetching.
+ */
+#define FARSIDE_NO_OP 13
 
 /**
  * Origins lock a target by themselves, and operations are issued at once.
@@ -910,10 +992,11 @@ int farside_put_signal(farside_context_t context,
                        const farside_signal_t *signal);
 
 /**
- * Adds `scale` times `count` numbers of `data` to those of a rank's part of a window, from
- * `offset` on; accumulates on the same numbers do not disturb each other. `number` is one of
- * FARSIDE_I32 to FARSIDE_C64, `operation` is FARSIDE_SUM, the only one that fabrics have, and a
- * null `scale` is one. Returns as soon as `data` may be reused.
+ * Combines `count` elements of `data` with those of a rank's part of a window, from `offset` on;
+ * accumulates on the same elements do not disturb each other. `number` is their kind, one of
+ * FARSIDE_I32 to FARSIDE_F64_INDEX, `operation` one of FARSIDE_SUM to FARSIDE_NO_OP that they have
+ * (else FARSIDE_ERROR_UNSUPPORTED), and a sum may multiply the elements of `data` by `scale`; NULL
+ * is one. Returns as soon as `data` may be reused.
  */
 int farside_accumulate(farside_context_t context,
                        farside_window_t window,
@@ -924,6 +1007,20 @@ int farside_accumulate(farside_context_t context,
                        int number,
                        int operation,
                        const void *scale);
+
+/**
+ * Does a farside_accumulate, and writes what the elements were before to `old`: each is read and
+ * changed in one step. For FARSIDE_NO_OP, `data` may be NULL.
+ */
+int farside_get_accumulate(farside_context_t context,
+                           farside_window_t window,
+                           uint32_t rank,
+                           uint64_t offset,
+                           const void *data,
+                           void *old,
+                           size_t count,
+                           int number,
+                           int operation);
 
 /**
  * Orders puts: what this context put before lands ahead of what it puts, signals, accumulates or
@@ -1127,6 +1224,21 @@ int farside_get_request(farside_context_t context,
                         void *into,
                         size_t bytes,
                         farside_request_t *request);
+
+/**
+ * Starts a farside_get_accumulate. `data` may be changed when the call returns; what was there is
+ * in `old`, which may be touched, when the request is complete.
+ */
+int farside_get_accumulate_request(farside_context_t context,
+                                   farside_window_t window,
+                                   uint32_t rank,
+                                   uint64_t offset,
+                                   const void *data,
+                                   void *old,
+                                   size_t count,
+                                   int number,
+                                   int operation,
+                                   farside_request_t *request);
 
 /**
  * Starts a barrier: the request is complete when all members have started it. Between times any
@@ -1441,8 +1553,8 @@ int farside_epoch_get(farside_epoch_t epoch,
                       size_t bytes);
 
 /**
- * Adds `scale` times `count` numbers of `data` to those of a target, from displacement `at` on.
- * See farside_accumulate.
+ * Combines `count` elements of `data` with those of a target, from displacement `at` on. See
+ * farside_accumulate.
  */
 int farside_epoch_accumulate(farside_epoch_t epoch,
                              uint32_t target,
@@ -1452,6 +1564,19 @@ int farside_epoch_accumulate(farside_epoch_t epoch,
                              int number,
                              int operation,
                              const void *scale);
+
+/**
+ * Does a farside_epoch_accumulate, and writes what the elements were before to `old`. See
+ * farside_get_accumulate.
+ */
+int farside_epoch_get_accumulate(farside_epoch_t epoch,
+                                 uint32_t target,
+                                 uint64_t at,
+                                 const void *data,
+                                 void *old,
+                                 size_t count,
+                                 int number,
+                                 int operation);
 
 /**
  * Changes one word of 64 bits of a target by FARSIDE_FETCH_SUM to FARSIDE_FETCH_XOR, and gives

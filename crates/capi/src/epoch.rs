@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_void};
 
 use farside::epoch::{Design, Mode, Op, Options, Window};
-use farside::{Rank, Result, Summand};
+use farside::{Rank, Result};
 
 use crate::job::{context, farside_context_t};
-use crate::number::{check_accumulate, of_number, scale};
+use crate::number;
 use crate::request::Users;
 use crate::status::{Out, bad, bytes, bytes_mut, guarded, input};
 use crate::team::{farside_team_t, team};
@@ -265,8 +265,8 @@ pub unsafe extern "C" fn farside_epoch_get(
     })
 }
 
-/// Adds `scale` times `count` numbers of `data` to those of a target, from displacement `at` on.
-/// See farside_accumulate.
+/// Combines `count` elements of `data` with those of a target, from displacement `at` on. See
+/// farside_accumulate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_epoch_accumulate(
     epoch: farside_epoch_t,
@@ -279,30 +279,34 @@ pub unsafe extern "C" fn farside_epoch_accumulate(
     scale: *const c_void,
 ) -> c_int {
     guarded(|| {
-        check_accumulate(operation)?;
-        let (window, target) = (self::epoch(epoch)?, Rank(target));
         // SAFETY: by the caller's promise.
-        unsafe { of_number!(number, accumulate(window, target, at, data, count, scale)) }
+        let accumulate = unsafe { number::accumulate(number, operation, scale)? };
+        // SAFETY: by the caller's promise.
+        let data = unsafe { number::elements(&accumulate, data, count)? };
+        self::epoch(epoch)?.accumulate_by(&accumulate, data, Rank(target), at)
     })
 }
 
-/// Accumulates numbers of one kind.
-///
-/// # Safety
-///
-/// The pointers are null or valid for reads of so many numbers, and of one.
-unsafe fn accumulate<T: Summand>(
-    window: &Window<'static>,
-    target: Rank,
+/// Does a farside_epoch_accumulate, and writes what the elements were before to `old`. See
+/// farside_get_accumulate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farside_epoch_get_accumulate(
+    epoch: farside_epoch_t,
+    target: u32,
     at: u64,
     data: *const c_void,
+    old: *mut c_void,
     count: usize,
-    scale: *const c_void,
-) -> Result<()> {
-    // SAFETY: by the caller's promise.
-    let (data, scale) =
-        unsafe { (input::<T>(data.cast(), count, "data")?, self::scale::<T>(scale)?) };
-    window.accumulate(scale, data, target, at)
+    number: c_int,
+    operation: c_int,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: there is no scale.
+        let accumulate = unsafe { number::accumulate(number, operation, std::ptr::null())? };
+        // SAFETY: by the caller's promise.
+        let (data, old) = unsafe { number::fetching(&accumulate, data, old, count)? };
+        self::epoch(epoch)?.get_accumulate_by(&accumulate, data, Rank(target), at, old)
+    })
 }
 
 /// Changes one word of 64 bits of a target by FARSIDE_FETCH_SUM to FARSIDE_FETCH_XOR, and gives

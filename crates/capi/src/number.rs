@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use farside::{Complex, Error, Plain, Result, Summand};
+use farside::raw::{Accumulate, Number};
+use farside::{Complex, Error, Op, Plain, Result};
 
-use crate::status::{bad, input};
+use crate::status::{bad, bytes_mut, input};
 
 /// A signed integer of 32 bits.
 pub const FARSIDE_I32: c_int = 0;
@@ -22,6 +23,45 @@ pub const FARSIDE_F64: c_int = 5;
 pub const FARSIDE_C32: c_int = 6;
 /// A complex number of two doubles, the real part first.
 pub const FARSIDE_C64: c_int = 7;
+/// A signed integer of 8 bits.
+pub const FARSIDE_I8: c_int = 8;
+/// A signed integer of 16 bits.
+pub const FARSIDE_I16: c_int = 9;
+/// An unsigned integer of 8 bits.
+pub const FARSIDE_U8: c_int = 10;
+/// An unsigned integer of 16 bits.
+pub const FARSIDE_U16: c_int = 11;
+/// A structure of an int16_t and an int32_t, its index. Accumulates only, as the following.
+pub const FARSIDE_I16_INDEX: c_int = 12;
+/// A structure of an int32_t and an int32_t, its index.
+pub const FARSIDE_I32_INDEX: c_int = 13;
+/// A structure of an int64_t and an int32_t, its index.
+pub const FARSIDE_I64_INDEX: c_int = 14;
+/// A structure of a float and an int32_t, its index.
+pub const FARSIDE_F32_INDEX: c_int = 15;
+/// A structure of a double and an int32_t, its index.
+pub const FARSIDE_F64_INDEX: c_int = 16;
+
+/// The kinds of numbers, each at its code.
+const NUMBERS: [Number; 17] = [
+    Number::I32,
+    Number::I64,
+    Number::U32,
+    Number::U64,
+    Number::F32,
+    Number::F64,
+    Number::C32,
+    Number::C64,
+    Number::I8,
+    Number::I16,
+    Number::U8,
+    Number::U16,
+    Number::I16Index,
+    Number::I32Index,
+    Number::I64Index,
+    Number::F32Index,
+    Number::F64Index,
+];
 
 /// The sum; integers wrap.
 pub const FARSIDE_SUM: c_int = 0;
@@ -37,6 +77,40 @@ pub const FARSIDE_AND: c_int = 4;
 pub const FARSIDE_OR: c_int = 5;
 /// The bits that only one of both has. Integers only.
 pub const FARSIDE_XOR: c_int = 6;
+/// 1 if both are not zero, else 0. Accumulates of integers only.
+pub const FARSIDE_LOGICAL_AND: c_int = 7;
+/// 1 if one of both is not zero, else 0. Accumulates of integers only.
+pub const FARSIDE_LOGICAL_OR: c_int = 8;
+/// 1 if only one of both is not zero, else 0. Accumulates of integers only.
+pub const FARSIDE_LOGICAL_XOR: c_int = 9;
+/// The structure with the lesser value, of equal values that with the lesser index. Accumulates of
+/// values with an index only.
+pub const FARSIDE_MIN_LOC: c_int = 10;
+/// The structure with the greater value, of equal values that with the lesser index. Accumulates of
+/// values with an index only.
+pub const FARSIDE_MAX_LOC: c_int = 11;
+/// What was sent. Accumulates only.
+pub const FARSIDE_REPLACE: c_int = 12;
+/// What was there: nothing is sent. Accumulates only, for fetching.
+pub const FARSIDE_NO_OP: c_int = 13;
+
+/// The operations, each at its code.
+const OPERATIONS: [Op; 14] = [
+    Op::Sum,
+    Op::Product,
+    Op::Min,
+    Op::Max,
+    Op::And,
+    Op::Or,
+    Op::Xor,
+    Op::LogicalAnd,
+    Op::LogicalOr,
+    Op::LogicalXor,
+    Op::MinLoc,
+    Op::MaxLoc,
+    Op::Replace,
+    Op::NoOp,
+];
 
 /// Calls a generic function for a kind of number.
 macro_rules! of_number {
@@ -50,6 +124,10 @@ macro_rules! of_number {
             $crate::number::FARSIDE_F64 => $function::<f64>($($argument),*),
             $crate::number::FARSIDE_C32 => $function::<farside::Complex<f32>>($($argument),*),
             $crate::number::FARSIDE_C64 => $function::<farside::Complex<f64>>($($argument),*),
+            $crate::number::FARSIDE_I8 => $function::<i8>($($argument),*),
+            $crate::number::FARSIDE_I16 => $function::<i16>($($argument),*),
+            $crate::number::FARSIDE_U8 => $function::<u8>($($argument),*),
+            $crate::number::FARSIDE_U16 => $function::<u16>($($argument),*),
             other => Err($crate::number::unknown(other)),
         }
     };
@@ -59,20 +137,85 @@ pub(crate) use of_number;
 /// An unknown kind of number.
 #[cold]
 pub(crate) fn unknown(number: c_int) -> Error {
-    bad(format!("{number} is no kind of number: FARSIDE_I32 to FARSIDE_C64 are"))
+    bad(format!(
+        "{number} is no kind of number: FARSIDE_I32 to FARSIDE_U16 are, and for accumulates \
+         FARSIDE_I16_INDEX to FARSIDE_F64_INDEX"
+    ))
 }
 
-/// The factor of an accumulate; one where the pointer is null.
+/// Reads the kind of an accumulate's elements, its operation, and the factor of a sum, which is one
+/// where the pointer is null.
 ///
 /// # Safety
 ///
 /// The pointer is null or valid for a read of one number.
-pub(crate) unsafe fn scale<T: Summand>(pointer: *const c_void) -> Result<T> {
-    if pointer.is_null() {
-        return Ok(T::ONE);
+pub(crate) unsafe fn accumulate(
+    number: c_int,
+    operation: c_int,
+    scale: *const c_void,
+) -> Result<Accumulate> {
+    let find = |code: c_int| usize::try_from(code).ok();
+    let kind = find(number).and_then(|at| NUMBERS.get(at)).ok_or_else(|| unknown(number))?;
+    let op = find(operation).and_then(|at| OPERATIONS.get(at)).ok_or_else(|| {
+        bad(format!("{operation} is no operation: FARSIDE_SUM to FARSIDE_NO_OP are"))
+    })?;
+    if scale.is_null() {
+        return Accumulate::new(*kind, *op);
+    }
+    if *op != Op::Sum {
+        return Err(bad(format!(
+            "a scale with operation {operation}: only FARSIDE_SUM has one; pass NULL"
+        )));
+    }
+    let (mut padded, bytes) = ([0; 16], kind.bytes() as usize);
+    // SAFETY: by the caller's promise.
+    padded[..bytes].copy_from_slice(unsafe { input::<u8>(scale.cast(), bytes, "scale")? });
+    Accumulate::scaled_sum(*kind, padded)
+}
+
+/// The elements of an accumulate as bytes; a no-op has none.
+///
+/// # Safety
+///
+/// The pointer is null or valid for reads of so many elements.
+pub(crate) unsafe fn elements<'a>(
+    accumulate: &Accumulate,
+    data: *const c_void,
+    count: usize,
+) -> Result<&'a [u8]> {
+    if !accumulate.writes() {
+        return Ok(&[]);
     }
     // SAFETY: by the caller's promise.
-    Ok(unsafe { input::<T>(pointer.cast(), 1, "scale")? }[0])
+    unsafe { input::<u8>(data.cast(), element_bytes(accumulate, count)?, "data") }
+}
+
+/// The elements of an accumulate that fetches, and the memory for what was there.
+///
+/// # Safety
+///
+/// The pointers are null or valid for reads, and for writes, of so many elements.
+pub(crate) unsafe fn fetching<'a>(
+    accumulate: &Accumulate,
+    data: *const c_void,
+    old: *mut c_void,
+    count: usize,
+) -> Result<(&'a [u8], &'a mut [u8])> {
+    let bytes = element_bytes(accumulate, count)?;
+    let distance = data.addr().abs_diff(old.addr());
+    if accumulate.writes() && !data.is_null() && distance < bytes {
+        return Err(bad("data and old overlap: they must be apart"));
+    }
+    // SAFETY: by the caller's promise; they do not overlap.
+    unsafe { Ok((elements(accumulate, data, count)?, bytes_mut(old, bytes, "old")?)) }
+}
+
+/// The bytes of so many elements.
+fn element_bytes(accumulate: &Accumulate, count: usize) -> Result<usize> {
+    let bytes = accumulate.number().bytes() as usize;
+    count.checked_mul(bytes).ok_or_else(|| {
+        bad(format!("{count} elements of {bytes} bytes are more than an address space has"))
+    })
 }
 
 /// An operation of one kind of number.
@@ -88,23 +231,12 @@ pub(crate) trait Foldable: Plain {
     fn operation(code: c_int) -> Option<Operation<Self>>;
 }
 
-/// Refuses operations of an accumulate that fabrics do not have.
-pub(crate) fn check_accumulate(operation: c_int) -> Result<()> {
-    if operation == FARSIDE_SUM {
-        return Ok(());
-    }
-    Err(Error::Unsupported {
-        what: format!(
-            "accumulate with operation {operation}: fabrics have FARSIDE_SUM; for others, use \
-             farside_atomic, or a reduction"
-        ),
-    })
-}
-
 /// Reads an operation.
 pub(crate) fn operation<T: Foldable>(code: c_int) -> Result<Operation<T>> {
     if !(FARSIDE_SUM..=FARSIDE_XOR).contains(&code) {
-        return Err(bad(format!("{code} is no operation: FARSIDE_SUM to FARSIDE_XOR are")));
+        return Err(bad(format!(
+            "{code} is no operation of a reduction: FARSIDE_SUM to FARSIDE_XOR are"
+        )));
     }
     T::operation(code).ok_or_else(|| Error::Unsupported {
         what: format!(
@@ -169,7 +301,7 @@ macro_rules! floats {
     )*};
 }
 
-integers! { i32 i64 u32 u64 }
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
 floats! { f32 f64 }
 
 #[cfg(test)]
@@ -193,6 +325,33 @@ mod tests {
             }
         }
         assert!(operation::<i32>(7).is_err() && operation::<i32>(-1).is_err());
+    }
+
+    #[test]
+    fn every_kind_and_operation_has_a_code() {
+        let named = |number, operation| {
+            // SAFETY: there is no scale.
+            unsafe { accumulate(number, operation, std::ptr::null()) }
+        };
+        for number in Number::ALL {
+            assert!(NUMBERS.contains(&number), "{number:?}");
+        }
+        for op in Op::ALL {
+            assert!(OPERATIONS.contains(&op), "{op:?}");
+        }
+        let of = |number, operation| {
+            let accumulate = named(number, operation).unwrap();
+            (accumulate.number(), accumulate.op())
+        };
+        assert_eq!(of(FARSIDE_U16, FARSIDE_MAX), (Number::U16, Op::Max));
+        assert_eq!(of(FARSIDE_F64_INDEX, FARSIDE_MIN_LOC), (Number::F64Index, Op::MinLoc));
+        assert_eq!(of(FARSIDE_C64, FARSIDE_NO_OP), (Number::C64, Op::NoOp));
+        assert_eq!(of(FARSIDE_I8, FARSIDE_LOGICAL_XOR), (Number::I8, Op::LogicalXor));
+        for (number, operation) in [(-1, 0), (17, 0), (0, -1), (0, 14)] {
+            assert!(named(number, operation).is_err());
+        }
+        let error = named(FARSIDE_F64, FARSIDE_XOR).unwrap_err();
+        assert!(matches!(error, Error::UndefinedOperation { op: Op::Xor, number: Number::F64 }));
     }
 
     #[test]

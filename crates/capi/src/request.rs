@@ -7,7 +7,7 @@ use farside::raw::Request;
 use farside::{Error, PendingBarrier, PendingReduce, Plain, Rank, Result, Team};
 
 use crate::job::{ContextEntry, context, farside_context_t};
-use crate::number::{Foldable, of_number, operation};
+use crate::number::{self, Foldable, of_number, operation};
 use crate::status::{Out, bytes, bytes_mut, guarded, input, output};
 use crate::team::{TeamEntry, farside_team_t, team};
 use crate::window::{farside_window_t, window};
@@ -149,6 +149,46 @@ pub unsafe extern "C" fn farside_get_request(
         // SAFETY: by the caller's promise nothing touches it until the request is complete.
         let request =
             unsafe { Request::get(entry.context(), from, into.as_mut_ptr(), into.len())? };
+        out.set(insert(context, State::Transfer(request))?);
+        Ok(())
+    })
+}
+
+/// Starts a farside_get_accumulate. `data` may be changed when the call returns; what was there is
+/// in `old`, which may be touched, when the request is complete.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farside_get_accumulate_request(
+    context: farside_context_t,
+    window: farside_window_t,
+    rank: u32,
+    offset: u64,
+    data: *const c_void,
+    old: *mut c_void,
+    count: usize,
+    number: c_int,
+    operation: c_int,
+    request: *mut farside_request_t,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: there is no scale.
+        let accumulate = unsafe { number::accumulate(number, operation, std::ptr::null())? };
+        // SAFETY: by the caller's promise.
+        let ((data, old), out) = unsafe {
+            (number::fetching(&accumulate, data, old, count)?, Out::new(request, "request")?)
+        };
+        let to = self::window(window)?.at(Rank(rank), offset);
+        let (entry, bytes) = (self::context(context)?, old.len());
+        // SAFETY: by the caller's promise nothing touches it until the request is complete.
+        let request = unsafe {
+            Request::get_accumulate(
+                entry.context(),
+                &accumulate,
+                data,
+                to,
+                old.as_mut_ptr(),
+                bytes,
+            )?
+        };
         out.set(insert(context, State::Transfer(request))?);
         Ok(())
     })

@@ -2,12 +2,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use farside::raw::Request;
-use farside::{Context, Patch, Place, Rank, Result, Run, Summand};
+use farside::raw::{self, Request};
+use farside::{Patch, Rank, Result, Run};
 
 use crate::atomic::{FARSIDE_ATOMIC_ADD, FARSIDE_ATOMIC_STORE};
 use crate::job::{context, farside_context_t};
-use crate::number::{check_accumulate, of_number};
+use crate::number;
 use crate::status::{bad, bytes, bytes_mut, guarded, input};
 use crate::window::{farside_window_t, window};
 
@@ -325,10 +325,11 @@ pub unsafe extern "C" fn farside_put_signal(
     })
 }
 
-/// Adds `scale` times `count` numbers of `data` to those of a rank's part of a window, from
-/// `offset` on; accumulates on the same numbers do not disturb each other. `number` is one of
-/// FARSIDE_I32 to FARSIDE_C64, `operation` is FARSIDE_SUM, the only one that fabrics have, and a
-/// null `scale` is one. Returns as soon as `data` may be reused.
+/// Combines `count` elements of `data` with those of a rank's part of a window, from `offset` on;
+/// accumulates on the same elements do not disturb each other. `number` is their kind, one of
+/// FARSIDE_I32 to FARSIDE_F64_INDEX, `operation` one of FARSIDE_SUM to FARSIDE_NO_OP that they have
+/// (else FARSIDE_ERROR_UNSUPPORTED), and a sum may multiply the elements of `data` by `scale`; NULL
+/// is one. Returns as soon as `data` may be reused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn farside_accumulate(
     context: farside_context_t,
@@ -342,30 +343,37 @@ pub unsafe extern "C" fn farside_accumulate(
     scale: *const c_void,
 ) -> c_int {
     guarded(|| {
-        check_accumulate(operation)?;
-        let to = self::window(window)?.at(Rank(rank), offset);
-        let context = self::context(context)?.context();
         // SAFETY: by the caller's promise.
-        unsafe { of_number!(number, accumulate(context, to, data, count, scale)) }
+        let accumulate = unsafe { number::accumulate(number, operation, scale)? };
+        // SAFETY: by the caller's promise.
+        let data = unsafe { number::elements(&accumulate, data, count)? };
+        let to = self::window(window)?.at(Rank(rank), offset);
+        raw::accumulate(self::context(context)?.context(), &accumulate, data, to)
     })
 }
 
-/// Accumulates numbers of one kind.
-///
-/// # Safety
-///
-/// The pointers are null or valid for reads of so many numbers, and of one.
-unsafe fn accumulate<T: Summand>(
-    context: &Context,
-    to: Place<'_, u8>,
+/// Does a farside_accumulate, and writes what the elements were before to `old`: each is read and
+/// changed in one step. For FARSIDE_NO_OP, `data` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farside_get_accumulate(
+    context: farside_context_t,
+    window: farside_window_t,
+    rank: u32,
+    offset: u64,
     data: *const c_void,
+    old: *mut c_void,
     count: usize,
-    scale: *const c_void,
-) -> Result<()> {
-    // SAFETY: by the caller's promise.
-    let (data, scale) =
-        unsafe { (input::<T>(data.cast(), count, "data")?, crate::number::scale::<T>(scale)?) };
-    context.accumulate(scale, data, to.cast())
+    number: c_int,
+    operation: c_int,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: there is no scale.
+        let accumulate = unsafe { number::accumulate(number, operation, std::ptr::null())? };
+        // SAFETY: by the caller's promise.
+        let (data, old) = unsafe { number::fetching(&accumulate, data, old, count)? };
+        let to = self::window(window)?.at(Rank(rank), offset);
+        raw::get_accumulate(self::context(context)?.context(), &accumulate, data, to, old)
+    })
 }
 
 /// Orders puts: what this context put before lands ahead of what it puts, signals, accumulates or

@@ -144,7 +144,7 @@ impl Call {
         // SAFETY: pointers are null or to memory of the length that is given; handles may be
         // anything.
         unsafe {
-            match value % 10 {
+            match value % 11 {
                 0 => farside_put(context, window, rank, offset, pointer, length),
                 1 => farside_get(context, window, rank, offset, pointer, length),
                 2 => farside_put_strided(context, window, rank, offset, pointer, &strides),
@@ -165,6 +165,13 @@ impl Call {
                     FARSIDE_OK => farside_request_wait(request),
                     _ => farside_request_wait(farside_request_t { id: self.elsewhere }),
                 },
+                9 => {
+                    let beside = pointer.wrapping_byte_add(24);
+                    let old = if pointer.is_null() { pointer } else { beside };
+                    farside_get_accumulate(
+                        context, window, rank, offset, pointer, old, count, number, operation,
+                    )
+                }
                 _ => farside_accumulate(
                     context, window, rank, offset, pointer, count, number, operation, scale,
                 ),

@@ -8,10 +8,11 @@ use serde_json::Value;
 use support::{Farside, Scratch, farside};
 
 /// All cases that are measured if none is named.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "put",
     "get",
     "accumulate",
+    "get_accumulate",
     "put_strided",
     "fetch_add",
     "swap",

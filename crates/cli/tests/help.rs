@@ -106,7 +106,7 @@ fn the_help_of_bench_lists_every_option_and_case() {
     mentions(&help, &["mpich", "openmpi", "openshmem"]);
     mentions(
         &help,
-        &["put", "get", "accumulate", "put_strided", "fetch_add", "swap", "compare_swap"],
+        &["put", "get", "accumulate", "get_accumulate", "put_strided", "fetch_add", "swap"],
     );
     mentions(
         &help,

@@ -4,6 +4,7 @@
 //! that a harness can make one test case of each, under the same name, whatever the ranks are:
 //! threads, processes, far or near.
 
+mod accumulates;
 mod agents;
 mod atomics;
 pub mod churn;
@@ -63,7 +64,10 @@ tests! { $
     transfers: put_and_get_round_trip neighbours_stay_untouched transfers_overlap_in_a_scope
         transfers_own_their_data strided_matches_the_reference vector_matches_the_reference
         strided_of_four_dimensions accumulate_scales_every_number
-        accumulates_do_not_disturb_each_other counters_count;
+        accumulates_do_not_disturb_each_other every_accumulate_means_what_the_reference_says
+        accumulates_of_all_ranks_meet every_value_is_fetched_once
+        what_an_accumulate_fetched_has_landed accumulates_fetch_in_every_shape
+        accumulates_that_make_no_sense_are_refused counters_count;
     atomics: every_atomic_means_what_the_reference_says tickets_are_unique swaps_lose_nothing
         compare_swap_counts pairs_change_together narrow_words_do_not_touch_their_neighbours
         bits_are_set_once atomics_can_be_started contexts_are_contenders

@@ -2,6 +2,11 @@
 
 use farside::{Complex, Patch, Rank, Result, Run, Summand, World};
 
+pub(crate) use crate::accumulates::{
+    accumulates_fetch_in_every_shape, accumulates_of_all_ranks_meet,
+    accumulates_that_make_no_sense_are_refused, every_accumulate_means_what_the_reference_says,
+    every_value_is_fetched_once, what_an_accumulate_fetched_has_landed,
+};
 use crate::{Numbers, ensure, ensure_eq};
 
 const SIZES: [usize; 16] =

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use farside_fabric::Rank;
+use farside_fabric::{Number, Op, Rank};
 
 use crate::fault::Fault;
 use crate::mode::Mode;
@@ -14,7 +14,8 @@ use crate::mode::Mode;
 pub(crate) enum Effect {
     Put,
     Get,
-    Accumulate,
+    /// By this operation on elements of this kind.
+    Accumulate(Number, Op),
     Atomic,
 }
 
@@ -23,7 +24,7 @@ impl Effect {
         match self {
             Effect::Put => "a put",
             Effect::Get => "a get",
-            Effect::Accumulate => "an accumulate",
+            Effect::Accumulate(..) => "an accumulate",
             Effect::Atomic => "an atomic",
         }
     }
@@ -31,7 +32,12 @@ impl Effect {
     /// Returns true if the order of two such operations on the same bytes does not matter, or is
     /// kept by the operations themselves.
     fn goes_with(self, other: Effect) -> bool {
-        self == other && self != Effect::Put
+        match (self, other) {
+            (Effect::Accumulate(number, op), Effect::Accumulate(other_number, other_op)) => {
+                number == other_number && (op == other_op || op == Op::NoOp || other_op == Op::NoOp)
+            }
+            _ => self == other && self != Effect::Put,
+        }
     }
 }
 

@@ -1,25 +1,38 @@
 //! Operations as data: what is queued at an origin, and what travels in a message of the two-sided
 //! design.
 
-use farside_fabric::{Atomic, Error, Number, Rank, Result, Sum, Width};
-use farside_rma::{AtomicWord, Complex, Context, Pair, Place, Plain, Summand, Window};
+use farside_fabric::{Accumulate, Atomic, Error, Number, OldValue, Op, Rank, Result, Width};
+use farside_rma::{AtomicWord, Context, Pair, Plain, Window, raw};
 
 /// An operation on a target's part; offsets are bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operation {
     Put { at: u64, bytes: Vec<u8> },
-    Sum { at: u64, sum: Sum, bytes: Vec<u8> },
+    Accumulate(Accumulation),
     Get { at: u64, bytes: u64 },
     Atomic { at: u64, width: Width, op: Atomic },
 }
 
+/// An accumulate to elements of a target's part.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Accumulation {
+    pub(crate) at: u64,
+    pub(crate) accumulate: Accumulate,
+    /// The number of bytes of the target.
+    pub(crate) bytes: u64,
+    /// The elements that go there: none, if it is a no-op.
+    pub(crate) message: Vec<u8>,
+    pub(crate) old: OldValue,
+}
+
 const PUT: u8 = 1;
-const SUM: u8 = 2;
+const ACCUMULATE: u8 = 2;
 const GET: u8 = 3;
 const ATOMIC: u8 = 4;
+const GET_ACCUMULATE: u8 = 5;
+/// Set in the operation of an accumulate that has a scale.
+const SCALED: u8 = 0x80;
 
-const NUMBERS: [Number; 6] =
-    [Number::I32, Number::I64, Number::F32, Number::F64, Number::C32, Number::C64];
 const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
 
 impl Operation {
@@ -27,7 +40,7 @@ impl Operation {
     pub(crate) fn message_bytes(&self) -> usize {
         let data = match self {
             Operation::Put { bytes, .. } => bytes.len(),
-            Operation::Sum { bytes, .. } => 16 + bytes.len(),
+            Operation::Accumulate(accumulation) => 16 + accumulation.message.len(),
             Operation::Get { .. } => 0,
             Operation::Atomic { .. } => 32,
         };
@@ -37,34 +50,44 @@ impl Operation {
     /// Returns the number of bytes that its answer takes in a reply.
     pub(crate) fn reply_bytes(&self) -> usize {
         match self {
-            Operation::Put { .. } | Operation::Sum { .. } => 0,
+            Operation::Put { .. } => 0,
+            Operation::Accumulate(Accumulation { old: OldValue::Ignored, .. }) => 0,
+            Operation::Accumulate(Accumulation { bytes, .. }) => {
+                (*bytes as usize).next_multiple_of(8)
+            }
             Operation::Get { bytes, .. } => (*bytes as usize).next_multiple_of(8),
             Operation::Atomic { .. } => 16,
         }
     }
 
     pub(crate) fn encode(&self, into: &mut Vec<u8>) {
-        let mut head = |code: u8, kind: usize, at: u64, len: u64| {
-            into.extend_from_slice(&[code, kind as u8, 0, 0, 0, 0, 0, 0]);
+        let mut head = |code: u8, kind: [u8; 2], at: u64, len: u64| {
+            into.extend_from_slice(&[code, kind[0], kind[1], 0, 0, 0, 0, 0]);
             into.extend_from_slice(&at.to_le_bytes());
             into.extend_from_slice(&len.to_le_bytes());
         };
         match self {
             Operation::Put { at, bytes } => {
-                head(PUT, 0, *at, bytes.len() as u64);
+                head(PUT, [0; 2], *at, bytes.len() as u64);
                 into.extend_from_slice(bytes);
             }
-            Operation::Sum { at, sum, bytes } => {
-                let number = NUMBERS.iter().position(|known| *known == sum.number).unwrap_or(0);
-                head(SUM, number, *at, bytes.len() as u64);
-                into.extend_from_slice(&sum.scale);
-                into.extend_from_slice(bytes);
+            Operation::Accumulate(accumulation) => {
+                let Accumulation { at, accumulate, bytes, message, old } = accumulation;
+                let code = match old {
+                    OldValue::Ignored => ACCUMULATE,
+                    OldValue::Wanted => GET_ACCUMULATE,
+                };
+                let mark = if accumulate.scale().is_some() { SCALED } else { 0 };
+                let kind = [accumulate.number().code(), accumulate.op().code() | mark];
+                head(code, kind, *at, *bytes);
+                into.extend_from_slice(&accumulate.scale().unwrap_or_default());
+                into.extend_from_slice(message);
             }
-            Operation::Get { at, bytes } => head(GET, 0, *at, *bytes),
+            Operation::Get { at, bytes } => head(GET, [0; 2], *at, *bytes),
             Operation::Atomic { at, width, op } => {
                 let width = WIDTHS.iter().position(|known| known == width).unwrap_or(0);
                 let (code, first, second) = parts(*op);
-                head(ATOMIC, width, *at, code);
+                head(ATOMIC, [width as u8, 0], *at, code);
                 into.extend_from_slice(&first.to_le_bytes());
                 into.extend_from_slice(&second.to_le_bytes());
             }
@@ -79,10 +102,18 @@ impl Operation {
         let (at, len) = (number(&head[8..16])?, number(&head[16..24])?);
         match code {
             PUT => Some(Operation::Put { at, bytes: padded(message, len)? }),
-            SUM => {
+            ACCUMULATE | GET_ACCUMULATE => {
                 let scale = take(message, 16)?.try_into().ok()?;
-                let sum = Sum { number: *NUMBERS.get(kind)?, scale };
-                Some(Operation::Sum { at, sum, bytes: padded(message, len)? })
+                let number = Number::from_code(head[1])?;
+                let accumulate = match head[2] {
+                    op if op == SCALED | Op::Sum.code() => Accumulate::scaled_sum(number, scale),
+                    op => Accumulate::new(number, Op::from_code(op)?),
+                };
+                let (accumulate, bytes) = (accumulate.ok()?, len);
+                let message = padded(message, accumulate.message_bytes(bytes))?;
+                let is_posted = code == ACCUMULATE;
+                let old = if is_posted { OldValue::Ignored } else { OldValue::Wanted };
+                Some(Operation::Accumulate(Accumulation { at, accumulate, bytes, message, old }))
             }
             GET => Some(Operation::Get { at, bytes: len }),
             ATOMIC => {
@@ -122,29 +153,18 @@ impl Operation {
                 };
                 Ok(held.to_le_bytes().to_vec())
             }
-            Operation::Sum { at, sum, bytes } => {
-                let place = place(*at);
-                match sum.number {
-                    Number::I32 => accumulate::<i32>(context, place, sum, bytes),
-                    Number::I64 => accumulate::<i64>(context, place, sum, bytes),
-                    Number::F32 => accumulate::<f32>(context, place, sum, bytes),
-                    Number::F64 => accumulate::<f64>(context, place, sum, bytes),
-                    Number::C32 => accumulate::<Complex<f32>>(context, place, sum, bytes),
-                    Number::C64 => accumulate::<Complex<f64>>(context, place, sum, bytes),
+            Operation::Accumulate(Accumulation { at, accumulate, bytes, message, old }) => {
+                if *old == OldValue::Ignored {
+                    raw::accumulate(context, accumulate, message, place(*at))?;
+                    return Ok(Vec::new());
                 }
+                let mut data = vec![0; *bytes as usize];
+                raw::get_accumulate(context, accumulate, message, place(*at), &mut data)?;
+                data.resize(data.len().next_multiple_of(8), 0);
+                Ok(data)
             }
         }
     }
-}
-
-fn accumulate<T: Summand>(
-    context: &Context,
-    place: Place<'_, u8>,
-    sum: &Sum,
-    bytes: &[u8],
-) -> Result<Vec<u8>> {
-    let (scale, data) = (elements::<T>(&sum.scale[..size_of::<T>()])?, elements::<T>(bytes)?);
-    context.accumulate(scale[0], &data, place.cast()).map(|()| Vec::new())
 }
 
 /// Bytes as elements, wherever they lie.
@@ -210,13 +230,22 @@ fn number(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farside_rma::Summand as _;
 
     #[test]
     fn every_operation_survives_a_message() {
-        let sum = 2.5f64.sum();
+        let scaled = 2.5f64.sum().unwrap();
+        let nothing = Accumulate::new(Number::I16, Op::NoOp).unwrap();
+        let max = Accumulate::new(Number::F32Index, Op::MaxLoc).unwrap();
+        let accumulation = |accumulate: Accumulate, old| {
+            let message = vec![7; accumulate.message_bytes(24) as usize];
+            Operation::Accumulate(Accumulation { at: 8, accumulate, bytes: 24, message, old })
+        };
         let all = [
             Operation::Put { at: 5, bytes: vec![1, 2, 3] },
-            Operation::Sum { at: 8, sum, bytes: vec![0; 16] },
+            accumulation(scaled, OldValue::Ignored),
+            accumulation(max, OldValue::Wanted),
+            accumulation(nothing, OldValue::Wanted),
             Operation::Get { at: 1 << 40, bytes: 77 },
             Operation::Atomic {
                 at: 16,

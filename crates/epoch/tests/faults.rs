@@ -1,6 +1,6 @@
 //! Programs that break the rules of epochs are told, by name.
 
-use farside::epoch::{Design, Mode, Options, Window};
+use farside::epoch::{Design, Mode, Op, Options, Window};
 use farside::{Error, ErrorClass, Rank, Result, World};
 
 fn says<T>(result: Result<T>, what: &str) {
@@ -40,10 +40,7 @@ fn an_operation_outside_an_epoch() {
             window.fence()?;
             window.put(&[1u64], ME, 0)?;
             window.last_fence()?;
-            says(
-                window.fetch_op(farside::epoch::Op::Sum, 1u64, ME, 0),
-                "outside of any access epoch",
-            );
+            says(window.fetch_op(Op::Sum, 1u64, ME, 0), "outside of any access epoch");
             Ok(())
         });
     }
@@ -114,6 +111,17 @@ fn accesses_that_nothing_orders() {
         window.accumulate(1, &[1i64], ME, 5)?;
         window.accumulate(1, &[1i64], ME, 5)?;
         says(window.get::<u64>(ME, 5, 1), "a get overlaps an accumulate");
+        let held = window.get_accumulate(Op::NoOp, &[0i64], ME, 5)?;
+        assert_eq!(held.take()?, [2], "a no-op goes with every accumulate");
+        says(
+            window.accumulate_with(Op::Max, &[1i64], ME, 5),
+            "an accumulate overlaps an accumulate",
+        );
+        says(window.accumulate(1, &[1u64], ME, 5), "an accumulate overlaps an accumulate");
+        let undefined = window.accumulate_with(Op::Xor, &[1f64], ME, 6).unwrap_err();
+        assert!(undefined.to_string().contains("the xor of f64"), "{undefined}");
+        let no_atomic = window.fetch_op(Op::Min, 1u64, ME, 6).map(drop).unwrap_err();
+        assert!(no_atomic.to_string().contains("get_accumulate has every"), "{no_atomic}");
         window.unlock(ME)?;
         assert_eq!(get.take()?, [2]);
         window.lock(ME, Mode::Shared)?;

@@ -68,6 +68,44 @@ fn every_operation_arrives_in_every_design() {
 }
 
 #[test]
+fn accumulates_of_every_design_fetch_each_value_once() {
+    everywhere(|world| {
+        for design in designs(world)? {
+            let window = Window::allocate(world, 4096, Options::new().unit(8).design(design))?;
+            let (mut found, ones) = (0.0, [1.0f64; 300]);
+            for round in 0..20u32 {
+                window.lock(Rank(0), Mode::Shared)?;
+                // Within its epoch, and at its end; all of it, or none of its data.
+                let early = window.get_accumulate(Op::Sum, &ones, Rank(0), 0)?;
+                let early = window.wait_get(early)?;
+                let late = window.get_accumulate(Op::Sum, &ones[..1], Rank(0), 0)?;
+                window.accumulate_with(Op::Max, &[world.rank().0 as u16 + 7], Rank(0), 400)?;
+                let same = window.get_accumulate(Op::NoOp, &[0u16], Rank(0), 400)?;
+                window.unlock(Rank(0))?;
+                let late = late.take()?;
+                assert!(late[0] > early[0], "{}: {late:?} after {early:?}", design.name());
+                assert_eq!(early[299], early[299].trunc(), "{}: round {round}", design.name());
+                assert!(same.take()?[0] < 10);
+                found += early[0] + late[0];
+            }
+            window.barrier()?;
+            let total = 40.0 * f64::from(world.size());
+            let mut sums = [found];
+            world.all_sum(&mut sums)?;
+            assert_eq!(sums[0], total * (total - 1.0) / 2.0, "{}", design.name());
+            window.lock(Rank(0), Mode::Shared)?;
+            let last = window.get::<f64>(Rank(0), 299, 1)?;
+            let most = window.get::<u16>(Rank(0), 400, 1)?;
+            window.unlock(Rank(0))?;
+            assert_eq!(last.take()?, [total / 2.0], "{}", design.name());
+            assert_eq!(most.take()?, [9]);
+            window.free()?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn exclusive_epochs_lose_no_update() {
     everywhere(|world| {
         for design in designs(world)? {

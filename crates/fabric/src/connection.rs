@@ -4,11 +4,12 @@
 //! implements it directly, so that a method which is added and not forwarded does not compile. The
 //! [`forward!`](crate::forward) macro writes the methods that such a type passes on unchanged.
 
+use crate::accumulate::Accumulate;
 use crate::address::{Node, Rank, Region, SegmentId, Word};
 use crate::error::Result;
 use crate::job::JobView;
 use crate::memory::Mapped;
-use crate::operation::{Atomic, Sum};
+use crate::operation::Atomic;
 use crate::waist::{
     Clock, Fabric, Handler, HandlerId, Hint, Landings, OldValue, Reply, Started, Ticket, Wait, Wake,
 };
@@ -37,7 +38,13 @@ pub trait Connection: Send {
     unsafe fn put_nb(&self, to: &Region<'_>, from: *const u8, hint: Hint) -> Result<Started>;
     fn put_signal(&self, to: &Region<'_>, bytes: &[u8], at: Word, op: Atomic) -> Result<()>;
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started>;
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()>;
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started>;
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started>;
     fn fence(&self) -> Result<()>;
     fn flush(&self, peer: Rank) -> Result<()>;
@@ -128,10 +135,11 @@ macro_rules! forward {
         fn accumulate(
             &self,
             to: &$crate::Region<'_>,
-            sum: &$crate::Sum,
+            accumulate: &$crate::Accumulate,
             bytes: &[u8],
-        ) -> $crate::Result<()> {
-            self $($to)* .accumulate(to, sum, bytes)
+            old: $crate::OldValue,
+        ) -> $crate::Result<$crate::Started> {
+            self $($to)* .accumulate(to, accumulate, bytes, old)
         }
     };
     (@atomic [$($to:tt)*]) => {

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::accumulate::{Number, Op};
 use crate::address::{Node, Rank, SegmentId};
 pub use class::ErrorClass;
 
@@ -223,6 +224,18 @@ pub enum Error {
         /// What was asked for.
         what: String,
     },
+    /// An accumulate whose elements lack its operation.
+    #[error(
+        "an accumulate cannot form the {} of {}: bits and truth values are of integers, min and \
+         max not of complex numbers, minloc and maxloc of values with an index",
+        .op.name(), .number.name()
+    )]
+    UndefinedOperation {
+        /// The operation asked for.
+        op: Op,
+        /// The kind of elements asked for.
+        number: Number,
+    },
     /// A handler that is not registered at that node.
     #[error("{node} has no handler {handler}: register it on every rank with World::serve first")]
     NoHandler {
@@ -337,7 +350,7 @@ impl Error {
             | Error::InvalidArgument(_) => ErrorClass::Argument,
             Error::InvalidState(_) => ErrorClass::State,
             Error::Disagreement { .. } => ErrorClass::Disagreement,
-            Error::Unsupported { .. } => ErrorClass::Unsupported,
+            Error::Unsupported { .. } | Error::UndefinedOperation { .. } => ErrorClass::Unsupported,
             Error::NoHandler { .. } | Error::HandlerPanicked { .. } => ErrorClass::Handler,
             Error::RankLost { .. } => ErrorClass::Lost,
             Error::Poisoned { .. } => ErrorClass::Poisoned,

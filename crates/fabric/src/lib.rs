@@ -8,7 +8,8 @@
 //! - [`job`]: a rank's [`JobView`]: topology, capabilities, the state of its peers;
 //! - [`address`]: ranks, nodes, segments, words, regions and links;
 //! - [`strided`]: the walk over a strided block;
-//! - [`operation`]: the atomics and sums as plain data, each with its reference meaning;
+//! - [`operation`], [`accumulate`]: atomics and accumulates as plain data, each with its reference
+//!   meaning;
 //! - [`memory`]: operations on memory that is mapped here, the same for every fabric;
 //! - [`departure`]: which ranks have departed, in which order, and by which cause;
 //! - [`topology`]: which levels (node, socket, …) ranks share, in any number;
@@ -18,6 +19,7 @@
 //!
 //! It depends on nothing else of farside, knows no protocol, and makes no system call.
 
+pub mod accumulate;
 pub mod address;
 pub mod connection;
 pub mod counting;
@@ -34,14 +36,15 @@ pub mod topology;
 pub mod tracing;
 pub mod waist;
 
+pub use accumulate::{Accumulate, Number, Op};
 pub use address::{Link, Node, Piece, Rank, Region, SegmentId, Shape, Word};
 pub use connection::Connection;
 pub use departure::{Departure, Loss, first_cause};
 pub use error::{Error, ErrorClass, ExitCause, Fault, LayerError, Result};
 pub use job::{Effort, FailureCounters, Failures, JobState, JobView, PeerState, Roster};
-pub use memory::{Mapped, watch_bits};
+pub use memory::{Contender, Mapped, watch_bits};
 pub use observed::{Kind, Observed, Observer, Operation};
-pub use operation::{Atomic, Number, Sum, Width};
+pub use operation::{Atomic, Width};
 pub use topology::Topology;
 pub use waist::{
     Agent, Caps, Clock, Condition, Event, Fabric, Handler, HandlerId, Hint, Landings, OldValue,

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use crate::accumulate::Accumulate;
 use crate::address::{Node, Rank, Region, Word};
 use crate::connection::Connection;
 use crate::departure::{Departure, Loss};
 use crate::error::Result;
 use crate::forward;
 use crate::job::{Effort, JobState, JobView, PeerState};
-use crate::operation::{Atomic, Sum};
+use crate::operation::Atomic;
 use crate::waist::{Caps, Event, HandlerId, Hint, OldValue, Started, Wait, Wake};
 
 /// What is seen of an operation.
@@ -157,9 +158,15 @@ impl Connection for Observed {
         let get = || unsafe { self.inner.get(from, into, hint) };
         self.see(Kind::Get, Some(from.rank), bytes, get)
     }
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         self.see(Kind::Accumulate, Some(to.rank), bytes.len() as u64, || {
-            self.inner.accumulate(to, sum, bytes)
+            self.inner.accumulate(to, accumulate, bytes, old)
         })
     }
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {

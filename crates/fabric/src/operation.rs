@@ -1,9 +1,8 @@
-//! Operations as plain data, each with its reference meaning.
+//! Atomics as plain data, each with its reference meaning.
 //!
 //! A fabric may execute an operation with the processor's atomics, in a network interface or in a
-//! simulation: what it must do is what [`Atomic::apply`] and [`Sum::apply`] say.
+//! simulation: what it must do is what [`Atomic::apply`] says.
 
-use crate::address::Shape;
 use crate::error::{Error, Result};
 
 /// How wide a word is.
@@ -113,163 +112,6 @@ impl Atomic {
     }
 }
 
-/// What kind of number an accumulate adds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Number {
-    /// 32-bit integer, wrapping.
-    I32,
-    /// 64-bit integer, wrapping.
-    I64,
-    /// 32-bit floating point.
-    F32,
-    /// 64-bit floating point.
-    F64,
-    /// Complex of two 32-bit floating points, real part first.
-    C32,
-    /// Complex of two 64-bit floating points, real part first.
-    C64,
-}
-
-impl Number {
-    /// Returns the size of one element.
-    #[inline]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Number::I32 | Number::F32 => 4,
-            Number::I64 | Number::F64 | Number::C32 => 8,
-            Number::C64 => 16,
-        }
-    }
-
-    /// Returns what an element's offset must be a multiple of: its size.
-    #[inline]
-    pub const fn align(self) -> u64 {
-        self.bytes()
-    }
-}
-
-fn zip<const N: usize>(
-    into: &mut [u8],
-    from: &[u8],
-    combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
-) {
-    for (into, from) in into.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0) {
-        *into = combine(*into, *from);
-    }
-}
-
-/// An accumulate: every element of the target grows by `scale` times the element of the message.
-///
-/// Each element, of a complex number each part, is updated atomically with respect to other
-/// accumulates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sum {
-    /// The kind of the elements.
-    pub number: Number,
-    /// The scale factor, in the memory representation of one element, padded with zeros.
-    pub scale: [u8; 16],
-}
-
-impl Sum {
-    /// Checks that every run of a shape is made of whole, aligned elements.
-    pub fn check(&self, shape: &Shape<'_>) -> Result<()> {
-        let (size, align) = (self.number.bytes(), self.number.align());
-        let mut result = Ok(());
-        shape.for_each(|piece| {
-            let fault = if !piece.offset.is_multiple_of(align) {
-                Error::Misaligned { offset: piece.offset, align }
-            } else if !piece.bytes.is_multiple_of(size) {
-                let what = "bytes of a piece against the size of a number";
-                Error::Mismatch { what, left: piece.bytes, right: size }
-            } else {
-                return;
-            };
-            if result.is_ok() {
-                result = Err(fault);
-            }
-        });
-        result
-    }
-
-    /// The same as [`Sum::apply`] for many elements at once, in loops that the compiler makes fast.
-    pub(crate) fn apply_all(&self, y: &mut [u8], x: &[u8]) {
-        fn part<const N: usize>(from: &[u8], at: usize) -> [u8; N] {
-            std::array::from_fn(|i| from[at + i])
-        }
-        let scale = &self.scale;
-        match self.number {
-            Number::I32 => {
-                let s = i32::from_le_bytes(part(scale, 0));
-                zip(y, x, |y, x| {
-                    i32::from_le_bytes(y)
-                        .wrapping_add(s.wrapping_mul(i32::from_le_bytes(x)))
-                        .to_le_bytes()
-                });
-            }
-            Number::I64 => {
-                let s = i64::from_le_bytes(part(scale, 0));
-                zip(y, x, |y, x| {
-                    i64::from_le_bytes(y)
-                        .wrapping_add(s.wrapping_mul(i64::from_le_bytes(x)))
-                        .to_le_bytes()
-                });
-            }
-            Number::F32 => {
-                let s = f32::from_le_bytes(part(scale, 0));
-                zip(y, x, |y, x| (f32::from_le_bytes(y) + s * f32::from_le_bytes(x)).to_le_bytes());
-            }
-            Number::F64 => {
-                let s = f64::from_le_bytes(part(scale, 0));
-                zip(y, x, |y, x| (f64::from_le_bytes(y) + s * f64::from_le_bytes(x)).to_le_bytes());
-            }
-            Number::C32 | Number::C64 => {
-                let size = self.number.bytes() as usize;
-                y.chunks_exact_mut(size)
-                    .zip(x.chunks_exact(size))
-                    .for_each(|(y, x)| self.apply(y, x));
-            }
-        }
-    }
-
-    /// The reference meaning, for one element: what it holds after `x` was accumulated to `y`.
-    pub fn apply(&self, y: &mut [u8], x: &[u8]) {
-        fn bytes<const N: usize>(from: &[u8]) -> [u8; N] {
-            std::array::from_fn(|i| from[i])
-        }
-        let scale = &self.scale;
-        match self.number {
-            Number::I32 => {
-                let [y_, x, s] = [&*y, x, scale].map(|b| i32::from_le_bytes(bytes(b)));
-                y.copy_from_slice(&y_.wrapping_add(s.wrapping_mul(x)).to_le_bytes());
-            }
-            Number::I64 => {
-                let [y_, x, s] = [&*y, x, scale].map(|b| i64::from_le_bytes(bytes(b)));
-                y.copy_from_slice(&y_.wrapping_add(s.wrapping_mul(x)).to_le_bytes());
-            }
-            Number::F32 => {
-                let [y_, x, s] = [&*y, x, scale].map(|b| f32::from_le_bytes(bytes(b)));
-                y.copy_from_slice(&(y_ + s * x).to_le_bytes());
-            }
-            Number::F64 => {
-                let [y_, x, s] = [&*y, x, scale].map(|b| f64::from_le_bytes(bytes(b)));
-                y.copy_from_slice(&(y_ + s * x).to_le_bytes());
-            }
-            Number::C32 => {
-                let part = |b: &[u8]| [0, 4].map(|at| f32::from_le_bytes(bytes(&b[at..])));
-                let ([yr, yi], [xr, xi], [sr, si]) = (part(y), part(x), part(scale));
-                y[..4].copy_from_slice(&(yr + (sr * xr - si * xi)).to_le_bytes());
-                y[4..].copy_from_slice(&(yi + (sr * xi + si * xr)).to_le_bytes());
-            }
-            Number::C64 => {
-                let part = |b: &[u8]| [0, 8].map(|at| f64::from_le_bytes(bytes(&b[at..])));
-                let ([yr, yi], [xr, xi], [sr, si]) = (part(y), part(x), part(scale));
-                y[..8].copy_from_slice(&(yr + (sr * xr - si * xi)).to_le_bytes());
-                y[8..].copy_from_slice(&(yi + (sr * xi + si * xr)).to_le_bytes());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,30 +134,5 @@ mod tests {
     fn a_pair_has_no_arithmetic() {
         assert!(Atomic::Add(1).check(Width::Pair).is_err());
         assert!(Atomic::Swap(1).check(Width::Pair).is_ok());
-    }
-
-    #[test]
-    fn sums_take_whole_aligned_elements() {
-        let sum = Sum { number: Number::F64, scale: [0; 16] };
-        let block = |offset, bytes| Shape::Block(crate::address::Piece { offset, bytes });
-        assert_eq!(sum.check(&block(16, 24)), Ok(()));
-        assert_eq!(sum.check(&block(4, 8)), Err(Error::Misaligned { offset: 4, align: 8 }));
-        assert!(matches!(
-            sum.check(&block(8, 12)),
-            Err(Error::Mismatch { left: 12, right: 8, .. })
-        ));
-    }
-
-    #[test]
-    fn complex_sums_multiply_by_a_complex_scale() {
-        let mut scale = [0; 16];
-        scale[..8].copy_from_slice(&0f64.to_le_bytes());
-        scale[8..].copy_from_slice(&1f64.to_le_bytes());
-        let mut y = [0u8; 16];
-        let mut x = [0u8; 16];
-        x[..8].copy_from_slice(&3f64.to_le_bytes());
-        Sum { number: Number::C64, scale }.apply(&mut y, &x);
-        assert_eq!(f64::from_le_bytes(y[..8].try_into().unwrap()), 0.0);
-        assert_eq!(f64::from_le_bytes(y[8..].try_into().unwrap()), 3.0);
     }
 }

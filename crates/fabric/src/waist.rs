@@ -1,19 +1,20 @@
 //! The [`Fabric`] trait: what the author of a fabric writes.
 //!
-//! `docs/memory-model.md` says what is ordered by what; in short: puts, accumulates and
-//! posted atomics are *posted*, they land in any order until [`Fabric::fence`] or
-//! [`Fabric::flush`]; fetching operations complete when their ticket does.
+//! `docs/memory-model.md` says what is ordered by what; in short: puts, and accumulates and atomics
+//! whose old values are not wanted, are *posted*: they land in any order until [`Fabric::fence`] or
+//! [`Fabric::flush`]. Fetching operations complete when their ticket does.
 //!
 //! `docs/adding-a-fabric.md` walks through a complete fabric of less than 300 lines.
 
 use std::time::Duration;
 
+use crate::accumulate::Accumulate;
 use crate::address::{Node, Rank, Region, SegmentId, Word};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::job::JobView;
 use crate::memory::Mapped;
-use crate::operation::{Atomic, Sum, Width};
+use crate::operation::{Atomic, Width};
 
 /// One rank's (more exactly: one context's) connection to the job, as the author of a fabric
 /// writes it: the required methods, and those provided ones that the fabric can do better.
@@ -53,8 +54,16 @@ pub trait Fabric: Send {
     /// `into` must be valid for writes of the region's bytes, and nothing else may touch it, until
     /// the operation has completed.
     unsafe fn get(&self, from: &Region<'_>, into: *mut u8, hint: Hint) -> Result<Started>;
-    /// Posts an accumulate of the packed elements in `bytes`, which are reusable on return.
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()>;
+    /// Executes an accumulate of the packed elements in `bytes` if the old ones are wanted:
+    /// [`Reply::Bytes`] has them, packed. Posts it otherwise: then it returns [`Started::Done`] at
+    /// once. Either way `bytes` are reusable on return.
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started>;
     /// Executes an atomic if its old value is wanted, and posts it otherwise: then it returns
     /// [`Started::Done`] at once. It wakes a waiter.
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started>;
@@ -126,7 +135,7 @@ pub trait Fabric: Send {
 /// nodes that have become visible there (\[ARMCI03\] section 3.1.2).
 pub trait Landings {
     /// Begins, unless that was done, to count what lands on this rank's node. Returns a word of the
-    /// node's first rank, in a segment of the fabric's own, that grows by one for every put,
+    /// node's first rank, in a segment of the fabric's own, that grows by one for every put, posted
     /// accumulate and posted atomic of a rank of another node that has become visible here (a put
     /// with a signal is two). What handlers post does not count, nor what lands in
     /// [`SegmentId::ROOT`].
@@ -149,10 +158,10 @@ pub trait Clock {
     }
 }
 
-/// Whether the caller of an atomic wants the word's old value.
+/// Whether the caller of an atomic, or of an accumulate, wants what was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldValue {
-    /// The operation completes with [`Reply::Word`].
+    /// The operation completes with [`Reply::Word`], an accumulate with [`Reply::Bytes`].
     Wanted,
     /// The operation is posted, as a put is.
     Ignored,
@@ -222,7 +231,7 @@ pub enum Reply {
     None,
     /// The old value of the word.
     Word(u128),
-    /// The answer of a handler.
+    /// The answer of a handler, or the old elements of an accumulate.
     Bytes(Vec<u8>),
 }
 

@@ -84,7 +84,8 @@ pub use farside_rma::Prices;
 /// | overlap transfers with work | [`scope`], [`Scope::put_nb`], [`Scope::get_nb`] |
 /// | transfer patches | [`put_strided`], [`get_strided`], [`accumulate_strided`] |
 /// | transfer lists of runs | [`put_vector`], [`get_vector`], [`accumulate_vector`] |
-/// | add to many elements | [`accumulate`] |
+/// | add to many elements | [`accumulate`], by any operation [`accumulate_with`] |
+/// | change and read many elements | [`get_accumulate`], [`get_accumulate_nb`] |
 /// | update a word | [`add`], [`and`], [`or`], [`xor`], [`store`], [`signal`] |
 /// | update a word, get its old value | [`fetch_add`], [`fetch_and`], [`fetch_or`], [`fetch_xor`] |
 /// | | [`swap`], [`compare_swap`], [`load`] |
@@ -120,6 +121,9 @@ pub use farside_rma::Prices;
 /// [`get_vector`]: Context::get_vector
 /// [`accumulate_vector`]: Context::accumulate_vector
 /// [`accumulate`]: Context::accumulate
+/// [`accumulate_with`]: Context::accumulate_with
+/// [`get_accumulate`]: Context::get_accumulate
+/// [`get_accumulate_nb`]: Context::get_accumulate_nb
 /// [`add`]: Context::add
 /// [`and`]: Context::and
 /// [`or`]: Context::or
@@ -166,7 +170,7 @@ pub use farside_rma::Prices;
 pub use farside_rma::World;
 pub use farside_rma::{
     Agent, AtomicWord, AwaitedWord, BarrierKind, Complex, Context, Counters, Detached, Error,
-    ErrorClass, ExitCause, Fetch, HandlerId, Integer, Link, Node, Numeric, Own, Pair, Patch,
+    ErrorClass, ExitCause, Fetch, HandlerId, Integer, Link, Node, Numeric, Op, Own, Pair, Patch,
     PeerCounters, Pending, PendingBarrier, PendingReduce, Place, Plain, Rank, Result, Run, Scope,
     Summand, SyncKind, Team, Topology, Transfer, WaitOptions, Window, Words, raw,
 };

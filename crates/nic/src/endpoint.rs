@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use farside_fabric::{
-    Atomic, Connection, Departure, Effort, Error, Event, HandlerId, Hint, JobState, JobView,
-    Landings, Loss, Mapped, Node, OldValue, PeerState, Rank, Region, Reply, Result, SegmentId,
-    Started, Sum, Ticket, Wait, Wake, Width, Word, forward,
+    Accumulate, Atomic, Connection, Departure, Effort, Error, Event, HandlerId, Hint, JobState,
+    JobView, Landings, Loss, Mapped, Node, OldValue, PeerState, Rank, Region, Reply, Result,
+    SegmentId, Started, Ticket, Wait, Wake, Width, Word, forward,
 };
 use farside_shm::Job;
 
 use self::far::Worked;
 use crate::clock::LONGEST_SLEEP;
 use crate::initiator::fragments::{FarSegment, Fragments};
-use crate::initiator::origin::{Addends, Origin};
+use crate::initiator::origin::{Operands, Origin};
 use crate::initiator::port::ticket::{self, Meaning};
 use crate::initiator::port::{BackgroundTransfer, Port};
 use crate::link::buffer::Buffer;
@@ -206,48 +206,58 @@ impl Connection for Endpoint {
         if fragments.is_done() {
             return Ok(Started::Done(Reply::None));
         }
-        let started = self.begin_far(from.rank, |origin, server| {
-            let ticket = origin.begin_get(buffer);
-            origin.get_some(ticket, server, FarSegment::of(from), &mut fragments);
-            ticket
-        })?;
-        let Started::Pending(ticket) = started else { return Ok(started) };
-        let Meaning::Transfer(inner) = ticket::meaning(ticket) else { return Ok(started) };
-        if !fragments.is_done() {
-            let asked = self.post_far(from.rank, |origin, server| {
-                origin.get_some(inner, server, FarSegment::of(from), &mut fragments);
+        let started = self.begin_fragments(
+            from.rank,
+            |origin| origin.begin_get(buffer),
+            |origin, server, ticket| {
+                origin.get_some(ticket, server, FarSegment::of(from), &mut fragments);
                 fragments.is_done()
-            });
-            if let Err(error) = asked {
-                self.cancel(ticket);
-                return Err(error);
-            }
-        }
+            },
+        )?;
         self.follow_hint(&started, hint);
         Ok(started)
     }
 
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         if self.is_near(to.rank)? {
-            return self.near.accumulate(to, sum, bytes);
+            return self.near.accumulate(to, accumulate, bytes, old);
         }
         self.check_alive(to.rank)?;
         to.check(u64::MAX)?;
-        to.check_length(bytes.len())?;
-        sum.check(&to.shape)?;
-        let (place, counts) = (FarSegment::of(to), self.counts(to.segment));
-        let mut fragments = Fragments::new(to.shape, sum.number.bytes());
-        if fragments.is_done() {
-            return if counts {
-                self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))
-            } else {
-                Ok(())
-            };
+        accumulate.check(to, bytes.len())?;
+        let (place, operands) = (FarSegment::of(to), Operands { accumulate, bytes });
+        let mut fragments = Fragments::new(to.shape, accumulate.number().bytes());
+        if old == OldValue::Wanted {
+            if fragments.is_done() {
+                return Ok(Started::Done(Reply::Bytes(Vec::new())));
+            }
+            let length = to.shape.bytes()? as usize;
+            return self.begin_fragments(
+                to.rank,
+                |origin| origin.begin_get_accumulate(length),
+                |origin, server, ticket| {
+                    let fragments = &mut fragments;
+                    origin.get_accumulate_some(ticket, server, place, fragments, operands);
+                    fragments.is_done()
+                },
+            );
         }
-        self.post_far(to.rank, |origin, server| {
-            origin.accumulate_some(server, place, &mut fragments, Addends { sum, bytes }, counts);
-            fragments.is_done()
-        })
+        let counts = self.counts(to.segment);
+        if !fragments.is_done() && accumulate.writes() {
+            self.post_far(to.rank, |origin, server| {
+                origin.accumulate_some(server, place, &mut fragments, operands, counts);
+                fragments.is_done()
+            })?;
+        } else if counts {
+            self.post_far(to.rank, |origin, server| post_nothing(origin, server, place))?;
+        }
+        Ok(Started::Done(Reply::None))
     }
 
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {

@@ -4,11 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Node, Rank, SegmentId, Topology, Width, Word};
+use farside_fabric::{
+    Accumulate, Atomic, Node, Number, Op, Piece, Rank, SegmentId, Shape, Topology, Width, Word,
+};
 use farside_shm::{Config, Job};
 
 use crate::initiator::fragments::{FarSegment, Fragments};
-use crate::initiator::origin::Origin;
+use crate::initiator::origin::{Operands, Origin};
 use crate::link::Acknowledgement;
 use crate::link::buffer::Buffer;
 use crate::node::address_table::AddressTable;
@@ -61,11 +63,17 @@ pub fn reply(data: &[u8]) {
     // SAFETY: the buffer outlives the origin, and nothing else accesses it.
     let lent = unsafe { Buffer::new(buffer.as_mut_ptr(), buffer.len()) };
     let get = origin.begin_get(lent);
-    let piece = farside_fabric::Piece { offset: 0, bytes: 2000 };
-    let mut fragments = Fragments::new(farside_fabric::Shape::Block(piece), 1);
+    let place = FarSegment { rank: Rank(2), segment: SegmentId::ROOT };
+    let shape = Shape::Block(Piece { offset: 0, bytes: 2000 });
+    let mut fragments = Fragments::new(shape, 1);
     while !fragments.is_done() {
-        let place = FarSegment { rank: Rank(2), segment: SegmentId::ROOT };
         origin.get_some(get, server, place, &mut fragments);
+    }
+    let accumulate = Accumulate::new(Number::F64, Op::Max).expect("it exists");
+    let operands = Operands { accumulate: &accumulate, bytes: &[0; 2000] };
+    let (ticket, mut fragments) = (origin.begin_get_accumulate(2000), Fragments::new(shape, 8));
+    while !fragments.is_done() {
+        origin.get_accumulate_some(ticket, server, place, &mut fragments, operands);
     }
     origin.pump(1, &mut |_: ServerId, _: &[u8]| ());
     for (at, (how, body)) in Pieces(data).enumerate() {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farside_fabric::{
-    Atomic, Caps, Connection, Departure, Effort, Error, Event, Hint, JobState, JobView, Loss, Node,
-    OldValue, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started, Sum,
+    Accumulate, Atomic, Caps, Connection, Departure, Effort, Error, Event, Hint, JobState, JobView,
+    Loss, Node, OldValue, PeerState, Piece, Rank, Region, Reply, Result, SegmentId, Shape, Started,
     Ticket, Topology, Wait, Wake, Width, Word, forward,
 };
 use farside_nic::{Buffer, Loan, Owed, PeerAddress, RemoteKey};
@@ -386,9 +386,15 @@ impl Connection for Endpoint {
         }
     }
 
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         self.settle_writes(to.rank)?;
-        self.inner.accumulate(to, sum, bytes)
+        self.inner.accumulate(to, accumulate, bytes, old)
     }
 
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {

@@ -16,7 +16,7 @@ use crate::landings::Landings;
 use crate::marks::Marks;
 use crate::operations::SignalAt;
 use crate::place::Place;
-use crate::plain::{Integer, Plain, Summand};
+use crate::plain::{Integer, Plain};
 use crate::prices::Prices;
 use crate::unfreed::Unfreed;
 use crate::waiting::FailureScope;
@@ -272,24 +272,6 @@ impl Context {
         Ok(value)
     }
 
-    /// Adds `scale * data` to what is at a place, element by element; accumulates on the same
-    /// elements do not disturb each other.
-    ///
-    /// ```
-    /// # use farside::Rank;
-    /// # farside::local(4, |world| {
-    /// let window = world.window::<f64>(2)?;
-    /// world.accumulate(0.5, &[2.0, 4.0], window.at(Rank(0), 0))?;
-    /// world.sync()?;
-    /// assert_eq!(world.get_value(window.at(Rank(0), 1))?, 8.0);
-    /// # window.free(&world) }).unwrap();
-    /// ```
-    pub fn accumulate<T: Summand>(&self, scale: T, data: &[T], to: Place<'_, T>) -> Result<()> {
-        let bytes = data.as_bytes();
-        to.check(bytes.len() as u64)?;
-        self.accumulate_said(to, bytes, &scale.sum())
-    }
-
     /// Writes `data` to a place and then, when it is there, `value` to a word of the same rank,
     /// waking the rank if it waits for it.
     ///
@@ -380,9 +362,7 @@ impl Context {
         if peer.0 >= self.ranks {
             return Err(Error::UnknownRank { rank: peer, ranks: self.ranks });
         }
-        if self.unfenced.replace(false) {
-            full_fence();
-        }
+        self.fence_near();
         self.check_lost(peer)?;
         if self.posted.contains(peer) {
             self.fabric.flush(peer)?;
@@ -405,9 +385,7 @@ impl Context {
     /// something was put to was lost.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
-        if self.unfenced.replace(false) {
-            full_fence();
-        }
+        self.fence_near();
         if self.posted.is_empty() { Ok(()) } else { self.flush_posted() }
     }
 
@@ -435,6 +413,15 @@ impl Context {
     #[inline]
     pub(crate) fn write_near(&self) {
         self.unfenced.set(true);
+    }
+
+    /// Makes visible what was written to near memory by plain instructions, ahead of anything that
+    /// this thread does or reads afterwards.
+    #[inline]
+    pub(crate) fn fence_near(&self) {
+        if self.unfenced.replace(false) {
+            full_fence();
+        }
     }
 
     /// Notes that this thread has written near memory by instructions of its own: the next flush

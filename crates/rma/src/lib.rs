@@ -11,6 +11,7 @@
 //! name, no thread, no socket and no clock. `target` decides, once for each operation, whether the
 //! peer's memory is near; then the processor touches mapped memory, or the fabric is called.
 
+mod accumulates;
 mod atomics;
 mod collective;
 mod context;
@@ -43,7 +44,7 @@ pub use collective::nonblocking::{PendingBarrier, PendingReduce};
 pub use context::Context;
 pub use counters::{Counters, PeerCounters};
 pub use farside_fabric::{
-    Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Rank, Result, Topology,
+    Agent, Error, ErrorClass, ExitCause, HandlerId, Link, Node, Op, Rank, Result, Topology,
 };
 pub use group::{BarrierKind, SyncKind};
 pub use noncontiguous::{Patch, Run};

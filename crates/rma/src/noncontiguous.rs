@@ -3,13 +3,14 @@
 use std::fmt;
 
 use farside_fabric::strided::walk;
-use farside_fabric::{Error, Piece, Region, Result, Shape};
+use farside_fabric::{Accumulate, Error, Mapped, Op, Piece, Region, Result, Shape};
 use zerocopy::IntoBytes;
 
+use crate::accumulates::{Message, check_lengths};
 use crate::context::Context;
 use crate::place::{Place, short_name};
 use crate::plain::{Plain, Summand};
-use crate::target::Target;
+use crate::target::{Target, old_elements};
 
 /// A block of any dimension on both sides of a strided transfer. All numbers are elements; the last
 /// dimension varies fastest.
@@ -79,7 +80,33 @@ impl Context {
         to: Place<'_, T>,
         patch: &Patch<'_>,
     ) -> Result<()> {
-        self.accumulate_runs(scale, data.as_bytes(), to, &Runs::strided::<T>(patch)?)
+        self.accumulate_runs(&scale.sum()?, data.as_bytes(), to, &Runs::strided::<T>(patch)?)
+    }
+
+    /// Combines a block of `data` with a block at a place.
+    pub fn accumulate_strided_with<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        to: Place<'_, T>,
+        patch: &Patch<'_>,
+    ) -> Result<()> {
+        let accumulate = Accumulate::new(T::NUMBER, op)?;
+        self.accumulate_runs(&accumulate, data.as_bytes(), to, &Runs::strided::<T>(patch)?)
+    }
+
+    /// Combines a block of `data` with a block at a place, and reads what was there before into the
+    /// same block of `old`. For [`Op::NoOp`], `data` may be empty.
+    pub fn get_accumulate_strided<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        to: Place<'_, T>,
+        patch: &Patch<'_>,
+        old: &mut [T],
+    ) -> Result<()> {
+        let (accumulate, runs) = (Accumulate::new(T::NUMBER, op)?, Runs::strided::<T>(patch)?);
+        self.get_accumulate_runs(&accumulate, data.as_bytes(), to, &runs, old.as_mut_bytes())
     }
 
     /// Writes pieces of `data` to pieces from a place on.
@@ -105,7 +132,33 @@ impl Context {
         to: Place<'_, T>,
         runs: &[Run],
     ) -> Result<()> {
-        self.accumulate_runs(scale, data.as_bytes(), to, &Runs::vector::<T>(runs)?)
+        self.accumulate_runs(&scale.sum()?, data.as_bytes(), to, &Runs::vector::<T>(runs)?)
+    }
+
+    /// Combines pieces of `data` with pieces from a place on.
+    pub fn accumulate_vector_with<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        to: Place<'_, T>,
+        runs: &[Run],
+    ) -> Result<()> {
+        let accumulate = Accumulate::new(T::NUMBER, op)?;
+        self.accumulate_runs(&accumulate, data.as_bytes(), to, &Runs::vector::<T>(runs)?)
+    }
+
+    /// Combines pieces of `data` with pieces from a place on, and reads what was there before into
+    /// the same pieces of `old`. For [`Op::NoOp`], `data` may be empty.
+    pub fn get_accumulate_vector<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        to: Place<'_, T>,
+        runs: &[Run],
+        old: &mut [T],
+    ) -> Result<()> {
+        let (accumulate, runs) = (Accumulate::new(T::NUMBER, op)?, Runs::vector::<T>(runs)?);
+        self.get_accumulate_runs(&accumulate, data.as_bytes(), to, &runs, old.as_mut_bytes())
     }
 
     fn put_runs<T>(&self, data: &[u8], to: Place<'_, T>, runs: &Runs<'_>) -> Result<()> {
@@ -139,53 +192,93 @@ impl Context {
             Target::Far(far) => {
                 let mut packed = vec![0; bytes as usize];
                 runs.with_region(from, |region| far.get(self, region, &mut packed))?;
-                let mut rest = &packed[..];
-                runs.all(|near, _, bytes| {
-                    let (part, after) = rest.split_at(bytes);
-                    into[near..near + bytes].copy_from_slice(part);
-                    rest = after;
-                    true
-                })
+                runs.unpack(&packed, into);
+                true
             }
         };
         fits.then_some(()).ok_or_else(|| from.out_of_range(bytes))
     }
 
-    fn accumulate_runs<T: Summand>(
+    pub(crate) fn accumulate_runs<T>(
         &self,
-        scale: T,
+        accumulate: &Accumulate,
         data: &[u8],
         to: Place<'_, T>,
         runs: &Runs<'_>,
     ) -> Result<()> {
         let bytes = runs.check(data.len(), to)?;
+        runs.check_elements(accumulate, to)?;
         let target = self.atomic_target(to.segment, to.rank)?;
         self.tally().accumulate(to.rank, bytes);
-        let sum = scale.sum();
-        let fits = match target {
+        let message = Message::new(accumulate, data);
+        match target {
+            Target::Near(mapped) => self.accumulate_runs_near(mapped, message, to, runs, None),
+            Target::Far(far) => {
+                let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
+                let message = Message { accumulate, bytes: &packed };
+                runs.with_region(to, |region| far.post_accumulate(self, region, message))
+            }
+        }
+    }
+
+    pub(crate) fn get_accumulate_runs<T>(
+        &self,
+        accumulate: &Accumulate,
+        data: &[u8],
+        to: Place<'_, T>,
+        runs: &Runs<'_>,
+        old: &mut [u8],
+    ) -> Result<()> {
+        let bytes = runs.check(old.len(), to)?;
+        let message = Message::new(accumulate, data);
+        check_lengths(message, old.len())?;
+        runs.check_elements(accumulate, to)?;
+        let target = self.atomic_target(to.segment, to.rank)?;
+        self.tally().accumulate(to.rank, bytes);
+        match target {
             Target::Near(mapped) => {
-                self.write_near();
-                let mut holder_is_lost = |holder| self.holder_is_lost(holder);
-                runs.all(|near, far, bytes| {
-                    let part = &data[near..near + bytes];
-                    let at = to.offset + far;
-                    mapped.accumulate(at, &sum, part, self.rank(), &mut holder_is_lost)
-                })
+                self.accumulate_runs_near(mapped, message, to, runs, Some(old))?;
+                self.fence_near();
+                Ok(())
             }
             Target::Far(far) => {
-                let packed = runs.pack(data, bytes);
-                runs.with_region(to, |region| {
-                    far.post(self, region, |fabric| fabric.accumulate(region, &sum, &packed))
-                })?;
-                true
+                let packed = runs.pack(message.bytes, accumulate.message_bytes(bytes));
+                let message = Message { accumulate, bytes: &packed };
+                let started =
+                    runs.with_region(to, |region| far.start_accumulate(self, region, message))?;
+                let mut held = vec![0; bytes as usize];
+                old_elements(self.finish(started, to.rank)?, &mut held)?;
+                runs.unpack(&held, old);
+                Ok(())
             }
-        };
-        fits.then_some(()).ok_or_else(|| to.out_of_range(bytes))
+        }
+    }
+
+    /// Combines runs of near memory, which were checked.
+    fn accumulate_runs_near<T>(
+        &self,
+        mapped: &Mapped,
+        message: Message<'_>,
+        to: Place<'_, T>,
+        runs: &Runs<'_>,
+        mut old: Option<&mut [u8]>,
+    ) -> Result<()> {
+        self.write_near();
+        let Message { accumulate, bytes: data } = message;
+        let fits = self.contend(|contender| {
+            runs.all(|near, far, bytes| {
+                let part = if data.is_empty() { data } else { &data[near..near + bytes] };
+                let held = old.as_mut().map(|old| &mut old[near..near + bytes]);
+                let piece = Piece { offset: to.offset + far, bytes: bytes as u64 };
+                mapped.accumulate(piece, accumulate, part, held, contender)
+            })
+        });
+        if fits { Ok(()) } else { Err(to.out_of_range(0)) }
     }
 }
 
 /// Pairs of runs, near and far.
-enum Runs<'a> {
+pub(crate) enum Runs<'a> {
     /// A block whose inner dimensions, as far as they are contiguous on both sides, were joined to
     /// units of `unit` elements.
     Strided {
@@ -252,7 +345,7 @@ impl<'a> Runs<'a> {
         Ok(Runs::Strided { size: size_of::<T>() as u64, unit, counts, near, far })
     }
 
-    fn vector<T>(runs: &'a [Run]) -> Result<Runs<'a>> {
+    pub(crate) fn vector<T>(runs: &'a [Run]) -> Result<Runs<'a>> {
         Ok(Runs::Vector { size: size_of::<T>() as u64, runs })
     }
 
@@ -281,6 +374,30 @@ impl<'a> Runs<'a> {
             )));
         }
         Ok(bytes)
+    }
+
+    /// Checks that every run is made of whole, aligned elements.
+    fn check_elements<T>(&self, accumulate: &Accumulate, to: Place<'_, T>) -> Result<()> {
+        let number = accumulate.number();
+        let (size, align) = (number.bytes(), number.align());
+        let mut result = match to.offset.is_multiple_of(align) {
+            true => Ok(()),
+            false => Err(Error::Misaligned { offset: to.offset, align }),
+        };
+        // Where a run is counted in such elements, there is nothing more to look at.
+        if result.is_ok() && size_of::<T>() as u64 != size {
+            self.all(|_, far, bytes| {
+                let (offset, bytes) = (to.offset + far, bytes as u64);
+                if !offset.is_multiple_of(align) {
+                    result = Err(Error::Misaligned { offset, align });
+                } else if !bytes.is_multiple_of(size) {
+                    let what = "bytes of a piece against the size of a number";
+                    result = Err(Error::Mismatch { what, left: bytes, right: size });
+                }
+                result.is_ok()
+            });
+        }
+        result
     }
 
     /// Returns the extents of the transfer; `None` if they do not fit into 64 bits.
@@ -358,12 +475,27 @@ impl<'a> Runs<'a> {
         }
     }
 
+    /// Returns the near side of a message; nothing, if that is how long it is.
     fn pack(&self, data: &[u8], bytes: u64) -> Vec<u8> {
+        if bytes == 0 {
+            return Vec::new();
+        }
         let mut packed = Vec::with_capacity(bytes as usize);
         self.all(|near, _, bytes| {
             packed.extend_from_slice(&data[near..near + bytes]);
             true
         });
         packed
+    }
+
+    /// Writes a message to the near side.
+    fn unpack(&self, packed: &[u8], into: &mut [u8]) {
+        let mut rest = packed;
+        self.all(|near, _, bytes| {
+            let (part, after) = rest.split_at(bytes);
+            into[near..near + bytes].copy_from_slice(part);
+            rest = after;
+            true
+        });
     }
 }

@@ -5,10 +5,9 @@
 
 use std::convert::identity;
 
-use farside_fabric::{Atomic, Error, Mapped, Rank, Result, Sum, Width, Word};
+use farside_fabric::{Atomic, Error, Mapped, Rank, Result, Width, Word};
 
 use crate::context::Context;
-use crate::place::Place;
 use crate::segment::Segment;
 use crate::target::{Signal, Target};
 
@@ -141,37 +140,6 @@ impl Context {
                 far.get(self, &far.block(offset, into.len() as u64), into).map_err(said)
             }
         }
-    }
-
-    pub(crate) fn accumulate_said<T>(
-        &self,
-        to: Place<'_, T>,
-        bytes: &[u8],
-        sum: &Sum,
-    ) -> Result<()> {
-        let target = self.atomic_target(to.segment, to.rank)?;
-        self.tally().accumulate(to.rank, bytes.len() as u64);
-        match target {
-            Target::Near(mapped) => {
-                self.write_near();
-                let mut holder_is_lost = |holder| self.holder_is_lost(holder);
-                let me = self.rank();
-                let done = mapped.accumulate(to.offset, sum, bytes, me, &mut holder_is_lost);
-                if done { Ok(()) } else { Err(to.out_of_range(bytes.len() as u64)) }
-            }
-            Target::Far(far) => {
-                let region = far.block(to.offset, bytes.len() as u64);
-                far.post(self, &region, |fabric| fabric.accumulate(&region, sum, bytes))
-                    .map_err(|error| to.in_elements(error))
-            }
-        }
-    }
-
-    /// Stands in a loop that waits for a short lock of `holder`: lets others run, and says whether
-    /// the holder is lost.
-    pub(crate) fn holder_is_lost(&self, holder: Rank) -> bool {
-        self.fabric().relax();
-        self.is_lost(holder)
     }
 
     /// Executes an atomic on near memory if nothing stands in its way. `None`, and nothing done, in

@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use farside_fabric::{Hint, Rank, Result, Started, Ticket};
+use farside_fabric::{Hint, Rank, Reply, Result, Started, Ticket};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Plain;
-use crate::target::Target;
+use crate::target::{Target, old_elements};
 
 impl Context {
     /// Runs `body`, which may start transfers with [`Scope::get_nb`] and [`Scope::put_nb`]; all of
@@ -175,7 +175,8 @@ fn pending(started: Started) -> Option<Ticket> {
     }
 }
 
-/// A transfer under way that owns its memory. See [`Context::get_nb`] and [`Context::put_nb`].
+/// A transfer under way that owns its memory. See [`Context::get_nb`], [`Context::put_nb`] and
+/// [`Context::get_accumulate_nb`].
 #[must_use = "the data comes from `wait`"]
 pub struct Transfer<'c, T> {
     context: &'c Context,
@@ -184,26 +185,44 @@ pub struct Transfer<'c, T> {
     buffer: Vec<T>,
 }
 
-impl<T> Transfer<'_, T> {
+impl<'c, T: Plain> Transfer<'c, T> {
+    /// The transfer that was started, with its buffer.
+    pub(crate) fn of(
+        context: &'c Context,
+        peer: Rank,
+        started: Started,
+        buffer: Vec<T>,
+    ) -> Transfer<'c, T> {
+        Transfer { context, peer, ticket: pending(started), buffer }
+    }
+
     /// Whether it is complete, so that `wait` would not have to wait.
     pub fn is_done(&mut self) -> Result<bool> {
         let Some(ticket) = self.ticket else {
             return Ok(true);
         };
-        let is_done =
-            self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?.is_some();
-        if is_done {
-            self.ticket = None;
-        }
-        Ok(is_done)
+        let reply = self.context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
+        let Some(reply) = reply else { return Ok(false) };
+        self.ticket = None;
+        self.take_in(reply)?;
+        Ok(true)
     }
 
     /// Waits until it is complete, and gives the data.
     pub fn wait(mut self) -> Result<Vec<T>> {
         if let Some(ticket) = self.ticket.take() {
-            self.context.complete(ticket, self.peer)?;
+            let reply = self.context.complete(ticket, self.peer)?;
+            self.take_in(reply)?;
         }
         Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// Takes in what came with the reply: the fabric has filled the buffer of a get itself.
+    fn take_in(&mut self, reply: Reply) -> Result<()> {
+        match reply {
+            Reply::Bytes(_) => old_elements(reply, self.buffer.as_mut_bytes()),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which types can live in memory that others write: plain data, words, numbers.
 
-use farside_fabric::{Number, Sum, Width};
+use farside_fabric::{Accumulate, Number, Result, Width};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Data without padding, pointers or forbidden values: any bytes are a value, and any value is its
@@ -26,7 +26,7 @@ pub trait AtomicWord: Plain + sealed::Sealed {
 /// A [`AtomicWord`] that can be added to and masked: the integers of 32 and 64 bits.
 pub trait Integer: AtomicWord {}
 
-/// What can be accumulated: `i32`, `i64`, `u32`, `u64`, `f32`, `f64` and [`Complex`] numbers of the
+/// What can be accumulated: integers of 8 to 64 bits, `f32`, `f64` and [`Complex`] numbers of the
 /// latter two. Integers wrap.
 pub trait Summand: Plain + sealed::Sealed {
     #[doc(hidden)]
@@ -34,10 +34,10 @@ pub trait Summand: Plain + sealed::Sealed {
     /// One, the scale factor that changes nothing.
     const ONE: Self;
     #[doc(hidden)]
-    fn sum(self) -> Sum {
+    fn sum(self) -> Result<Accumulate> {
         let mut scale = [0; 16];
         scale[..size_of::<Self>()].copy_from_slice(self.as_bytes());
-        Sum { number: Self::NUMBER, scale }
+        Accumulate::scaled_sum(Self::NUMBER, scale)
     }
 }
 
@@ -104,17 +104,24 @@ macro_rules! summands {
 }
 
 summands! {
+    i8 => Number::I8, 1;
+    i16 => Number::I16, 1;
     i32 => Number::I32, 1;
     i64 => Number::I64, 1;
-    // Wrapping sums and products are those of the signed numbers.
-    u32 => Number::I32, 1;
-    u64 => Number::I64, 1;
+    u8 => Number::U8, 1;
+    u16 => Number::U16, 1;
+    u32 => Number::U32, 1;
+    u64 => Number::U64, 1;
     f32 => Number::F32, 1.0;
     f64 => Number::F64, 1.0;
     Complex<f32> => Number::C32, Complex { re: 1.0, im: 0.0 };
     Complex<f64> => Number::C64, Complex { re: 1.0, im: 0.0 };
 }
 
+impl sealed::Sealed for i8 {}
+impl sealed::Sealed for i16 {}
+impl sealed::Sealed for u8 {}
+impl sealed::Sealed for u16 {}
 impl sealed::Sealed for f32 {}
 impl sealed::Sealed for f64 {}
 impl sealed::Sealed for Complex<f32> {}

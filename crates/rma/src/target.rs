@@ -8,6 +8,7 @@ use farside_fabric::{
     Word,
 };
 
+use crate::accumulates::Message;
 use crate::context::Context;
 use crate::segment::Segment;
 
@@ -123,6 +124,32 @@ impl<'s> Far<'s> {
         context.fabric().atomic(at, op, OldValue::Wanted)
     }
 
+    /// Posts an accumulate to a region of the part.
+    pub(crate) fn post_accumulate(
+        &self,
+        context: &Context,
+        to: &Region<'_>,
+        message: Message<'_>,
+    ) -> Result<()> {
+        let Message { accumulate, bytes } = message;
+        let post =
+            |fabric: &dyn Connection| fabric.accumulate(to, accumulate, bytes, OldValue::Ignored);
+        self.post(context, to, post).map(drop)
+    }
+
+    /// Starts an accumulate to a region of the part whose old elements are wanted, so that a flush
+    /// waits for it.
+    pub(crate) fn start_accumulate(
+        &self,
+        context: &Context,
+        to: &Region<'_>,
+        message: Message<'_>,
+    ) -> Result<Started> {
+        to.check(self.bytes)?;
+        context.post_to(self.rank);
+        context.fabric().accumulate(to, message.accumulate, message.bytes, OldValue::Wanted)
+    }
+
     /// Starts a read of a region of the part.
     ///
     /// # Safety
@@ -170,6 +197,17 @@ impl Context {
     pub(crate) fn atomic_far(&self, at: Word, op: Atomic) -> Result<u128> {
         let started = self.fabric().atomic(at, op, OldValue::Wanted)?;
         old_value(self.finish(started, at.rank)?)
+    }
+}
+
+/// Copies the old elements that an accumulate brought back.
+pub(crate) fn old_elements(reply: Reply, into: &mut [u8]) -> Result<()> {
+    match reply {
+        Reply::Bytes(bytes) if bytes.len() == into.len() => {
+            into.copy_from_slice(&bytes);
+            Ok(())
+        }
+        _ => Err(Error::Internal("an accumulate brought back too little or too much".into())),
     }
 }
 

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use farside_fabric::memory::{Look, full_fence};
+use farside_fabric::memory::{Contender, Look, full_fence};
 use farside_fabric::{
-    Atomic, Caps, Clock, Condition, Departure, Effort, Error, Event, ExitCause, Fabric, Failures,
-    Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, PeerState, Rank,
-    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Accumulate, Atomic, Caps, Clock, Condition, Departure, Effort, Error, Event, ExitCause, Fabric,
+    Failures, Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, PeerState,
+    Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::agent::{Agent, Calls};
@@ -236,14 +236,26 @@ impl Fabric for Endpoint {
         Ok(Started::Done(Reply::None))
     }
 
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         self.check_alive(to.rank)?;
         let mut holder_is_lost = |holder| {
             self.relax();
             self.job().is_lost(holder)
         };
+        let mut contender = Contender { me: self.seat.rank, holder_is_lost: &mut holder_is_lost };
         let mapped = self.seat.job.segment(to.rank, to.segment)?;
-        mapped.sum(to, sum, bytes, self.seat.rank, &mut holder_is_lost)
+        let reply = mapped.combine_for(to, accumulate, bytes, old, &mut contender)?;
+        if old == OldValue::Wanted {
+            // What is complete has landed, ahead of what this rank reads next.
+            full_fence();
+        }
+        Ok(Started::Done(reply))
     }
 
     fn atomic(&self, at: Word, op: Atomic, _old: OldValue) -> Result<Started> {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use farside_fabric as fabric;
-use farside_fabric::memory::full_fence;
-use farside_fabric::{Atomic, Node, Rank, Region, Result, Sum, Word};
+use farside_fabric::memory::{Contender, full_fence};
+use farside_fabric::{Accumulate, Atomic, Node, Rank, Region, Result, Word};
 
 use crate::bell::ANYTHING;
 use crate::memory::Job;
@@ -23,17 +23,18 @@ impl Reach {
         Reach { job, node }
     }
 
-    /// Accumulates a message, as `me`; while another rank has a lock that is needed,
-    /// `holder_is_lost` is called with that rank.
+    /// Combines a message with a region, and writes what was there before to `old`, if that is
+    /// wanted.
     pub fn accumulate(
         &self,
         to: &Region<'_>,
-        sum: &Sum,
-        bytes: &[u8],
-        me: Rank,
-        holder_is_lost: &mut dyn FnMut(Rank) -> bool,
+        accumulate: &Accumulate,
+        message: &[u8],
+        old: Option<&mut [u8]>,
+        contender: &mut Contender<'_>,
     ) -> Result<()> {
-        self.job.segment(to.rank, to.segment)?.sum(to, sum, bytes, me, holder_is_lost)
+        let mapped = self.job.segment(to.rank, to.segment)?;
+        mapped.combine(to, accumulate, message, old, contender)
     }
 
     /// Wakes whoever sleeps for a word that somebody else has changed.

@@ -5,16 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler, HandlerId,
-    Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering, PeerState, Rank,
-    Region, Reply, Result, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Accumulate, Atomic, Caps, Clock, Departure, Effort, Error, Event, Fabric, Failures, Handler,
+    HandlerId, Hint, JobState, JobView, Landings, Loss, Mapped, Node, OldValue, Ordering,
+    PeerState, Rank, Region, Reply, Result, SegmentId, Started, Ticket, Topology, Wait, Wake, Word,
 };
 
 use crate::engine::{Engine, Shared};
 use crate::event::EventId;
 use crate::fiber::{Pause, Resume, Switch};
 use crate::parked_wait::ParkedWait;
-use crate::store::{Body, CALL_BYTES, ticket};
+use crate::store::{Accumulation, Body, CALL_BYTES, ticket};
 
 /// One rank's connection to a simulated job.
 pub(crate) struct Port<E> {
@@ -79,6 +79,21 @@ impl<E: Engine> Port<E> {
 
     fn launch(&self, mut machine: RefMut<'_, E>, target: Rank, body: Body) -> Started {
         Started::Pending(ticket(machine.launch(self.rank, target, body, false, None)))
+    }
+
+    /// Launches an operation whose old value is wanted, and posts another.
+    fn launch_or_post<'a>(
+        &'a self,
+        machine: RefMut<'a, E>,
+        target: Rank,
+        body: Body,
+        old: OldValue,
+    ) -> Result<Started> {
+        if old == OldValue::Wanted {
+            return Ok(self.launch(machine, target, body));
+        }
+        self.post_body(machine, target, body, None)?;
+        Ok(Started::Done(Reply::None))
     }
 
     fn post_body<'a>(
@@ -169,25 +184,24 @@ impl<E: Engine> Fabric for Port<E> {
         let pieces = machine.store().pieces(from)?;
         Ok(self.launch(machine, from.rank, Body::Get { segment: from.segment, pieces, into }))
     }
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         let mut machine = self.alive()?;
         let pieces = machine.store().pieces(to)?;
-        to.check_length(bytes.len())?;
-        sum.check(&to.shape)?;
-        let body = Body::Sum { segment: to.segment, pieces, sum: *sum, bytes: bytes.to_vec() };
-        self.post_body(machine, to.rank, body, None).map(drop)
+        accumulate.check(to, bytes.len())?;
+        let (segment, accumulate, bytes) = (to.segment, *accumulate, bytes.to_vec());
+        let body = Body::Accumulate(Accumulation { segment, pieces, accumulate, bytes, old });
+        self.launch_or_post(machine, to.rank, body, old)
     }
     fn atomic(&self, at: Word, op: Atomic, old: OldValue) -> Result<Started> {
         let mut machine = self.alive()?;
         machine.store().check_word(at, op)?;
-        let body = Body::Atomic { at, op };
-        match old {
-            OldValue::Wanted => Ok(self.launch(machine, at.rank, body)),
-            OldValue::Ignored => {
-                self.post_body(machine, at.rank, body, None)?;
-                Ok(Started::Done(Reply::None))
-            }
-        }
+        self.launch_or_post(machine, at.rank, Body::Atomic { at, op }, old)
     }
     fn fence(&self) -> Result<()> {
         self.alive()?.fence(self.rank);

@@ -35,7 +35,7 @@ impl Member {
 impl Flight {
     /// Returns the bytes that a plain put or an accumulate will change, which wakes no waiter.
     fn silent_accesses(&self) -> Option<Vec<Access>> {
-        let is_silent = matches!(self.body, Body::Put { .. } | Body::Sum { .. });
+        let is_silent = matches!(self.body, Body::Put { .. } | Body::Accumulate(_));
         if is_silent { self.body.accesses(self.target) } else { None }
     }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use farside_fabric::memory::Contender;
 use farside_fabric::{
-    Atomic, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped, Node,
-    PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Sum, Ticket, Topology, Width,
-    Word, first_cause,
+    Accumulate, Atomic, Error, ExitCause, FailureCounters, Handler, HandlerId, Kind, Loss, Mapped,
+    Node, OldValue, PeerState, Piece, Rank, Region, Reply, Result, Roster, SegmentId, Shape,
+    Ticket, Topology, Width, Word, first_cause,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,9 +22,18 @@ use crate::memory::Memory;
 pub(crate) enum Body {
     Put { segment: SegmentId, pieces: Vec<Piece>, bytes: Vec<u8> },
     Get { segment: SegmentId, pieces: Vec<Piece>, into: *mut u8 },
-    Sum { segment: SegmentId, pieces: Vec<Piece>, sum: Sum, bytes: Vec<u8> },
+    Accumulate(Accumulation),
     Atomic { at: Word, op: Atomic },
     Call { node: Node, handler: HandlerId, bytes: Vec<u8> },
+}
+
+/// An accumulate in flight.
+pub(crate) struct Accumulation {
+    pub(crate) segment: SegmentId,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) accumulate: Accumulate,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) old: OldValue,
 }
 
 /// The result of executing an operation.
@@ -342,12 +352,12 @@ impl Store {
                 let mapped = self.memory(target, *segment)?;
                 done(packed(pieces, bytes, |piece, part| mapped.put(piece.offset, part)))
             }
-            Body::Sum { segment, pieces, sum, bytes } => {
-                let mapped = self.memory(target, *segment)?;
-                let add = |piece: &Piece, part: &[u8]| {
-                    mapped.accumulate(piece.offset, sum, part, origin, &mut |_| false)
-                };
-                done(packed(pieces, bytes, add))
+            Body::Accumulate(body) => {
+                let mut alone = Contender { me: origin, holder_is_lost: &mut |_| false };
+                let shape = Shape::Pieces(&body.pieces);
+                let to = Region { rank: target, segment: body.segment, shape };
+                let mapped = self.memory(target, body.segment)?;
+                mapped.combine_for(&to, &body.accumulate, &body.bytes, body.old, &mut alone)
             }
             Body::Get { segment, pieces, into } => {
                 let mapped = self.memory(target, *segment)?;
@@ -403,8 +413,10 @@ impl Body {
         match self {
             Body::Put { segment, pieces, .. } => all(*segment, pieces, true),
             Body::Get { segment, pieces, .. } => all(*segment, pieces, false),
-            // Sums commute, but a read in between sees the difference.
-            Body::Sum { segment, pieces, .. } => all(*segment, pieces, true),
+            // Some commute, but a read in between sees the difference.
+            Body::Accumulate(Accumulation { segment, pieces, accumulate, .. }) => {
+                all(*segment, pieces, accumulate.writes())
+            }
             Body::Atomic { at, op } => Some(vec![word_access(*at, op.writes())]),
             Body::Call { .. } => None,
         }
@@ -413,9 +425,9 @@ impl Body {
     /// The segment that it touches; a call touches what it likes.
     pub(crate) fn segment(&self) -> Option<SegmentId> {
         match self {
-            Body::Put { segment, .. } | Body::Get { segment, .. } | Body::Sum { segment, .. } => {
-                Some(*segment)
-            }
+            Body::Put { segment, .. }
+            | Body::Get { segment, .. }
+            | Body::Accumulate(Accumulation { segment, .. }) => Some(*segment),
             Body::Atomic { at, .. } => Some(at.segment),
             Body::Call { .. } => None,
         }
@@ -424,9 +436,9 @@ impl Body {
     /// Returns the number of bytes that it takes to its target, beside the address.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Body::Put { bytes, .. } | Body::Sum { bytes, .. } | Body::Call { bytes, .. } => {
-                bytes.len() as u64
-            }
+            Body::Put { bytes, .. }
+            | Body::Accumulate(Accumulation { bytes, .. })
+            | Body::Call { bytes, .. } => bytes.len() as u64,
             Body::Get { .. } => 0,
             Body::Atomic { at, .. } => at.width.bytes(),
         }
@@ -437,7 +449,7 @@ impl Body {
         match self {
             Body::Put { .. } => Kind::Put,
             Body::Get { .. } => Kind::Get,
-            Body::Sum { .. } => Kind::Accumulate,
+            Body::Accumulate(_) => Kind::Accumulate,
             Body::Atomic { .. } if fetching => Kind::Atomic,
             Body::Atomic { .. } => Kind::Post,
             Body::Call { .. } => Kind::Call,
@@ -449,7 +461,7 @@ impl Body {
         let (segment, offset) = match self {
             Body::Put { segment, pieces, .. }
             | Body::Get { segment, pieces, .. }
-            | Body::Sum { segment, pieces, .. } => {
+            | Body::Accumulate(Accumulation { segment, pieces, .. }) => {
                 (*segment, pieces.first().map_or(0, |piece| piece.offset))
             }
             Body::Atomic { at, .. } => (at.segment, at.offset),
@@ -463,7 +475,7 @@ impl Body {
         match self {
             Body::Put { bytes, .. } => What::Put(bytes.len() as u64, target),
             Body::Get { .. } => What::Get(target),
-            Body::Sum { .. } => What::Accumulate(target),
+            Body::Accumulate(_) => What::Accumulate(target),
             Body::Atomic { at, op } => What::Atomic(*op, *at),
             Body::Call { handler, node, .. } => What::Call(*handler, *node),
         }

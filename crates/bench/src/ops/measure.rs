@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use farside::{Patch, Place, Rank, Result, Window, World};
+use farside::{Op, Patch, Place, Rank, Result, Window, World};
 
 use super::{Plan, Target, row};
 use crate::timing::{Times, measure, measure_each, median};
@@ -56,7 +56,7 @@ struct Memory {
 /// One operation, complete at the target each time.
 fn one(world: &World, memory: &Memory, case: &str, bytes: usize, time: Duration) -> Result<Times> {
     match case {
-        "put" | "get" | "accumulate" | "put_strided" | "rate" => {
+        "put" | "get" | "accumulate" | "get_accumulate" | "put_strided" | "rate" => {
             transfer(world, memory, case, bytes, time)
         }
         _ => word(world, memory.window.at(memory.peer, 0), case, time),
@@ -98,6 +98,17 @@ fn transfer(
                 (0..count).try_for_each(|_| {
                     world.accumulate(1.0, black_box(&data), sums.at(peer, 0))?;
                     world.flush(peer)
+                })
+            })
+        }
+        "get_accumulate" => {
+            let (data, mut old) = (vec![1.0f64; words], vec![0.0f64; words]);
+            measure_each(&clock_ns, time, |count| {
+                (0..count).try_for_each(|_| {
+                    let at = sums.at(peer, 0);
+                    world.get_accumulate(Op::Sum, black_box(&data), at, &mut old)?;
+                    black_box(&old);
+                    Ok(())
                 })
             })
         }

@@ -20,15 +20,16 @@ use crate::timing::Times;
 pub use report::{plot, tables};
 
 /// The cases that take every size.
-const SIZED: [&str; 4] = ["put", "get", "accumulate", "put_strided"];
+const SIZED: [&str; 5] = ["put", "get", "accumulate", "get_accumulate", "put_strided"];
 /// The cases on one word.
 const WORDS: [&str; 6] =
     ["fetch_add", "swap", "compare_swap", "compare_swap_miss", "signal", "rate"];
 /// All cases.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "put",
     "get",
     "accumulate",
+    "get_accumulate",
     "put_strided",
     "fetch_add",
     "swap",

@@ -168,6 +168,13 @@ static void accumulates(void) {
     double numbers[2] = {1.0, 2.0}, half = 0.5, sums[2];
     int64_t integer = -3, total;
     float complex_number[2] = {1.0f, -1.0f}, complex_sum[2];
+    struct {
+        double value;
+        int32_t index;
+    } place = {2.0 * rank, (int32_t)rank}, found;
+    uint16_t one = 1, drawn[2];
+    int8_t flags[2] = {(int8_t)(rank == 0 ? 5 : 0), 0};
+    farside_request_t request;
 
     CHECK(farside_window_allocate(team, 64, &window));
     CHECK(farside_accumulate(world, window, 0, 0, numbers, 2, FARSIDE_F64, FARSIDE_SUM, &half));
@@ -181,8 +188,37 @@ static void accumulates(void) {
     REQUIRE(total == -3 * (int64_t)size);
     CHECK(farside_get(world, window, 0, 24, complex_sum, sizeof complex_sum));
     REQUIRE(complex_sum[0] == (float)size && complex_sum[1] == -(float)size);
-    REQUIRE(farside_accumulate(world, window, 0, 0, numbers, 1, FARSIDE_F64, FARSIDE_MAX, NULL) ==
+    CHECK(farside_sync(team));
+    CHECK(farside_accumulate(world, window, 0, 0, numbers, 1, FARSIDE_F64, FARSIDE_MAX, NULL));
+    CHECK(farside_accumulate(world, window, 0, 32, &place, 1, FARSIDE_F64_INDEX, FARSIDE_MAX_LOC,
+                             NULL));
+    CHECK(farside_sync(team));
+    CHECK(farside_get(world, window, 0, 0, sums, sizeof sums));
+    REQUIRE(sums[0] == (size > 2 ? 0.5 * size : 1.0));
+    CHECK(farside_get_accumulate(world, window, 0, 32, NULL, &found, 1, FARSIDE_F64_INDEX,
+                                 FARSIDE_NO_OP));
+    REQUIRE(found.value == 2.0 * (size - 1) && found.index == (int32_t)size - 1);
+    CHECK(farside_get_accumulate(world, window, 0, 48, &one, &drawn[0], 1, FARSIDE_U16,
+                                 FARSIDE_SUM));
+    CHECK(farside_get_accumulate_request(world, window, 0, 48, &one, &drawn[1], 1, FARSIDE_U16,
+                                         FARSIDE_SUM, &request));
+    CHECK(farside_request_wait(request));
+    REQUIRE(drawn[0] < drawn[1] && drawn[1] < 2 * size);
+    CHECK(farside_sync(team));
+    CHECK(farside_accumulate(world, window, 0, 50, flags, 2, FARSIDE_I8, FARSIDE_LOGICAL_OR, NULL));
+    CHECK(farside_sync(team));
+    CHECK(farside_get(world, window, 0, 50, flags, sizeof flags));
+    REQUIRE(flags[0] == 1 && flags[1] == 0);
+    REQUIRE(farside_accumulate(world, window, 0, 0, numbers, 1, FARSIDE_F64, FARSIDE_XOR, NULL) ==
             FARSIDE_ERROR_UNSUPPORTED);
+    REQUIRE(farside_accumulate(world, window, 0, 0, numbers, 1, FARSIDE_F64, FARSIDE_MAX, &half) ==
+            FARSIDE_ERROR_ARGUMENT);
+    REQUIRE(farside_accumulate(world, window, 0, 0, numbers, 1, FARSIDE_F64, 14, NULL) ==
+            FARSIDE_ERROR_ARGUMENT);
+    REQUIRE(farside_get_accumulate(world, window, 0, 60, numbers, sums, 1, FARSIDE_F64,
+                                   FARSIDE_SUM) == FARSIDE_ERROR_BOUNDS);
+    REQUIRE(farside_get_accumulate(world, window, 0, 0, numbers, NULL, 1, FARSIDE_F64,
+                                   FARSIDE_SUM) == FARSIDE_ERROR_ARGUMENT);
     REQUIRE(farside_accumulate(world, window, 0, 0, numbers, 1, 99, FARSIDE_SUM, NULL) ==
             FARSIDE_ERROR_ARGUMENT);
     CHECK(farside_window_free(team, window));

@@ -115,7 +115,8 @@ int main(void) {
     REFUSED(farside_wait(world, window, 0, 63, FARSIDE_EQ, 1, 0, &word), ARGUMENT, "63 bits");
     REFUSED(farside_wait(world, window, 0, 128, FARSIDE_EQ, 1, 0, &word), ARGUMENT, "128");
     REFUSED(farside_atomic(world, window, 0, 0, 64, 8, &word, NULL, NULL), ARGUMENT, "8");
-    REFUSED(farside_all_reduce(team, data, data, 1, 8, FARSIDE_SUM), ARGUMENT, "kind of number");
+    REFUSED(farside_all_reduce(team, data, data, 1, FARSIDE_I16_INDEX, FARSIDE_SUM), ARGUMENT,
+            "kind of number");
     REFUSED(farside_all_reduce(team, data, data, 1, FARSIDE_I32, 7), ARGUMENT, "no operation");
     REFUSED(farside_epoch_allocate(team, 8, 1, 9, &epoch), ARGUMENT, "design");
     signal.window = window, signal.offset = 0, signal.operation = FARSIDE_ATOMIC_XOR;

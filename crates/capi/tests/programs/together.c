@@ -184,6 +184,8 @@ static void epochs(int design) {
     CHECK(farside_epoch_fetch_op(epoch, 0, 2, FARSIDE_FETCH_SUM, 1, &held));
     REQUIRE(held < size);
     CHECK(farside_epoch_accumulate(epoch, 0, 3, &one, 1, FARSIDE_U64, FARSIDE_SUM, NULL));
+    CHECK(farside_epoch_get_accumulate(epoch, 0, 3, NULL, &held, 1, FARSIDE_U64, FARSIDE_NO_OP));
+    REQUIRE(held <= size);
     CHECK(farside_epoch_flush_all(epoch));
     CHECK(farside_epoch_unlock_all(epoch));
     CHECK(farside_epoch_barrier(epoch));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use farside::sim::program;
-use farside::{Rank, Result, Words, World};
+use farside::{Op, Rank, Result, Words, World};
 
 use crate::check::{Check, Setup, Subject};
 use crate::family::wrong;
@@ -215,6 +215,42 @@ fn accumulates(_: &Setup) -> Subject {
                 all if all == i64::from(world.size()) => Ok(()),
                 some => Err(wrong(format!("an addition was lost: {some}"))),
             }
+        },
+    ))
+}
+
+/// Every rank increases an element and fetches what it was: no two may have found the same.
+fn get_accumulates(_: &Setup) -> Subject {
+    Subject::new(program(
+        |world| Ok((world.window::<f64>(2)?, world.words(1)?)),
+        |world, (numbers, drawn)| {
+            let mut old = [0.0; 2];
+            world.get_accumulate(Op::Sum, &[1.0, 1.0], numbers.at(ZERO, 0), &mut old)?;
+            if old[0] != old[1] {
+                return Err(wrong(format!("half of an accumulate was fetched: {old:?}")));
+            }
+            let bit = 1 << old[0] as u64;
+            if world.fetch_or(drawn.at(ZERO, 0), bit)? & bit != 0 {
+                return Err(wrong(format!("{} was fetched twice", old[0])));
+            }
+            Ok(())
+        },
+    ))
+}
+
+/// The same with a get and an accumulate, which are two steps.
+fn gets_and_accumulates(_: &Setup) -> Subject {
+    Subject::new(program(
+        |world| Ok((world.window::<f64>(1)?, world.words(1)?)),
+        |world, (numbers, drawn)| {
+            let old = world.get_value(numbers.at(ZERO, 0))?;
+            world.accumulate(1.0, &[1.0], numbers.at(ZERO, 0))?;
+            world.flush(ZERO)?;
+            let bit = 1 << old as u64;
+            if world.fetch_or(drawn.at(ZERO, 0), bit)? & bit != 0 {
+                return Err(wrong(format!("{old} was fetched twice")));
+            }
+            Ok(())
         },
     ))
 }
@@ -523,6 +559,16 @@ pub fn checks() -> Vec<Check> {
     ];
     let accumulate =
         Check::new("litmus/accumulate", "no addition is lost", accumulates).setup(Setup::new(3));
+    let get_accumulate =
+        Check::new("litmus/get-accumulate", "no two ranks fetch the same", get_accumulates)
+            .setup(Setup::new(3));
+    let in_two_steps = Check::new(
+        "litmus/wrong-get-then-accumulate",
+        "fetches and accumulates in two steps",
+        gets_and_accumulates,
+    )
+    .setup(Setup::new(2))
+    .mutant(Promise::Linearizability, "was fetched twice");
     let litmus = WITHOUT_ORDER.iter().chain(WITH_ORDER).map(|litmus| litmus.check());
-    litmus.chain([accumulate]).chain(wrong).chain(asleep).collect()
+    litmus.chain([accumulate, get_accumulate, in_two_steps]).chain(wrong).chain(asleep).collect()
 }

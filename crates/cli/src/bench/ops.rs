@@ -21,8 +21,8 @@ pub(super) struct Arguments {
     /// At how many ranks
     #[arg(long, value_delimiter = ',', default_value = "2", value_name = "N,…")]
     ranks: Vec<u32>,
-    /// Which cases: put, get, accumulate, put_strided, fetch_add, swap, compare_swap,
-    /// compare_swap_miss, signal, rate, barrier; all by default
+    /// Which cases: put, get, accumulate, get_accumulate, put_strided, fetch_add, swap,
+    /// compare_swap, compare_swap_miss, signal, rate, barrier; all by default
     #[arg(long, value_delimiter = ',', value_name = "CASE,…")]
     cases: Vec<String>,
     /// At which sizes

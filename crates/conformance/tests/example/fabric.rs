@@ -4,13 +4,14 @@
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use farside_fabric::{
-    Agent, Atomic, Caps, Departure, Effort, Error, Event, ExitCause, Fabric, Failures, Handler,
-    HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, Ordering, PeerState, Rank,
-    Region, Reply, Result, Roster, SegmentId, Started, Sum, Ticket, Topology, Wait, Wake, Word,
+    Accumulate, Agent, Atomic, Caps, Contender, Departure, Effort, Error, Event, ExitCause, Fabric,
+    Failures, Handler, HandlerId, Hint, JobState, JobView, Loss, Mapped, Node, OldValue, Ordering,
+    PeerState, Rank, Region, Reply, Result, Roster, SegmentId, Started, Ticket, Topology, Wait,
+    Wake, Word,
 };
 
 const CALL_BYTES: u64 = 4096;
@@ -89,7 +90,7 @@ impl Job {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A handler that panics leaves memory as an interrupted rank would.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,8 +102,7 @@ struct Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let lost = std::thread::panicking().then_some(ExitCause::Panicked);
-        self.job.depart(self.rank, lost);
+        self.job.depart(self.rank, std::thread::panicking().then_some(ExitCause::Panicked));
     }
 }
 
@@ -150,9 +150,9 @@ impl Fabric for Endpoint {
     }
 
     fn register(&self, segment: SegmentId, bytes: u64) -> Result<()> {
-        if bytes > SEGMENT_BYTES {
-            let (free, limit) = (SEGMENT_BYTES, SEGMENT_BYTES);
-            return Err(Error::OutOfMemory { asked: bytes, free, limit });
+        let limit = SEGMENT_BYTES;
+        if bytes > limit {
+            return Err(Error::OutOfMemory { asked: bytes, free: limit, limit });
         }
         self.member.job.lock().segments.insert((self.member.rank, segment), allocate(bytes));
         Ok(())
@@ -176,16 +176,22 @@ impl Fabric for Endpoint {
         unsafe { state.mapped(from.rank, from.segment)?.read_raw(from, into)? };
         Ok(Started::Done(Reply::None))
     }
-    fn accumulate(&self, to: &Region<'_>, sum: &Sum, bytes: &[u8]) -> Result<()> {
+    fn accumulate(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        bytes: &[u8],
+        old: OldValue,
+    ) -> Result<Started> {
         self.change(to.rank, |state| {
+            let mut alone = Contender { me: self.member.rank, holder_is_lost: &mut |_| false };
             let mapped = state.mapped(to.rank, to.segment)?;
-            mapped.sum(to, sum, bytes, self.member.rank, &mut |_| false)
+            mapped.combine_for(to, accumulate, bytes, old, &mut alone).map(Started::Done)
         })
     }
     fn atomic(&self, at: Word, op: Atomic, _old: OldValue) -> Result<Started> {
-        let held =
-            self.change(at.rank, |state| state.mapped(at.rank, at.segment)?.execute(at, op))?;
-        Ok(Started::Done(Reply::Word(held)))
+        let execute = |state: &State| state.mapped(at.rank, at.segment)?.execute(at, op);
+        Ok(Started::Done(Reply::Word(self.change(at.rank, execute)?)))
     }
     fn fence(&self) -> Result<()> {
         Ok(()) // Everything has landed when its call returns.
@@ -204,7 +210,6 @@ impl Fabric for Endpoint {
         let mut run = state.handlers.remove(&(runner, handler)).ok_or(none)?;
         let reply = run(&HandlerAgent { node, state: &state }, caller, bytes);
         state.handlers.insert((runner, handler), run);
-        drop(state);
         job.changed.notify_all();
         check_bytes("bytes of a call's reply", &reply)?;
         Ok(Started::Done(Reply::Bytes(reply)))
@@ -240,11 +245,10 @@ impl Fabric for Endpoint {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             state = match left {
                 Some(left) if left.is_zero() => return Ok(Wake::TimedOut),
-                Some(left) => match changed.wait_timeout(state, left) {
-                    Ok((state, _)) => state,
-                    Err(poisoned) => poisoned.into_inner().0,
-                },
-                None => changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(left) => {
+                    changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }

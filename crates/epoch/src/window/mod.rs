@@ -17,11 +17,12 @@ use crate::answer::AnswerSlot;
 use crate::backoff::{self, Backoff, LockAgent};
 use crate::direct::{self, Direct};
 use crate::epoch_state::EpochState;
-use crate::message::Operation;
+use crate::message::{Accumulation, Operation};
 use crate::two_sided::TwoSided;
 use crate::variant::{Right, Variant};
 
-pub use operations::{Op, Request};
+pub use farside_fabric::Op;
+pub use operations::Request;
 pub use request::{Fetched, Get, Put};
 
 /// The design of passive epochs.
@@ -358,9 +359,12 @@ impl<'t, V: Variant> Window<'t, V> {
         answer: Option<&Answer<'t>>,
     ) -> Result<()> {
         match (operation, answer) {
-            (Operation::Get { at, .. } | Operation::Atomic { at, .. }, Some(answer)) => {
-                self.begin(target, *at, answer.clone())
-            }
+            (
+                Operation::Get { at, .. }
+                | Operation::Atomic { at, .. }
+                | Operation::Accumulate(Accumulation { at, .. }),
+                Some(answer),
+            ) => self.begin(target, *at, answer.clone()),
             _ => operation.execute(self.context, &self.memory, target).map(drop),
         }
     }

@@ -2,47 +2,37 @@
 
 use std::rc::Rc;
 
-use farside_fabric::{Atomic, Error, Rank, Result, Width, Word};
-use farside_rma::{AtomicWord, Integer, Place, Plain, Summand};
+use farside_fabric::{Accumulate, Atomic, Error, OldValue, Op, Rank, Result, Width, Word};
+use farside_rma::{AtomicWord, Integer, Place, Plain, Summand, raw};
 use zerocopy::IntoBytes;
 
 use super::{Fetched, Get, Passive, Put, Window};
 use crate::epoch_state::Effect;
-use crate::message::Operation;
+use crate::message::{Accumulation, Operation};
 use crate::mode::Mode;
 use crate::two_sided::{Queued, TwoSided};
 use crate::variant::Variant;
 use crate::window::Answer;
 
-/// The effect of a fetching atomic on the word: the operations of `MPI_Fetch_and_op` on integers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Op {
-    /// Adds, wrapping.
-    Sum,
-    /// Writes.
-    Replace,
-    /// Changes nothing.
-    NoOp,
-    /// Keeps the bits that the operand has too.
-    And,
-    /// Sets the operand's bits.
-    Or,
-    /// Flips the operand's bits.
-    Xor,
-}
-
-impl Op {
-    fn with(self, bits: u128) -> Atomic {
-        match self {
-            Op::Sum => Atomic::Add(bits),
-            Op::Replace => Atomic::Swap(bits),
-            Op::NoOp => Atomic::Load,
-            Op::And => Atomic::And(bits),
-            Op::Or => Atomic::Or(bits),
-            Op::Xor => Atomic::Xor(bits),
+/// Returns the fetching atomic of an operation.
+fn atomic_of(op: Op, bits: u128) -> Result<Atomic> {
+    Ok(match op {
+        Op::Sum => Atomic::Add(bits),
+        Op::Replace => Atomic::Swap(bits),
+        Op::NoOp => Atomic::Load,
+        Op::And => Atomic::And(bits),
+        Op::Or => Atomic::Or(bits),
+        Op::Xor => Atomic::Xor(bits),
+        other => {
+            return Err(Error::Unsupported {
+                what: format!(
+                    "fetch_op with {}: an atomic word has sum, replace, no-op, and, or, xor; \
+                     get_accumulate has every operation",
+                    other.name()
+                ),
+            });
         }
-    }
+    })
 }
 
 /// An accumulate as a request of its own (`MPI_Raccumulate`).
@@ -131,20 +121,128 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<()> {
-        let bytes = data.as_bytes();
-        let (member, offset) = self.enter(target, at, bytes.len() as u64, Effect::Accumulate)?;
-        let align = T::NUMBER.align();
-        if !offset.is_multiple_of(align) {
-            return Err(Error::Misaligned { offset, align });
-        }
-        if let Some(two_sided) = self.queuing(member) {
-            let operation = Operation::Sum { at: offset, sum: scale.sum(), bytes: bytes.to_vec() };
-            return two_sided.queue(member, Queued { operation, answer: None });
-        }
-        self.context.accumulate(scale, data, self.memory.at(target, offset as usize).cast())
+        self.accumulate_by(&scale.sum()?, data.as_bytes(), target, at)
     }
 
-    /// Changes one word of a target, and fetches what it held before.
+    /// Combines `data` with a target's elements by any operation that they have, from displacement
+    /// `at` on. Within an epoch, accumulates of one kind of elements may overlap if they have the
+    /// same operation, or if one is a no-op.
+    pub fn accumulate_with<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        target: Rank,
+        at: u64,
+    ) -> Result<()> {
+        self.accumulate_by(&Accumulate::new(T::NUMBER, op)?, data.as_bytes(), target, at)
+    }
+
+    /// [`Window::accumulate_with`] for elements as bytes, of a kind that is known only now.
+    pub fn accumulate_by(
+        &self,
+        accumulate: &Accumulate,
+        data: &[u8],
+        target: Rank,
+        at: u64,
+    ) -> Result<()> {
+        let bytes = data.len() as u64;
+        let (member, offset) = self.enter_accumulate(accumulate, target, at, bytes)?;
+        let message = if accumulate.writes() { data } else { &[] };
+        if let Some(two_sided) = self.queuing(member) {
+            let (accumulate, message) = (*accumulate, message.to_vec());
+            let (at, old) = (offset, OldValue::Ignored);
+            let operation =
+                Operation::Accumulate(Accumulation { at, accumulate, bytes, message, old });
+            return two_sided.queue(member, Queued { operation, answer: None });
+        }
+        let to = self.memory.at(target, offset as usize);
+        raw::accumulate(self.context, accumulate, message, to)
+    }
+
+    /// Combines `data` with a target's elements, from displacement `at` on, and fetches what they
+    /// held before: each is read and changed in one step. For [`Op::NoOp`] only the length of
+    /// `data` counts.
+    ///
+    /// ```
+    /// use farside::epoch::{Mode, Op, Options, Window};
+    /// use farside::Rank;
+    ///
+    /// farside::local(3, |world| {
+    ///     let window = Window::allocate(&world, 64, Options::new().unit(8))?;
+    ///     window.lock(Rank(0), Mode::Shared)?;
+    ///     let old = window.get_accumulate(Op::Sum, &[1.0, 0.5], Rank(0), 2)?;
+    ///     let old = window.wait_get(old)?;
+    ///     assert!(old[0] < 3.0 && old[1] == old[0] / 2.0);
+    ///     window.unlock(Rank(0))?;
+    ///     window.free()
+    /// })
+    /// .unwrap();
+    /// ```
+    pub fn get_accumulate<T: Summand>(
+        &self,
+        op: Op,
+        data: &[T],
+        target: Rank,
+        at: u64,
+    ) -> Result<Get<'t, T>> {
+        let accumulate = Accumulate::new(T::NUMBER, op)?;
+        let bytes = size_of_val(data) as u64;
+        let (member, offset) = self.enter_accumulate(&accumulate, target, at, bytes)?;
+        if self.queuing(member).is_none()
+            && self.context.topology().same_node(target, self.context.rank())
+        {
+            let (to, mut old) = (self.memory.at(target, offset as usize), data.to_vec());
+            self.context.get_accumulate(op, data, to.cast(), &mut old)?;
+            return Ok(Get::done(target, old));
+        }
+        let message = if accumulate.writes() { data.as_bytes().to_vec() } else { Vec::new() };
+        let (at, old) = (offset, OldValue::Wanted);
+        let operation = Operation::Accumulate(Accumulation { at, accumulate, bytes, message, old });
+        let get = Get::accumulating(target, op, data.to_vec());
+        self.ask(member, target, operation, get.ticket.clone())?;
+        Ok(get)
+    }
+
+    /// [`Window::get_accumulate`] for elements as bytes, of a kind that is known only now, which
+    /// waits until what they held before is in `old`. The data of a no-op may be empty.
+    pub fn get_accumulate_by(
+        &self,
+        accumulate: &Accumulate,
+        data: &[u8],
+        target: Rank,
+        at: u64,
+        old: &mut [u8],
+    ) -> Result<()> {
+        let bytes = old.len() as u64;
+        let (member, offset) = self.enter_accumulate(accumulate, target, at, bytes)?;
+        if self.queuing(member).is_some() {
+            self.escalate(member)?;
+        }
+        let to = self.memory.at(target, offset as usize);
+        raw::get_accumulate(self.context, accumulate, data, to, old)
+    }
+
+    /// Checks that an accumulate is allowed now; returns the member and the first byte.
+    fn enter_accumulate(
+        &self,
+        accumulate: &Accumulate,
+        target: Rank,
+        at: u64,
+        bytes: u64,
+    ) -> Result<(usize, u64)> {
+        let number = accumulate.number();
+        let effect = Effect::Accumulate(number, accumulate.op());
+        let (member, offset) = self.enter(target, at, bytes, effect)?;
+        let align = number.align();
+        if offset.is_multiple_of(align) {
+            Ok((member, offset))
+        } else {
+            Err(Error::Misaligned { offset, align })
+        }
+    }
+
+    /// Changes one word of a target by sum, replace, no-op, and, or, xor, and fetches what it held
+    /// before. It is atomic with other atomics, and [`Window::get_accumulate`] with accumulates.
     ///
     /// ```
     /// use farside::epoch::{Mode, Op, Options, Window};
@@ -167,7 +265,7 @@ impl<'t, V: Variant> Window<'t, V> {
         target: Rank,
         at: u64,
     ) -> Result<Fetched<'t, I>> {
-        self.atomic(op.with(value.to_bits()), target, at)
+        self.atomic(atomic_of(op, value.to_bits())?, target, at)
     }
 
     /// Writes `desired` to a word of a target if it holds `expected`, and fetches what it held

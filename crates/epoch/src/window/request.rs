@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use farside_fabric::{Error, Rank, Result};
-use farside_rma::{AtomicWord as Word, Context, Fetch, Place, Plain, Transfer};
+use farside_fabric::{Error, Op, Rank, Result};
+use farside_rma::{AtomicWord as Word, Context, Fetch, Place, Plain, Summand, Transfer};
 
 use crate::answer::AnswerSlot;
 use crate::fault::Fault;
@@ -201,6 +201,20 @@ impl<'t, T: Plain> Get<'t, T> {
         // Started once, it takes the memory along.
         let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
             Ok(Box::new(context.get_nb_into::<T>(at.cast(), into.take())?) as Box<dyn Underway<_>>)
+        });
+        let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
+        Get { ticket: Ticket::queued(target, true, start, decode, bytes) }
+    }
+}
+
+impl<'t, T: Summand> Get<'t, T> {
+    /// An accumulate that fetches.
+    pub(super) fn accumulating(target: Rank, op: Op, data: Vec<T>) -> Get<'t, T> {
+        let bytes = size_of_val(&data[..]);
+        let start: Start<'t, Vec<T>> = Box::new(move |context, at| {
+            let old = vec![T::new_zeroed(); data.len()];
+            let transfer = context.get_accumulate_nb(op, &data, at.cast(), old)?;
+            Ok(Box::new(transfer) as Box<dyn Underway<_>>)
         });
         let decode = |bytes: &[u8], len| elements(bytes.get(..len).unwrap_or_default());
         Get { ticket: Ticket::queued(target, true, start, decode, bytes) }

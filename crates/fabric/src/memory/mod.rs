@@ -8,21 +8,21 @@
 //! of plain accesses would be. (Rust's model leaves open what racing atomics of different sizes do;
 //! processors do not.)
 
+mod accumulate;
 mod copy;
 mod held;
 mod regions;
 
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use portable_atomic::AtomicU128;
 
-use crate::address::Rank;
-use crate::operation::{Atomic, Sum, Width};
+use crate::operation::{Atomic, Width};
 use copy::{copy_in, copy_out};
 
+pub use accumulate::{Contender, Stripes};
 pub use copy::full_fence;
 pub use held::Held;
 
@@ -56,22 +56,9 @@ pub struct SharedWords {
     pub salt: u64,
     /// The [`Mapped::watch_bits`] of the words that sleepers of the memory's owner wait for.
     pub watched: NonNull<AtomicU64>,
-    /// The locks of the owner's memory for sums.
+    /// The locks of the owner's memory for accumulates.
     pub locks: NonNull<Stripes>,
 }
-
-/// Locks for sums, each for every 64th page: zero, or one more than the rank that holds it.
-#[repr(C, align(128))]
-pub struct Stripes([AtomicU32; 64]);
-
-impl Default for Stripes {
-    fn default() -> Stripes {
-        Stripes(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-}
-
-/// The pages of the stripes, and the longest sum under one lock.
-const STRIPE_BYTES: u64 = 4096;
 
 // SAFETY: the memory is shared by construction and only touched by atomic (or equivalent) accesses;
 // `_hold` keeps it mapped.
@@ -81,8 +68,8 @@ unsafe impl Sync for Mapped {}
 
 impl Mapped {
     /// Describes a mapping: where it is, and how long it is. It is never
-    /// [watched](Mapped::is_watched), and its sums take no locks: for a fabric that sees every
-    /// operation and carries them out one at a time.
+    /// [watched](Mapped::is_watched), and its accumulates take no locks: for a fabric that sees
+    /// every operation and carries them out one at a time.
     ///
     /// # Safety
     ///
@@ -267,63 +254,6 @@ impl Mapped {
             }
         }
     }
-
-    /// Accumulates the packed elements of `from` to those at `offset`; false, and nothing done, if
-    /// they are not inside, misaligned, or if `from` is not a whole number of elements.
-    ///
-    /// Sums exclude each other by the mapping's locks, if it has any, a page at a time. While `me`
-    /// has to wait for one, `holder_is_lost` is called with its holder; it lets others run, and
-    /// says whether the holder is lost: then the lock is taken over.
-    #[must_use]
-    pub fn accumulate(
-        &self,
-        offset: u64,
-        sum: &Sum,
-        from: &[u8],
-        me: Rank,
-        holder_is_lost: &mut dyn FnMut(Rank) -> bool,
-    ) -> bool {
-        if !self.holds(offset, from.len() as u64)
-            || !offset.is_multiple_of(sum.number.align())
-            || !(from.len() as u64).is_multiple_of(sum.number.bytes())
-        {
-            return false;
-        }
-        // Clearing it would take longer than most sums.
-        let mut held = [MaybeUninit::<u8>::uninit(); STRIPE_BYTES as usize];
-        let (mut rest, mut at) = (from, offset);
-        while !rest.is_empty() {
-            let stripe = self.salt + at;
-            // No element lies across the end of a stripe: elements are aligned to their size, and
-            // so is the mapping.
-            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).min(rest.len() as u64) as usize;
-            let (now, later) = rest.split_at(room);
-            // SAFETY: the locks are valid while `self` lives.
-            let lock = self
-                .locks
-                .map(|locks| &unsafe { locks.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize]);
-            if let Some(lock) = lock {
-                acquire(lock, me, holder_is_lost);
-            }
-            // Out, add, in: private memory is what the compiler makes fast loops for. SAFETY:
-            // inside the mapping, by the check above; `room` is at most a stripe, and that much of
-            // `held` is written first.
-            unsafe {
-                let place = self.base.as_ptr().add(at as usize);
-                let held = held.as_mut_ptr().cast::<u8>();
-                copy_out(held, place, room);
-                sum.apply_all(std::slice::from_raw_parts_mut(held, room), now);
-                copy_in(place, held, room);
-            }
-            // Should the lock have been taken over, because this rank counts as lost, it is not
-            // this rank's to free.
-            if let Some(lock) = lock {
-                let _ = lock.compare_exchange(me.0 + 1, 0, Ordering::Release, Ordering::Relaxed);
-            }
-            (rest, at) = (later, at + room as u64);
-        }
-        true
-    }
 }
 
 /// A word that a rank waits on.
@@ -343,17 +273,6 @@ impl Look<'_> {
             Look::Narrow(word) => word.load(Ordering::SeqCst).into(),
             Look::Wide(word) => word.load(Ordering::SeqCst),
         }
-    }
-}
-
-fn acquire(lock: &AtomicU32, me: Rank, holder_is_lost: &mut dyn FnMut(Rank) -> bool) {
-    let mut expected = 0;
-    while let Err(held) =
-        lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed)
-    {
-        // A holder that was lost in the middle of a sum leaves some of its elements added, and the
-        // lock to the next rank.
-        expected = if held != 0 && holder_is_lost(Rank(held - 1)) { held } else { 0 };
     }
 }
 
@@ -413,29 +332,28 @@ fn atomic_pair(word: &AtomicU128, op: Atomic) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Number;
     use proptest::prelude::*;
 
     /// Two words, aligned as an atomic of both must be, which may change behind a shared reference.
     #[derive(Default)]
     #[repr(align(16))]
-    struct Pair {
-        words: [AtomicU64; 2],
+    pub(super) struct Pair {
+        pub(super) words: [AtomicU64; 2],
     }
 
     /// Heap memory that plays a shared segment.
-    struct Heap {
-        memory: Box<[Pair]>,
+    pub(super) struct Heap {
+        pub(super) memory: Box<[Pair]>,
         watched: AtomicU64,
-        sums: Stripes,
+        pub(super) locks: Stripes,
     }
 
-    fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
+    pub(super) fn mapped(bytes: usize) -> (Mapped, Arc<Heap>) {
         let memory = (0..bytes.div_ceil(16)).map(|_| Pair::default()).collect();
-        let sums = Stripes::default();
-        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), sums });
+        let locks = Stripes::default();
+        let heap = Arc::new(Heap { memory, watched: AtomicU64::new(0), locks });
         let base = NonNull::new(heap.memory.as_ptr().cast_mut().cast::<u8>()).unwrap();
-        let (watched, locks) = (NonNull::from(&heap.watched), NonNull::from(&heap.sums));
+        let (watched, locks) = (NonNull::from(&heap.watched), NonNull::from(&heap.locks));
         let words = SharedWords { salt: 0, watched, locks };
         // SAFETY: the heap is held by the mapping, and these tests look at it only through the
         // mapping.
@@ -481,73 +399,6 @@ mod tests {
             prop_assert_eq!(&all[offset..offset + len], &from[..]);
             prop_assert!(all[..offset].iter().chain(&all[offset + len..]).all(|&byte| byte == 0));
         }
-
-        #[test]
-        fn sums_do_what_the_reference_says(
-            number in prop_oneof![
-                Just(Number::I32), Just(Number::I64), Just(Number::F32), Just(Number::F64),
-                Just(Number::C32), Just(Number::C64),
-            ],
-            start in proptest::collection::vec(-1000i16..1000, 4),
-            x in proptest::collection::vec(-1000i16..1000, 4),
-            scale in (-9i16..9, -9i16..9),
-        ) {
-            let encode = |values: &[i16]| -> Vec<u8> { values.iter().flat_map(|&v| match number {
-                Number::I32 => i32::from(v).to_le_bytes().to_vec(),
-                Number::I64 => i64::from(v).to_le_bytes().to_vec(),
-                Number::F32 | Number::C32 => f32::from(v).to_le_bytes().to_vec(),
-                Number::F64 | Number::C64 => f64::from(v).to_le_bytes().to_vec(),
-            }).collect() };
-            let (mapped, _heap) = mapped(64);
-            let (start, x) = (encode(&start), encode(&x));
-            let mut sum = Sum { number, scale: [0; 16] };
-            let scale = encode(&[scale.0, scale.1]);
-            let bytes = number.bytes() as usize;
-            sum.scale[..bytes].copy_from_slice(&scale[..bytes]);
-            prop_assert!(mapped.put(16, &start));
-            prop_assert!(mapped.accumulate(16, &sum, &x, Rank(0), &mut |_| false));
-            let mut expected = start.clone();
-            let pairs = expected.chunks_exact_mut(bytes).zip(x.chunks_exact(bytes));
-            pairs.for_each(|(y, x)| sum.apply(y, x));
-            let mut held = vec![0; start.len()];
-            prop_assert!(mapped.get(16, &mut held));
-            prop_assert_eq!(held, expected);
-        }
-    }
-
-    #[test]
-    fn a_long_sum_reaches_every_element() {
-        let (mapped, _heap) = mapped(40_000);
-        let sum =
-            Sum { number: Number::I64, scale: [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
-        let x: Vec<u8> = (0..4000i64).flat_map(i64::to_le_bytes).collect();
-        for _ in 0..2 {
-            assert!(
-                mapped.accumulate(24, &sum, &x, Rank(5), &mut |_| panic!("nobody else is here"))
-            );
-        }
-        let mut held = vec![0; 40_000];
-        assert!(mapped.get(0, &mut held));
-        let value = |at: usize| i64::from_le_bytes(held[at..at + 8].try_into().unwrap());
-        assert!((0..4000).all(|i| value(24 + i * 8) == 6 * i as i64));
-        assert_eq!((value(16), value(24 + 32_000)), (0, 0));
-    }
-
-    #[test]
-    fn a_lock_is_taken_over_from_the_lost_and_from_nobody_else() {
-        let (mapped, heap) = mapped(64);
-        heap.sums.0[0].store(8, Ordering::Relaxed);
-        let sum =
-            Sum { number: Number::I64, scale: [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] };
-        let mut waits = 0;
-        let mut lost_at_last = |holder| {
-            assert_eq!(holder, Rank(7));
-            waits += 1;
-            waits == 3
-        };
-        assert!(mapped.accumulate(0, &sum, &[1; 8], Rank(0), &mut lost_at_last));
-        assert_eq!(waits, 3);
-        assert_eq!(heap.sums.0[0].load(Ordering::Relaxed), 0, "and it is free afterwards");
     }
 
     #[test]
@@ -560,12 +411,6 @@ mod tests {
         assert_eq!(mapped.atomic(60, Width::W64, Atomic::Add(1)), None);
         assert_eq!(mapped.atomic(64, Width::W32, Atomic::Add(1)), None);
         assert_eq!(mapped.atomic(4, Width::W64, Atomic::Add(1)), None, "misaligned");
-        let sum = Sum { number: Number::F64, scale: [0; 16] };
-        let accumulate =
-            |offset, from: &[u8]| mapped.accumulate(offset, &sum, from, Rank(0), &mut |_| false);
-        assert!(!accumulate(4, &[0; 8]), "misaligned");
-        assert!(!accumulate(0, &[0; 12]), "not whole elements");
-        assert!(!accumulate(64, &[0; 8]), "outside");
         let mut words = heap.memory.iter().flat_map(|pair| &pair.words);
         assert!(words.all(|word| word.load(Ordering::Relaxed) == 0));
     }

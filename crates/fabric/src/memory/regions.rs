@@ -1,9 +1,11 @@
 //! Whole operations on mapped memory, with all checks: what a fabric does at the target.
 
-use crate::address::{Piece, Rank, Region, Word};
+use crate::accumulate::Accumulate;
+use crate::address::{Piece, Region, Word};
 use crate::error::{Error, Result};
-use crate::memory::Mapped;
-use crate::operation::{Atomic, Sum};
+use crate::memory::{Contender, Mapped};
+use crate::operation::Atomic;
+use crate::waist::{OldValue, Reply};
 
 impl Mapped {
     /// Writes a packed message to a region of this part.
@@ -41,22 +43,47 @@ impl Mapped {
         Ok(())
     }
 
-    /// Accumulates a packed message to a region of this part, as `me`. See [`Mapped::accumulate`].
-    pub fn sum(
+    /// Combines a packed message with the elements of a region of this part, and writes what was
+    /// there before to `old`, packed, if that is wanted. See [`Mapped::accumulate`].
+    pub fn combine(
         &self,
         to: &Region<'_>,
-        sum: &Sum,
-        bytes: &[u8],
-        me: Rank,
-        mut holder_is_lost: &mut dyn FnMut(Rank) -> bool,
+        accumulate: &Accumulate,
+        message: &[u8],
+        mut old: Option<&mut [u8]>,
+        contender: &mut Contender<'_>,
     ) -> Result<()> {
-        self.check_message(to, bytes.len())?;
-        sum.check(&to.shape)?;
-        for_each_packed(to, bytes, |piece, part| {
-            let done = self.accumulate(piece.offset, sum, part, me, &mut holder_is_lost);
+        to.check(self.bytes())?;
+        accumulate.check(to, message.len())?;
+        old.as_ref().map_or(Ok(()), |old| to.check_length(old.len()))?;
+        let mut rest = message;
+        to.shape.for_each(|piece| {
+            let (part, later) = rest.split_at(accumulate.message_bytes(piece.bytes) as usize);
+            rest = later;
+            let held = old.take().map(|all| all.split_at_mut(piece.bytes as usize));
+            let (held, later) = held.unzip();
+            old = later;
+            let done = self.accumulate(piece, accumulate, part, held, contender);
             debug_assert!(done);
         });
         Ok(())
+    }
+
+    /// Likewise, and returns the reply: the old elements, if they are wanted.
+    pub fn combine_for(
+        &self,
+        to: &Region<'_>,
+        accumulate: &Accumulate,
+        message: &[u8],
+        old: OldValue,
+        contender: &mut Contender<'_>,
+    ) -> Result<Reply> {
+        if old == OldValue::Ignored {
+            return self.combine(to, accumulate, message, None, contender).map(|()| Reply::None);
+        }
+        let mut held = vec![0; to.check(self.bytes())? as usize];
+        self.combine(to, accumulate, message, Some(&mut held), contender)?;
+        Ok(Reply::Bytes(held))
     }
 
     /// Executes an atomic on a word of this part, and returns what it held before.

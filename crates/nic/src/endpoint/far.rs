@@ -209,6 +209,31 @@ impl Endpoint {
         Ok(Started::Pending(ticket::transfer(ticket)))
     }
 
+    /// Begins a fetching operation of one or more fragments: `begin` makes its ticket, and `step`
+    /// adds a fragment and says whether it was the last.
+    pub(crate) fn begin_fragments(
+        &self,
+        peer: Rank,
+        begin: impl FnOnce(&mut Origin) -> Ticket,
+        mut step: impl FnMut(&mut Origin, ServerId, Ticket) -> bool,
+    ) -> Result<Started> {
+        let (mut first, mut is_last) = (None, false);
+        let started = self.begin_far(peer, |origin, server| {
+            let ticket = begin(origin);
+            is_last = step(origin, server, ticket);
+            first = Some(ticket);
+            ticket
+        })?;
+        if let (Some(ticket), false) = (first, is_last) {
+            let asked = self.post_far(peer, |origin, server| step(origin, server, ticket));
+            if let Err(error) = asked {
+                self.port().origin.cancel(ticket);
+                return Err(error);
+            }
+        }
+        Ok(started)
+    }
+
     /// Lets the progress thread see to a long transfer until that is over.
     pub(crate) fn add_background_transfer(&self, transfer: BackgroundTransfer) {
         if !self.state.progress.is_running() {

@@ -27,7 +27,7 @@ use crate::wire::{self, Header, Kind, PortId, ServerId};
 use self::peer::{Packet, Peer};
 
 pub(crate) use self::lent::SendNow;
-pub(crate) use self::posting::Addends;
+pub(crate) use self::posting::Operands;
 #[cfg(test)]
 pub(crate) use self::posting::PACKET_BYTES_MIN;
 

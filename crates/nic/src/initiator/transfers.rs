@@ -35,19 +35,54 @@ pub(crate) struct Transfer {
     left: u32,
     /// The number of bytes that it moves; zero for a word.
     bytes: usize,
-    /// Where the bytes of a get go.
-    buffer: Option<Buffer>,
+    /// Where its bytes go.
+    into: Destination,
     /// Whether it is a put from lent memory.
     is_lent: bool,
     pub(crate) outcome: Result<Reply>,
 }
 
+/// Where the bytes of a transfer go.
+#[cfg_attr(test, derive(Clone))]
+pub(crate) enum Destination {
+    /// It brings none back.
+    Nowhere,
+    /// Into memory that its caller has lent.
+    Lent(Buffer),
+    /// Into its reply.
+    Reply(Vec<u8>),
+}
+
+impl Destination {
+    /// Writes at `offset`. Returns false, and writes nothing, if the bytes do not fit.
+    fn write(&mut self, offset: usize, from: &[u8]) -> bool {
+        match self {
+            Destination::Nowhere => false,
+            Destination::Lent(buffer) => buffer.write(offset, from),
+            Destination::Reply(bytes) => {
+                let part =
+                    offset.checked_add(from.len()).and_then(|end| bytes.get_mut(offset..end));
+                part.is_some_and(|part| {
+                    part.copy_from_slice(from);
+                    true
+                })
+            }
+        }
+    }
+}
+
 impl Transfer {
-    /// Writes the bytes of a part into the buffer.
+    /// Writes the bytes of a part to their destination.
     pub(crate) fn fill(&mut self, part: &Part, data: &[u8]) {
-        let buffer = self.buffer.as_mut().filter(|_| data.len() == part.bytes);
-        if !buffer.is_some_and(|buffer| buffer.write(part.packed, data)) {
+        if data.len() != part.bytes || !self.into.write(part.packed, data) {
             self.outcome = Err(Error::Internal("a far agent's answer has the wrong length".into()));
+        }
+    }
+
+    fn into_outcome(self) -> Result<Reply> {
+        match (self.outcome, self.into) {
+            (Ok(_), Destination::Reply(bytes)) => Ok(Reply::Bytes(bytes)),
+            (outcome, _) => outcome,
         }
     }
 }
@@ -72,23 +107,23 @@ impl<V: Variant> Transfers<V> {
         }
     }
 
-    /// Begins a transfer of so many bytes; of a get, into this buffer.
-    pub(crate) fn begin(&mut self, bytes: usize, buffer: Option<Buffer>) -> Ticket {
-        self.insert(bytes, buffer, false)
+    /// Begins a transfer of so many bytes.
+    pub(crate) fn begin(&mut self, bytes: usize, into: Destination) -> Ticket {
+        self.insert(bytes, into, false)
     }
 
     /// Begins a put of so many lent bytes.
     pub(crate) fn begin_lent(&mut self, bytes: usize) -> Ticket {
-        self.insert(bytes, None, true)
+        self.insert(bytes, Destination::Nowhere, true)
     }
 
-    fn insert(&mut self, bytes: usize, buffer: Option<Buffer>, is_lent: bool) -> Ticket {
+    fn insert(&mut self, bytes: usize, into: Destination, is_lent: bool) -> Ticket {
         // The fabric marks its tickets with the two highest bits.
         self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 2);
         let generation = self.generation;
         let outcome = Ok(Reply::None);
         let at =
-            self.entries.insert(Transfer { generation, left: 0, bytes, buffer, is_lent, outcome });
+            self.entries.insert(Transfer { generation, left: 0, bytes, into, is_lent, outcome });
         Ticket((u64::from(generation) << 32) | u64::from(at))
     }
 
@@ -155,7 +190,7 @@ impl<V: Variant> Transfers<V> {
             Some(transfer) if transfer.left > 0 => Ok(None),
             Some(_) => {
                 let transfer = self.entries.remove(ticket.0 as u32);
-                transfer.map_or(Ok(None), |transfer| transfer.outcome.map(Some))
+                transfer.map_or(Ok(None), |transfer| transfer.into_outcome().map(Some))
             }
         }
     }

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use farside_fabric::memory::full_fence;
+use farside_fabric::memory::{Contender, full_fence};
 use farside_fabric::{
-    Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region, Result,
-    SegmentId, Shape, Sum, Width, Word,
+    Accumulate, Agent as _, Atomic, Error, HandlerId, Loss, Node, PeerState, Piece, Rank, Region,
+    Result, SegmentId, Shape, Width, Word,
 };
 use farside_shm::{FarAnswer, Job, Reach};
 use rustc_hash::FxHashMap;
@@ -20,8 +20,8 @@ use crate::target::service::{CallState, Memory};
 use crate::transport::{MemoryRegistration, RemoteKey};
 use crate::wire::request::{About, Rows};
 
-/// The rank as which an agent holds the locks of sums: none, so that the locks are not taken away
-/// when a rank is lost.
+/// The rank as which an agent holds the locks of accumulates: none, so that the locks are not taken
+/// away when a rank is lost.
 const NO_RANK: Rank = Rank(u32::MAX - 1);
 
 /// The segment of a node's first rank in whose only word landings are counted.
@@ -124,14 +124,26 @@ impl Memory for NodeMemory {
         self.with_region(from, |region| self.reach.get(region, &mut into[begin..]))
     }
 
-    fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()> {
-        let mut held_up = |holder: Rank| {
+    fn accumulate(
+        &mut self,
+        to: &Rows,
+        accumulate: &Accumulate,
+        data: &[u8],
+        old: Option<&mut Vec<u8>>,
+    ) -> Result<()> {
+        let mut holder_is_lost = |holder: Rank| {
             std::thread::yield_now();
             self.job.topology().check(holder).is_ok()
                 && matches!(self.job.peer_state(holder), PeerState::Lost(_))
         };
+        let mut contender = Contender { me: NO_RANK, holder_is_lost: &mut holder_is_lost };
+        let old = old.map(|old| {
+            let begin = old.len();
+            old.resize(begin + to.bytes() as usize, 0);
+            &mut old[begin..]
+        });
         self.with_region(to, |region| {
-            self.reach.accumulate(region, sum, data, NO_RANK, &mut held_up)
+            self.reach.accumulate(region, accumulate, data, old, &mut contender)
         })
     }
 

@@ -16,7 +16,9 @@ mod state;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Loss, Node, PeerState, Rank, Result, SegmentId, Sum, Topology, Word};
+use farside_fabric::{
+    Accumulate, Atomic, Loss, Node, PeerState, Rank, Result, SegmentId, Topology, Word,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::link::variant::{Right, Variant};
@@ -39,7 +41,14 @@ pub(crate) trait Memory {
     fn put(&mut self, to: &Rows, data: &[u8]) -> Result<()>;
     /// Appends the bytes of rows.
     fn get(&mut self, from: &Rows, into: &mut Vec<u8>) -> Result<()>;
-    fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()>;
+    /// Appends the old elements to `old`, if they are wanted.
+    fn accumulate(
+        &mut self,
+        to: &Rows,
+        accumulate: &Accumulate,
+        data: &[u8],
+        old: Option<&mut Vec<u8>>,
+    ) -> Result<()>;
     fn atomic(&mut self, at: Word, op: Atomic) -> Result<u128>;
     /// Wakes the ranks that wait for a word, which a direct operation has changed.
     fn wake(&mut self, at: Word);
@@ -327,8 +336,8 @@ impl<M: Memory, V: Variant> Service<M, V> {
         let memory = &mut self.memory;
         let (rank, counts, done) = match *request {
             Request::Put { to, data, counts } => (to.rank, counts, memory.put(&to, data)),
-            Request::Accumulate { to, sum, data, counts } => {
-                (to.rank, counts, memory.accumulate(&to, &sum, data))
+            Request::Accumulate { to, accumulate, data, counts } => {
+                (to.rank, counts, memory.accumulate(&to, &accumulate, data, None))
             }
             Request::Post { at, op, counts } => (at.rank, counts, memory.atomic(at, op).map(drop)),
             _ => return self.carry_out_unposted(port, request),
@@ -360,6 +369,10 @@ impl<M: Memory, V: Variant> Service<M, V> {
                 let may_end = port.rank() == Some(rank);
                 let done = self.memory.segment(rank, segment, about, may_end);
                 self.answer_word(tag, rank, done);
+                return true;
+            }
+            Request::GetAccumulate { tag, to, accumulate, data } => {
+                self.get_accumulate(tag, &to, &accumulate, data);
                 return true;
             }
             Request::Get { .. } => return true,
@@ -439,6 +452,19 @@ impl<M: Memory, V: Variant> Service<M, V> {
             Err(error) => Answer::Refused { tag, fault: Fault::new(&error, rank) },
         };
         answer::encode(&answer, &mut self.reply);
+    }
+
+    /// Executes an accumulate and appends the old elements to the reply. They are kept with the
+    /// answers for repetitions: at most as many bytes as a reply has, for each request of the
+    /// window.
+    fn get_accumulate(&mut self, tag: u32, to: &Rows, accumulate: &Accumulate, data: &[u8]) {
+        let begin = self.reply.len();
+        answer::begin_bytes(tag, to.bytes() as u32, &mut self.reply);
+        if let Err(error) = self.memory.accumulate(to, accumulate, data, Some(&mut self.reply)) {
+            self.reply.truncate(begin);
+            let fault = Fault::new(&error, to.rank);
+            answer::encode(&Answer::Refused { tag, fault }, &mut self.reply);
+        }
     }
 
     /// Executes the gets of a request and appends what they read to the reply.

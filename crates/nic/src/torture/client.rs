@@ -1,13 +1,13 @@
 //! A port that does whatever ports do, at random, and checks every outcome.
 
 use farside_fabric::{
-    Atomic, Number, Piece, Rank, Reply, SegmentId, Shape, Sum, Ticket, Width, Word,
+    Accumulate, Atomic, Number, Op, Piece, Rank, Reply, SegmentId, Shape, Ticket, Width, Word,
 };
 
 use super::memory::word;
 use super::network::{Random, mix};
 use crate::initiator::fragments::{FarSegment, Fragments};
-use crate::initiator::origin::{Addends, Origin};
+use crate::initiator::origin::{Operands, Origin};
 use crate::link::buffer::Buffer;
 use crate::target::memory::slot;
 use crate::target::service::{Memory, Service};
@@ -24,11 +24,14 @@ pub(super) mod at {
     /// A word for each client.
     pub(crate) const POSTED: u64 = 64;
     pub(crate) const SUMS: u64 = 4096;
+    /// Numbers that are fetched while they are added to.
+    pub(crate) const DRAWN: u64 = 16 << 10;
     /// An area for each client.
     pub(crate) const AREAS: u64 = 64 << 10;
     pub(crate) const AREA_BYTES: u64 = 64 << 10;
 }
 pub(super) const SUM_COUNT: u64 = 512;
+pub(super) const DRAWN_COUNT: u64 = 1024;
 const AREA_WORDS: u64 = at::AREA_BYTES / 8;
 const RECALL_NS: u64 = 50_000_000;
 const CALLS: u32 = 4;
@@ -40,6 +43,9 @@ pub(super) struct Expected {
     /// Which tickets were drawn.
     pub(super) tickets: Vec<bool>,
     pub(super) sums: Vec<i64>,
+    /// Of each number that is fetched while it is increased by one: how often that was done, and
+    /// the sum of what was fetched.
+    pub(super) drawn: Vec<(u64, u64)>,
     /// What was written, minus what was found, of the swaps, the compare-swaps and the pairs: what
     /// is left is what is there.
     pub(super) swaps: u64,
@@ -52,6 +58,7 @@ impl Expected {
         Expected {
             tickets: Vec::new(),
             sums: vec![0; SUM_COUNT as usize],
+            drawn: vec![(0, 0); DRAWN_COUNT as usize],
             swaps: 0,
             chain: 0,
             pairs: 0,
@@ -101,6 +108,8 @@ enum Fetch {
     },
     /// A put from these bytes.
     Lent(Vec<u8>),
+    /// Numbers that are increased by one, the first of them.
+    Drawn(usize),
 }
 
 struct Call {
@@ -221,7 +230,8 @@ impl Client {
             }
             55..75 => self.put(at),
             75..85 => self.get(at),
-            85..99 => self.accumulate(at, expected),
+            85..93 => self.accumulate(at, expected),
+            93..99 => self.get_accumulate(at, expected),
             _ => self.call(at, now_ns),
         }
     }
@@ -313,8 +323,9 @@ impl Client {
             *sum = sum.wrapping_add(number.wrapping_mul(scale));
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        let mut sum = Sum { number: Number::I64, scale: [0; 16] };
-        sum.scale[..8].copy_from_slice(&scale.to_le_bytes());
+        let mut scale_bytes = [0; 16];
+        scale_bytes[..8].copy_from_slice(&scale.to_le_bytes());
+        let sum = Accumulate::scaled_sum(Number::I64, scale_bytes).unwrap();
         let server = &self.servers[at];
         let shape = Shape::Block(Piece { offset: at::SUMS + first * 8, bytes: count * 8 });
         let mut cut = Fragments::new(shape, 8);
@@ -324,10 +335,32 @@ impl Client {
                 server.id,
                 place,
                 &mut cut,
-                Addends { sum: &sum, bytes: &bytes },
+                Operands { accumulate: &sum, bytes: &bytes },
                 true,
             );
         }
+    }
+
+    /// Increases some numbers by one, few or more than fit into a datagram, and fetches them.
+    fn get_accumulate(&mut self, at: usize, expected: &mut Expected) {
+        let most = if self.random.chance(90) { 4 } else { DRAWN_COUNT };
+        let count = 1 + self.random.below(most);
+        let first = self.random.below(DRAWN_COUNT - count + 1);
+        for (times, _) in &mut expected.drawn[first as usize..][..count as usize] {
+            *times += 1;
+        }
+        let bytes = 1i64.to_le_bytes().repeat(count as usize);
+        let sum = Accumulate::new(Number::I64, Op::Sum).unwrap();
+        let server = &self.servers[at];
+        let shape = Shape::Block(Piece { offset: at::DRAWN + first * 8, bytes: count * 8 });
+        let (mut cut, ticket) =
+            (Fragments::new(shape, 8), self.origin.begin_get_accumulate(bytes.len()));
+        while !cut.is_done() {
+            let place = FarSegment { rank: server.rank, segment: SegmentId::ROOT };
+            let operands = Operands { accumulate: &sum, bytes: &bytes };
+            self.origin.get_accumulate_some(ticket, server.id, place, &mut cut, operands);
+        }
+        self.fetches.push((ticket, at, Fetch::Drawn(first as usize)));
     }
 
     fn call(&mut self, at: usize, now_ns: u64) {
@@ -400,9 +433,9 @@ impl Client {
 
 fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Expected) {
     let found = match reply {
+        Reply::Bytes(bytes) => return check_drawn(fetch, &bytes, expected),
         Reply::Word(value) => value,
         Reply::None => 0,
-        other => panic!("{other:?}"),
     };
     match fetch {
         Fetch::Ticket => {
@@ -433,6 +466,7 @@ fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Ex
         }
         // A sender that still needed them would send bytes that were never put.
         Fetch::Lent(bytes) => bytes.fill(SPOILT),
+        Fetch::Drawn(_) => panic!("an accumulate that fetches brought nothing"),
         Fetch::Get { words, floor, buffer } => {
             let there =
                 buffer.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
@@ -446,6 +480,15 @@ fn check(fetch: &mut Fetch, reply: Reply, server: &mut Server, expected: &mut Ex
                 );
             }
         }
+    }
+}
+
+/// Adds up the numbers that an accumulate has fetched.
+fn check_drawn(fetch: &Fetch, bytes: &[u8], expected: &mut Expected) {
+    let &Fetch::Drawn(first) = fetch else { panic!("bytes were fetched by another operation") };
+    let fetched = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()));
+    for ((_, sum), old) in expected.drawn[first..].iter_mut().zip(fetched) {
+        *sum += old;
     }
 }
 

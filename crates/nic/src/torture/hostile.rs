@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, ExitCause, Loss, Node, Number, PeerState, Rank, SegmentId, Sum, Word,
+    Accumulate, Atomic, ExitCause, Loss, Node, Number, Op, PeerState, Rank, SegmentId, Word,
 };
 use farside_shm::Job;
 
@@ -122,7 +122,7 @@ fn transfers_to_nowhere_change_nothing() {
     let mut victim = Victim::new();
     for at in nowhere() {
         let data = vec![1; at.bytes() as usize];
-        let sum = Sum { number: Number::I32, scale: [1; 16] };
+        let accumulate = Accumulate::scaled_sum(Number::I32, [1; 16]).unwrap();
         let mut word =
             Word { rank: at.rank, segment: at.segment, offset: at.offset, width: Width::W64 };
         if at.count > 1 {
@@ -132,7 +132,10 @@ fn transfers_to_nowhere_change_nothing() {
         let swap = Atomic::CompareSwap { expected: 0x5A5A_5A5A_5A5A_5A5A, desired: 1 };
         // They are executed, and refused by the memory; the answer says so.
         assert!(victim.request(&Request::Put { to: at, data: &data, counts: true }));
-        assert!(victim.request(&Request::Accumulate { to: at, sum, data: &data, counts: true }));
+        let posted = Request::Accumulate { to: at, accumulate, data: &data, counts: true };
+        assert!(victim.request(&posted));
+        let fetching = Request::GetAccumulate { tag: 4, to: at, accumulate, data: &data };
+        assert!(victim.request(&fetching));
         assert!(victim.request(&Request::Post { at: word, op: Atomic::Store(1), counts: true }));
         assert!(victim.request(&Request::Get { tag: 1, from: at }));
         assert!(victim.request(&Request::Atomic { tag: 2, at: word, op: swap }));
@@ -142,7 +145,7 @@ fn transfers_to_nowhere_change_nothing() {
     let answers = victim.replies.iter().flat_map(|(_, reply)| Answers::new(&reply[HEADER_BYTES..]));
     let answers: Vec<Answer<'_>> = answers.map(Result::unwrap).collect();
     let count = |is_it: fn(&&Answer<'_>) -> bool| answers.iter().filter(is_it).count();
-    assert_eq!(count(|answer| matches!(answer, Answer::Refused { .. })), 3 * nowhere().len());
+    assert_eq!(count(|answer| matches!(answer, Answer::Refused { .. })), 4 * nowhere().len());
     assert_eq!(count(|answer| matches!(answer, Answer::Word { .. } | Answer::Bytes { .. })), 0);
     assert!(count(|answer| matches!(answer, Answer::Complaint { .. })) > 0);
 }
@@ -152,7 +155,7 @@ fn what_is_misaligned_or_makes_no_sense_changes_nothing() {
     let mut victim = Victim::new();
     let word = Word { rank: NEAR, segment: SegmentId::ROOT, offset: 4, width: Width::W64 };
     let pair = Word { offset: 16, width: Width::Pair, ..word };
-    let sum = Sum { number: Number::C64, scale: [1; 16] };
+    let accumulate = Accumulate::scaled_sum(Number::C64, [1; 16]).unwrap();
     assert!(victim.request(&Request::Atomic { tag: 1, at: word, op: Atomic::Add(1) }));
     assert!(victim.request(&Request::Atomic { tag: 1, at: pair, op: Atomic::Add(1) }));
     assert!(victim.request(&Request::Post {
@@ -162,13 +165,13 @@ fn what_is_misaligned_or_makes_no_sense_changes_nothing() {
     }));
     assert!(victim.request(&Request::Accumulate {
         to: rows(0, 8, 1, 0),
-        sum,
+        accumulate,
         data: &[1; 8],
         counts: false
     }));
     assert!(victim.request(&Request::Accumulate {
         to: rows(4, 16, 1, 0),
-        sum,
+        accumulate,
         data: &[1; 16],
         counts: false
     }));
@@ -181,10 +184,19 @@ fn what_is_misaligned_or_makes_no_sense_changes_nothing() {
     assert!(victim.request(&Request::Get { tag: 1, from: rows(0, 0, u32::MAX, 0) }));
     assert!(victim.request(&Request::Accumulate {
         to: rows(0, 0, u32::MAX, 0),
-        sum,
+        accumulate,
         data: &[],
         counts: false
     }));
+    for (to, data) in [(rows(0, 8, 1, 0), &[1; 8][..]), (rows(4, 16, 1, 0), &[1; 16])] {
+        assert!(victim.request(&Request::GetAccumulate { tag: 2, to, accumulate, data }));
+    }
+    let to = rows(0, 0, u32::MAX, 0);
+    assert!(victim.request(&Request::GetAccumulate { tag: 3, to, accumulate, data: &[] }));
+    // What needs no data could be without end: it is not posted.
+    let accumulate = Accumulate::new(Number::U8, Op::NoOp).unwrap();
+    let to = rows(0, 1, u32::MAX, 0);
+    assert!(!victim.request(&Request::Accumulate { to, accumulate, data: &[], counts: true }));
     victim.assert_untouched("nonsense");
 }
 
@@ -198,6 +210,9 @@ fn nobody_is_answered_more_than_a_reply_holds() {
         rows(0, 1 << 16, 1, 0),
     ] {
         assert!(!victim.request(&Request::Get { tag: 1, from }), "{from:?}");
+        let accumulate = Accumulate::new(Number::U8, Op::NoOp).unwrap();
+        let fetching = Request::GetAccumulate { tag: 1, to: from, accumulate, data: &[] };
+        assert!(!victim.request(&fetching), "{from:?}");
     }
     // Small questions with larger answers, as many as a datagram holds.
     let question = Request::Where { tag: 1, rank: Rank(99) };
@@ -213,7 +228,7 @@ fn nobody_is_answered_more_than_a_reply_holds() {
     (0..(REPLY_BYTES - HEADER_BYTES) / 64).for_each(|_| request::encode(&question, &mut some));
     assert!(victim.body(&some));
     victim.assert_untouched("a question");
-    assert_eq!(victim.service.refusals().malformed, 6);
+    assert_eq!(victim.service.refusals().malformed, 10);
 }
 
 #[test]

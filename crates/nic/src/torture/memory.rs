@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use farside_fabric::{
-    Atomic, Error, Loss, Node, PeerState, Rank, Region, Result, SegmentId, Sum, Topology, Width,
-    Word,
+    Accumulate, Atomic, Error, Loss, Node, PeerState, Rank, Region, Result, SegmentId, Topology,
+    Width, Word,
 };
 use farside_shm::{Config, Job};
 use rustc_hash::FxHashMap;
@@ -117,9 +117,20 @@ impl Memory for Plain {
         self.each_row(from, |run, _| into.extend_from_slice(run))
     }
 
-    fn accumulate(&mut self, to: &Rows, sum: &Sum, data: &[u8]) -> Result<()> {
-        let scale = i64::from_le_bytes(sum.scale[..8].try_into().unwrap());
+    fn accumulate(
+        &mut self,
+        to: &Rows,
+        accumulate: &Accumulate,
+        data: &[u8],
+        mut old: Option<&mut Vec<u8>>,
+    ) -> Result<()> {
+        let scale = accumulate
+            .scale()
+            .map_or(1, |scale| i64::from_le_bytes(scale[..8].try_into().unwrap()));
         self.each_row(to, |run, at| {
+            if let Some(old) = &mut old {
+                old.extend_from_slice(run);
+            }
             for (y, x) in run.chunks_exact_mut(8).zip(data[at..].chunks_exact(8)) {
                 let add = i64::from_le_bytes(x.try_into().unwrap()).wrapping_mul(scale);
                 let old = i64::from_le_bytes((&*y).try_into().unwrap());

@@ -3,7 +3,8 @@
 //!
 //! Checked are: every atomic is executed once, and brings back what it found; every put lands whole
 //! and in the order of its connection; every get brings what was there between its begin and its
-//! end; sums are exact; what is said to have landed has.
+//! end; sums are exact, and each value that they had is fetched once; what is said to have landed
+//! has.
 
 mod client;
 mod edge;
@@ -161,6 +162,12 @@ impl<M: Memory> Run<M> {
                     sum,
                     "sum {index}"
                 );
+            }
+            for (index, &(times, sum)) in expected.drawn.iter().enumerate() {
+                let held = there(at::DRAWN + 8 * index as u64, Width::W64);
+                assert_eq!(held, times.into(), "number {index} was not increased once each time");
+                let fetched = times * times.saturating_sub(1) / 2;
+                assert_eq!(sum, fetched, "each value of number {index} was fetched once");
             }
             for client in &self.clients {
                 client.check_landed(at, server);

@@ -7,7 +7,7 @@
 mod decode;
 mod encode;
 
-use farside_fabric::{Atomic, Loss, PeerState, Rank, SegmentId, Sum, Word};
+use farside_fabric::{Accumulate, Atomic, Loss, PeerState, Rank, SegmentId, Word};
 
 use super::answer;
 
@@ -41,7 +41,9 @@ impl Request<'_> {
     /// Returns the most bytes that the answer takes.
     pub(crate) fn answer_bytes_max(&self) -> u64 {
         match self {
-            Request::Get { from, .. } => from.bytes().saturating_add(answer::OVERHEAD_MAX as u64),
+            Request::Get { from: rows, .. } | Request::GetAccumulate { to: rows, .. } => {
+                rows.bytes().saturating_add(answer::OVERHEAD_MAX as u64)
+            }
             Request::Atomic { .. } | Request::Where { .. } | Request::Segment { .. } => {
                 answer::OVERHEAD_MAX as u64
             }
@@ -63,11 +65,19 @@ pub(crate) enum Request<'a> {
         tag: u32,
         from: Rows,
     },
+    /// An accumulate whose old elements are not wanted, and which is no no-op.
     Accumulate {
         to: Rows,
-        sum: Sum,
+        accumulate: Accumulate,
         data: &'a [u8],
         counts: bool,
+    },
+    /// An accumulate whose old elements are the answer. A no-op has no data.
+    GetAccumulate {
+        tag: u32,
+        to: Rows,
+        accumulate: Accumulate,
+        data: &'a [u8],
     },
     Atomic {
         tag: u32,
@@ -151,14 +161,17 @@ const FROM: u8 = 13;
 const SEGMENT: u8 = 14;
 const CHANGED: u8 = 15;
 const LANDED: u8 = 16;
+const GET_ACCUMULATE: u8 = 17;
 /// Set in the kind of an operation that counts.
 const COUNTS: u8 = 0x80;
+/// Set in the operation of an accumulate that has a scale.
+const SCALED: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
     use super::super::Refused;
     use super::*;
-    use farside_fabric::{ExitCause, Number, Width};
+    use farside_fabric::{ExitCause, Number, Op, Width};
     use proptest::prelude::*;
 
     fn all(data: &[u8]) -> Vec<Request<'_>> {
@@ -171,7 +184,9 @@ mod tests {
             stride: 0,
         };
         let rows = Rows { unit: data.len() as u32 / 2, count: 2, stride: 1 << 33, ..run };
-        let sum = Sum { number: Number::C64, scale: [9; 16] };
+        let scaled = Accumulate::scaled_sum(Number::C64, [9; 16]).unwrap();
+        let or = Accumulate::new(Number::U8, Op::LogicalOr).unwrap();
+        let nothing = Accumulate::new(Number::F64Index, Op::NoOp).unwrap();
         let wide = Word { rank: Rank(1), segment: SegmentId(2), offset: 64, width: Width::W64 };
         let pair = Word { width: Width::Pair, ..wide };
         vec![
@@ -179,7 +194,10 @@ mod tests {
             Request::Put { to: rows, data, counts: false },
             Request::Get { tag: 5, from: run },
             Request::Get { tag: 6, from: rows },
-            Request::Accumulate { to: rows, sum, data, counts: true },
+            Request::Accumulate { to: rows, accumulate: scaled, data, counts: true },
+            Request::Accumulate { to: run, accumulate: or, data, counts: false },
+            Request::GetAccumulate { tag: 9, to: rows, accumulate: scaled, data },
+            Request::GetAccumulate { tag: 10, to: run, accumulate: nothing, data: &[] },
             Request::Atomic {
                 tag: 7,
                 at: wide,
@@ -234,6 +252,44 @@ mod tests {
                 let read: Vec<_> = Requests::new(&body[..length]).collect();
                 assert_eq!(read, [Err(Refused::Malformed)], "{request:?} cut to {length}");
             }
+        }
+    }
+
+    #[test]
+    fn accumulates_that_do_not_exist_are_malformed() {
+        let data = [0; 16];
+        let to =
+            Rows { rank: Rank(3), segment: SegmentId(1), offset: 0, unit: 16, count: 1, stride: 0 };
+        let known = Accumulate::new(Number::F64, Op::Sum).unwrap();
+        for (fetches, at) in [(false, 1), (true, 5)] {
+            let mut good = Vec::new();
+            encode(
+                &if fetches {
+                    Request::GetAccumulate { tag: 1, to, accumulate: known, data: &data }
+                } else {
+                    Request::Accumulate { to, accumulate: known, data: &data, counts: false }
+                },
+                &mut good,
+            );
+            for (number, op) in (0..=255).flat_map(|number| (0..=20).map(move |op| (number, op))) {
+                let mut body = good.clone();
+                body[at] = number;
+                body[at + 1] = op;
+                let exists = Number::from_code(number).zip(Op::from_code(op));
+                let exists = exists.is_some_and(|(number, op)| op.is_defined_for(number));
+                let is_no_op = op == Op::NoOp.code();
+                if is_no_op {
+                    let data_at = body.len() - data.len();
+                    body.truncate(data_at);
+                }
+                let read: Vec<_> = Requests::new(&body).collect();
+                let is_read = read.len() == 1 && read[0].is_ok();
+                assert_eq!(is_read, exists && (fetches || !is_no_op), "{number} {op}: {read:?}");
+            }
+            // Only a sum has a scale.
+            good[at + 1] = Op::Max.code() | SCALED;
+            good.extend_from_slice(&[0; 16]);
+            assert!(Requests::new(&good).any(|request| request.is_err()));
         }
     }
 

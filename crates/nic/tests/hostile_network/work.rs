@@ -1,10 +1,10 @@
 //! Work whose outcome shows whether every operation was done, once, and whole.
 
-use farside_fabric::{Rank, Result};
+use farside_fabric::{Op, Rank, Result};
 use farside_rma::World;
 
 /// How many operations a rank does in a round.
-pub(crate) const OPERATIONS: u64 = 7 * 4;
+pub(crate) const OPERATIONS: u64 = 8 * 4;
 const WORDS: usize = 512;
 
 /// Rounds of operations, as long as `go_on` says so to the first rank; then the outcome is checked.
@@ -13,8 +13,9 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
     let counters = world.words(4)?;
     let blocks = world.window::<u64>(WORDS * world.size() as usize)?;
     let areas = world.window::<u64>(WORDS * world.size() as usize)?;
-    let sums = world.window::<f64>(64)?;
+    let (sums, numbers) = (world.window::<f64>(64)?, world.window::<f64>(WORDS)?);
     let (mut tickets, mut round, mut count) = (0u64, 0u64, [0u64; 64]);
+    let (ones, mut old, mut found) = ([1.0; WORDS], [0.0; WORDS], 0.0);
     loop {
         let mut flag = [u64::from(me == Rank(0) && go_on(round)?)];
         if round.is_multiple_of(16) {
@@ -43,6 +44,8 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
             let first = (round % 60) as usize;
             world.accumulate(2.0, &[1.0, 3.0], sums.at(peer, first))?;
             count[first] += 1;
+            world.get_accumulate(Op::Sum, &ones, numbers.at(peer, 0), &mut old)?;
+            found += old[WORDS - 1];
         }
         round += 1;
     }
@@ -56,6 +59,11 @@ pub(crate) fn rounds(world: &World, go_on: impl Fn(u64) -> Result<bool>) -> Resu
         let added = world.load(counters.at(me, posted))?;
         assert_eq!(added, round * size, "every posted addition ({posted}) was done once");
     }
+    let last = world.get_value(numbers.at(me, WORDS - 1))?;
+    assert_eq!(last, (round * size) as f64, "every accumulate that fetches was done once");
+    let mut fetched = [found, last * (last - 1.0) / 2.0];
+    world.all_sum(&mut fetched)?;
+    assert_eq!(fetched[0], fetched[1], "every value was fetched once");
     let mut there = [0.0; 64];
     world.get(sums.at(me, 0), &mut there)?;
     let from_each = |at: usize| {

@@ -4,22 +4,28 @@
 //! [`Memory::at`] gives a [`Place`] of bytes, which every operation of a [`Context`] takes;
 //! [`Place::cast`] makes it a word for atomics.
 
+mod accumulate;
 mod together;
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use farside_fabric::{Atomic, Error, Mapped, Rank, Result, SegmentId, Ticket, Width};
+use farside_fabric::{
+    Atomic, Error, Mapped, Rank, Reply, Result, SegmentId, Started, Ticket, Width,
+};
 
 use crate::context::Context;
 use crate::place::Place;
 use crate::plain::Plain;
 use crate::segment::{Segment, Traffic};
+use crate::target::old_elements;
 use crate::team::Team;
 use crate::unfreed::Allocation;
 use crate::window::Window;
 
+pub use accumulate::{accumulate, accumulate_vector, get_accumulate, get_accumulate_vector};
+pub use farside_fabric::{Accumulate, Number};
 pub use together::{Rendezvous, all_reduce, team_among};
 
 /// A window without a type: bytes with a part on every member of a team. Copies of the handle name
@@ -273,6 +279,28 @@ pub struct Request {
     peer: Rank,
     /// `None` if it was complete when it was started.
     ticket: Option<Ticket>,
+    /// Where the old elements of an accumulate go.
+    old: Option<OldElements>,
+}
+
+/// Memory for the old elements of an accumulate.
+#[derive(Debug)]
+struct OldElements {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the memory is the request's alone, by the promise made to `Request::get_accumulate`, on
+// whichever thread that is.
+unsafe impl Send for OldElements {}
+
+impl OldElements {
+    fn take_in(self, reply: Reply) -> Result<()> {
+        // SAFETY: valid for writes and ours alone, by the promise made to
+        // `Request::get_accumulate`; the request is not complete before this returns.
+        let into = unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) };
+        old_elements(reply, into)
+    }
 }
 
 impl Request {
@@ -291,7 +319,7 @@ impl Request {
     ) -> Result<Request> {
         // SAFETY: by the caller's promise.
         let ticket = unsafe { context.put_lent(std::slice::from_raw_parts(data, bytes), to)? };
-        Ok(Request { peer: to.rank(), ticket })
+        Ok(Request { peer: to.rank(), ticket, old: None })
     }
 
     /// Starts a get of `bytes` to `into` on.
@@ -309,7 +337,34 @@ impl Request {
         // SAFETY: by the caller's promise.
         let ticket =
             unsafe { context.get_lent(from, std::slice::from_raw_parts_mut(into, bytes))? };
-        Ok(Request { peer: from.rank(), ticket })
+        Ok(Request { peer: from.rank(), ticket, old: None })
+    }
+
+    /// Starts a [`get_accumulate`] of `data`, which may be reused at once, to `bytes` bytes from
+    /// `old` on.
+    ///
+    /// # Safety
+    ///
+    /// `old` must be valid for writes of so many bytes, and nothing else may touch them, until the
+    /// request is complete.
+    pub unsafe fn get_accumulate(
+        context: &Context,
+        accumulate: &Accumulate,
+        data: &[u8],
+        to: Place<'_, u8>,
+        old: *mut u8,
+        bytes: usize,
+    ) -> Result<Request> {
+        // SAFETY: by the caller's promise.
+        let into = unsafe { std::slice::from_raw_parts_mut(old, bytes) };
+        let peer = to.rank();
+        Ok(match context.start_get_accumulate(accumulate, data, to, into)? {
+            Started::Done(_) => Request { peer, ticket: None, old: None },
+            Started::Pending(ticket) => {
+                let old = Some(OldElements { start: old, bytes });
+                Request { peer, ticket: Some(ticket), old }
+            }
+        })
     }
 
     /// Returns whether the request is complete, without waiting. After an error it is, too.
@@ -318,16 +373,19 @@ impl Request {
             return Ok(true);
         };
         let reply = context.fabric().poll(ticket).inspect_err(|_| self.ticket = None)?;
-        if reply.is_some() {
-            self.ticket = None;
-        }
-        Ok(reply.is_some())
+        let Some(reply) = reply else { return Ok(false) };
+        self.ticket = None;
+        self.old.take().map_or(Ok(()), |old| old.take_in(reply))?;
+        Ok(true)
     }
 
     /// Waits until the request is complete. Whatever it returns, the buffer is the caller's again.
     pub fn wait(mut self, context: &Context) -> Result<()> {
         match self.ticket.take() {
-            Some(ticket) => context.complete(ticket, self.peer).map(drop),
+            Some(ticket) => {
+                let reply = context.complete(ticket, self.peer)?;
+                self.old.take().map_or(Ok(()), |old| old.take_in(reply))
+            }
             None => Ok(()),
         }
     }

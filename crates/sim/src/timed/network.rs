@@ -10,7 +10,7 @@ use farside_fabric::random::SplitMix;
 use farside_fabric::{Error, Rank, Result, Topology};
 
 use crate::profile::{Carrier, Profile, figure, optional, whole};
-use crate::store::Body;
+use crate::store::{Accumulation, Body};
 
 /// The model of a machine, with its state: until when each part is busy.
 pub(crate) struct Network {
@@ -285,7 +285,10 @@ impl Service {
 
     fn needs_ns(&self, body: &Body) -> u64 {
         let (each_ns, bytes) = match body {
-            Body::Put { bytes, .. } | Body::Sum { bytes, .. } => (self.put_ns, bytes.len() as u64),
+            Body::Put { bytes, .. } => (self.put_ns, bytes.len() as u64),
+            Body::Accumulate(Accumulation { pieces, .. }) => {
+                (self.put_ns, pieces.iter().map(|piece| piece.bytes).sum())
+            }
             Body::Get { pieces, .. } => (self.get_ns, pieces.iter().map(|piece| piece.bytes).sum()),
             Body::Atomic { .. } => (self.atomic_ns, 0),
             Body::Call { bytes, .. } => (self.call_ns, bytes.len() as u64),

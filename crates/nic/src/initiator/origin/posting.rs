@@ -1,10 +1,10 @@
 //! Posting: operations become the body of requests.
 
-use farside_fabric::{Atomic, Error, Rank, Result, SegmentId, Sum, Ticket, Word};
+use farside_fabric::{Accumulate, Atomic, Error, Rank, Result, SegmentId, Ticket, Word};
 
 use super::Origin;
 use crate::initiator::fragments::{FarSegment, Fragment, Fragments};
-use crate::initiator::transfers::Part;
+use crate::initiator::transfers::{Destination, Part};
 use crate::link::buffer::Buffer;
 use crate::link::variant::Variant;
 use crate::wire::request::{self, About, Request, Rows};
@@ -18,11 +18,19 @@ pub(crate) const PACKET_BYTES_MIN: usize =
 /// The length of the longest datagram with a request that cannot be fragmented.
 const WHOLE_BYTES: usize = 60 << 10;
 
-/// What an accumulate adds: packed numbers, and how.
+/// The message of an accumulate: packed elements, and what is done with them.
 #[derive(Clone, Copy)]
-pub(crate) struct Addends<'a> {
-    pub(crate) sum: &'a Sum,
+pub(crate) struct Operands<'a> {
+    pub(crate) accumulate: &'a Accumulate,
     pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Operands<'a> {
+    /// Returns those for a fragment of the target.
+    fn of(&self, fragment: &Fragment) -> &'a [u8] {
+        let bytes = self.accumulate.message_bytes(fragment.bytes());
+        if bytes == 0 { &[] } else { &self.bytes[fragment.packed as usize..][..bytes as usize] }
+    }
 }
 
 impl<V: Variant> Origin<V> {
@@ -50,21 +58,46 @@ impl<V: Variant> Origin<V> {
         server: ServerId,
         place: FarSegment,
         fragments: &mut Fragments<'_>,
-        addends: Addends<'_>,
+        operands: Operands<'_>,
         counts: bool,
     ) {
         let room = self.room(server);
         if let Some(fragment) = fragments.next(room as u64) {
-            let data = &addends.bytes[fragment.packed as usize..][..fragment.bytes() as usize];
-            let (to, sum) = (rows(place, &fragment), *addends.sum);
-            let counts = counts && fragments.is_done();
-            self.post(server, &Request::Accumulate { to, sum, data, counts });
+            let (to, data) = (rows(place, &fragment), operands.of(&fragment));
+            let (accumulate, counts) = (*operands.accumulate, counts && fragments.is_done());
+            self.post(server, &Request::Accumulate { to, accumulate, data, counts });
+        }
+    }
+
+    /// Begins an accumulate that fetches so many bytes; its fragments follow by
+    /// [`Origin::get_accumulate_some`].
+    pub(crate) fn begin_get_accumulate(&mut self, bytes: usize) -> Ticket {
+        self.transfers.begin(bytes, Destination::Reply(vec![0; bytes]))
+    }
+
+    /// Sends as much of an accumulate that fetches as fits into one request and one reply.
+    pub(crate) fn get_accumulate_some(
+        &mut self,
+        ticket: Ticket,
+        server: ServerId,
+        place: FarSegment,
+        fragments: &mut Fragments<'_>,
+        operands: Operands<'_>,
+    ) {
+        let room = self.room(server).min(self.answer_room(server));
+        if let Some(fragment) = fragments.next(room as u64) {
+            let (packed, bytes) = (fragment.packed as usize, fragment.bytes() as usize);
+            let tag = self.transfers.add_part(Part { ticket, server, packed, bytes });
+            let (to, data) = (rows(place, &fragment), operands.of(&fragment));
+            let accumulate = *operands.accumulate;
+            let request = Request::GetAccumulate { tag, to, accumulate, data };
+            self.fetch(server, &request, bytes);
         }
     }
 
     /// Begins a get, whose fragments follow by [`Origin::get_some`].
     pub(crate) fn begin_get(&mut self, buffer: Buffer) -> Ticket {
-        self.transfers.begin(buffer.bytes(), Some(buffer))
+        self.transfers.begin(buffer.bytes(), Destination::Lent(buffer))
     }
 
     /// Requests as much of a get as fits into one reply.
@@ -76,9 +109,7 @@ impl<V: Variant> Origin<V> {
         fragments: &mut Fragments<'_>,
     ) {
         let _ = self.room(server);
-        let peer = &self.peers[server.0 as usize];
-        let room =
-            self.packet_bytes - HEADER_BYTES - peer.batch.answer_bytes - answer::OVERHEAD_MAX;
+        let room = self.answer_room(server);
         if let Some(fragment) = fragments.next(room as u64) {
             let (packed, bytes) = (fragment.packed as usize, fragment.bytes() as usize);
             let tag = self.transfers.add_part(Part { ticket, server, packed, bytes });
@@ -113,7 +144,7 @@ impl<V: Variant> Origin<V> {
         request: impl FnOnce(u32) -> Request<'static>,
     ) -> Ticket {
         let _ = self.room(server);
-        let ticket = self.transfers.begin(0, None);
+        let ticket = self.transfers.begin(0, Destination::Nowhere);
         let tag = self.transfers.add_part(Part { ticket, server, packed: 0, bytes: 0 });
         self.fetch(server, &request(tag), 16);
         ticket
@@ -193,6 +224,13 @@ impl<V: Variant> Origin<V> {
             }
         }
         packet_bytes - peer.batch.bytes.len() - request::OVERHEAD_MAX
+    }
+
+    /// Returns how much data fits into the reply beside the answers to what is in the batch. Only
+    /// after [`Origin::room`].
+    fn answer_room(&self, server: ServerId) -> usize {
+        let answers = self.peers[server.0 as usize].batch.answer_bytes;
+        self.packet_bytes - HEADER_BYTES - answers - answer::OVERHEAD_MAX
     }
 
     /// Moves the batch to the queue, unless it is empty.

@@ -1,6 +1,6 @@
 //! A memory that remembers in which order operations changed it.
 
-use farside_fabric::{Atomic, Error, Loss, PeerState, Rank, Result, SegmentId, Sum, Word};
+use farside_fabric::{Accumulate, Atomic, Error, Loss, PeerState, Rank, Result, SegmentId, Word};
 
 use crate::target::service::{CallState, Memory};
 use crate::wire::request::{About, Rows};
@@ -31,7 +31,13 @@ impl Memory for Journal {
         absent()
     }
 
-    fn accumulate(&mut self, _: &Rows, _: &Sum, _: &[u8]) -> Result<()> {
+    fn accumulate(
+        &mut self,
+        _: &Rows,
+        _: &Accumulate,
+        _: &[u8],
+        _: Option<&mut Vec<u8>>,
+    ) -> Result<()> {
         absent()
     }
 

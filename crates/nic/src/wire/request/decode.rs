@@ -1,11 +1,13 @@
 //! Decoding of operations.
 
-use farside_fabric::{Atomic, Loss, Number, PeerState, Rank, SegmentId, Sum, Width, Word};
+use farside_fabric::{
+    Accumulate, Atomic, Loss, Number, Op, PeerState, Rank, SegmentId, Width, Word,
+};
 
 use super::super::{Reader, Refused};
 use super::{
-    ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ROWS, LANDED, MEMBER, PING,
-    POST, PUT, PUT_ROWS, RECALL, Request, Rows, SEGMENT, WHERE,
+    ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ACCUMULATE, GET_ROWS, LANDED,
+    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SCALED, SEGMENT, WHERE,
 };
 
 /// Iterates over the operations of a body; after an error there are no more.
@@ -31,11 +33,12 @@ impl<'a> Requests<'a> {
             }
             GET if !counts => Request::Get { tag: reader.u32()?, from: decode_run(reader)? },
             GET_ROWS if !counts => Request::Get { tag: reader.u32()?, from: decode_rows(reader)? },
-            ACCUMULATE => {
-                let number = number_of(reader.u8()?)?;
-                let sum = Sum { number, scale: reader.scale()? };
-                let to = decode_rows(reader)?;
-                Request::Accumulate { to, sum, data: decode_data(reader, &to)?, counts }
+            ACCUMULATE => decode_posted_accumulate(reader, counts)?,
+            GET_ACCUMULATE if !counts => {
+                let tag = reader.u32()?;
+                let (accumulate, to) = (decode_accumulate(reader)?, decode_rows(reader)?);
+                let data = if accumulate.writes() { decode_data(reader, &to)? } else { &[] };
+                Request::GetAccumulate { tag, to, accumulate, data }
             }
             ATOMIC if !counts => {
                 let tag = reader.u32()?;
@@ -166,14 +169,24 @@ fn decode_atomic(reader: &mut Reader<'_>) -> Result<(Word, Atomic), Refused> {
     Ok((at, op))
 }
 
-fn number_of(code: u8) -> Result<Number, Refused> {
-    Ok(match code {
-        0 => Number::I32,
-        1 => Number::I64,
-        2 => Number::F32,
-        3 => Number::F64,
-        4 => Number::C32,
-        5 => Number::C64,
-        _ => return Err(Refused::Malformed),
-    })
+/// Reads an accumulate that is not answered. The work of a no-op would not be bounded by its
+/// length: none is posted.
+fn decode_posted_accumulate<'a>(
+    reader: &mut Reader<'a>,
+    counts: bool,
+) -> Result<Request<'a>, Refused> {
+    let (accumulate, to) = (decode_accumulate(reader)?, decode_rows(reader)?);
+    if !accumulate.writes() {
+        return Err(Refused::Malformed);
+    }
+    Ok(Request::Accumulate { to, accumulate, data: decode_data(reader, &to)?, counts })
+}
+
+fn decode_accumulate(reader: &mut Reader<'_>) -> Result<Accumulate, Refused> {
+    let number = Number::from_code(reader.u8()?).ok_or(Refused::Malformed)?;
+    let accumulate = match reader.u8()? {
+        code if code == SCALED | Op::Sum.code() => Accumulate::scaled_sum(number, reader.scale()?),
+        code => Accumulate::new(number, Op::from_code(code).ok_or(Refused::Malformed)?),
+    };
+    accumulate.map_err(|_| Refused::Malformed)
 }

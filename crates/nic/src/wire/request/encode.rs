@@ -1,10 +1,10 @@
 //! Encoding of operations.
 
-use farside_fabric::{Atomic, Loss, Number, Rank, SegmentId, Width, Word};
+use farside_fabric::{Accumulate, Atomic, Loss, Rank, SegmentId, Width, Word};
 
 use super::{
-    ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ROWS, LANDED, MEMBER, PING,
-    POST, PUT, PUT_ROWS, RECALL, Request, Rows, SEGMENT, WHERE,
+    ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ACCUMULATE, GET_ROWS, LANDED,
+    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SCALED, SEGMENT, WHERE,
 };
 
 /// Appends an operation.
@@ -21,10 +21,16 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) {
             into.extend_from_slice(&tag.to_le_bytes());
             encode_shortest(&from, into);
         }
-        Request::Accumulate { to, sum, data, counts } => {
+        Request::Accumulate { to, accumulate, data, counts } => {
             into.push(kind(ACCUMULATE, counts));
-            into.push(number_code(sum.number));
-            into.extend_from_slice(&sum.scale);
+            encode_accumulate(&accumulate, into);
+            encode_rows(&to, into);
+            into.extend_from_slice(data);
+        }
+        Request::GetAccumulate { tag, to, accumulate, data } => {
+            into.push(GET_ACCUMULATE);
+            into.extend_from_slice(&tag.to_le_bytes());
+            encode_accumulate(&accumulate, into);
             encode_rows(&to, into);
             into.extend_from_slice(data);
         }
@@ -88,6 +94,7 @@ fn encode_control(request: &Request<'_>, into: &mut Vec<u8>) {
         Request::Put { .. }
         | Request::Get { .. }
         | Request::Accumulate { .. }
+        | Request::GetAccumulate { .. }
         | Request::Atomic { .. }
         | Request::Post { .. } => {}
     }
@@ -156,13 +163,10 @@ fn encode_word(at: &Word, code: u8, into: &mut Vec<u8>) {
     into.extend_from_slice(&at.offset.to_le_bytes());
 }
 
-fn number_code(number: Number) -> u8 {
-    match number {
-        Number::I32 => 0,
-        Number::I64 => 1,
-        Number::F32 => 2,
-        Number::F64 => 3,
-        Number::C32 => 4,
-        Number::C64 => 5,
-    }
+/// Appends the kind of the elements, the operation, and the scale if there is one.
+fn encode_accumulate(accumulate: &Accumulate, into: &mut Vec<u8>) {
+    let scale = accumulate.scale();
+    let mark = if scale.is_some() { SCALED } else { 0 };
+    into.extend_from_slice(&[accumulate.number().code(), accumulate.op().code() | mark]);
+    into.extend(scale.into_iter().flatten());
 }

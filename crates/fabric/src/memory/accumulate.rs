@@ -1,0 +1,584 @@
+//! Accumulates on mapped memory: the locks that exclude them from each other, and one pass over the
+//! elements.
+//!
+//! The lock of an element is that of the stripe in which its first byte lies. Every accumulate
+//! takes it, however short: single instructions of the processor would be atomic with each other,
+//! but not with a vector that another rank loads, combines and stores.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Mapped;
+use super::copy::{copy_in, copy_out};
+use crate::accumulate::{Accumulate, Element, Op, Visit, visit};
+use crate::address::{Piece, Rank};
+
+/// Locks for accumulates, each for every 64th page: zero, or one more than the rank that holds it.
+#[repr(C, align(128))]
+pub struct Stripes(pub(super) [AtomicU32; 64]);
+
+impl Default for Stripes {
+    fn default() -> Stripes {
+        Stripes(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+}
+
+/// The pages of the stripes, and about the longest accumulate under one lock.
+const STRIPE_BYTES: u64 = 4096;
+
+/// A rank that takes the locks of accumulates.
+pub struct Contender<'a> {
+    /// The rank that holds the locks meanwhile.
+    pub me: Rank,
+    /// Is called with the holder of a lock while `me` waits for it: lets others run, and returns
+    /// whether the holder is lost. Then the lock is taken over.
+    pub holder_is_lost: &'a mut dyn FnMut(Rank) -> bool,
+}
+
+impl Mapped {
+    /// Combines the packed elements of `message` with those of a piece, and writes what was there
+    /// before to `old`, if that is wanted. Returns false, and does nothing, if the piece is
+    /// outside, misaligned or not a whole number of elements, or if a length does not fit.
+    ///
+    /// Accumulates exclude each other by the mapping's locks, if it has any, a page at a time.
+    #[must_use]
+    pub fn accumulate(
+        &self,
+        at: Piece,
+        accumulate: &Accumulate,
+        message: &[u8],
+        old: Option<&mut [u8]>,
+        contender: &mut Contender<'_>,
+    ) -> bool {
+        let Piece { offset, bytes } = at;
+        let (size, align) = (accumulate.number().bytes(), accumulate.number().align());
+        let lengths_fit = message.len() as u64 == accumulate.message_bytes(bytes)
+            && old.as_ref().is_none_or(|old| old.len() as u64 == bytes);
+        if !self.holds(offset, bytes)
+            || !offset.is_multiple_of(align)
+            || !bytes.is_multiple_of(size)
+            || !lengths_fit
+        {
+            return false;
+        }
+        let mut pass = Pass {
+            // SAFETY: inside the mapping, by the check above.
+            y: unsafe { self.base.as_ptr().add(offset as usize) },
+            x: message.as_ptr(),
+            old: old.map(<[u8]>::as_mut_ptr),
+            bytes: 0,
+        };
+        let mut done = 0;
+        while done < bytes {
+            let stripe = self.salt + offset + done;
+            // Up to the first element that begins in another stripe.
+            let room = (STRIPE_BYTES - stripe % STRIPE_BYTES).next_multiple_of(size);
+            pass.bytes = room.min(bytes - done) as usize;
+            // SAFETY: the locks are valid while `self` lives.
+            let lock = self
+                .locks
+                .map(|locks| &unsafe { locks.as_ref() }.0[(stripe / STRIPE_BYTES % 64) as usize]);
+            if let Some(lock) = lock {
+                acquire(lock, contender);
+            }
+            // SAFETY: the next `bytes` bytes of all three are what the checks above allow.
+            unsafe { pass.run(accumulate) };
+            if let Some(lock) = lock {
+                release(lock, contender.me);
+            }
+            done += pass.bytes as u64;
+            pass.skip(pass.bytes);
+        }
+        true
+    }
+}
+
+#[inline]
+fn acquire(lock: &AtomicU32, contender: &mut Contender<'_>) {
+    let mine = contender.me.0 + 1;
+    if lock.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        await_lock(lock, contender);
+    }
+}
+
+#[cold]
+fn await_lock(lock: &AtomicU32, Contender { me, holder_is_lost }: &mut Contender<'_>) {
+    let mut expected = 0;
+    while let Err(held) =
+        lock.compare_exchange(expected, me.0 + 1, Ordering::Acquire, Ordering::Relaxed)
+    {
+        // A holder that was lost in the middle of an accumulate leaves some of its elements
+        // combined, and the lock to the next rank.
+        expected = if held != 0 && holder_is_lost(Rank(held - 1)) { held } else { 0 };
+    }
+}
+
+/// Frees a lock, unless it has been taken over because `me` counts as lost. Only a rank that counts
+/// as lost and is not could be overtaken between the two instructions; a third that excludes that
+/// would cost every accumulate of every rank as much as the acquisition.
+#[inline]
+fn release(lock: &AtomicU32, me: Rank) {
+    if lock.load(Ordering::Relaxed) == me.0 + 1 {
+        lock.store(0, Ordering::Release);
+    }
+}
+
+/// One pass over elements of shared memory.
+#[derive(Clone, Copy)]
+struct Pass {
+    /// The elements of the target.
+    y: *mut u8,
+    /// The elements of the message, unless it is empty.
+    x: *const u8,
+    /// Where the old elements go, if they are wanted.
+    old: Option<*mut u8>,
+    bytes: usize,
+}
+
+impl Pass {
+    /// Combines the elements.
+    ///
+    /// # Safety
+    ///
+    /// For `bytes` bytes, whole elements, `y` must be mapped shared memory, `x` readable private
+    /// memory unless the operation is a no-op, and `old`, if there is one, writable private memory.
+    #[inline]
+    unsafe fn run(self, accumulate: &Accumulate) {
+        if let Some(old) = self.old {
+            // SAFETY: by the caller's promise.
+            unsafe { copy_out(old, self.y, self.bytes) };
+        }
+        match accumulate.op() {
+            Op::NoOp => {}
+            // SAFETY: by the caller's promise.
+            Op::Replace => unsafe { copy_in(self.y, self.x, self.bytes) },
+            // SAFETY: by the caller's promise.
+            _ => visit(accumulate, unsafe { Combining::new(self) }),
+        }
+    }
+
+    /// Goes on behind what was done.
+    #[inline(always)]
+    fn skip(&mut self, bytes: usize) {
+        self.y = self.y.wrapping_add(bytes);
+        self.x = self.x.wrapping_add(bytes);
+        self.old = self.old.map(|old| old.wrapping_add(bytes));
+    }
+}
+
+/// A loop over elements whose promises have been made.
+#[derive(Clone, Copy)]
+struct Combining {
+    y: *mut u8,
+    /// What is in `y` now: that itself, or a copy.
+    held: *const u8,
+    x: *const u8,
+    bytes: usize,
+}
+
+impl Combining {
+    /// # Safety
+    ///
+    /// As [`Pass::run`]; and the old elements, if they are wanted, must have been copied.
+    unsafe fn new(Pass { y, x, old, bytes }: Pass) -> Combining {
+        Combining { y, held: old.unwrap_or(y), x, bytes }
+    }
+
+    /// Goes on behind what was done.
+    #[inline(always)]
+    fn skip(&mut self, bytes: usize) {
+        self.y = self.y.wrapping_add(bytes);
+        self.held = self.held.wrapping_add(bytes);
+        self.x = self.x.wrapping_add(bytes);
+        self.bytes -= bytes;
+    }
+}
+
+impl Visit for Combining {
+    #[inline(always)]
+    fn with<T: Element, const N: usize>(mut self, combine: impl Fn(T, T) -> T) {
+        if self.bytes == size_of::<T>() {
+            // SAFETY: by the promise of `new`.
+            return unsafe { combine_one(self, combine) };
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if self.bytes >= vectors::BLOCK_BYTES && is_x86_feature_detected!("avx2") {
+            // SAFETY: by the promise of `new`; the processor has the instructions.
+            unsafe { vectors::combine_blocks::<T, N>(&mut self, &combine) };
+        }
+        if self.bytes > 0 {
+            // SAFETY: by the promise of `new`.
+            unsafe { combine_rest(self, combine) };
+        }
+    }
+}
+
+/// The part of a buffer on the stack that is copied out, combined and copied in at a time.
+const BUFFER_BYTES: usize = 512;
+
+/// Memory for any elements.
+#[repr(align(64))]
+struct Buffer([MaybeUninit<u8>; BUFFER_BYTES]);
+
+/// Combines one element.
+///
+/// # Safety
+///
+/// As [`Combining::new`].
+#[inline(always)]
+unsafe fn combine_one<T: Element>(one: Combining, combine: impl Fn(T, T) -> T) {
+    let mut element = MaybeUninit::<T>::uninit();
+    // SAFETY: any bytes are an element; the rest by the caller's promise.
+    unsafe {
+        copy_out(element.as_mut_ptr().cast(), one.held, size_of::<T>());
+        let combined = combine(element.assume_init(), one.x.cast::<T>().read_unaligned());
+        copy_in(one.y, (&raw const combined).cast(), size_of::<T>());
+    }
+}
+
+/// Combines elements by way of private memory.
+///
+/// # Safety
+///
+/// As [`Combining::new`].
+#[inline(never)]
+unsafe fn combine_rest<T: Element>(mut rest: Combining, combine: impl Fn(T, T) -> T) {
+    let mut buffer = Buffer([MaybeUninit::uninit(); BUFFER_BYTES]);
+    let held = buffer.0.as_mut_ptr().cast::<u8>();
+    while rest.bytes > 0 {
+        let now = rest.bytes.min(BUFFER_BYTES);
+        // SAFETY: `now` bytes are in the buffer, which is aligned for any element, and any bytes
+        // are elements; the rest by the caller's promise.
+        unsafe {
+            copy_out(held, rest.held, now);
+            let elements = std::slice::from_raw_parts_mut(held.cast::<T>(), now / size_of::<T>());
+            for (at, y) in elements.iter_mut().enumerate() {
+                *y = combine(*y, rest.x.cast::<T>().add(at).read_unaligned());
+            }
+            copy_in(rest.y, held, now);
+        }
+        rest.skip(now);
+    }
+}
+
+/// Blocks of vectors: loaded from shared memory, combined in registers and stored, once each.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod vectors {
+    use std::arch::asm;
+    use std::arch::x86_64::__m256i;
+    use std::mem::transmute_copy;
+
+    use super::Combining;
+    use crate::accumulate::Element;
+
+    /// The length of a block.
+    pub(super) const BLOCK_BYTES: usize = 64;
+
+    /// What a block holds.
+    type Block = [__m256i; 2];
+
+    /// Combines as many whole blocks as there are. Each is `N` elements.
+    ///
+    /// # Safety
+    ///
+    /// As [`Combining::new`]; and the processor must have AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn combine_blocks<T: Element, const N: usize>(
+        rest: &mut Combining,
+        combine: &impl Fn(T, T) -> T,
+    ) {
+        const { assert!(N * size_of::<T>() == BLOCK_BYTES) };
+        while rest.bytes >= BLOCK_BYTES {
+            // SAFETY: a block is `N` elements, of which any bytes are a value and none is
+            // uninitialized; the rest by the caller's promise.
+            unsafe {
+                let mut elements: [T; N] = transmute_copy(&load(rest.held));
+                let message: [T; N] = rest.x.cast::<[T; N]>().read_unaligned();
+                for at in 0..N {
+                    elements[at] = combine(elements[at], message[at]);
+                }
+                store(rest.y, transmute_copy(&elements));
+            }
+            rest.skip(BLOCK_BYTES);
+        }
+    }
+
+    /// Loads a block of shared memory. What assembly does compilers cannot reason about: for them
+    /// it may well be a loop of relaxed byte accesses, and so it may race.
+    ///
+    /// # Safety
+    ///
+    /// `from` must be mapped shared memory for a block.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(from: *const u8) -> Block {
+        let (low, high): (__m256i, __m256i);
+        // SAFETY: reads the promised bytes, and nothing else happens.
+        unsafe {
+            asm!(
+                "vmovdqu {low}, [{from}]",
+                "vmovdqu {high}, [{from} + 32]",
+                from = in(reg) from,
+                low = lateout(ymm_reg) low,
+                high = lateout(ymm_reg) high,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        [low, high]
+    }
+
+    /// Stores a block to shared memory.
+    ///
+    /// # Safety
+    ///
+    /// `to` must be mapped shared memory for a block.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn store(to: *mut u8, block: Block) {
+        // SAFETY: writes the promised bytes, and nothing else happens.
+        unsafe {
+            asm!(
+                "vmovdqu [{to}], {low}",
+                "vmovdqu [{to} + 32], {high}",
+                to = in(reg) to,
+                low = in(ymm_reg) block[0],
+                high = in(ymm_reg) block[1],
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::tests::mapped;
+    use super::*;
+    use crate::accumulate::Number;
+
+    const ME: Rank = Rank(5);
+
+    /// A rank that finds every lock free.
+    fn alone() -> Contender<'static> {
+        fn nobody(holder: Rank) -> bool {
+            panic!("{holder} holds a lock")
+        }
+        Contender { me: ME, holder_is_lost: Box::leak(Box::new(nobody)) }
+    }
+
+    fn add(mapped: &Mapped, offset: u64, message: &[u8], contender: &mut Contender<'_>) -> bool {
+        let sum = Accumulate::new(Number::I64, Op::Sum).unwrap();
+        let bytes = message.len() as u64;
+        mapped.accumulate(Piece { offset, bytes }, &sum, message, None, contender)
+    }
+
+    /// Every accumulate that there is.
+    fn all() -> Vec<Accumulate> {
+        let with = |number| Op::ALL.into_iter().flat_map(move |op| Accumulate::new(number, op));
+        let scaled = |number| Accumulate::scaled_sum(number, [0x40; 16]);
+        let numbers = Number::ALL.into_iter();
+        numbers.flat_map(|number| with(number).chain(scaled(number))).collect()
+    }
+
+    /// Elements as bytes, with many that are equal, or that mean something: zero, one, -1 or NaN.
+    fn elements(bytes: usize) -> impl Strategy<Value = Vec<u8>> {
+        let element = prop_oneof![
+            Just(vec![0; bytes]),
+            Just(vec![0xFF; bytes]),
+            Just([&[1][..], &vec![0; bytes - 1]].concat()),
+            vec(any::<u8>(), bytes),
+        ];
+        vec(element, 0..150).prop_map(|elements| elements.concat())
+    }
+
+    /// Whether two elements are the same, or were made of a NaN by arithmetic.
+    fn is_same(accumulate: &Accumulate, left: &[u8], right: &[u8]) -> bool {
+        let is_nan = |bytes: &[u8]| match bytes.len() {
+            4 => f32::from_le_bytes(bytes.try_into().unwrap()).is_nan(),
+            _ => f64::from_le_bytes(bytes.try_into().unwrap()).is_nan(),
+        };
+        let part = match (accumulate.number(), accumulate.op()) {
+            (Number::F32 | Number::C32, Op::Sum | Op::Product) => 4,
+            (Number::F64 | Number::C64, Op::Sum | Op::Product) => 8,
+            _ => return left == right,
+        };
+        let mut parts = left.chunks_exact(part).zip(right.chunks_exact(part));
+        parts.all(|(left, right)| left == right || (is_nan(left) && is_nan(right)))
+    }
+
+    /// Combines without vectors.
+    struct WithoutVectors(Combining);
+
+    impl Visit for WithoutVectors {
+        fn with<T: Element, const N: usize>(self, combine: impl Fn(T, T) -> T) {
+            // SAFETY: the test has made the promises.
+            unsafe { combine_rest(self.0, combine) };
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 4000 }))]
+        #[test]
+        fn every_accumulate_does_what_the_reference_says(
+            (accumulate, y, x) in proptest::sample::select(all()).prop_flat_map(|accumulate| {
+                let bytes = accumulate.number().bytes() as usize;
+                (Just(accumulate), elements(bytes), elements(bytes))
+            }),
+            skipped in 0u64..70, wants_old in any::<bool>(), uses_vectors in any::<bool>(),
+        ) {
+            let number = accumulate.number();
+            let bytes = y.len().min(x.len());
+            let (y, x) = (&y[..bytes], &x[..bytes]);
+            let message = if accumulate.writes() { x } else { &[] };
+            // Across the end of a page, at any aligned place.
+            let offset = 4096 - 64 + skipped * number.align();
+            let (mapped, _heap) = mapped(3 * 4096);
+            prop_assert!(mapped.put(offset, y));
+            let mut old = vec![0xAA; bytes];
+            let piece = Piece { offset, bytes: bytes as u64 };
+            let by_copy = matches!(accumulate.op(), Op::Replace | Op::NoOp);
+            if uses_vectors || by_copy {
+                let wanted = wants_old.then_some(&mut old[..]);
+                prop_assert!(mapped.accumulate(piece, &accumulate, message, wanted, &mut alone()));
+            } else {
+                old.copy_from_slice(y);
+                let place = mapped.base().as_ptr().wrapping_add(offset as usize);
+                let pass = Pass { y: place, x: message.as_ptr(), old: None, bytes };
+                // SAFETY: all three have so many bytes.
+                visit(&accumulate, WithoutVectors(unsafe { Combining::new(pass) }));
+            }
+            let mut held = vec![0; bytes];
+            prop_assert!(mapped.get(offset, &mut held));
+            let size = number.bytes() as usize;
+            for at in (0..bytes).step_by(size) {
+                let mut expected = y[at..at + size].to_vec();
+                accumulate.apply(&mut expected, &x[at..at + size]);
+                let held = &held[at..at + size];
+                prop_assert!(
+                    is_same(&accumulate, held, &expected),
+                    "{accumulate:?} of {:?} and {:?}: {held:?}, not {expected:?}",
+                    &y[at..at + size], &x[at..at + size]
+                );
+            }
+            prop_assert!(!wants_old || old == y);
+            let mut around = vec![0; 3 * 4096];
+            prop_assert!(mapped.get(0, &mut around));
+            around[offset as usize..][..bytes].fill(0);
+            prop_assert!(around.iter().all(|&byte| byte == 0), "nothing else is touched");
+        }
+    }
+
+    #[test]
+    fn every_kind_and_operation_is_tried() {
+        let unscaled: usize = [12, 12, 10, 10, 8, 8, 8, 8, 8, 8, 5, 5, 17, 17].iter().sum();
+        assert_eq!(all().len(), unscaled + 12);
+    }
+
+    #[test]
+    fn a_long_accumulate_reaches_every_element() {
+        let (mapped, _heap) = mapped(40_000);
+        let x: Vec<u8> = (0..4000i64).flat_map(i64::to_le_bytes).collect();
+        for _ in 0..2 {
+            assert!(add(&mapped, 24, &x, &mut alone()));
+        }
+        let mut held = vec![0; 40_000];
+        assert!(mapped.get(0, &mut held));
+        let value = |at: usize| i64::from_le_bytes(held[at..at + 8].try_into().unwrap());
+        assert!((0..4000).all(|i| value(24 + i * 8) == 2 * i as i64));
+        assert_eq!((value(16), value(24 + 32_000)), (0, 0));
+    }
+
+    #[test]
+    fn a_lock_is_taken_over_from_the_lost_and_from_nobody_else() {
+        let (mapped, heap) = mapped(64);
+        heap.locks.0[0].store(8, Ordering::Relaxed);
+        let mut waits = 0;
+        let mut lost_at_last = |holder| {
+            assert_eq!(holder, Rank(7));
+            waits += 1;
+            waits == 3
+        };
+        let mut contender = Contender { me: ME, holder_is_lost: &mut lost_at_last };
+        assert!(add(&mapped, 0, &[1; 8], &mut contender));
+        assert_eq!(waits, 3);
+        assert_eq!(heap.locks.0[0].load(Ordering::Relaxed), 0, "and it is free afterwards");
+    }
+
+    #[test]
+    fn an_element_has_one_lock_wherever_it_lies() {
+        let (mapped, heap) = mapped(8192);
+        let sum = Accumulate::new(Number::C64, Op::Sum).unwrap();
+        let piece = Piece { offset: 4088, bytes: 32 };
+        // One element lies across the end of the first page, one on the second: two locks, in turn.
+        let mut waits = 0;
+        heap.locks.0[1].store(8, Ordering::Relaxed);
+        let mut holder_is_lost = |_| {
+            waits += 1;
+            assert_eq!(heap.locks.0[0].load(Ordering::Relaxed), 0, "one lock at a time");
+            true
+        };
+        let mut contender = Contender { me: ME, holder_is_lost: &mut holder_is_lost };
+        let message = [1f64; 4].map(f64::to_le_bytes).concat();
+        assert!(mapped.accumulate(piece, &sum, &message, None, &mut contender));
+        assert_eq!(waits, 1);
+        let mut held = [0; 32];
+        assert!(mapped.get(4088, &mut held));
+        assert_eq!(held[..], message[..]);
+    }
+
+    #[test]
+    fn no_two_fetch_the_same() {
+        const COUNT: usize = 100;
+        let (mapped, _heap) = mapped(8192);
+        let rounds = if cfg!(miri) { 5 } else { 3000 };
+        let sum = Accumulate::new(Number::C64, Op::Sum).unwrap();
+        let ones = [1f64; 2 * COUNT].map(f64::to_le_bytes).concat();
+        let fetch = |me: u32| {
+            let mut relax = |_| {
+                std::thread::yield_now();
+                false
+            };
+            let mut contender = Contender { me: Rank(me), holder_is_lost: &mut relax };
+            let fetch_one = |_| {
+                // One element lies across the end of the first page.
+                let (mut old, piece) = ([0; 16 * COUNT], Piece { offset: 3288, bytes: 1600 });
+                assert!(mapped.accumulate(piece, &sum, &ones, Some(&mut old), &mut contender));
+                let numbers = old.as_chunks::<8>().0.iter().map(|&old| f64::from_le_bytes(old));
+                let numbers: Vec<u64> = numbers.map(|old| old as u64).collect();
+                assert!(numbers.as_chunks::<2>().0.iter().all(|[re, im]| re == im));
+                [numbers[0], numbers[100], numbers[2 * COUNT - 1]]
+            };
+            (0..rounds).map(fetch_one).collect::<Vec<[u64; 3]>>()
+        };
+        let fetched: Vec<[u64; 3]> = std::thread::scope(|scope| {
+            let ranks: Vec<_> = (0..3).map(|me| scope.spawn(move || fetch(me))).collect();
+            ranks.into_iter().flat_map(|rank| rank.join().unwrap()).collect()
+        });
+        for at in 0..3 {
+            let all: BTreeSet<u64> = fetched.iter().map(|fetched| fetched[at]).collect();
+            assert_eq!(all, (0..3 * rounds).collect(), "each value exactly once");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (mapped, heap) = mapped(64);
+        let sum = Accumulate::new(Number::F64, Op::Sum).unwrap();
+        let tries = |offset, bytes, message: &[u8], old: Option<&mut [u8]>| {
+            mapped.accumulate(Piece { offset, bytes }, &sum, message, old, &mut alone())
+        };
+        assert!(!tries(4, 8, &[1; 8], None), "misaligned");
+        assert!(!tries(0, 12, &[1; 12], None), "not whole elements");
+        assert!(!tries(64, 8, &[1; 8], None), "outside");
+        assert!(!tries(u64::MAX - 7, 8, &[1; 8], None), "far outside");
+        assert!(!tries(0, 16, &[1; 8], None), "too short a message");
+        assert!(!tries(0, 8, &[1; 8], Some(&mut [0; 16])), "too much is to be fetched");
+        assert!(tries(64, 0, &[], Some(&mut [])), "nothing fits everywhere");
+        let mut words = heap.memory.iter().flat_map(|pair| &pair.words);
+        assert!(words.all(|word| word.load(Ordering::Relaxed) == 0));
+    }
+}
