@@ -14,6 +14,7 @@ use zerocopy::IntoBytes;
 use crate::counters::{Counters, Tally};
 use crate::landings::Landings;
 use crate::marks::Marks;
+use crate::meanwhile::Meanwhile;
 use crate::operations::SignalAt;
 use crate::place::Place;
 use crate::plain::{Integer, Plain};
@@ -44,6 +45,8 @@ pub struct Context {
     segments: Arc<AtomicU32>,
     /// How many departures the last [`Context::relax`] knew of.
     departures_polled: Cell<u32>,
+    /// What it calls now and then while it waits.
+    pub(crate) meanwhile: Meanwhile,
     prices: Cell<Prices>,
     unfreed: Arc<Unfreed>,
 }
@@ -81,6 +84,7 @@ impl Context {
             root: root.ok_or(Error::NoSegment { rank, segment: SegmentId::ROOT })?,
             segments,
             departures_polled: Cell::new(0),
+            meanwhile: Meanwhile::default(),
             prices: Cell::new(prices),
             unfreed,
             fabric,

@@ -19,6 +19,7 @@ mod counters;
 pub mod group;
 mod landings;
 mod marks;
+mod meanwhile;
 mod noncontiguous;
 mod numbers;
 mod numeric;

@@ -224,6 +224,7 @@ impl Context {
     #[inline]
     pub(crate) fn relax_unless(&self, scope: &FailureScope<'_>) -> Result<()> {
         self.fabric().relax();
+        self.meanwhile.look();
         let departures = self.failures().departures();
         // A departing rank may have written what is polled for after the last look: the caller
         // looks once more before that is an error.
@@ -276,10 +277,13 @@ impl Context {
         left: impl Fn() -> Option<Duration>,
     ) -> Result<(usize, u64)> {
         let mut known_departures = 0;
+        let mut slices = self.meanwhile.slices();
         loop {
-            let timeout = left();
+            let left = left();
+            let timeout = slices.as_ref().map_or(left, |slices| slices.timeout(left));
             match self.fabric().block(&Wait { event, known_departures, timeout, soon })? {
                 Wake::Ready { which, value } => return Ok((which, value)),
+                Wake::TimedOut if slices.as_mut().is_some_and(|slices| slices.go_on(left)) => {}
                 Wake::TimedOut => {
                     return Err(Error::TimedOut { after_ms: timeout.map_or(0, whole_ms) });
                 }

@@ -1,0 +1,93 @@
+//! What a context does while it waits: for programs with another runtime beside this one, which
+//! makes progress only when it is called.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::context::Context;
+
+/// A waiter calls after so long for the first time; then after twice as long each time, up to the
+/// second.
+const FIRST: Duration = Duration::from_micros(20);
+const LAST: Duration = Duration::from_micros(500);
+/// One in so many looks of a loop that polls calls.
+const LOOKS: u32 = 64;
+
+/// What is called, and for how many looks it was not.
+#[derive(Default)]
+pub(crate) struct Meanwhile {
+    call: RefCell<Option<Rc<dyn Fn()>>>,
+    looks: Cell<u32>,
+}
+
+impl Meanwhile {
+    /// The slices into which a wait is cut; `None` if nothing is to be called between them.
+    pub(crate) fn slices(&self) -> Option<Slices> {
+        let call = self.call.borrow().clone()?;
+        Some(Slices { call, next: FIRST })
+    }
+
+    /// Stands in a loop that polls.
+    #[inline]
+    pub(crate) fn look(&self) {
+        self.looks.set(self.looks.get() + 1);
+        if self.looks.get() >= LOOKS {
+            self.looks.set(0);
+            self.call_now();
+        }
+    }
+
+    #[inline(never)]
+    fn call_now(&self) {
+        // It may wait itself, so nothing is borrowed during the call.
+        let call = self.call.borrow().clone();
+        if let Some(call) = call {
+            call();
+        }
+    }
+}
+
+/// A wait in slices.
+pub(crate) struct Slices {
+    call: Rc<dyn Fn()>,
+    next: Duration,
+}
+
+impl Slices {
+    /// The time until the next call, and not more than `left`.
+    pub(crate) fn timeout(&self, left: Option<Duration>) -> Option<Duration> {
+        Some(left.map_or(self.next, |left| left.min(self.next)))
+    }
+
+    /// Calls after a slice that has run out; false if the whole wait has, of which `left` was left
+    /// when the slice began.
+    pub(crate) fn go_on(&mut self, left: Option<Duration>) -> bool {
+        if left.is_some_and(|left| left <= self.next) {
+            return false;
+        }
+        (self.call)();
+        self.next = (self.next * 2).min(LAST);
+        true
+    }
+}
+
+impl Context {
+    /// Sets what this context calls now and then while it waits, or nothing: for a program with
+    /// another runtime, such as MPI, that makes progress only when it is called. Whatever is called
+    /// must not use this context.
+    ///
+    /// ```
+    /// # use std::{cell::Cell, rc::Rc, time::Duration};
+    /// # farside::local(1, |world| {
+    /// let calls = Rc::new(Cell::new(0));
+    /// let count = calls.clone();
+    /// world.call_while_waiting(Some(Rc::new(move || count.set(count.get() + 1))));
+    /// world.pause(Duration::from_millis(5))?;
+    /// assert!(calls.get() > 0);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    pub fn call_while_waiting(&self, call: Option<Rc<dyn Fn()>>) {
+        *self.meanwhile.call.borrow_mut() = call;
+    }
+}
