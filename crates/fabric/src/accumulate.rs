@@ -174,7 +174,7 @@ pub enum Op {
     MinLoc,
     /// The pair with the greater value, of equal values that with the lesser index.
     MaxLoc,
-    /// `x`.
+    /// `x`; in a [compare-swap](Accumulate::compare_swap) only if `y` is what it expects, else `y`.
     Replace,
     /// `y`: nothing changes, and the message is empty. For fetching.
     NoOp,
@@ -251,8 +251,9 @@ impl Op {
 pub struct Accumulate {
     number: Number,
     op: Op,
-    /// The factor of a sum, in the memory representation of one element, padded with zeros.
-    scale: Option<[u8; 16]>,
+    /// The factor of a sum, or the value that a compare-swap expects, in the memory representation
+    /// of one element, padded with zeros.
+    operand: Option<[u8; 16]>,
 }
 
 impl Accumulate {
@@ -260,7 +261,7 @@ impl Accumulate {
     #[inline]
     pub const fn new(number: Number, op: Op) -> Result<Accumulate> {
         if op.is_defined_for(number) {
-            Ok(Accumulate { number, op, scale: None })
+            Ok(Accumulate { number, op, operand: None })
         } else {
             Err(Error::UndefinedOperation { op, number })
         }
@@ -271,7 +272,17 @@ impl Accumulate {
     #[inline]
     pub fn scaled_sum(number: Number, scale: [u8; 16]) -> Result<Accumulate> {
         let sum = Accumulate::new(number, Op::Sum)?;
-        Ok(Accumulate { scale: (scale != one(number)).then_some(scale), ..sum })
+        Ok(Accumulate { operand: (scale != one(number)).then_some(scale), ..sum })
+    }
+
+    /// Describes a compare-swap: an element is replaced if it equals `expected`, one element in its
+    /// memory representation, padded with zeros. For integers.
+    pub const fn compare_swap(number: Number, expected: [u8; 16]) -> Result<Accumulate> {
+        if number.is_integer() {
+            Ok(Accumulate { number, op: Op::Replace, operand: Some(expected) })
+        } else {
+            Err(Error::UndefinedOperation { op: Op::Replace, number })
+        }
     }
 
     /// Returns the kind of its elements.
@@ -286,10 +297,10 @@ impl Accumulate {
         self.op
     }
 
-    /// Returns the factor of a sum, unless it is one.
+    /// Returns the factor of a sum, unless it is one, or the value that a compare-swap expects.
     #[inline]
-    pub const fn scale(&self) -> Option<[u8; 16]> {
-        self.scale
+    pub const fn operand(&self) -> Option<[u8; 16]> {
+        self.operand
     }
 
     /// Returns whether it may change its target.
@@ -404,8 +415,8 @@ mod tests {
     fn a_scale_of_one_is_none() {
         for number in Number::ALL.into_iter().filter(|&it| Op::Sum.is_defined_for(it)) {
             let sum = Accumulate::scaled_sum(number, one(number)).unwrap();
-            assert_eq!(sum.scale(), None, "{number:?}");
-            assert!(Accumulate::scaled_sum(number, [3; 16]).unwrap().scale().is_some());
+            assert_eq!(sum.operand(), None, "{number:?}");
+            assert!(Accumulate::scaled_sum(number, [3; 16]).unwrap().operand().is_some());
         }
         assert!(Accumulate::scaled_sum(Number::I64Index, [0; 16]).is_err());
     }

@@ -28,7 +28,7 @@ pub(crate) trait Visit {
 /// Combines one element. See [`Accumulate::apply`].
 pub(super) fn apply(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
     fn one<T: Element>(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
-        let scale = accumulate.scale.map(|scale| T::read(&scale));
+        let scale = accumulate.operand.map(|operand| T::read(&operand));
         // A no-op has no message.
         let x = if accumulate.writes() { T::read(x) } else { T::read(y) };
         T::combine(accumulate.op, scale, T::read(y), x).write(y);
@@ -55,7 +55,7 @@ pub(super) fn apply(accumulate: &Accumulate, y: &mut [u8], x: &[u8]) {
     run(accumulate, y, x);
 }
 
-/// Calls `visitor` with the function of an accumulate that is neither a replacement nor a no-op.
+/// Calls `visitor` with the function of an accumulate that is neither a plain replacement nor a no-op.
 ///
 /// Kinds that an operation treats alike share one function: sums and products wrap whether they are
 /// signed or not, bits have no kind, and a complex sum is that of its parts.
@@ -107,7 +107,7 @@ fn bits(accumulate: &Accumulate, visitor: impl Visit) {
 
 #[inline(always)]
 fn sums<T: Element, const N: usize>(accumulate: &Accumulate, visitor: impl Visit) {
-    match accumulate.scale.map(|scale| T::read(&scale)) {
+    match accumulate.operand.map(|scale| T::read(&scale)) {
         None => visitor.with::<T, N>(|y, x| T::combine(Op::Sum, None, y, x)),
         Some(scale) => visitor.with::<T, N>(move |y, x| T::combine(Op::Sum, Some(scale), y, x)),
     }
@@ -117,6 +117,10 @@ fn sums<T: Element, const N: usize>(accumulate: &Accumulate, visitor: impl Visit
 fn integers<T: Element, const N: usize>(accumulate: &Accumulate, visitor: impl Visit) {
     match accumulate.op {
         Op::Sum => sums::<T, N>(accumulate, visitor),
+        Op::Replace => {
+            let expected = accumulate.operand.map(|expected| T::read(&expected));
+            visitor.with::<T, N>(move |y, x| T::combine(Op::Replace, expected, y, x));
+        }
         op => with_one_of!(
             visitor, T, N, op, Product Min Max LogicalAnd LogicalOr LogicalXor
         ),
@@ -145,7 +149,7 @@ fn complexes<T: Element, P: Element, const N: usize, const M: usize>(
     visitor: impl Visit,
 ) {
     match accumulate.op {
-        Op::Sum if accumulate.scale.is_none() => sums::<P, M>(accumulate, visitor),
+        Op::Sum if accumulate.operand.is_none() => sums::<P, M>(accumulate, visitor),
         Op::Sum => sums::<T, N>(accumulate, visitor),
         op => with_one_of!(visitor, T, N, op, Product),
     }
@@ -193,7 +197,8 @@ macro_rules! integer {
                     (Op::LogicalAnd, _) => ((y != 0) & (x != 0)).into(),
                     (Op::LogicalOr, _) => ((y | x) != 0).into(),
                     (Op::LogicalXor, _) => ((y != 0) != (x != 0)).into(),
-                    (Op::Replace, _) => x,
+                    (Op::Replace, None) => x,
+                    (Op::Replace, Some(expected)) => if y == expected { x } else { y },
                     (Op::MinLoc | Op::MaxLoc | Op::NoOp, _) => y,
                 }
             }

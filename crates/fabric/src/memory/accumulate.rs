@@ -151,7 +151,9 @@ impl Pass {
         match accumulate.op() {
             Op::NoOp => {}
             // SAFETY: by the caller's promise.
-            Op::Replace => unsafe { copy_in(self.y, self.x, self.bytes) },
+            Op::Replace if accumulate.operand().is_none() => unsafe {
+                copy_in(self.y, self.x, self.bytes);
+            },
             // SAFETY: by the caller's promise.
             _ => visit(accumulate, unsafe { Combining::new(self) }),
         }
@@ -381,7 +383,8 @@ mod tests {
         let with = |number| Op::ALL.into_iter().flat_map(move |op| Accumulate::new(number, op));
         let scaled = |number| Accumulate::scaled_sum(number, [0x40; 16]);
         let numbers = Number::ALL.into_iter();
-        numbers.flat_map(|number| with(number).chain(scaled(number))).collect()
+        let swap = |number| Accumulate::compare_swap(number, [0x40; 16]);
+        numbers.flat_map(|number| with(number).chain(scaled(number)).chain(swap(number))).collect()
     }
 
     /// Elements as bytes, with many that are equal, or that mean something: zero, one, -1 or NaN.
@@ -475,7 +478,7 @@ mod tests {
     #[test]
     fn every_kind_and_operation_is_tried() {
         let unscaled: usize = [12, 12, 10, 10, 8, 8, 8, 8, 8, 8, 5, 5, 17, 17].iter().sum();
-        assert_eq!(all().len(), unscaled + 12);
+        assert_eq!(all().len(), unscaled + 12 + 8);
     }
 
     #[test]

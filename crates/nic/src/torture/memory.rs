@@ -125,7 +125,7 @@ impl Memory for Plain {
         mut old: Option<&mut Vec<u8>>,
     ) -> Result<()> {
         let scale = accumulate
-            .scale()
+            .operand()
             .map_or(1, |scale| i64::from_le_bytes(scale[..8].try_into().unwrap()));
         self.each_row(to, |run, at| {
             if let Some(old) = &mut old {

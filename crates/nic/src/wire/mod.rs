@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         Ok(u128::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn scale(&mut self) -> Result<[u8; 16], Refused> {
+    pub(crate) fn operand(&mut self) -> Result<[u8; 16], Refused> {
         self.array()
     }
 }

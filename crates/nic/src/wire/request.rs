@@ -164,8 +164,8 @@ const LANDED: u8 = 16;
 const GET_ACCUMULATE: u8 = 17;
 /// Set in the kind of an operation that counts.
 const COUNTS: u8 = 0x80;
-/// Set in the operation of an accumulate that has a scale.
-const SCALED: u8 = 0x80;
+/// Set in the operation of an accumulate that has an operand.
+const WITH_OPERAND: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {
@@ -286,8 +286,8 @@ mod tests {
                 let is_read = read.len() == 1 && read[0].is_ok();
                 assert_eq!(is_read, exists && (fetches || !is_no_op), "{number} {op}: {read:?}");
             }
-            // Only a sum has a scale.
-            good[at + 1] = Op::Max.code() | SCALED;
+            // Only sums and replacements have an operand.
+            good[at + 1] = Op::Max.code() | WITH_OPERAND;
             good.extend_from_slice(&[0; 16]);
             assert!(Requests::new(&good).any(|request| request.is_err()));
         }

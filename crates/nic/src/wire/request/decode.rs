@@ -7,7 +7,7 @@ use farside_fabric::{
 use super::super::{Reader, Refused};
 use super::{
     ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ACCUMULATE, GET_ROWS, LANDED,
-    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SCALED, SEGMENT, WHERE,
+    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SEGMENT, WHERE, WITH_OPERAND,
 };
 
 /// Iterates over the operations of a body; after an error there are no more.
@@ -185,7 +185,12 @@ fn decode_posted_accumulate<'a>(
 fn decode_accumulate(reader: &mut Reader<'_>) -> Result<Accumulate, Refused> {
     let number = Number::from_code(reader.u8()?).ok_or(Refused::Malformed)?;
     let accumulate = match reader.u8()? {
-        code if code == SCALED | Op::Sum.code() => Accumulate::scaled_sum(number, reader.scale()?),
+        code if code == WITH_OPERAND | Op::Sum.code() => {
+            Accumulate::scaled_sum(number, reader.operand()?)
+        }
+        code if code == WITH_OPERAND | Op::Replace.code() => {
+            Accumulate::compare_swap(number, reader.operand()?)
+        }
         code => Accumulate::new(number, Op::from_code(code).ok_or(Refused::Malformed)?),
     };
     accumulate.map_err(|_| Refused::Malformed)

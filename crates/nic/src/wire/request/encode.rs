@@ -4,7 +4,7 @@ use farside_fabric::{Accumulate, Atomic, Loss, Rank, SegmentId, Width, Word};
 
 use super::{
     ACCUMULATE, ATOMIC, About, CALL, CHANGED, COUNTS, FROM, GET, GET_ACCUMULATE, GET_ROWS, LANDED,
-    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SCALED, SEGMENT, WHERE,
+    MEMBER, PING, POST, PUT, PUT_ROWS, RECALL, Request, Rows, SEGMENT, WHERE, WITH_OPERAND,
 };
 
 /// Appends an operation.
@@ -163,10 +163,10 @@ fn encode_word(at: &Word, code: u8, into: &mut Vec<u8>) {
     into.extend_from_slice(&at.offset.to_le_bytes());
 }
 
-/// Appends the kind of the elements, the operation, and the scale if there is one.
+/// Appends the kind of the elements, the operation, and the operand if there is one.
 fn encode_accumulate(accumulate: &Accumulate, into: &mut Vec<u8>) {
-    let scale = accumulate.scale();
-    let mark = if scale.is_some() { SCALED } else { 0 };
+    let operand = accumulate.operand();
+    let mark = if operand.is_some() { WITH_OPERAND } else { 0 };
     into.extend_from_slice(&[accumulate.number().code(), accumulate.op().code() | mark]);
-    into.extend(scale.into_iter().flatten());
+    into.extend(operand.into_iter().flatten());
 }
