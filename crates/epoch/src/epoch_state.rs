@@ -129,6 +129,11 @@ impl EpochState {
         self.targets[member].lock.get()
     }
 
+    /// Returns whether any member is locked.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.locks.get() > 0
+    }
+
     /// Those that are locked.
     pub(crate) fn locked(&self) -> Vec<usize> {
         (0..self.targets.len()).filter(|&member| self.lock_of(member).is_some()).collect()
@@ -211,6 +216,20 @@ impl EpochState {
         self.targets[member].count.set(0);
     }
 
+    /// Checks that an epoch with a member is open.
+    #[inline]
+    pub(crate) fn check_open(&self, member: usize, target: Rank) -> Result<(), Fault> {
+        let target_state = &self.targets[member];
+        let is_locked = target_state.lock.get().is_some() || self.all_locked.get();
+        if !is_locked && !target_state.is_started.get() {
+            if !self.fenced.get() {
+                return Err(Fault::OutsideEpoch { target });
+            }
+            self.used.set(true);
+        }
+        Ok(())
+    }
+
     /// Checks that an operation is allowed now, and remembers it.
     #[inline]
     pub(crate) fn enter(
@@ -223,14 +242,8 @@ impl EpochState {
         if !self.checks {
             return Ok(());
         }
+        self.check_open(member, target)?;
         let target_state = &self.targets[member];
-        let is_locked = target_state.lock.get().is_some() || self.all_locked.get();
-        if !is_locked && !target_state.is_started.get() {
-            if !self.fenced.get() {
-                return Err(Fault::OutsideEpoch { target });
-            }
-            self.used.set(true);
-        }
         let new = Access { start: bytes.start, end: bytes.end, effect };
         for before in target_state.accesses() {
             let before = before.get();

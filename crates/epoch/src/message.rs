@@ -30,8 +30,8 @@ const ACCUMULATE: u8 = 2;
 const GET: u8 = 3;
 const ATOMIC: u8 = 4;
 const GET_ACCUMULATE: u8 = 5;
-/// Set in the operation of an accumulate that has a scale.
-const SCALED: u8 = 0x80;
+/// Set in the operation of an accumulate that has an operand.
+const WITH_OPERAND: u8 = 0x80;
 
 const WIDTHS: [Width; 3] = [Width::W32, Width::W64, Width::Pair];
 
@@ -77,10 +77,10 @@ impl Operation {
                     OldValue::Ignored => ACCUMULATE,
                     OldValue::Wanted => GET_ACCUMULATE,
                 };
-                let mark = if accumulate.scale().is_some() { SCALED } else { 0 };
+                let mark = if accumulate.operand().is_some() { WITH_OPERAND } else { 0 };
                 let kind = [accumulate.number().code(), accumulate.op().code() | mark];
                 head(code, kind, *at, *bytes);
-                into.extend_from_slice(&accumulate.scale().unwrap_or_default());
+                into.extend_from_slice(&accumulate.operand().unwrap_or_default());
                 into.extend_from_slice(message);
             }
             Operation::Get { at, bytes } => head(GET, [0; 2], *at, *bytes),
@@ -103,10 +103,15 @@ impl Operation {
         match code {
             PUT => Some(Operation::Put { at, bytes: padded(message, len)? }),
             ACCUMULATE | GET_ACCUMULATE => {
-                let scale = take(message, 16)?.try_into().ok()?;
+                let operand = take(message, 16)?.try_into().ok()?;
                 let number = Number::from_code(head[1])?;
                 let accumulate = match head[2] {
-                    op if op == SCALED | Op::Sum.code() => Accumulate::scaled_sum(number, scale),
+                    op if op == WITH_OPERAND | Op::Sum.code() => {
+                        Accumulate::scaled_sum(number, operand)
+                    }
+                    op if op == WITH_OPERAND | Op::Replace.code() => {
+                        Accumulate::compare_swap(number, operand)
+                    }
                     op => Accumulate::new(number, Op::from_code(op)?),
                 };
                 let (accumulate, bytes) = (accumulate.ok()?, len);

@@ -36,6 +36,38 @@ impl<'t, V: Variant> Window<'t, V> {
         self.take_lock(member, target, mode)
     }
 
+    /// [`Window::lock`] without the lock: the program knows that no other origin has the target in
+    /// a mode that excludes this one (`MPI_MODE_NOCHECK`).
+    pub fn lock_unchecked(&self, target: Rank, mode: Mode) -> Result<()> {
+        // What is not in the way is taken at once, and released by `unlock` like any other.
+        self.lock(target, mode)
+    }
+
+    /// Begins an operation on a target whose bytes the caller moves itself: checks that an epoch
+    /// allows it, and locks the target in an epoch of [`Window::lock_all`].
+    #[inline]
+    pub fn enter_target(&self, target: Rank) -> Result<()> {
+        let member = self.member(target)?;
+        self.state.check_open(member, target)?;
+        if self.state.all_locked.get() && self.state.lock_of(member).is_none() {
+            self.take_lock(member, target, Mode::Shared)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a passive epoch is open, as `call` needs it.
+    pub fn check_locked(&self, call: &'static str) -> Result<()> {
+        match self.state.all_locked.get() || self.state.has_locks() {
+            true => Ok(()),
+            false => Err(Fault::NotOpen { call, begin: "lock" }.into()),
+        }
+    }
+
+    /// Checks that all epochs of this member are over, as `call` needs it.
+    pub fn check_over(&self, call: &'static str) -> Result<()> {
+        self.check_idle(call)
+    }
+
     /// Ends a passive access epoch: all its operations are complete, here and at the target.
     #[inline]
     pub fn unlock(&self, target: Rank) -> Result<()> {
