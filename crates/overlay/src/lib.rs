@@ -4,6 +4,7 @@
 //! A rank's part of a memory is mapped a second time, over the pages that were there, which it
 //! takes the contents of. Both addresses then name the same bytes.
 
+mod blocks;
 mod file;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use farside::raw::{Extent, Memory};
 use farside::{Error, Rank, Result, Team};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous};
+
+pub use blocks::Blocks;
 
 /// Maps this rank's part a second time, at an address. Whole pages are mapped. `me` is this rank.
 ///

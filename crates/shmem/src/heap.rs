@@ -9,8 +9,8 @@ use std::ptr::{self, NonNull};
 
 use farside::raw::Memory;
 use farside::{Rank, Result, World};
+use farside_overlay::Blocks;
 
-use crate::blocks::Blocks;
 use crate::context;
 use crate::exit::{self, Call, OrExit};
 use crate::region::Regions;

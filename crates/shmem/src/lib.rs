@@ -10,7 +10,6 @@
 #![allow(clippy::missing_safety_doc, reason = "the specification says what callers promise")]
 
 mod atomic;
-mod blocks;
 mod collective;
 mod context;
 mod environment;

@@ -1,7 +1,7 @@
-//! The blocks of a chunk of the symmetric heap: which bytes are free.
+//! The blocks of a chunk of memory: which bytes are free.
 //!
-//! Every PE makes the same calls in the same order, so every PE comes to the same offsets: nothing
-//! here depends on addresses, time or contents.
+//! Nothing here depends on addresses, time or contents: ranks that make the same calls in the same
+//! order come to the same offsets.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ const GRAIN: u64 = 64;
 
 /// The free and the used blocks of a chunk, by offset.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     free: BTreeMap<u64, u64>,
     used: BTreeMap<u64, u64>,
 }
 
 impl Blocks {
     /// A chunk of `bytes` bytes, all free.
-    pub(crate) fn new(bytes: u64) -> Blocks {
+    pub fn new(bytes: u64) -> Blocks {
         Blocks { free: BTreeMap::from([(0, bytes / GRAIN * GRAIN)]), used: BTreeMap::new() }
     }
 
     /// Takes the first block of at least `bytes` bytes whose offset is a multiple of `align`, a
     /// power of two.
-    pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
+    pub fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let bytes = bytes.max(1).checked_next_multiple_of(GRAIN)?;
         let align = align.max(GRAIN);
         let fits = |(&start, &len): (&u64, &u64)| {
@@ -45,7 +45,7 @@ impl Blocks {
     }
 
     /// Gives a block back, and returns how long it was; `None` if no block begins there.
-    pub(crate) fn give(&mut self, offset: u64) -> Option<u64> {
+    pub fn give(&mut self, offset: u64) -> Option<u64> {
         let bytes = self.used.remove(&offset)?;
         let (mut start, mut len) = (offset, bytes);
         if let Some(after) = self.free.remove(&(start + len)) {
@@ -62,7 +62,7 @@ impl Blocks {
     }
 
     /// Returns the length of the block that begins at `offset`.
-    pub(crate) fn length(&self, offset: u64) -> Option<u64> {
+    pub fn length(&self, offset: u64) -> Option<u64> {
         self.used.get(&offset).copied()
     }
 }
